@@ -1,0 +1,176 @@
+//! Newtypes for pids, times, sizes and Ray's ids: no bare integer crosses a module border.
+//!
+//! Pure: no clock is read here. Times are made by the observers and handed on.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A process id (a thread group id) in the initial pid namespace, unless a field says otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Pid(pub u32);
+
+impl fmt::Display for Pid {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+/// Nanoseconds since boot, suspend included (`CLOCK_BOOTTIME`).
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct BootTime(pub u64);
+
+impl BootTime {
+    /// Nanoseconds from `earlier` to `self`; negative when `self` came first.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> i64 {
+        self.0.cast_signed().wrapping_sub(earlier.0.cast_signed())
+    }
+
+    /// This instant moved by `nanoseconds`, never below 0.
+    #[must_use]
+    pub fn plus(self, nanoseconds: i64) -> Self {
+        Self(self.0.saturating_add_signed(nanoseconds))
+    }
+}
+
+/// Nanoseconds since 1970-01-01T00:00:00Z.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct WallTime(pub i64);
+
+impl WallTime {
+    /// The instant as jiff's type, for printing.
+    #[must_use]
+    pub fn timestamp(self) -> jiff::Timestamp {
+        jiff::Timestamp::from_nanosecond(i128::from(self.0)).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
+    }
+}
+
+/// Bytes of memory or of a file.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Bytes(pub u64);
+
+impl Bytes {
+    /// As GiB (2^30 bytes).
+    #[must_use]
+    pub fn gib(self) -> f64 {
+        self.0 as f64 / (1u64 << 30) as f64
+    }
+}
+
+/// A process for all time of one boot: pids are reused, `(pid, start)` is not.
+///
+/// `start` is `task_struct.start_boottime` of the thread group's leader. /proc shows it truncated to clock
+/// ticks (10 ms): see [`ProcessKey::same`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ProcessKey {
+    /// The thread group id.
+    pub pid: Pid,
+    /// When the process started.
+    pub start: BootTime,
+}
+
+/// One clock tick of /proc (`USER_HZ` is 100 on every Linux that Ray runs on), in nanoseconds.
+pub const CLOCK_TICK_NS: u64 = 10_000_000;
+
+impl ProcessKey {
+    /// The key of `pid` started at `start`.
+    #[must_use]
+    pub fn new(pid: u32, start: u64) -> Self {
+        Self {
+            pid: Pid(pid),
+            start: BootTime(start),
+        }
+    }
+
+    /// Whether both name one process: equal pids and starts that are equal after truncation to clock ticks.
+    #[must_use]
+    pub fn same(self, other: Self) -> bool {
+        self.pid == other.pid && self.start.0 / CLOCK_TICK_NS == other.start.0 / CLOCK_TICK_NS
+    }
+
+    /// The key with its start truncated to clock ticks: the form under which maps hold processes, whatever
+    /// source named them.
+    #[must_use]
+    pub fn truncated(self) -> Self {
+        Self {
+            pid: self.pid,
+            start: BootTime(self.start.0 / CLOCK_TICK_NS * CLOCK_TICK_NS),
+        }
+    }
+}
+
+impl fmt::Display for ProcessKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.pid.fmt(formatter)
+    }
+}
+
+/// A hexadecimal id of Ray's: worker and node 56 digits, task and lease 48 or 64, actor 32, job 8; lower case.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct HexId(pub String);
+
+impl HexId {
+    /// `text` as an id, if it is lower-case hexadecimal, not empty, and not one of Ray's nil forms (all `f`
+    /// or `NIL_ID`).
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let hex = text
+            .bytes()
+            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let nil = text.bytes().all(|byte| byte == b'f');
+        (hex && !nil && !text.is_empty()).then(|| Self(text.to_owned()))
+    }
+
+    /// The first eight digits, as people quote ids.
+    #[must_use]
+    pub fn short(&self) -> &str {
+        self.0.get(..8).unwrap_or(&self.0)
+    }
+}
+
+impl fmt::Display for HexId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+/// The row of an event in its recording; a death's id is that of its exit event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct EventId(pub u64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_from_proc_and_one_from_the_kernel_name_the_same_process() {
+        let kernel = ProcessKey::new(7, 123_456_789_012);
+        let proc = ProcessKey::new(7, 123_450_000_000);
+        assert!(kernel.same(proc));
+        assert_eq!(kernel.truncated(), proc);
+        assert!(!kernel.same(ProcessKey::new(7, 123_460_000_000)));
+        assert!(!kernel.same(ProcessKey::new(8, 123_456_789_012)));
+    }
+
+    #[test]
+    fn nil_and_foreign_text_are_no_ids() {
+        assert_eq!(HexId::parse("ffffffff"), None);
+        assert_eq!(HexId::parse("NIL_ID"), None);
+        assert_eq!(HexId::parse(""), None);
+        assert_eq!(
+            HexId::parse("01000000").map(|id| id.0),
+            Some("01000000".into())
+        );
+    }
+}

@@ -1,0 +1,9 @@
+//! raytrace: the flight recorder for memory deaths on Ray clusters.
+//!
+//! One stream, three stages: `observe` (impure, live) makes [`event::Event`]s, `recording` keeps them, `judge` (pure)
+//! says who ended each process, `show` (pure) prints it.
+
+pub mod event;
+pub mod ids;
+pub mod judge;
+pub mod ray;

@@ -1,0 +1,2 @@
+//! raytrace.
+fn main() {}

@@ -1,0 +1,309 @@
+//! What Ray's logs say, as data: the one vocabulary of every log generation from Ray 2.1 to 2.60.
+//!
+//! Made by `ray::log`, read by `judge`. Pids are those that Ray prints: of its own pid namespace.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{Bytes, HexId, Pid};
+
+/// One record of a log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "says", rename_all = "snake_case")]
+pub enum RayFact {
+    /// The raylet's memory monitor chose workers and kills them.
+    /// ≤ 2.54 `Killing worker with task …`; ≥ 2.55 `Killing N worker(s), kill details: …`.
+    MonitorKill(MonitorKill),
+    /// ≤ 2.54, about 250 ms after the kill: `Worker evicted and process killed to reclaim memory. worker pid: N …`.
+    MonitorEvicted {
+        /// The killed.
+        pid: Pid,
+        /// Its worker id, where printed.
+        worker_id: Option<HexId>,
+    },
+    /// `Node memory usage above threshold, used: …`; printed at most every 5 s, not per kill.
+    AboveThreshold {
+        /// What the monitor counted.
+        used: Bytes,
+        /// Its threshold.
+        threshold: Bytes,
+    },
+    /// `… MemoryMonitor initialized with usage threshold at N bytes (…), total system memory bytes: …`.
+    MonitorStarted {
+        /// Threshold.
+        threshold: Bytes,
+        /// What the monitor takes for the machine's memory.
+        total: Bytes,
+        /// `monitor interval`, where printed (≥ 2.56).
+        interval_ms: Option<u64>,
+        /// Whether it watches the user cgroup only.
+        user_slice_only: bool,
+    },
+    /// `… disabled. Specify RAY_memory_monitor_refresh_ms > 0 …`.
+    MonitorDisabled,
+    /// `Started worker process with pid N worker_id=…` (≥ 2.54) or `…, the token is T` (≤ 2.51).
+    WorkerStarted {
+        /// Pid of the process.
+        pid: Pid,
+        /// Worker id (≥ 2.54).
+        worker_id: Option<HexId>,
+        /// Startup token (≤ 2.51); stands on the worker's command line as `--startup-token`.
+        token: Option<u64>,
+    },
+    /// The raylet drops a worker or driver: `Disconnecting worker|driver|client, graceful=…, disconnect_type=N`.
+    Disconnected {
+        /// Which; not printed up to 2.35.
+        worker_id: Option<HexId>,
+        /// `WorkerExitType`.
+        exit_type: ExitType,
+        /// Whether the worker asked for it; `None` up to 2.35.
+        graceful: Option<bool>,
+        /// Whether it is a driver (≥ 2.54).
+        driver: bool,
+    },
+    /// `Driver (pid=N) is disconnected.`
+    DriverDisconnected {
+        /// The driver.
+        pid: Pid,
+        /// Its worker id.
+        worker_id: Option<HexId>,
+        /// Its job.
+        job_id: Option<HexId>,
+    },
+    /// `Killing leased worker because its owner died.` (or its node, or its job finished; ≥ 2.54) and
+    /// `The leased worker … is killed because the owner process … died.` (older).
+    OwnerDied {
+        /// The worker.
+        worker_id: HexId,
+        /// The owner, where printed.
+        owner_worker_id: Option<HexId>,
+        /// `owner died`, `owner's node died`, `job finished`.
+        reason: String,
+    },
+    /// `Force exiting worker whose job has exited …`.
+    JobFinished {
+        /// The worker.
+        worker_id: HexId,
+    },
+    /// `Received KillLocalActor RPC worker_id=… actor_id=…` (≥ 2.56): `ray.kill` or out of scope.
+    KillActorRequested {
+        /// The worker.
+        worker_id: HexId,
+        /// The actor.
+        actor_id: Option<HexId>,
+    },
+    /// `Worker with PID=N did not exit after 5000ms, force killing with SIGKILL.`
+    ForceKilled {
+        /// The worker.
+        pid: Pid,
+    },
+    /// `DisconnectClient: sending SIGTERM to pgid=N worker_id=…` (≥ 2.57): follows every non-graceful
+    /// disconnect, so it is no reason by itself.
+    GroupTerminated {
+        /// Process group.
+        process_group: Pid,
+        /// The worker.
+        worker_id: Option<HexId>,
+    },
+    /// `Stop: sending SIGTERM|SIGKILL to pgid=N worker_id=…` (≥ 2.57): the raylet shuts down.
+    StopSignal {
+        /// Process group.
+        process_group: Pid,
+        /// The worker.
+        worker_id: Option<HexId>,
+        /// 15 or 9.
+        signal: i32,
+    },
+    /// `received SIGTERM. Existing local drain request = …`: the raylet was told to stop.
+    RayletSigterm,
+    /// `Raylet graceful shutdown triggered with death info: reason: … reason_message: …`.
+    RayletShutdown {
+        /// `EXPECTED_TERMINATION`, `UNEXPECTED_TERMINATION`, …
+        reason: String,
+        /// `dashboard_agent failed and raylet fate-shares with it.` and the like.
+        message: Option<String>,
+    },
+    /// `The raylet exited immediately because one Ray agent failed, agent_name = ….`
+    AgentFailed {
+        /// `dashboard_agent`, `runtime_env_agent`.
+        agent: String,
+    },
+    /// The raylet ends because the GCS marked it dead, or it lost the GCS.
+    RayletMarkedDead {
+        /// The line's own words.
+        reason: String,
+    },
+    /// `Some workers of the worker process(PID) have not registered within the timeout.`
+    NotRegistered {
+        /// The process, killed for it.
+        pid: Pid,
+    },
+    /// The worker's own last words, in its core-worker log:
+    /// `Raylet[Ipc]Client::Disconnect, exit_type=…, exit_detail=…, has creation_task_exception…`.
+    SelfDisconnect {
+        /// Its exit type.
+        exit_type: ExitType,
+        /// Its reason.
+        detail: String,
+        /// Worker id and pid, from the file's name.
+        worker_id: Option<HexId>,
+    },
+    /// `Shutting down the core worker because the local raylet failed. … Raylet pid: N` (worker log).
+    RayletLost {
+        /// The raylet.
+        raylet_pid: Option<Pid>,
+        /// The worker whose log says so, from the file's name.
+        worker_id: Option<HexId>,
+    },
+    /// `Force kill actor request has received. exiting immediately... REASON` (worker log).
+    ForceKillActor {
+        /// The reason.
+        reason: String,
+        /// The worker whose log says so.
+        worker_id: Option<HexId>,
+    },
+    /// `gcs_server.out`: `Reporting worker exit, worker id = …, exit_type = …, exit_detail = …`.
+    GcsWorkerExit {
+        /// The worker.
+        worker_id: HexId,
+        /// Its exit type.
+        exit_type: ExitType,
+        /// The detail: often a list of guesses, never a finding.
+        detail: String,
+    },
+    /// Markers in `worker-….out`: `:job_id:`, `:task_name:`, `:actor_name:`.
+    Marker {
+        /// `job_id`, `task_name`, `actor_name`.
+        name: String,
+        /// Its value.
+        value: String,
+        /// The worker whose log says so, from the file's name.
+        worker_id: Option<HexId>,
+    },
+    /// A failed attempt of a task as its owner (driver or worker) logs it, with what is left to retry.
+    TaskFailed {
+        /// The task, where printed.
+        task_id: Option<HexId>,
+        /// `ErrorType`, as printed: `OUT_OF_MEMORY`, `WORKER_DIED`, `ACTOR_DIED`, …
+        error: String,
+        /// Whether Ray will try it again.
+        will_retry: Option<bool>,
+        /// Retries left; −1 without end.
+        retries_left: Option<i64>,
+    },
+    /// An actor's state as the GCS or an owner logs it.
+    ActorState {
+        /// The actor.
+        actor_id: HexId,
+        /// `DEAD`, `RESTARTING`, `ALIVE`.
+        state: String,
+        /// Restarts left, where printed.
+        restarts_left: Option<i64>,
+        /// The worker it ran in, where printed.
+        worker_id: Option<HexId>,
+    },
+    /// `SIGNAL received at time=…` from the failure handler (worker log).
+    FailureSignal {
+        /// `SIGSEGV`, `SIGABRT`, …
+        signal: String,
+        /// The worker whose log says so.
+        worker_id: Option<HexId>,
+    },
+    /// The last exception of a worker or driver, from its .err or the job driver's log.
+    Exception {
+        /// `torch.OutOfMemoryError`, `RuntimeError`, …
+        class: String,
+        /// Its first line.
+        message: String,
+        /// The worker whose log says so.
+        worker_id: Option<HexId>,
+    },
+    /// `N Workers (tasks / actors) killed due to memory pressure (OOM), M Workers crashed due to other reasons …`.
+    Summary {
+        /// Killed for memory.
+        memory: u64,
+        /// Crashed otherwise.
+        other: u64,
+    },
+}
+
+/// `WorkerExitType` of Ray's common.proto; the numbers are the same from 2.9.3 to 2.60.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum ExitType {
+    /// 0
+    SystemError,
+    /// 1
+    IntendedSystemExit,
+    /// 2
+    UserError,
+    /// 3
+    IntendedUserExit,
+    /// 4
+    NodeOutOfMemory,
+    /// A number or name that this version does not know.
+    Other,
+}
+
+impl ExitType {
+    /// The type with this number or name.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        match text {
+            "0" | "SYSTEM_ERROR" => Self::SystemError,
+            "1" | "INTENDED_SYSTEM_EXIT" => Self::IntendedSystemExit,
+            "2" | "USER_ERROR" => Self::UserError,
+            "3" | "INTENDED_USER_EXIT" => Self::IntendedUserExit,
+            "4" | "NODE_OUT_OF_MEMORY" => Self::NodeOutOfMemory,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// A kill record of Ray's memory monitor.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct MonitorKill {
+    /// The chosen: those "Selected to kill", or all that older versions list.
+    pub selected: Vec<Candidate>,
+    /// Looked at and spared (≥ 2.56).
+    pub spared: Vec<Candidate>,
+    /// What the monitor counted, exact where the record says bytes.
+    pub used: Option<Bytes>,
+    /// Its threshold.
+    pub threshold: Option<Bytes>,
+    /// What it takes for the machine's memory.
+    pub total: Option<Bytes>,
+    /// The node.
+    pub node_id: Option<HexId>,
+    /// Why these, in the record's words.
+    pub policy: Option<String>,
+    /// `Top 10 memory users`, biggest first.
+    pub top: Vec<TopUser>,
+}
+
+/// A worker in a kill record.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Candidate {
+    /// Its pid in Ray's pid namespace.
+    pub pid: Option<Pid>,
+    /// Its worker id.
+    pub worker_id: Option<HexId>,
+    /// Its job.
+    pub job_id: Option<HexId>,
+    /// Its actor.
+    pub actor_id: Option<HexId>,
+    /// The task name *of its lease*, which can be another than the one it runs.
+    pub task_name: Option<String>,
+    /// Memory that Ray counted (USS), rounded by Ray to 0.01 GiB.
+    pub used: Option<Bytes>,
+}
+
+/// A line of `Top 10 memory users`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TopUser {
+    /// Pid in Ray's namespace.
+    pub pid: Pid,
+    /// Memory, rounded by Ray to 0.01 GiB.
+    pub used: Bytes,
+    /// Command or title, cut by Ray.
+    pub command: String,
+}

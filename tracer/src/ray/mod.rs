@@ -1,0 +1,3 @@
+//! What Ray is: its facts, its log formats by version, its processes and sessions.
+
+pub mod facts;
