@@ -1,3 +1,67 @@
 //! Pure: from events to deaths, memory and findings. No I/O, no clock, no root.
+//!
+//! [`Judge`] folds events one by one, live; [`judge`] does it for a whole recording. Both give the same verdicts, so that what
+//! is printed while recording is what the report says later.
 
+mod act;
+mod assemble;
+mod clock;
+mod evidence;
+mod jobs;
+mod memory;
+mod oom;
+mod processes;
 pub mod report;
+mod verdict;
+mod world;
+
+use crate::{
+    event::Event,
+    ids::{BootTime, EventId, ProcessKey},
+    judge::{
+        report::{Death, Report},
+        world::World,
+    },
+};
+
+/// Events folded into what verdicts need.
+#[derive(Debug, Default)]
+pub struct Judge {
+    world: World,
+}
+
+impl Judge {
+    /// Folds one event in; returns whether verdicts given before may have changed.
+    pub fn observe(&mut self, event: &Event) -> bool {
+        self.world.observe(event);
+        assemble::bears_on_verdicts(&event.what)
+    }
+
+    /// The death whose exit event has this id, as far as is known at `now`.
+    #[must_use]
+    pub fn death(&self, id: EventId, now: BootTime) -> Option<Death> {
+        let exit = self.world.exits.iter().rev().find(|exit| exit.id == id)?;
+        Some(assemble::death(&self.world, exit, Some(now)))
+    }
+
+    /// Everything, with nothing more to come.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        assemble::report(&self.world)
+    }
+
+    /// Drops what is known of a process whose death is settled: a live judge's memory is bounded.
+    pub fn forget(&mut self, process: ProcessKey) {
+        self.world.forget(process);
+    }
+}
+
+/// Judges a whole recording.
+#[must_use]
+pub fn judge(events: &[Event]) -> Report {
+    let mut judge = Judge::default();
+    for event in events {
+        judge.observe(event);
+    }
+    judge.report()
+}

@@ -59,6 +59,8 @@ pub enum RayFact {
         graceful: Option<bool>,
         /// Whether it is a driver (≥ 2.54).
         driver: bool,
+        /// Its job, where printed (≥ 2.54).
+        job_id: Option<HexId>,
     },
     /// `Driver (pid=N) is disconnected.`
     DriverDisconnected {
@@ -189,6 +191,8 @@ pub enum RayFact {
         will_retry: Option<bool>,
         /// Retries left; −1 without end.
         retries_left: Option<i64>,
+        /// The worker that ran it, where printed.
+        worker_id: Option<HexId>,
     },
     /// An actor's state as the GCS or an owner logs it.
     ActorState {

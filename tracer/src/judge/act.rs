@@ -1,0 +1,94 @@
+//! Which act ended a process: the first fatal signal that took effect.
+//!
+//! Result 0 of `signal_generate` is not enough (a handled SIGTERM has it too): the act is the signal that set the
+//! group-exit flag with its own number, or, for core-dumping signals, the one whose default action was delivered.
+
+use crate::{
+    event::Signal,
+    ids::BootTime,
+    judge::world::{ExitSeen, Seen, World},
+};
+
+/// How a process ended, as far as signals tell.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Act<'a> {
+    /// This signal killed it.
+    Killed(&'a Seen<Signal>),
+    /// It exited by itself, or nobody knows how.
+    Exited {
+        /// A catchable signal from outside that came shortly before: its handler may have ended the process.
+        caught: Option<&'a Seen<Signal>>,
+    },
+    /// It died of this signal, and the sending was not seen.
+    Unseen {
+        /// The signal number in its wait status.
+        signal: i32,
+    },
+}
+
+impl Act<'_> {
+    /// When the process was doomed: the act's time where it was seen, else the exit's.
+    pub(super) fn time(&self, exit: &ExitSeen) -> BootTime {
+        match self {
+            Self::Killed(signal) => signal.time,
+            Self::Exited { .. } | Self::Unseen { .. } => exit.time,
+        }
+    }
+}
+
+/// A caught signal explains an exit that follows within this time: Ray's own fall-back (SIGKILL after 5 s) would
+/// have come by then.
+const CAUGHT_WINDOW_NS: i64 = 6_000_000_000;
+
+/// SIGHUP, SIGINT, SIGQUIT and SIGTERM: the signals that programs catch in order to end.
+const ENDING: [i32; 4] = [1, 2, 3, 15];
+
+/// The act that ended the process of `exit`.
+pub(super) fn of<'a>(world: &'a World, exit: &ExitSeen) -> Act<'a> {
+    let signals = world.signals_to(exit.exit.process);
+    let Some(fatal) = exit.exit.signal() else {
+        let caught = signals.iter().rev().find(|seen| {
+            ENDING.contains(&seen.what.signal)
+                && matches!(seen.what.result, 0 | 4)
+                && seen.what.sender.process.pid != exit.exit.process.pid
+                && (0..=CAUGHT_WINDOW_NS).contains(&exit.time.since(seen.time))
+        });
+        // Of several, the first of the last volley: what came later found a process that was ending.
+        let caught = caught.map(|last| first_of_volley(signals, last));
+        return Act::Exited { caught };
+    };
+    let effective = signals
+        .iter()
+        .find(|seen| seen.what.took_effect && seen.what.signal == fatal);
+    let dumped = || {
+        let delivered = world
+            .delivered
+            .get(&exit.exit.process.truncated())?
+            .iter()
+            .find(|seen| seen.what.0 == fatal)?;
+        // A queued signal may have been joined by another one of the same number: the first pending one is
+        // what was delivered, with the delivered code.
+        signals.iter().rev().find(|seen| {
+            seen.time <= delivered.time
+                && seen.what.signal == fatal
+                && seen.what.code == delivered.what.1
+                && matches!(seen.what.result, 0 | 4)
+        })
+    };
+    match effective.or_else(dumped) {
+        Some(act) => Act::Killed(act),
+        None => Act::Unseen { signal: fatal },
+    }
+}
+
+/// Signals of one sender within a second belong together.
+fn first_of_volley<'a>(signals: &'a [Seen<Signal>], last: &'a Seen<Signal>) -> &'a Seen<Signal> {
+    signals
+        .iter()
+        .find(|seen| {
+            ENDING.contains(&seen.what.signal)
+                && matches!(seen.what.result, 0 | 4)
+                && (0..=1_000_000_000).contains(&last.time.since(seen.time))
+        })
+        .unwrap_or(last)
+}

@@ -1,0 +1,230 @@
+//! The evidence of one death: every observation that bears on it, in order of time.
+
+use crate::{
+    event::{KernelLog, RayLog, Signal, Source},
+    ids::BootTime,
+    judge::{
+        report::Evidence,
+        verdict::Draft,
+        world::{ExitSeen, Seen, World},
+    },
+    ray::facts::RayFact,
+};
+
+/// More signals than this are not shown: a storm proves nothing more.
+const MAX_SIGNALS: usize = 12;
+/// Log lines of Ray's about one process.
+const MAX_LOG_LINES: usize = 8;
+/// The kernel log's clock stops in suspend and is read a little late.
+const KERNEL_LOG_NS: i64 = 10_000_000_000;
+
+/// All evidence for the death of `exit`.
+pub(super) fn gather(world: &World, exit: &ExitSeen, draft: &Draft) -> Vec<Evidence> {
+    let mut found: Vec<(BootTime, Evidence)> = Vec::new();
+    let mut add = |time: BootTime, source: String, what: String| {
+        found.push((
+            time,
+            Evidence {
+                time: world.clock.wall(time),
+                source,
+                what,
+            },
+        ));
+    };
+    for seen in world.signals_to(exit.exit.process).iter().take(MAX_SIGNALS) {
+        add(seen.time, "kernel".into(), signal_text(&seen.what));
+    }
+    for seen in world
+        .delivered
+        .get(&exit.exit.process.truncated())
+        .into_iter()
+        .flatten()
+        .take(2)
+    {
+        add(
+            seen.time,
+            "kernel".into(),
+            format!("signal {} delivered, default action", seen.what.0),
+        );
+    }
+    for seen in &world.victims {
+        let own = seen.what.victim.same(exit.exit.process);
+        let shared = exit.exit.mm != 0 && seen.what.mm == exit.exit.mm;
+        if own || shared {
+            add(seen.time, "kernel".into(), victim_text(world, seen, own));
+        }
+    }
+    for seen in &world.kernel_log {
+        if exit.time.since(seen.time).abs() < KERNEL_LOG_NS
+            && let Some(text) = kernel_log_text(&seen.what, exit.exit.process.pid.0)
+        {
+            add(seen.time, "kmsg".into(), text);
+        }
+    }
+    let about = world.ray_about(exit.exit.process);
+    let telling = about.iter().filter(|record| {
+        !matches!(
+            record.what.fact,
+            RayFact::WorkerStarted { .. } | RayFact::Marker { .. }
+        )
+    });
+    for record in telling.take(MAX_LOG_LINES) {
+        add(
+            record.time,
+            record.what.file.clone(),
+            record.what.text.clone(),
+        );
+    }
+    for record in cluster_lines(world, exit, draft) {
+        add(
+            record.time,
+            record.what.file.clone(),
+            record.what.text.clone(),
+        );
+    }
+    add(exit.time, source(exit.source).into(), exit_text(exit));
+    found.sort_by_key(|(time, _)| *time);
+    found.into_iter().map(|(_, evidence)| evidence).collect()
+}
+
+/// Lines about the whole node that a collapse rests on.
+fn cluster_lines<'a>(world: &'a World, exit: &ExitSeen, draft: &Draft) -> Vec<&'a Seen<RayLog>> {
+    use crate::judge::report::Killer;
+    if !matches!(draft.killer, Killer::RayCollapse | Killer::RayIntended) {
+        return Vec::new();
+    }
+    let cluster = world
+        .processes
+        .get(exit.exit.process)
+        .and_then(|state| state.cluster);
+    let Some(raylet) = cluster else {
+        return Vec::new();
+    };
+    let telling = |record: &&Seen<RayLog>| {
+        (-1_000_000_000..60_000_000_000).contains(&exit.time.since(record.time))
+            && matches!(
+                record.what.fact,
+                RayFact::AgentFailed { .. }
+                    | RayFact::RayletSigterm
+                    | RayFact::RayletShutdown { .. }
+                    | RayFact::RayletMarkedDead { .. }
+            )
+    };
+    world
+        .ray_of_cluster(raylet)
+        .filter(telling)
+        .take(3)
+        .collect()
+}
+
+fn source(source: Source) -> &'static str {
+    match source {
+        Source::Kernel => "kernel",
+        Source::Kmsg => "kmsg",
+        Source::Pidfd => "pidfd",
+        Source::Proc => "proc",
+        Source::Cgroup => "cgroup",
+        Source::RayLog => "ray log",
+        Source::WorkerLog => "worker log",
+        Source::Text => "text",
+        Source::Nvml => "nvml",
+        Source::Recorder => "recorder",
+    }
+}
+
+fn signal_text(signal: &Signal) -> String {
+    let sender = &signal.sender;
+    let from = match signal.code {
+        128 => format!(
+            "from the kernel (si_code 128), while {} (pid {}) ran",
+            sender.comm, sender.process.pid
+        ),
+        code => format!(
+            "from {} (pid {}), si_code {code}",
+            sender.comm, sender.process.pid
+        ),
+    };
+    let effect = match signal.result {
+        _ if signal.took_effect => "took effect",
+        0 | 4 if signal.group_exit => "the process was dying already",
+        0 | 4 => "delivered; caught, or dumps core",
+        1 => "ignored",
+        2 => "one was pending already",
+        _ => "lost",
+    };
+    format!("signal {} {from}: {effect}", signal.signal)
+}
+
+fn victim_text(world: &World, seen: &Seen<crate::event::OomVictim>, own: bool) -> String {
+    let what = &seen.what;
+    let who = if own {
+        "marked as OOM victim".to_owned()
+    } else {
+        format!(
+            "pid {}, which shares its memory, marked as OOM victim",
+            what.victim.pid
+        )
+    };
+    let dying = if what.signalled {
+        ""
+    } else {
+        "; no signal by the kernel: it was dying already"
+    };
+    let invoker = format!(
+        "{} (pid {}) asked for memory",
+        what.invoker_comm, what.invoker.pid
+    );
+    let kind = what.stack.iter().find(|frame| {
+        frame.starts_with("mem_cgroup_out_of_memory") || frame.starts_with("out_of_memory")
+    });
+    let kind = kind.map_or_else(String::new, |frame| format!(" in {frame}"));
+    let _ = world;
+    format!("{who}{kind}; {invoker}{dying}")
+}
+
+fn kernel_log_text(line: &KernelLog, pid: u32) -> Option<String> {
+    match line {
+        KernelLog::OomKill {
+            constraint,
+            oom_memcg,
+            task_memcg,
+            comm,
+            pid: named,
+            ..
+        } if named.0 == pid => Some(format!(
+            "oom-kill:constraint={constraint},oom_memcg={},task_memcg={},task={comm},pid={pid}",
+            oom_memcg.as_deref().unwrap_or("-"),
+            task_memcg.as_deref().unwrap_or("-"),
+        )),
+        KernelLog::Killed {
+            pid: named,
+            comm,
+            anon,
+            file,
+            shmem,
+            ..
+        } if named.0 == pid => Some(format!(
+            "Killed process {pid} ({comm}) anon-rss:{}kB file-rss:{}kB shmem-rss:{}kB",
+            anon.0 / 1024,
+            file.0 / 1024,
+            shmem.map_or(0, |bytes| bytes.0 / 1024),
+        )),
+        KernelLog::Fault {
+            pid: named, text, ..
+        } if named.0 == pid => Some(text.clone()),
+        _ => None,
+    }
+}
+
+fn exit_text(exit: &ExitSeen) -> String {
+    let late = if exit.exit.harvested {
+        " (read from the kernel's table later: the ring was full)"
+    } else {
+        ""
+    };
+    match (exit.exit.signal(), exit.exit.code()) {
+        (Some(signal), _) => format!("ended by signal {signal}{late}"),
+        (None, Some(code)) => format!("exited with code {code}{late}"),
+        (None, None) => "gone; its exit status could not be had".into(),
+    }
+}

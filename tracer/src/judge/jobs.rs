@@ -1,0 +1,212 @@
+//! Each job's end: whether it failed, and which death ended it. A victim that Ray retried or restarted did not.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    event::Role,
+    ids::{BootTime, EventId, HexId},
+    judge::{
+        processes::ProcessState,
+        report::{Death, Job, Killer, Outcome, Survived},
+        world::World,
+    },
+    ray::facts::RayFact,
+};
+
+/// How long before the driver's end a death may lie that ended the job: Ray's own time-outs are below a minute,
+/// except when a log says more.
+const BEFORE_DRIVER_NS: i64 = 120_000_000_000;
+
+/// All jobs whose driver was seen.
+pub(super) fn all(
+    world: &World,
+    deaths: &[Death],
+    cluster_number: impl Fn(&ProcessState) -> Option<u32>,
+) -> Vec<Job> {
+    let mut drivers: BTreeMap<(Option<u32>, HexId), &ProcessState> = BTreeMap::new();
+    for state in world
+        .processes
+        .iter()
+        .filter(|state| state.role == Role::Driver)
+    {
+        if let Some(job) = job_id(state) {
+            drivers.insert((cluster_number(state), job), state);
+        }
+    }
+    drivers
+        .into_iter()
+        .map(|((cluster, job_id), driver)| job(world, deaths, cluster, job_id, driver))
+        .collect()
+}
+
+/// A driver's worker id begins with its job id.
+fn job_id(driver: &ProcessState) -> Option<HexId> {
+    driver
+        .job_id
+        .clone()
+        .or_else(|| HexId::parse(driver.worker_id.as_ref()?.0.get(..8)?))
+}
+
+fn job(
+    world: &World,
+    deaths: &[Death],
+    cluster: Option<u32>,
+    job_id: HexId,
+    driver: &ProcessState,
+) -> Job {
+    let death = driver
+        .exit
+        .and_then(|id| deaths.iter().find(|death| death.id == id));
+    let mut job = Job {
+        cluster,
+        job_id: job_id.clone(),
+        entrypoint: (!driver.argv.is_empty()).then(|| driver.argv.join(" ")),
+        outcome: Outcome::Running,
+        ended: None,
+        ended_by_death_id: None,
+        driver_pid: Some(driver.key.pid),
+        survived: Vec::new(),
+        because: "its driver was running when the recording ended".into(),
+    };
+    let hits: Vec<&Death> = deaths
+        .iter()
+        .filter(|other| other.job_id.as_ref() == Some(&job_id) && first_cause(other, driver))
+        .collect();
+    let Some(death) = death else {
+        job.survived = hits.iter().filter_map(|hit| survived(world, hit)).collect();
+        return job;
+    };
+    job.ended = death.exit_time.or(death.time);
+    let end = world
+        .exit(driver.key)
+        .map_or(death.act_time, |exit| exit.time);
+    let (outcome, ended_by, because) = outcome(world, death, &hits, end);
+    job.outcome = outcome;
+    job.ended_by_death_id = ended_by;
+    job.because = because;
+    job.survived = hits
+        .iter()
+        .filter(|hit| Some(hit.id) != ended_by)
+        .map(|hit| {
+            survived(world, hit).unwrap_or(Survived {
+                death_id: hit.id,
+                how: "the job went on".into(),
+            })
+        })
+        .collect();
+    job
+}
+
+/// A death of the job's own that nothing else had caused and that somebody would ask about.
+fn first_cause(death: &Death, driver: &ProcessState) -> bool {
+    death.listed
+        && death.verdict.cause_death_id.is_none()
+        && death.pid != driver.key.pid
+        && death.role == Role::Worker
+}
+
+fn outcome(
+    world: &World,
+    driver: &Death,
+    hits: &[&Death],
+    end: BootTime,
+) -> (Outcome, Option<EventId>, String) {
+    let own = Some(driver.id);
+    match (driver.verdict.killer, driver.exit_code) {
+        (Killer::Exit, Some(0)) => (
+            Outcome::Succeeded,
+            None,
+            "its driver exited with code 0".into(),
+        ),
+        (Killer::RayIntended, _) => (
+            Outcome::Stopped,
+            own,
+            format!("its driver {}", verb(&driver.verdict.summary)),
+        ),
+        (Killer::Signal, _)
+            if driver
+                .sender
+                .as_ref()
+                .is_some_and(|sender| sender.mechanism == crate::judge::report::Mechanism::Tty) =>
+        {
+            (
+                Outcome::Stopped,
+                own,
+                "its driver was interrupted from its terminal".into(),
+            )
+        }
+        (Killer::Exit, Some(code)) => match fatal(world, hits, end) {
+            Some(hit) => (
+                Outcome::Failed,
+                Some(hit.id),
+                format!(
+                    "its driver exited with code {code} after this death, which Ray did not retry"
+                ),
+            ),
+            None => (
+                Outcome::Failed,
+                own,
+                format!(
+                    "its driver exited with code {code}; no death of its workers that Ray left unretried was seen before"
+                ),
+            ),
+        },
+        (_, _) => (
+            Outcome::Failed,
+            own,
+            format!("its driver {}", verb(&driver.verdict.summary)),
+        ),
+    }
+}
+
+fn verb(summary: &str) -> &str {
+    summary
+        .find(" was ")
+        .or_else(|| summary.find(" exited "))
+        .map_or("ended", |at| summary[at..].trim_start())
+}
+
+/// The last death before the driver's end that Ray did not make good.
+fn fatal<'a>(world: &World, hits: &[&'a Death], end: BootTime) -> Option<&'a Death> {
+    hits.iter()
+        .filter(|hit| (0..BEFORE_DRIVER_NS).contains(&end.since(hit.act_time)))
+        .filter(|hit| survived(world, hit).is_none())
+        .max_by_key(|hit| hit.act_time)
+        .copied()
+}
+
+/// How Ray made a death good, if its logs say so.
+pub(super) fn survived(world: &World, death: &Death) -> Option<Survived> {
+    let worker = death.worker_id.as_ref()?;
+    let near =
+        |time: BootTime| (-1_000_000_000..30_000_000_000).contains(&time.since(death.act_time));
+    for seen in world.ray_log.iter().filter(|seen| near(seen.time)) {
+        let how = match &seen.what.fact {
+            RayFact::TaskFailed {
+                will_retry: Some(true),
+                retries_left,
+                worker_id: Some(failed),
+                ..
+            } if failed == worker => Some(match retries_left {
+                Some(left) if *left >= 0 => format!("task retried, {left} retries left"),
+                _ => "task retried".into(),
+            }),
+            RayFact::ActorState {
+                state,
+                worker_id: Some(of),
+                actor_id,
+                ..
+            } if state == "RESTARTING" && of == worker => {
+                Some(format!("actor {} restarted", actor_id.short()))
+            }
+            _ => None,
+        };
+        if let Some(how) = how {
+            return Some(Survived {
+                death_id: death.id,
+                how,
+            });
+        }
+    }
+    None
+}

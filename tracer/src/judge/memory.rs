@@ -1,0 +1,95 @@
+//! Memory around a death: the biggest processes and the victim's figures at that moment.
+
+use crate::{
+    event::{Exit, MemorySplit},
+    ids::{BootTime, Bytes},
+    judge::{
+        report::{MemoryReport, TopProcess},
+        world::World,
+    },
+};
+
+/// How many of the biggest processes a death keeps.
+const TOP: usize = 5;
+
+/// What was known at a death.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Snapshot {
+    pub(super) top: Vec<TopProcess>,
+    pub(super) memory: MemoryReport,
+}
+
+/// The memory picture at `exit`, from the samples before it. Cheap for a normal exit: nobody asks there.
+pub(super) fn snapshot(world: &World, exit: &Exit, time: BootTime) -> Snapshot {
+    let sampled = world
+        .processes
+        .get(exit.process)
+        .and_then(|state| state.memory);
+    let memory = at_death(&exit.memory, sampled, time);
+    if exit.status == Some(0) {
+        return Snapshot {
+            top: Vec::new(),
+            memory,
+        };
+    }
+    let mut top: Vec<TopProcess> = world
+        .processes
+        .iter()
+        .filter(|state| state.exit.is_none() && !state.key.same(exit.process))
+        .filter_map(|state| {
+            let (sampled, split) = state.memory?;
+            Some(TopProcess {
+                pid: state.key.pid,
+                title: state.label(),
+                private_bytes: split.anon?,
+                victim: false,
+                age_ms: age_ms(time, sampled),
+            })
+        })
+        .collect();
+    if let Some(private) = memory.anon_bytes {
+        let title = world
+            .processes
+            .get(exit.process)
+            .map_or_else(String::new, |state| state.label());
+        top.push(TopProcess {
+            pid: exit.process.pid,
+            title,
+            private_bytes: private,
+            victim: true,
+            age_ms: memory.age_ms,
+        });
+    }
+    top.sort_by_key(|process| std::cmp::Reverse((process.private_bytes, process.pid)));
+    top.truncate(TOP);
+    Snapshot { top, memory }
+}
+
+fn at_death(
+    split: &MemorySplit,
+    sampled: Option<(BootTime, MemorySplit)>,
+    time: BootTime,
+) -> MemoryReport {
+    let (split, age_ms) = match sampled {
+        Some((when, sample)) if split.resident().is_none_or(|bytes| bytes == Bytes(0)) => (
+            MemorySplit {
+                peak: split.peak.or(sample.peak),
+                ..sample
+            },
+            age_ms(time, when),
+        ),
+        _ => (*split, None),
+    };
+    MemoryReport {
+        anon_bytes: split.anon,
+        file_bytes: split.file,
+        shmem_bytes: split.shmem,
+        swap_bytes: split.swap,
+        peak_bytes: split.peak,
+        age_ms,
+    }
+}
+
+fn age_ms(now: BootTime, then: BootTime) -> Option<u64> {
+    u64::try_from(now.since(then) / 1_000_000).ok()
+}

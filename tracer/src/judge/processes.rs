@@ -1,0 +1,248 @@
+//! The process table: what is known of each process of the recording, folded from the events.
+
+use std::collections::HashMap;
+
+use crate::{
+    event::{Exec, MemorySplit, Process, Role, Worker},
+    ids::{BootTime, EventId, HexId, Pid, ProcessKey},
+    ray::identify,
+};
+
+/// One process.
+#[derive(Debug, Clone)]
+pub(super) struct ProcessState {
+    pub(super) key: ProcessKey,
+    pub(super) parent: Option<Pid>,
+    /// The parent's identity, where the fork was seen.
+    pub(super) parent_key: Option<ProcessKey>,
+    pub(super) ns_pid: Option<Pid>,
+    pub(super) comm: String,
+    pub(super) argv: Vec<String>,
+    pub(super) uid: Option<u32>,
+    pub(super) cgroup: Option<String>,
+    pub(super) container_id: Option<String>,
+    pub(super) cluster: Option<ProcessKey>,
+    pub(super) role: Role,
+    pub(super) worker_id: Option<HexId>,
+    pub(super) job_id: Option<HexId>,
+    pub(super) actor_class: Option<String>,
+    pub(super) title: Option<String>,
+    /// The last sample and its time.
+    pub(super) memory: Option<(BootTime, MemorySplit)>,
+    /// Its exit event.
+    pub(super) exit: Option<EventId>,
+}
+
+impl ProcessState {
+    /// A process of which nothing is known.
+    pub(super) fn unknown(key: ProcessKey) -> Self {
+        Self {
+            key,
+            parent: None,
+            parent_key: None,
+            ns_pid: None,
+            comm: String::new(),
+            argv: Vec::new(),
+            uid: None,
+            cgroup: None,
+            container_id: None,
+            cluster: None,
+            role: Role::Other,
+            worker_id: None,
+            job_id: None,
+            actor_class: None,
+            title: None,
+            memory: None,
+            exit: None,
+        }
+    }
+
+    /// The pid that Ray's logs print for it.
+    pub(super) fn pid_for_ray(&self) -> Pid {
+        self.ns_pid.unwrap_or(self.key.pid)
+    }
+
+    /// What a person would call it: its title, else its command line, else its name.
+    pub(super) fn label(&self) -> String {
+        match &self.title {
+            Some(title) if !title.is_empty() => title.clone(),
+            _ if !self.argv.is_empty() => self.argv.join(" "),
+            _ => self.comm.clone(),
+        }
+    }
+}
+
+/// All processes, by pid and truncated start.
+#[derive(Debug, Default)]
+pub(super) struct Processes {
+    by_key: HashMap<ProcessKey, ProcessState>,
+    /// The latest process with each pid.
+    by_pid: HashMap<Pid, ProcessKey>,
+    /// The latest process with each pid of Ray's own namespace, by cluster.
+    by_ray_pid: HashMap<(ProcessKey, Pid), ProcessKey>,
+    by_worker: HashMap<HexId, ProcessKey>,
+}
+
+impl Processes {
+    pub(super) fn get(&self, key: ProcessKey) -> Option<&ProcessState> {
+        self.by_key.get(&key.truncated())
+    }
+
+    /// The latest process that had this pid.
+    pub(super) fn latest(&self, pid: Pid) -> Option<&ProcessState> {
+        self.by_key.get(self.by_pid.get(&pid)?)
+    }
+
+    pub(super) fn by_ray_pid(&self, cluster: ProcessKey, pid: Pid) -> Option<&ProcessState> {
+        self.by_key
+            .get(self.by_ray_pid.get(&(cluster.truncated(), pid))?)
+    }
+
+    pub(super) fn by_worker(&self, worker: &HexId) -> Option<&ProcessState> {
+        self.by_key.get(self.by_worker.get(worker)?)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &ProcessState> {
+        self.by_key.values()
+    }
+
+    /// The process, made if it is new. An exact start replaces a truncated one.
+    pub(super) fn touch(&mut self, key: ProcessKey) -> &mut ProcessState {
+        let short = key.truncated();
+        self.by_pid.insert(key.pid, short);
+        let state = self
+            .by_key
+            .entry(short)
+            .or_insert_with(|| ProcessState::unknown(key));
+        if key.start > state.key.start {
+            state.key = key;
+        }
+        state
+    }
+
+    pub(super) fn forked(&mut self, parent: ProcessKey, child: ProcessKey) {
+        let inherited = self.touch(parent).clone();
+        let state = self.touch(child);
+        state.parent = Some(parent.pid);
+        state.parent_key = Some(inherited.key);
+        state.comm = inherited.comm;
+        state.argv = inherited.argv;
+        state.uid = inherited.uid;
+        state.cgroup = inherited.cgroup;
+        state.container_id = inherited.container_id;
+        state.cluster = inherited.cluster;
+        state.role = child_role(inherited.role);
+        state.job_id = inherited.job_id;
+    }
+
+    pub(super) fn executed(&mut self, exec: &Exec) {
+        let parent_role = self.role_of_parent(exec.process, exec.parent);
+        let state = self.touch(exec.process);
+        state.parent = exec.parent.or(state.parent);
+        state.ns_pid = exec.ns_pid.or(state.ns_pid);
+        state.comm.clone_from(&exec.comm);
+        state.argv.clone_from(&exec.argv);
+        state.title = None;
+        state.uid = exec.uid.or(state.uid);
+        if let Some(role) = identify::role(&exec.comm, &exec.argv) {
+            state.role = role;
+        } else if let Some(parent_role) = parent_role {
+            state.role = child_role(parent_role);
+        }
+        if state.role == Role::Raylet {
+            state.cluster = Some(exec.process);
+        }
+        let worker_id = identify::worker_id(&exec.argv);
+        self.index(exec.process, worker_id);
+    }
+
+    fn role_of_parent(&self, process: ProcessKey, parent: Option<Pid>) -> Option<Role> {
+        let known = self.get(process).and_then(|state| state.parent_key);
+        let state = match known {
+            Some(key) => self.get(key),
+            None => self.latest(parent?),
+        };
+        state.map(|parent| parent.role)
+    }
+
+    pub(super) fn described(&mut self, process: &Process) {
+        let state = self.touch(process.process);
+        state.parent = process.parent.or(state.parent);
+        state.ns_pid = process.ns_pid.or(state.ns_pid);
+        if !process.comm.is_empty() {
+            state.comm.clone_from(&process.comm);
+        }
+        if !process.argv.is_empty() {
+            state.argv.clone_from(&process.argv);
+        }
+        state.uid = process.uid.or(state.uid);
+        state.cgroup = process.cgroup.clone().or(state.cgroup.take());
+        state.container_id = process.container_id.clone().or(state.container_id.take());
+        state.cluster = process.cluster.or(state.cluster);
+        // A worker stays one, whatever its rewritten command line says later.
+        if process.role != Role::Other && !matches!(state.role, Role::Worker | Role::Driver) {
+            state.role = process.role;
+        }
+        if let [title] = process.argv.as_slice()
+            && title.starts_with("ray::")
+        {
+            state.title = Some(title.clone());
+        }
+        let worker_id = identify::worker_id(&process.argv);
+        self.index(process.process, worker_id);
+    }
+
+    pub(super) fn identified(&mut self, worker: &Worker) {
+        let state = self.touch(worker.process);
+        state.role = if worker.driver {
+            Role::Driver
+        } else {
+            Role::Worker
+        };
+        state.job_id = worker.job_id.clone().or(state.job_id.take());
+        state.actor_class = worker.actor_class.clone().or(state.actor_class.take());
+        self.index(worker.process, Some(worker.worker_id.clone()));
+    }
+
+    /// Sets the worker id and makes the process findable by it and by the pid that Ray prints.
+    pub(super) fn index(&mut self, key: ProcessKey, worker_id: Option<HexId>) {
+        let short = key.truncated();
+        let Some(state) = self.by_key.get_mut(&short) else {
+            return;
+        };
+        if let Some(worker) = worker_id {
+            self.by_worker.insert(worker.clone(), short);
+            state.worker_id = Some(worker);
+        }
+        if let Some(cluster) = state.cluster {
+            self.by_ray_pid
+                .insert((cluster.truncated(), state.pid_for_ray()), short);
+        }
+    }
+
+    /// Drops a process that no later event can concern; for the live recorder, whose memory is bounded.
+    pub(super) fn forget(&mut self, key: ProcessKey) {
+        let short = key.truncated();
+        let Some(state) = self.by_key.remove(&short) else {
+            return;
+        };
+        if self.by_pid.get(&key.pid) == Some(&short) {
+            self.by_pid.remove(&key.pid);
+        }
+        if let Some(worker) = &state.worker_id {
+            self.by_worker.remove(worker);
+        }
+        if let Some(cluster) = state.cluster {
+            self.by_ray_pid
+                .remove(&(cluster.truncated(), state.pid_for_ray()));
+        }
+    }
+}
+
+/// What a process is whose parent has this role, as long as its command line says nothing else.
+fn child_role(parent: Role) -> Role {
+    match parent {
+        Role::Worker | Role::Driver | Role::Descendant => Role::Descendant,
+        _ => Role::Other,
+    }
+}

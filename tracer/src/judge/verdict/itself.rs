@@ -1,0 +1,272 @@
+//! A process that ended itself: by a fault, by a signal of its own, or by exit; with Ray's reasons for an exit that it asked for.
+
+use super::{
+    Case, Draft, kernel, other, raylet,
+    reasons::{self, Reason},
+};
+use crate::{
+    event::{RayLog, Role, Signal},
+    ids::ProcessKey,
+    judge::{
+        report::{Certainty, Killer, Mechanism, Relation},
+        world::Seen,
+    },
+    ray::facts::{ExitType, RayFact},
+};
+
+/// How long after an outside signal a process may still re-raise it on itself.
+const RERAISE_NS: i64 = 60_000_000_000;
+
+/// A synchronous fault (`si_code` > 0), seccomp, or a hardware memory error.
+pub(super) fn fault(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
+    let name = kernel::name(signal.what.signal);
+    match (signal.what.signal, signal.what.code) {
+        (7, 4 | 5) => Draft::new(
+            Killer::KernelOther,
+            Certainty::Proven,
+            "was killed by the kernel: hardware memory error (SIGBUS, BUS_MCEERR)",
+        )
+        .sent(signal, Relation::Other, Mechanism::Hwpoison)
+        .without_sender_identity(),
+        (31, _) => Draft::new(
+            Killer::KernelOther,
+            Certainty::Proven,
+            "was killed by the kernel: a system call that seccomp forbids (SIGSYS)",
+        )
+        .sent(signal, Relation::Other, Mechanism::Fault)
+        .without_sender_identity(),
+        (number, _) => Draft::new(
+            Killer::Crash,
+            Certainty::Proven,
+            format!("crashed with {name}{}", hint(case, number)),
+        ),
+    }
+}
+
+fn hint(case: &Case<'_>, signal: i32) -> &'static str {
+    let shared = case
+        .exit
+        .around
+        .memory
+        .shmem_bytes
+        .is_some_and(|bytes| bytes.0 > 0);
+    if signal == 7 && shared {
+        " (a full /dev/shm does that)"
+    } else {
+        ""
+    }
+}
+
+/// A signal that the process sent to itself: a crash, unless it passes on what came from outside.
+pub(super) fn own_signal(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
+    let first = case.world.signals_to(case.key()).iter().find(|seen| {
+        seen.what.signal == signal.what.signal
+            && matches!(seen.what.result, 0 | 4)
+            && !seen.what.sender.process.same(case.key())
+            && (0..RERAISE_NS).contains(&signal.time.since(seen.time))
+    });
+    // A fault that the failure handler raises again keeps its first code.
+    let Some(outside) = first else {
+        return fault(case, signal);
+    };
+    if outside.what.code == 128 {
+        let mut draft = kernel::verdict(case, outside);
+        draft.clause.push_str(", which it passed on to itself");
+        return draft;
+    }
+    if let Some(raylet) = other::raylet_of(case, &outside.what.sender) {
+        return raylet::verdict(case, raylet, outside, Certainty::Inferred);
+    }
+    let mut draft = other::foreign(case, outside, Certainty::Inferred);
+    draft
+        .clause
+        .push_str(", which it caught and passed on to itself");
+    draft
+}
+
+/// An exit without a fatal signal.
+pub(super) fn exited(case: &Case<'_>, caught: Option<&Seen<Signal>>) -> Draft {
+    if let Some(signal) = caught {
+        if let Some(draft) = after_caught(case, signal) {
+            return draft;
+        }
+    }
+    if let Some(draft) = by_rays_words(case).or_else(|| after_raylet(case)) {
+        return draft;
+    }
+    by_code(case)
+}
+
+/// An exit shortly after a catchable signal from outside.
+fn after_caught(case: &Case<'_>, signal: &Seen<Signal>) -> Option<Draft> {
+    if signal.what.code == 128 {
+        return Some(kernel::verdict(case, signal));
+    }
+    if let Some(raylet) = other::raylet_of(case, &signal.what.sender) {
+        // The raylet's SIGTERM also follows a worker's own exit: only with a reason was it the cause.
+        let reason = reasons::for_process(case, raylet, signal.time)?;
+        let mechanism = other::mechanism(signal);
+        return Some(reason.draft(case, Certainty::Inferred).sent(
+            signal,
+            Relation::Ray,
+            mechanism,
+        ));
+    }
+    if case.role() == Role::Raylet
+        && signal.what.signal == 15
+        && other::tool(case, &signal.what.sender).is_none()
+    {
+        // A raylet that something else had already ended (an agent, the GCS) also sees signals at its end.
+        if let Some(draft) = by_rays_words(case) {
+            return Some(draft);
+        }
+    }
+    let mut draft = other::foreign(case, signal, Certainty::Inferred);
+    draft.clause.push_str(&format!(
+        ", which it caught, and exited with code {}",
+        case.exit.exit.code().unwrap_or(0)
+    ));
+    Some(draft)
+}
+
+/// What the worker's own last words, or the raylet's record of it, say.
+fn by_rays_words(case: &Case<'_>) -> Option<Draft> {
+    let about = case.world.ray_about(case.key());
+    if let Some(record) = about
+        .iter()
+        .find(|record| matches!(record.what.fact, RayFact::RayletLost { .. }))
+    {
+        let cause = case.cluster().filter(|raylet| !raylet.same(case.key()));
+        let open =
+            cause.is_some_and(|raylet| case.world.exit(raylet).is_none()) && case.may_still_learn();
+        let killer = cause.map_or(Killer::RayCollapse, |raylet| {
+            reasons::killer_after(case, raylet)
+        });
+        let _ = record;
+        return Some(
+            Draft::new(
+                killer,
+                Certainty::Inferred,
+                "exited because its raylet had gone",
+            )
+            .caused_by(cause)
+            .open(open),
+        );
+    }
+    let last_words = about
+        .iter()
+        .rev()
+        .find_map(|record| last_words(case, record));
+    let raylet = case.cluster();
+    last_words
+        .or_else(|| raylet.and_then(|raylet| reasons::for_process(case, raylet, case.exit.time)))
+        .filter(|reason| !matches!(reason, Reason::Memory(_)))
+        .map(|reason| reason.draft(case, Certainty::Inferred))
+}
+
+/// A worker that Ray asked to end says so before it exits.
+fn last_words(case: &Case<'_>, record: &Seen<RayLog>) -> Option<Reason> {
+    let (exit_type, detail) = match &record.what.fact {
+        RayFact::SelfDisconnect {
+            exit_type, detail, ..
+        }
+        | RayFact::GcsWorkerExit {
+            exit_type, detail, ..
+        } => (exit_type, detail),
+        RayFact::ForceKillActor { reason, .. } => {
+            return Some(Reason::Intended(format!(
+                "exited on Ray's request: {}",
+                sentence(reason)
+            )));
+        }
+        _ => return None,
+    };
+    if !matches!(
+        exit_type,
+        ExitType::IntendedSystemExit | ExitType::IntendedUserExit
+    ) {
+        return None;
+    }
+    if detail.contains("job has finished") {
+        return Some(reasons::after_job(case));
+    }
+    if detail.contains("owner has died") || detail.contains("owner died") {
+        let reason = reasons::for_process(case, case.cluster()?, case.exit.time);
+        return reason
+            .filter(|reason| matches!(reason, Reason::Collapse { .. }))
+            .or_else(|| Some(reasons::after_job(case)));
+    }
+    Some(Reason::Intended(format!(
+        "exited on Ray's request: {}",
+        sentence(detail)
+    )))
+}
+
+/// The part of a detail that says something: without Ray's "Worker exits because" and what follows the first two sentences.
+fn sentence(detail: &str) -> String {
+    let detail = detail
+        .trim_start_matches("Worker exits because ")
+        .trim_start_matches("Worker exits by an user request. ")
+        .trim_start_matches("Worker exited because ");
+    detail.chars().take(160).collect()
+}
+
+/// Workers look for their raylet each second and exit with code 1 when it is gone; agents likewise.
+fn after_raylet(case: &Case<'_>) -> Option<Draft> {
+    let raylet = case.cluster().filter(|raylet| !raylet.same(case.key()))?;
+    if !matches!(
+        case.role(),
+        Role::Worker | Role::Agent | Role::Dashboard | Role::Gcs | Role::Other
+    ) {
+        return None;
+    }
+    let died = reasons::act_time(case, raylet)?;
+    if !(0..10_000_000_000).contains(&case.exit.time.since(died)) {
+        return None;
+    }
+    let killer = reasons::killer_after(case, raylet);
+    Some(
+        Draft::new(
+            killer,
+            Certainty::Inferred,
+            format!("exited after its raylet (pid {}) had ended", raylet.pid),
+        )
+        .caused_by(Some(raylet)),
+    )
+}
+
+fn by_code(case: &Case<'_>) -> Draft {
+    let certainty = match case.exit.source {
+        crate::event::Source::Kernel => Certainty::Proven,
+        _ => Certainty::Inferred,
+    };
+    let Some(code) = case.exit.exit.code() else {
+        return Draft::unknown("ended; how was not seen", missing_without_status());
+    };
+    let exception = last_exception(case, case.key());
+    let clause = match (code, exception) {
+        (0, _) => "exited with code 0".to_owned(),
+        (_, Some(exception)) => {
+            format!("exited by itself with code {code}; its last exception: {exception}")
+        }
+        (_, None) => format!("exited by itself with code {code}"),
+    };
+    let wait_for_words = code != 0 && case.role() == Role::Worker && case.may_still_learn();
+    Draft::new(Killer::Exit, certainty, clause).open(wait_for_words)
+}
+
+/// What to type where the exit status could not be had.
+pub(super) fn missing_without_status() -> String {
+    "its exit status: run `sudo raytrace record` on the host, or a kernel of 6.15 or later".into()
+}
+
+fn last_exception(case: &Case<'_>, key: ProcessKey) -> Option<String> {
+    case.world
+        .ray_about(key)
+        .iter()
+        .rev()
+        .find_map(|record| match &record.what.fact {
+            RayFact::Exception { class, message, .. } => Some(format!("{class}: {message}")),
+            _ => None,
+        })
+}

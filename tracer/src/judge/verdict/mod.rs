@@ -1,0 +1,116 @@
+//! Who ended a process: one verdict for one exit, by the first act that took effect.
+//!
+//! The order of questions is fixed: a signal that killed is judged by its sender (`kernel`, `raylet`, `other`), a process that
+//! exited by itself by Ray's reasons (`itself`, `reasons`), and what was not seen stays unknown (`unseen`).
+
+mod draft;
+mod itself;
+mod kernel;
+mod other;
+mod raylet;
+mod reasons;
+mod unseen;
+
+pub(super) use draft::Draft;
+
+use crate::{
+    event::Role,
+    ids::{BootTime, ProcessKey},
+    judge::{
+        act::{self, Act},
+        report::Killer,
+        world::{ExitSeen, World},
+    },
+};
+
+/// How far a chain of causes is followed.
+const MAX_CAUSES: u8 = 6;
+
+/// What a verdict is made from.
+#[derive(Clone, Copy)]
+pub(super) struct Case<'a> {
+    pub(super) world: &'a World,
+    pub(super) exit: &'a ExitSeen,
+    /// The latest event time for a verdict that must be given while events still come; `None` when all are in.
+    pub(super) now: Option<BootTime>,
+    depth: u8,
+}
+
+impl<'a> Case<'a> {
+    /// The case of one exit.
+    pub(super) fn new(world: &'a World, exit: &'a ExitSeen, now: Option<BootTime>) -> Self {
+        Self {
+            world,
+            exit,
+            now,
+            depth: 0,
+        }
+    }
+
+    fn key(&self) -> ProcessKey {
+        self.exit.exit.process
+    }
+
+    fn role(&self) -> Role {
+        self.world
+            .processes
+            .get(self.key())
+            .map_or(Role::Other, |state| state.role)
+    }
+
+    fn cluster(&self) -> Option<ProcessKey> {
+        self.world
+            .processes
+            .get(self.key())
+            .and_then(|state| state.cluster)
+    }
+
+    /// Whether evidence may still come: Ray's logs need up to 60 ms, the files of a stalled disk longer.
+    fn may_still_learn(&self) -> bool {
+        self.now
+            .is_some_and(|now| now.since(self.exit.time) < 2_000_000_000)
+    }
+
+    /// The verdict on another process that has ended, for chains of causes.
+    fn verdict_on(&self, other: ProcessKey) -> Option<Draft> {
+        if self.depth >= MAX_CAUSES || other.same(self.key()) {
+            return None;
+        }
+        let exit = self.world.exit(other)?;
+        Some(
+            Case {
+                exit,
+                depth: self.depth + 1,
+                ..*self
+            }
+            .verdict(),
+        )
+    }
+
+    /// Whether `other` ended as somebody wanted: with code 0, or by Ray on purpose.
+    fn ended_well(&self, other: ProcessKey) -> Option<bool> {
+        let draft = self.verdict_on(other)?;
+        let exit = self.world.exit(other)?;
+        let clean = draft.killer == Killer::Exit && exit.exit.code() == Some(0);
+        Some(clean || draft.killer == Killer::RayIntended)
+    }
+
+    /// The verdict.
+    pub(super) fn verdict(&self) -> Draft {
+        match act::of(self.world, self.exit) {
+            Act::Killed(signal) if signal.what.code == SI_KERNEL => kernel::verdict(self, signal),
+            Act::Killed(signal) if signal.what.sender.process.same(self.key()) => {
+                itself::own_signal(self, signal)
+            }
+            Act::Killed(signal) if signal.what.code > 0 => itself::fault(self, signal),
+            Act::Killed(signal) => other::verdict(self, signal),
+            Act::Exited { caught } => itself::exited(self, caught),
+            Act::Unseen { signal } => unseen::verdict(self, signal),
+        }
+    }
+}
+
+/// `SI_KERNEL`.
+const SI_KERNEL: i32 = 128;
+/// SIGKILL.
+const SIGKILL: i32 = 9;

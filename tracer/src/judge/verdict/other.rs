@@ -1,0 +1,200 @@
+//! A signal that another process sent and that killed.
+
+use super::{Case, Draft, SIGKILL, kernel, raylet};
+use crate::{
+    event::{Role, Sender, Signal},
+    judge::{
+        report::{Certainty, Killer, Mechanism, Relation},
+        world::Seen,
+    },
+};
+
+/// Programs that end containers.
+const RUNTIMES: [&str; 12] = [
+    "runc",
+    "crun",
+    "youki",
+    "containerd",
+    "containerd-shim",
+    "dockerd",
+    "docker-init",
+    "kubelet",
+    "podman",
+    "conmon",
+    "crio",
+    "slurmstepd",
+];
+
+/// User-space OOM killers.
+const OOM_DAEMONS: [&str; 5] = [
+    "systemd-oomd",
+    "earlyoom",
+    "oomd",
+    "nohang",
+    "low-memory-mon",
+];
+
+pub(super) fn verdict(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
+    if parent_death(signal) {
+        return parent_died(case, signal);
+    }
+    if let Some(raylet) = raylet_of(case, &signal.what.sender) {
+        return raylet::verdict(case, raylet, signal, Certainty::Proven);
+    }
+    foreign(case, signal, Certainty::Proven)
+}
+
+/// A signal whose sender was not a raylet: a tool of Ray's, a relative, or a stranger. Also for a caught one, `inferred`.
+pub(super) fn foreign(case: &Case<'_>, signal: &Seen<Signal>, certainty: Certainty) -> Draft {
+    let relation = relation(case, &signal.what.sender);
+    let mechanism = mechanism(signal);
+    if let Some(tool) = tool(case, &signal.what.sender)
+        && kernel::of_ray(case)
+    {
+        return Draft::new(
+            Killer::RayIntended,
+            certainty,
+            format!("was ended by {tool}"),
+        )
+        .sent(signal, Relation::Ray, mechanism);
+    }
+    if let Some(draft) = with_its_worker(case, signal, relation, certainty) {
+        return draft;
+    }
+    let sender = &signal.what.sender;
+    let name = kernel::name(signal.what.signal);
+    let clause = format!(
+        "was ended by {name} from {} (pid {}, uid {})",
+        sender.comm, sender.process.pid, sender.uid
+    );
+    Draft::new(Killer::Signal, certainty, clause).sent(signal, relation, mechanism)
+}
+
+/// A worker that must end takes its children along: their death is the worker's.
+fn with_its_worker(
+    case: &Case<'_>,
+    signal: &Seen<Signal>,
+    relation: Relation,
+    certainty: Certainty,
+) -> Option<Draft> {
+    let sender = signal.what.sender.process;
+    if case.role() != Role::Descendant || !matches!(relation, Relation::Parent | Relation::SameJob)
+    {
+        return None;
+    }
+    let end = case.world.exit(sender)?;
+    let ending = (0..2_000_000_000).contains(&end.time.since(signal.time));
+    let worker = case
+        .world
+        .processes
+        .get(sender)
+        .is_some_and(|state| state.role == Role::Worker);
+    if !(ending && worker) {
+        return None;
+    }
+    let killer = match case.ended_well(sender) {
+        Some(true) => Killer::RayIntended,
+        _ => Killer::RayCollapse,
+    };
+    let clause = format!(
+        "was ended by its worker (pid {}), which was ending",
+        sender.pid
+    );
+    Some(
+        Draft::new(killer, certainty, clause)
+            .caused_by(Some(sender))
+            .sent(signal, relation, mechanism(signal)),
+    )
+}
+
+/// `prctl(PR_SET_PDEATHSIG)`: the kernel sends it in the name of the dying parent, with code 0.
+fn parent_death(signal: &Seen<Signal>) -> bool {
+    signal.what.sender.exiting
+        && signal.what.code == 0
+        && signal.what.parent_death_signal == signal.what.signal
+}
+
+fn parent_died(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
+    let parent = signal.what.sender.process;
+    let killer = match (kernel::of_ray(case), case.ended_well(parent)) {
+        (false, _) => Killer::Signal,
+        (true, Some(true)) => Killer::RayIntended,
+        (true, _) => Killer::RayCollapse,
+    };
+    let only_thread = case
+        .world
+        .exit(parent)
+        .is_none_or(|exit| exit.time.since(signal.time) > 5_000_000_000);
+    let what = if only_thread {
+        "a thread of its parent"
+    } else {
+        "its parent"
+    };
+    let clause = format!(
+        "was ended with {what} {} (pid {}) by its parent-death signal",
+        signal.what.sender.comm, parent.pid
+    );
+    Draft::new(killer, Certainty::Proven, clause)
+        .caused_by(Some(parent))
+        .sent(signal, Relation::Parent, Mechanism::ParentDeath)
+}
+
+/// The sender, if it is a raylet that is tracked.
+pub(super) fn raylet_of(case: &Case<'_>, sender: &Sender) -> Option<crate::ids::ProcessKey> {
+    let state = case.world.processes.get(sender.process)?;
+    let by_cluster = case.world.cluster(sender.process).is_some();
+    (by_cluster || state.role == Role::Raylet).then_some(state.key)
+}
+
+/// The tool of Ray's that a sender is, in words.
+pub(super) fn tool(case: &Case<'_>, sender: &Sender) -> Option<String> {
+    if sender.comm == "ray" {
+        return Some(format!("`ray stop` (pid {})", sender.process.pid));
+    }
+    let state = case.world.processes.get(sender.process)?;
+    let supervisor = state.label().starts_with("ray::JobSupervisor")
+        || state.actor_class.as_deref() == Some("JobSupervisor");
+    supervisor.then(|| format!("`ray job stop` (JobSupervisor, pid {})", sender.process.pid))
+}
+
+fn relation(case: &Case<'_>, sender: &Sender) -> Relation {
+    let victim = case.world.processes.get(case.key());
+    if victim.and_then(|state| state.parent) == Some(sender.process.pid) {
+        return Relation::Parent;
+    }
+    let exe = sender
+        .exe
+        .as_deref()
+        .and_then(|exe| exe.rsplit('/').next())
+        .unwrap_or("");
+    let is = |names: &[&str]| {
+        names
+            .iter()
+            .any(|name| *name == exe || sender.comm.starts_with(&name[..name.len().min(15)]))
+    };
+    if is(&OOM_DAEMONS) {
+        return Relation::OomDaemon;
+    }
+    if is(&RUNTIMES) {
+        return Relation::ContainerRuntime;
+    }
+    match case.world.processes.get(sender.process) {
+        Some(state) => match state.role {
+            Role::Raylet | Role::Gcs | Role::Agent | Role::Dashboard => Relation::Ray,
+            Role::Worker | Role::Driver | Role::Descendant => Relation::SameJob,
+            Role::Other => Relation::Other,
+        },
+        None => Relation::Other,
+    }
+}
+
+pub(super) fn mechanism(signal: &Seen<Signal>) -> Mechanism {
+    match signal.what.code {
+        0 if signal.what.signal == SIGKILL && !signal.what.group => Mechanism::CgroupKill,
+        0 => Mechanism::Kill,
+        -6 => Mechanism::Tgkill,
+        -1 => Mechanism::Sigqueue,
+        -2 => Mechanism::Timer,
+        _ => Mechanism::Unknown,
+    }
+}

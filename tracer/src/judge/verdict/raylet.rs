@@ -1,0 +1,75 @@
+//! A signal from a raylet: what for, by Ray's own words. Signals alone cannot tell the memory monitor from a raylet that
+//! shuts down.
+
+use super::{
+    Case, Draft, other,
+    reasons::{self, Reason},
+};
+use crate::{
+    event::{Role, Signal},
+    ids::ProcessKey,
+    judge::{
+        report::{Certainty, Relation},
+        world::Seen,
+    },
+};
+
+pub(super) fn verdict(
+    case: &Case<'_>,
+    raylet: ProcessKey,
+    signal: &Seen<Signal>,
+    certainty: Certainty,
+) -> Draft {
+    let mechanism = other::mechanism(signal);
+    if let Some(reason) = reasons::for_process(case, raylet, signal.time) {
+        return reason
+            .draft(case, certainty)
+            .sent(signal, Relation::Ray, mechanism);
+    }
+    if let Some(worker) = worker_above(case) {
+        let clause = format!(
+            "was ended by the raylet with its worker (pid {})",
+            worker.pid
+        );
+        let killer = reasons::killer_after(case, worker);
+        return Draft::new(killer, certainty, clause)
+            .caused_by(Some(worker))
+            .sent(signal, Relation::Ray, mechanism);
+    }
+    let clause = format!(
+        "was ended by its raylet (pid {}), which gave no reason that was seen",
+        raylet.pid
+    );
+    Draft::unknown(
+        clause,
+        "the raylet's own line: grep -n -e 'Killing' -e 'Stop:' raylet.out",
+    )
+    .sent(signal, Relation::Ray, mechanism)
+    .open(case.may_still_learn())
+}
+
+/// The worker that started this descendant, if it has ended.
+fn worker_above(case: &Case<'_>) -> Option<ProcessKey> {
+    let mut state = case.world.processes.get(case.key())?;
+    if state.role != Role::Descendant {
+        return None;
+    }
+    for _ in 0..16 {
+        let parent = match state.parent_key {
+            Some(key) => case.world.processes.get(key),
+            None => case.world.processes.latest(state.parent?),
+        }?;
+        if parent.role == Role::Worker {
+            return case.world.exit(parent.key).map(|_| parent.key);
+        }
+        state = parent;
+    }
+    None
+}
+
+impl Reason {
+    /// Whether the record can be about the act at all (used for reasons that name only a pid).
+    pub(super) fn near(record: crate::ids::BootTime, act: crate::ids::BootTime) -> bool {
+        (-10_000_000_000..=10_000_000_000).contains(&act.since(record))
+    }
+}

@@ -1,0 +1,308 @@
+//! Ray's own reasons for the end of a worker, by its logs: the monitor's kill record, the owner's death, a shutdown, …
+
+use super::{Case, Draft, other};
+use crate::{
+    event::{RayLog, Role},
+    ids::{BootTime, ProcessKey},
+    judge::{
+        act::{self, Act},
+        oom,
+        report::{Certainty, Killer},
+        world::Seen,
+    },
+    ray::facts::{ExitType, MonitorKill, RayFact},
+};
+
+/// Why Ray ended a process.
+pub(super) enum Reason {
+    /// Its memory monitor chose it.
+    Memory(MonitorKill),
+    /// On purpose; the words say what for.
+    Intended(String),
+    /// Because something else had died.
+    Collapse {
+        words: String,
+        cause: Option<ProcessKey>,
+        remote: Option<String>,
+    },
+}
+
+impl Reason {
+    pub(super) fn draft(self, case: &Case<'_>, certainty: Certainty) -> Draft {
+        match self {
+            Self::Memory(kill) => {
+                Draft::new(Killer::RayMemoryMonitor, certainty, memory_clause(&kill))
+            }
+            Self::Intended(words) => Draft::new(Killer::RayIntended, certainty, words),
+            Self::Collapse {
+                words,
+                cause,
+                remote,
+            } => {
+                let open = cause.is_none() && remote.is_none() && case.may_still_learn();
+                let mut draft = Draft::new(Killer::RayCollapse, certainty, words)
+                    .caused_by(cause)
+                    .open(open);
+                draft.cause_remote = remote;
+                draft
+            }
+        }
+    }
+}
+
+fn memory_clause(kill: &MonitorKill) -> String {
+    match (kill.used, kill.threshold) {
+        (Some(used), Some(threshold)) => format!(
+            "was killed by Ray's memory monitor: the node was at {}, Ray's threshold is {}",
+            oom::size(used),
+            oom::size(threshold)
+        ),
+        _ => "was killed by Ray's memory monitor".into(),
+    }
+}
+
+/// The reason that Ray's logs give for ending this process around `act`.
+pub(super) fn for_process(case: &Case<'_>, raylet: ProcessKey, act: BootTime) -> Option<Reason> {
+    let about = case.world.ray_about(case.key());
+    let by_worker = about.iter().find_map(|record| monitor(case, record, act));
+    by_worker
+        .or_else(|| about.iter().find_map(|record| specific(case, record, act)))
+        .or_else(|| shutdown(case, raylet, act))
+        .or_else(|| {
+            about
+                .iter()
+                .rev()
+                .find_map(|record| disconnect(record, act))
+        })
+}
+
+/// A kill record of the monitor that selected this process. The text must come from the raylet.
+fn monitor(case: &Case<'_>, record: &Seen<RayLog>, act: BootTime) -> Option<Reason> {
+    let RayFact::MonitorKill(kill) = &record.what.fact else {
+        return None;
+    };
+    let worker = case.world.processes.get(case.key())?.worker_id.clone();
+    let same_worker = kill
+        .selected
+        .iter()
+        .any(|one| one.worker_id.is_some() && one.worker_id == worker);
+    (same_worker || Reason::near(record.time, act)).then(|| Reason::Memory(kill.clone()))
+}
+
+/// Reasons that name this worker and nothing else.
+fn specific(case: &Case<'_>, record: &Seen<RayLog>, act: BootTime) -> Option<Reason> {
+    // A later record cannot be the reason; logs are stamped to the millisecond and a few late.
+    if record.time.since(act) > 1_000_000_000 {
+        return None;
+    }
+    match &record.what.fact {
+        RayFact::OwnerDied {
+            owner_worker_id,
+            reason,
+            ..
+        } => {
+            let owner = owner_worker_id
+                .as_ref()
+                .and_then(|id| case.world.processes.by_worker(id));
+            Some(after_owner(case, owner.map(|state| state.key), reason))
+        }
+        RayFact::JobFinished { .. } => Some(after_job(case)),
+        RayFact::KillActorRequested { .. } => Some(Reason::Intended(
+            "was ended by Ray on request: its actor was killed or is no longer referenced".into(),
+        )),
+        RayFact::ForceKilled { .. } if Reason::near(record.time, act) => Some(Reason::Intended(
+            "was killed by Ray because it did not exit within 5 s after being asked to".into(),
+        )),
+        RayFact::NotRegistered { .. } if Reason::near(record.time, act) => Some(Reason::Intended(
+            "was killed by Ray because it did not register in time".into(),
+        )),
+        RayFact::MonitorEvicted { .. } => Some(Reason::Memory(MonitorKill::default())),
+        _ => None,
+    }
+}
+
+fn after_owner(case: &Case<'_>, owner: Option<ProcessKey>, reason: &str) -> Reason {
+    let words = format!(
+        "was ended by Ray because its {}",
+        reason.trim_start_matches("its ")
+    );
+    match owner.map(|key| (key, case.ended_well(key))) {
+        Some((_, Some(true))) => Reason::Intended(words),
+        Some((key, _)) => Reason::Collapse {
+            words,
+            cause: Some(key),
+            remote: None,
+        },
+        None if reason.contains("job") => Reason::Intended(words),
+        None => Reason::Collapse {
+            words,
+            cause: None,
+            remote: Some("its owner is on another node or was not seen".into()),
+        },
+    }
+}
+
+/// The job of this worker is over: by its driver's own end, or by its death.
+pub(super) fn after_job(case: &Case<'_>) -> Reason {
+    let words = "was ended by Ray because its job had ended".to_owned();
+    let job = case
+        .world
+        .processes
+        .get(case.key())
+        .and_then(|state| state.job_id.clone());
+    let driver = case
+        .world
+        .processes
+        .iter()
+        .find(|state| state.role == Role::Driver && job.is_some() && state.job_id == job);
+    match driver.map(|state| (state.key, case.ended_well(state.key))) {
+        Some((key, Some(false))) => Reason::Collapse {
+            words,
+            cause: Some(key),
+            remote: None,
+        },
+        _ => Reason::Intended(words),
+    }
+}
+
+/// The raylet is shutting down.
+pub(super) fn shutdown(case: &Case<'_>, raylet: ProcessKey, act: BootTime) -> Option<Reason> {
+    let before =
+        |record: &&Seen<RayLog>| (-1_000_000_000..60_000_000_000).contains(&act.since(record.time));
+    let mut agent = None;
+    let mut lost_gcs = None;
+    let mut told = false;
+    for record in case.world.ray_of_cluster(raylet).filter(before) {
+        match &record.what.fact {
+            RayFact::AgentFailed { agent: name } => agent = Some((name.clone(), record.time)),
+            RayFact::RayletMarkedDead { reason } => lost_gcs = Some(reason.clone()),
+            RayFact::RayletSigterm | RayFact::StopSignal { .. } => told = true,
+            _ => {}
+        }
+    }
+    if let Some((name, time)) = agent {
+        let cause = agent_of(case, raylet, &name, time);
+        return Some(Reason::Collapse {
+            words: format!("was ended by Ray because {name} of its node had died"),
+            cause,
+            remote: None,
+        });
+    }
+    if let Some(reason) = lost_gcs {
+        let gcs = gcs_of(case, raylet, act);
+        let remote = gcs.is_none().then_some(reason);
+        return Some(Reason::Collapse {
+            words: "was ended by Ray because its node lost the GCS".into(),
+            cause: gcs,
+            remote,
+        });
+    }
+    let stopped = raylet_was_stopped(case, raylet, act);
+    (told || stopped.is_some()).then(|| {
+        stopped.unwrap_or_else(|| Reason::Collapse {
+            words: "was ended by its raylet, which was shutting down".into(),
+            cause: (!case.key().same(raylet)).then_some(raylet),
+            remote: None,
+        })
+    })
+}
+
+/// Who told the raylet to end, if a SIGTERM to it was seen before `act`.
+pub(super) fn raylet_was_stopped(
+    case: &Case<'_>,
+    raylet: ProcessKey,
+    act: BootTime,
+) -> Option<Reason> {
+    let term = case.world.signals_to(raylet).iter().find(|seen| {
+        matches!(seen.what.signal, 2 | 15)
+            && matches!(seen.what.result, 0 | 4)
+            && (0..60_000_000_000).contains(&act.since(seen.time))
+    })?;
+    Some(match other::tool(case, &term.what.sender) {
+        Some(tool) => Reason::Intended(format!("was ended by its raylet on {tool}")),
+        None => Reason::Collapse {
+            words: format!(
+                "was ended by its raylet, which {} (pid {}) had told to end",
+                term.what.sender.comm, term.what.sender.process.pid
+            ),
+            cause: (!case.key().same(raylet)).then_some(raylet),
+            remote: None,
+        },
+    })
+}
+
+/// The agent whose end the raylet reports: the one of that name, by title, that ended last before the record.
+fn agent_of(case: &Case<'_>, raylet: ProcessKey, name: &str, time: BootTime) -> Option<ProcessKey> {
+    let dashboard = name.contains("dashboard");
+    case.world
+        .exits
+        .iter()
+        .filter(|exit| (-100_000_000..30_000_000_000).contains(&time.since(exit.time)))
+        .filter_map(|exit| case.world.processes.get(exit.exit.process))
+        .filter(|state| {
+            let label = state.label();
+            let fits = if dashboard {
+                label.contains("DashboardAgent") || label.contains("dashboard/agent")
+            } else {
+                label.contains("RuntimeEnvAgent") || label.contains("runtime_env/agent")
+            };
+            state.role == Role::Agent
+                && state.cluster.is_some_and(|cluster| cluster.same(raylet))
+                && fits
+        })
+        .map(|state| state.key)
+        .last()
+}
+
+/// The GCS of this cluster, if it ended within the raylet's time-outs before `act`.
+fn gcs_of(case: &Case<'_>, raylet: ProcessKey, act: BootTime) -> Option<ProcessKey> {
+    let address = case.world.cluster(raylet)?.gcs_address.clone();
+    case.world
+        .exits
+        .iter()
+        .filter(|exit| (0..120_000_000_000).contains(&act.since(exit.time)))
+        .filter_map(|exit| case.world.processes.get(exit.exit.process))
+        .filter(|state| state.role == Role::Gcs)
+        .filter(|state| match (&address, &state.cluster) {
+            (_, Some(cluster)) => cluster.same(raylet),
+            (Some(address), None) => address
+                .rsplit(':')
+                .next()
+                .is_some_and(|port| state.argv.iter().any(|arg| arg.ends_with(port))),
+            (None, None) => false,
+        })
+        .map(|state| state.key)
+        .last()
+}
+
+/// The raylet's disconnect record of a worker that Ray ended on purpose.
+fn disconnect(record: &Seen<RayLog>, act: BootTime) -> Option<Reason> {
+    let RayFact::Disconnected { exit_type, .. } = &record.what.fact else {
+        return None;
+    };
+    let intended = matches!(
+        exit_type,
+        ExitType::IntendedSystemExit | ExitType::IntendedUserExit
+    );
+    let before = record.time.since(act) < 1_000_000_000;
+    (intended && before).then(|| {
+        Reason::Intended("was ended by Ray on purpose (its record says an intended exit)".into())
+    })
+}
+
+/// What a process that died because of `cause` died of.
+pub(super) fn killer_after(case: &Case<'_>, cause: ProcessKey) -> Killer {
+    match case.ended_well(cause) {
+        Some(true) => Killer::RayIntended,
+        _ => Killer::RayCollapse,
+    }
+}
+
+/// When the act that ended another process came.
+pub(super) fn act_time(case: &Case<'_>, key: ProcessKey) -> Option<BootTime> {
+    let exit = case.world.exit(key)?;
+    Some(match act::of(case.world, exit) {
+        Act::Killed(signal) => signal.time,
+        act => act.time(exit),
+    })
+}

@@ -1,0 +1,91 @@
+//! A death by a signal whose sending was not seen: procfs mode, a signal from before the attach, or an injected one.
+
+use super::{Case, Draft, SIGKILL, kernel, reasons};
+use crate::{
+    event::Mode,
+    judge::{
+        oom,
+        report::{Certainty, Killer},
+    },
+};
+
+pub(super) fn verdict(case: &Case<'_>, signal: i32) -> Draft {
+    let name = kernel::name(signal);
+    if let Some(raylet) = case.cluster().filter(|raylet| !raylet.same(case.key()))
+        && let Some(reason) = reasons::for_process(case, raylet, case.exit.time)
+    {
+        let rival = oom::from_kernel_log(case.world, case.exit).filter(|_| signal == SIGKILL);
+        if rival.is_none() {
+            return reason.draft(case, Certainty::Inferred);
+        }
+    }
+    if signal == SIGKILL
+        && let Some(context) = oom::from_kernel_log(case.world, case.exit)
+    {
+        let mut draft = Draft::new(context.killer(), Certainty::Inferred, context.clause());
+        draft.oom = Some(context.report);
+        return draft;
+    }
+    match signal {
+        4 | 5 | 6 | 8 | 11 => Draft::new(
+            Killer::Crash,
+            Certainty::Inferred,
+            format!("crashed with {name} (by its exit status)"),
+        ),
+        7 => Draft::new(
+            Killer::Crash,
+            Certainty::Inferred,
+            "crashed with SIGBUS (by its exit status; a full /dev/shm does that)",
+        ),
+        31 => {
+            let mut draft = Draft::new(
+                Killer::KernelOther,
+                Certainty::Inferred,
+                "died of SIGSYS: a system call that seccomp forbids",
+            );
+            draft.sender = None;
+            draft
+        }
+        24 => Draft::new(
+            Killer::KernelOther,
+            Certainty::Inferred,
+            "died of SIGXCPU: its CPU time limit",
+        ),
+        _ => {
+            let clause = format!("was ended by {name}; who sent it was not seen");
+            Draft::unknown(clause, missing(case, signal)).open(case.may_still_learn())
+        }
+    }
+}
+
+/// What would settle it, by the mode that recorded.
+fn missing(case: &Case<'_>, signal: i32) -> String {
+    let procfs = case
+        .world
+        .started
+        .as_ref()
+        .is_some_and(|(_, started)| started.mode == Mode::Procfs);
+    let at = case.world.clock.wall(case.exit.time);
+    let journal = at.map_or_else(
+        || "journalctl -k | grep -i -e oom -e killed".to_owned(),
+        |at| {
+            let second = 1_000_000_000;
+            let show = |offset: i64| {
+                let moved = crate::ids::WallTime(at.0.0 + offset * second);
+                format!("{:.0}", moved.timestamp()).replace('T', " ").replace('Z', " UTC")
+            };
+            format!(
+                "on the host: journalctl -k --since \"{}\" --until \"{}\" | grep -i -e oom -e killed",
+                show(-30),
+                show(30)
+            )
+        },
+    );
+    match (procfs, signal) {
+        (true, SIGKILL) => format!("{journal}; next time: sudo raytrace record"),
+        (true, _) => "the sender: sudo raytrace record".into(),
+        (false, _) => {
+            format!("the sending, before the recorder attached or injected by a tracer; {journal}")
+        }
+    }
+}
