@@ -35,7 +35,7 @@ pub(super) fn all(
     }
     drivers
         .into_iter()
-        .map(|((cluster, job_id), driver)| job(world, deaths, cluster, job_id, driver))
+        .map(|((cluster, job_id), driver)| job(world, deaths, cluster, &job_id, driver))
         .collect()
 }
 
@@ -51,7 +51,7 @@ fn job(
     world: &World,
     deaths: &[Death],
     cluster: Option<u32>,
-    job_id: HexId,
+    job_id: &HexId,
     driver: &ProcessState,
 ) -> Job {
     let death = driver
@@ -70,7 +70,7 @@ fn job(
     };
     let hits: Vec<&Death> = deaths
         .iter()
-        .filter(|other| other.job_id.as_ref() == Some(&job_id) && first_cause(other, driver))
+        .filter(|other| other.job_id.as_ref() == Some(job_id) && first_cause(other, driver))
         .collect();
     let Some(death) = death else {
         job.survived = hits.iter().filter_map(|hit| survived(world, hit)).collect();

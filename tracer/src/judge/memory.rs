@@ -51,7 +51,7 @@ pub(super) fn snapshot(world: &World, exit: &Exit, time: BootTime) -> Snapshot {
         let title = world
             .processes
             .get(exit.process)
-            .map_or_else(String::new, |state| state.label());
+            .map_or_else(String::new, super::processes::ProcessState::label);
         top.push(TopProcess {
             pid: exit.process.pid,
             title,

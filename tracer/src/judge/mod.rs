@@ -15,6 +15,9 @@ pub mod report;
 mod verdict;
 mod world;
 
+#[cfg(test)]
+mod tests;
+
 use crate::{
     event::Event,
     ids::{BootTime, EventId, ProcessKey},

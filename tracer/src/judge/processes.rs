@@ -75,7 +75,7 @@ impl ProcessState {
 /// All processes, by pid and truncated start.
 #[derive(Debug, Default)]
 pub(super) struct Processes {
-    by_key: HashMap<ProcessKey, ProcessState>,
+    known: HashMap<ProcessKey, ProcessState>,
     /// The latest process with each pid.
     by_pid: HashMap<Pid, ProcessKey>,
     /// The latest process with each pid of Ray's own namespace, by cluster.
@@ -85,25 +85,25 @@ pub(super) struct Processes {
 
 impl Processes {
     pub(super) fn get(&self, key: ProcessKey) -> Option<&ProcessState> {
-        self.by_key.get(&key.truncated())
+        self.known.get(&key.truncated())
     }
 
     /// The latest process that had this pid.
     pub(super) fn latest(&self, pid: Pid) -> Option<&ProcessState> {
-        self.by_key.get(self.by_pid.get(&pid)?)
+        self.known.get(self.by_pid.get(&pid)?)
     }
 
     pub(super) fn by_ray_pid(&self, cluster: ProcessKey, pid: Pid) -> Option<&ProcessState> {
-        self.by_key
+        self.known
             .get(self.by_ray_pid.get(&(cluster.truncated(), pid))?)
     }
 
     pub(super) fn by_worker(&self, worker: &HexId) -> Option<&ProcessState> {
-        self.by_key.get(self.by_worker.get(worker)?)
+        self.known.get(self.by_worker.get(worker)?)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &ProcessState> {
-        self.by_key.values()
+        self.known.values()
     }
 
     /// The process, made if it is new. An exact start replaces a truncated one.
@@ -207,7 +207,7 @@ impl Processes {
     /// Sets the worker id and makes the process findable by it and by the pid that Ray prints.
     pub(super) fn index(&mut self, key: ProcessKey, worker_id: Option<HexId>) {
         let short = key.truncated();
-        let Some(state) = self.by_key.get_mut(&short) else {
+        let Some(state) = self.known.get_mut(&short) else {
             return;
         };
         if let Some(worker) = worker_id {
@@ -223,7 +223,7 @@ impl Processes {
     /// Drops a process that no later event can concern; for the live recorder, whose memory is bounded.
     pub(super) fn forget(&mut self, key: ProcessKey) {
         let short = key.truncated();
-        let Some(state) = self.by_key.remove(&short) else {
+        let Some(state) = self.known.remove(&short) else {
             return;
         };
         if self.by_pid.get(&key.pid) == Some(&short) {

@@ -20,7 +20,6 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(super) struct Seen<T> {
     pub(super) time: BootTime,
-    pub(super) source: Source,
     pub(super) what: T,
 }
 
@@ -74,7 +73,7 @@ impl World {
             Observation::RecordingEnded => self.clean_end = true,
             Observation::Clock { wall } => self.clock.note(time, *wall),
             Observation::Probe(probe) => {
-                replace(&mut self.probes, probe, |known| known.name == probe.name)
+                replace(&mut self.probes, probe, |known| known.name == probe.name);
             }
             Observation::Ledger(ledger) => {
                 replace(&mut self.ledgers, ledger, |known| known.hook == ledger.hook);
@@ -96,7 +95,7 @@ impl World {
                 self.signals
                     .entry(signal.target.truncated())
                     .or_default()
-                    .push(Seen { time, source, what });
+                    .push(Seen { time, what });
             }
             Observation::Delivered {
                 process,
@@ -107,12 +106,11 @@ impl World {
                 self.delivered
                     .entry(process.truncated())
                     .or_default()
-                    .push(Seen { time, source, what });
+                    .push(Seen { time, what });
             }
             Observation::OomVictim(victim) => {
                 self.victims.push(Seen {
                     time,
-                    source,
                     what: victim.clone(),
                 });
             }
@@ -120,7 +118,6 @@ impl World {
             Observation::Kmsg(line) => {
                 self.kernel_log.push(Seen {
                     time,
-                    source,
                     what: line.clone(),
                 });
             }
@@ -129,7 +126,6 @@ impl World {
                 let states = self.cgroups.entry(state.path.clone()).or_default();
                 states.push(Seen {
                     time,
-                    source,
                     what: state.clone(),
                 });
             }
@@ -167,7 +163,11 @@ impl World {
         });
     }
 
+    /// Text of a worker's own files is evidence about that worker alone: it cannot say what the raylet did.
     fn ray_said(&mut self, time: BootTime, source: Source, record: &RayLog) {
+        if source == Source::WorkerLog && !of_the_worker_itself(&record.fact) {
+            return;
+        }
         let at = self.ray_log.len();
         let about = About::of(record);
         for worker in about.workers {
@@ -194,7 +194,6 @@ impl World {
         }
         self.ray_log.push(Seen {
             time,
-            source,
             what: record.clone(),
         });
     }
@@ -277,6 +276,21 @@ fn replace<T: Clone>(list: &mut Vec<T>, new: &T, same: impl Fn(&T) -> bool) {
         Some(known) => *known = new.clone(),
         None => list.push(new.clone()),
     }
+}
+
+/// What a worker may say: its own end, its markers, its exceptions, and what became of the tasks that it owns.
+fn of_the_worker_itself(fact: &RayFact) -> bool {
+    matches!(
+        fact,
+        RayFact::SelfDisconnect { .. }
+            | RayFact::RayletLost { .. }
+            | RayFact::ForceKillActor { .. }
+            | RayFact::Marker { .. }
+            | RayFact::FailureSignal { .. }
+            | RayFact::Exception { .. }
+            | RayFact::TaskFailed { .. }
+            | RayFact::ActorState { .. }
+    )
 }
 
 /// Which workers and pids a record speaks of.

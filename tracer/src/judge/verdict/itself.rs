@@ -86,10 +86,10 @@ pub(super) fn own_signal(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
 
 /// An exit without a fatal signal.
 pub(super) fn exited(case: &Case<'_>, caught: Option<&Seen<Signal>>) -> Draft {
-    if let Some(signal) = caught {
-        if let Some(draft) = after_caught(case, signal) {
-            return draft;
-        }
+    if let Some(signal) = caught
+        && let Some(draft) = after_caught(case, signal)
+    {
+        return draft;
     }
     if let Some(draft) = by_rays_words(case).or_else(|| after_raylet(case)) {
         return draft;
@@ -122,10 +122,11 @@ fn after_caught(case: &Case<'_>, signal: &Seen<Signal>) -> Option<Draft> {
         }
     }
     let mut draft = other::foreign(case, signal, Certainty::Inferred);
-    draft.clause.push_str(&format!(
-        ", which it caught, and exited with code {}",
-        case.exit.exit.code().unwrap_or(0)
-    ));
+    let code = case.exit.exit.code().unwrap_or(0);
+    draft.clause = format!(
+        "{}, which it caught, and exited with code {code}",
+        draft.clause
+    );
     Some(draft)
 }
 

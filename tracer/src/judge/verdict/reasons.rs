@@ -197,11 +197,14 @@ pub(super) fn shutdown(case: &Case<'_>, raylet: ProcessKey, act: BootTime) -> Op
             remote,
         });
     }
+    if case.key().same(raylet) {
+        return None;
+    }
     let stopped = raylet_was_stopped(case, raylet, act);
     (told || stopped.is_some()).then(|| {
         stopped.unwrap_or_else(|| Reason::Collapse {
             words: "was ended by its raylet, which was shutting down".into(),
-            cause: (!case.key().same(raylet)).then_some(raylet),
+            cause: Some(raylet),
             remote: None,
         })
     })
@@ -225,7 +228,7 @@ pub(super) fn raylet_was_stopped(
                 "was ended by its raylet, which {} (pid {}) had told to end",
                 term.what.sender.comm, term.what.sender.process.pid
             ),
-            cause: (!case.key().same(raylet)).then_some(raylet),
+            cause: Some(raylet),
             remote: None,
         },
     })
@@ -251,7 +254,7 @@ fn agent_of(case: &Case<'_>, raylet: ProcessKey, name: &str, time: BootTime) -> 
                 && fits
         })
         .map(|state| state.key)
-        .last()
+        .next_back()
 }
 
 /// The GCS of this cluster, if it ended within the raylet's time-outs before `act`.
@@ -272,7 +275,7 @@ fn gcs_of(case: &Case<'_>, raylet: ProcessKey, act: BootTime) -> Option<ProcessK
             (None, None) => false,
         })
         .map(|state| state.key)
-        .last()
+        .next_back()
 }
 
 /// The raylet's disconnect record of a worker that Ray ended on purpose.

@@ -1,0 +1,163 @@
+//! Deaths that another death caused: each names it, ordered by the acts and not by the exits.
+
+use super::scene::key;
+use super::scene::{RAYLET, Scene, hex};
+use crate::{
+    assert_verdict,
+    event::{Observation, Role, Source},
+    judge::report::Relation,
+    ray::facts::RayFact,
+};
+
+#[test]
+fn a_dead_agent_takes_the_raylet_and_every_worker_along() {
+    let mut scene = Scene::new();
+    scene.process(30, RAYLET, "ray::DashboardA", Role::Agent);
+    scene.push(
+        Source::Proc,
+        Observation::Title {
+            process: key(30),
+            title: "ray::DashboardAgent".into(),
+        },
+    );
+    scene.ray_worker(7).ray_worker(8);
+    scene.signal(66, 30, 9, 0, true).after(50);
+    let agent = scene.exit(30, 9);
+    scene
+        .after(15_000)
+        .says(RayFact::AgentFailed {
+            agent: "dashboard_agent".into(),
+        })
+        .after(500);
+    for pid in [7, 8] {
+        scene
+            .signal(RAYLET, pid, 15, 0, false)
+            .signal(RAYLET, pid, 9, 0, true)
+            .after(50);
+        scene.exit(pid, 9);
+    }
+    scene.after(3000).exit(RAYLET, 0);
+    for pid in [7, 8] {
+        let death = assert_verdict!(scene, pid, RayCollapse, Proven);
+        assert_eq!(death.verdict.cause_death_id, Some(agent));
+    }
+    let raylet = assert_verdict!(scene, RAYLET, RayCollapse, Inferred);
+    assert_eq!(raylet.verdict.cause_death_id, Some(agent));
+}
+
+#[test]
+fn workers_that_lose_their_raylet_hang_on_its_death() {
+    let mut scene = Scene::new();
+    scene
+        .ray_worker(7)
+        .ray_worker(8)
+        .signal(66, RAYLET, 9, 0, true)
+        .after(50);
+    let raylet = scene.exit(RAYLET, 9);
+    scene.after(900_000);
+    scene.says_from(
+        Source::WorkerLog,
+        RayFact::RayletLost {
+            raylet_pid: None,
+            worker_id: Some(hex(7)),
+        },
+    );
+    scene.exit(7, 1 << 8);
+    scene.exit(8, 1 << 8);
+    for pid in [7, 8] {
+        let death = assert_verdict!(scene, pid, RayCollapse, Inferred);
+        assert_eq!(death.verdict.cause_death_id, Some(raylet));
+    }
+}
+
+#[test]
+fn ray_stop_is_intended_for_the_raylet_and_its_workers() {
+    let mut scene = Scene::new();
+    scene
+        .ray_worker(7)
+        .signal(9, RAYLET, 15, 0, false)
+        .after(1000)
+        .says(RayFact::RayletSigterm)
+        .after(100);
+    scene
+        .signal(RAYLET, 7, 15, 0, false)
+        .signal(RAYLET, 7, 9, 0, true)
+        .after(50);
+    scene.exit(7, 9);
+    scene.after(3000).exit(RAYLET, 0);
+    assert_verdict!(scene, 7, RayIntended, Proven);
+    let raylet = assert_verdict!(scene, RAYLET, RayIntended, Inferred);
+    assert_eq!(raylet.sender.expect("sender").relation, Relation::Ray);
+}
+
+#[test]
+fn a_strangers_term_to_the_raylet_is_the_cause_of_its_workers_ends() {
+    let mut scene = Scene::new();
+    scene
+        .ray_worker(7)
+        .signal(66, RAYLET, 15, 0, false)
+        .after(1000)
+        .says(RayFact::RayletSigterm)
+        .after(100);
+    scene.signal(RAYLET, 7, 9, 0, true).after(50);
+    scene.exit(7, 9);
+    let raylet = {
+        scene.after(3000);
+        scene.exit(RAYLET, 0)
+    };
+    let death = assert_verdict!(scene, 7, RayCollapse, Proven);
+    assert_eq!(death.verdict.cause_death_id, Some(raylet));
+    assert_verdict!(scene, RAYLET, Signal, Inferred);
+}
+
+#[test]
+fn a_killed_driver_is_the_cause_of_its_leased_workers_ends_and_a_finished_one_is_not() {
+    for (status, collapse) in [(9, true), (0, false)] {
+        let mut scene = Scene::new();
+        scene.ray_worker(7);
+        if status == 9 {
+            scene.signal(66, 50, 9, 0, true).after(5);
+        }
+        let driver = scene.exit(50, status);
+        scene.after(5000).says(RayFact::OwnerDied {
+            worker_id: hex(7),
+            owner_worker_id: Some(hex(50)),
+            reason: "owner died".into(),
+        });
+        scene.after(100).signal(RAYLET, 7, 15, 0, false).after(100);
+        scene.exit(7, 1 << 8);
+        if collapse {
+            let death = assert_verdict!(scene, 7, RayCollapse, Inferred);
+            assert_eq!(death.verdict.cause_death_id, Some(driver));
+        } else {
+            assert_verdict!(scene, 7, RayIntended, Inferred);
+        }
+    }
+}
+
+#[test]
+fn a_child_that_its_dying_worker_kills_hangs_on_the_worker() {
+    let mut scene = Scene::new();
+    scene
+        .ray_worker(7)
+        .process(70, 7, "sleep", Role::Descendant);
+    scene.signal(66, 7, 9, 0, true).after(10);
+    let worker = scene.exit(7, 9);
+    scene.after(6000).signal(RAYLET, 70, 15, 0, true).after(10);
+    scene.exit(70, 15);
+    let death = assert_verdict!(scene, 70, RayCollapse, Proven);
+    assert_eq!(death.verdict.cause_death_id, Some(worker));
+}
+
+#[test]
+fn a_child_that_is_killed_while_its_worker_lives_is_its_own_death() {
+    let mut scene = Scene::new();
+    scene
+        .ray_worker(7)
+        .process(70, 7, "loader", Role::Descendant);
+    scene.signal(66, 70, 9, 0, true).after(10);
+    scene.exit(70, 9);
+    let death = assert_verdict!(scene, 70, Signal, Proven);
+    assert_eq!(death.verdict.cause_death_id, None);
+    assert!(death.listed);
+}

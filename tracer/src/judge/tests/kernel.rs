@@ -1,0 +1,190 @@
+//! Kills by the kernel: for memory, and those that only look like it.
+
+use super::scene::{Scene, key};
+use crate::{
+    assert_verdict,
+    event::{KernelLog, Role},
+    ids::{Bytes, Pid},
+    judge::report::Mechanism,
+};
+
+const MEMCG: [&str; 4] = [
+    "mark_oom_victim",
+    "oom_kill_process",
+    "mem_cgroup_out_of_memory",
+    "do_anonymous_page",
+];
+const GLOBAL: [&str; 3] = [
+    "oom_kill_process",
+    "out_of_memory",
+    "__alloc_pages_slowpath",
+];
+
+#[test]
+fn a_kernel_signal_and_a_mark_are_an_oom_kill_at_the_lowest_full_cgroup() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).ray_worker(8).after(10);
+    scene
+        .signal(8, 7, 9, 128, true)
+        .after(4)
+        .marked(7, 8, true, &MEMCG)
+        .after(900);
+    scene.exit(7, 9);
+    let death = assert_verdict!(scene, 7, KernelOomMemcg, Proven);
+    let oom = death.oom.expect("context");
+    assert_eq!(oom.cgroup.as_deref(), Some("/job"));
+    assert_eq!(oom.limit_bytes, Some(Bytes(64 << 20)));
+    assert_eq!(oom.task_cgroup.as_deref(), Some("/job/worker"));
+    assert_eq!(oom.charging.as_deref(), Some("anonymous memory"));
+    assert_eq!(oom.invoker_pid, Some(Pid(8)));
+    assert!(
+        death.sender.is_none(),
+        "whoever ran on that CPU is no sender"
+    );
+}
+
+#[test]
+fn a_stack_without_a_cgroup_is_the_machine_itself() {
+    let mut scene = Scene::new();
+    scene
+        .ray_worker(7)
+        .signal(7, 7, 9, 128, true)
+        .marked(7, 7, true, &GLOBAL)
+        .after(50);
+    scene.exit(7, 9);
+    let death = assert_verdict!(scene, 7, KernelOomGlobal, Proven);
+    assert_eq!(death.oom.expect("context").cgroup, None);
+}
+
+#[test]
+fn a_mark_on_a_process_that_somebody_had_killed_before_is_no_kernel_kill() {
+    let mut scene = Scene::new();
+    scene
+        .ray_worker(7)
+        .signal(66, 7, 9, 0, true)
+        .after(460_000)
+        .marked(7, 8, false, &MEMCG)
+        .after(10);
+    scene.exit(7, 9);
+    let death = assert_verdict!(scene, 7, Signal, Proven);
+    assert!(
+        death
+            .verdict
+            .evidence
+            .iter()
+            .any(|piece| piece.what.contains("dying already"))
+    );
+}
+
+#[test]
+fn a_process_that_shares_the_victims_memory_dies_of_the_same_kill() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).process(8, 7, "child", Role::Descendant);
+    scene
+        .signal(7, 7, 9, 128, true)
+        .after(4)
+        .marked(7, 7, true, &MEMCG)
+        .after(3000);
+    scene.signal(7, 8, 9, 128, true).after(50);
+    scene.exit(7, 9);
+    let first = scene.death(7).id;
+    scene.exit_sharing(8, 9, 7);
+    let death = assert_verdict!(scene, 8, KernelOomMemcg, Proven);
+    assert_eq!(death.verdict.cause_death_id, Some(first));
+}
+
+#[test]
+fn the_end_of_a_namespaces_init_is_no_oom_kill_and_is_the_cause() {
+    let mut scene = Scene::new();
+    scene.process(6, 1, "init", Role::Other).ray_worker(7);
+    scene.exiting = true;
+    scene.signal(6, 7, 9, 128, true).after(5);
+    scene.exit(7, 9);
+    let init = scene.exit(6, 0);
+    let death = assert_verdict!(scene, 7, KernelOther, Proven);
+    assert_eq!(death.verdict.cause_death_id, Some(init));
+    assert_eq!(
+        death.sender.expect("sender").mechanism,
+        Mechanism::PidNamespaceExit
+    );
+}
+
+#[test]
+fn a_kernel_kill_that_nothing_explains_stays_unknown() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).signal(66, 7, 9, 128, true).after(5);
+    scene.exit(7, 9);
+    let death = assert_verdict!(scene, 7, Unknown, Unknown);
+    assert!(death.verdict.missing.is_some());
+}
+
+#[test]
+fn the_kernel_log_stands_in_for_a_lost_mark_but_proves_less() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).signal(66, 7, 9, 128, true).after(5);
+    scene.exit(7, 9);
+    scene.kmsg(KernelLog::Killed {
+        pid: Pid(7),
+        comm: "ray::hog".into(),
+        memcg: true,
+        anon: Bytes(1),
+        file: Bytes(1),
+        shmem: None,
+        score_adj: None,
+    });
+    assert_verdict!(scene, 7, KernelOomMemcg, Inferred);
+}
+
+#[test]
+fn the_cpu_time_limit_is_the_kernel_but_not_memory() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).signal(7, 7, 9, 128, true).after(5);
+    scene.exit(7, 9);
+    let death = assert_verdict!(scene, 7, KernelOther, Proven);
+    assert_eq!(death.sender.expect("how").mechanism, Mechanism::RlimitCpu);
+}
+
+#[test]
+fn thirty_kills_in_a_second_keep_their_own_context_without_the_kernel_log() {
+    let mut scene = Scene::new();
+    for pid in 1000..1030 {
+        scene
+            .ray_worker(pid)
+            .signal(pid, pid, 9, 128, true)
+            .after(4)
+            .marked(pid, pid, true, &MEMCG)
+            .after(20_000);
+        scene.exit(pid, 9);
+    }
+    for pid in 1000..1030 {
+        let death = assert_verdict!(scene, pid, KernelOomMemcg, Proven);
+        assert_eq!(
+            death.oom.and_then(|oom| oom.limit_bytes),
+            Some(Bytes(64 << 20))
+        );
+        assert_eq!(death.verdict.cause_death_id, None);
+    }
+}
+
+#[test]
+fn a_group_kill_has_one_first_cause() {
+    let mut scene = Scene::new();
+    scene.kmsg(KernelLog::OomGroup {
+        cgroup: "/job".into(),
+    });
+    for pid in [1001, 1002, 1003] {
+        scene
+            .ray_worker(pid)
+            .signal(1001, pid, 9, 128, true)
+            .marked(pid, 1001, true, &MEMCG)
+            .after(10);
+    }
+    let ids: Vec<_> = [1001, 1002, 1003]
+        .into_iter()
+        .map(|pid| scene.exit(pid, 9))
+        .collect();
+    assert_eq!(scene.death(1001).verdict.cause_death_id, None);
+    assert_eq!(scene.death(1002).verdict.cause_death_id, Some(ids[0]));
+    assert_eq!(scene.death(1003).verdict.cause_death_id, Some(ids[0]));
+    let _ = key(1);
+}

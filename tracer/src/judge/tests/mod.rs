@@ -1,0 +1,7 @@
+//! Staged event sequences and the verdicts that they must give.
+
+mod cascade;
+mod kernel;
+mod ray;
+mod scene;
+mod signals;

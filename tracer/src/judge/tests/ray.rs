@@ -1,0 +1,207 @@
+//! Kills by the raylet, by Ray's own reasons, and exits that Ray asked for.
+
+use super::scene::{RAYLET, Scene, hex, monitor_kill};
+use crate::{
+    assert_verdict,
+    event::Source,
+    ids::HexId,
+    judge::report::{Outcome, Relation},
+    ray::facts::{ExitType, RayFact},
+};
+
+#[test]
+fn the_monitors_record_and_the_raylets_kill_are_proof() {
+    for term_first in [true, false] {
+        let mut scene = Scene::new();
+        scene
+            .ray_worker(7)
+            .ray_worker(8)
+            .says(monitor_kill(&[7], &[8]))
+            .after(900);
+        if term_first {
+            scene.signal(RAYLET, 7, 15, 0, false).after(210);
+        }
+        scene.signal(RAYLET, 7, 9, 0, true).after(50);
+        scene.exit(7, 9);
+        let death = assert_verdict!(scene, 7, RayMemoryMonitor, Proven);
+        assert_eq!(death.sender.expect("sender").relation, Relation::Ray);
+    }
+}
+
+#[test]
+fn a_spared_candidate_that_the_user_kills_is_not_the_monitors() {
+    let mut scene = Scene::new();
+    scene
+        .ray_worker(7)
+        .ray_worker(8)
+        .says(monitor_kill(&[7], &[8]))
+        .after(900);
+    scene.signal(66, 8, 9, 0, true).after(50);
+    scene.exit(8, 9);
+    assert_verdict!(scene, 8, Signal, Proven);
+}
+
+#[test]
+fn a_raylets_kill_without_a_reason_is_unknown() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).signal(RAYLET, 7, 9, 0, true).after(50);
+    scene.exit(7, 9);
+    assert_verdict!(scene, 7, Unknown, Unknown);
+}
+
+#[test]
+fn a_forged_kill_record_in_a_workers_own_log_proves_nothing() {
+    let mut scene = Scene::new();
+    scene
+        .ray_worker(7)
+        .says_from(Source::WorkerLog, monitor_kill(&[7], &[]))
+        .after(900);
+    scene.signal(RAYLET, 7, 9, 0, true).after(50);
+    scene.exit(7, 9);
+    assert_verdict!(scene, 7, Unknown, Unknown);
+}
+
+#[test]
+fn rays_record_of_a_worker_that_the_kernel_killed_first_stays_evidence() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7);
+    scene
+        .signal(7, 7, 9, 128, true)
+        .marked(7, 7, true, &["mem_cgroup_out_of_memory"])
+        .after(20_000);
+    scene.says(monitor_kill(&[7], &[])).after(100);
+    scene
+        .signal_with(RAYLET, 7, 15, 0, false, 1)
+        .signal_with(RAYLET, 7, 9, 0, false, 1)
+        .after(10);
+    scene.exit(7, 9);
+    let death = assert_verdict!(scene, 7, KernelOomMemcg, Proven);
+    assert!(
+        death
+            .verdict
+            .evidence
+            .iter()
+            .any(|piece| piece.source == "raylet.out")
+    );
+}
+
+#[test]
+fn ray_kill_is_intended_and_only_text_says_so() {
+    let mut scene = Scene::new();
+    scene
+        .ray_worker(7)
+        .says(RayFact::KillActorRequested {
+            worker_id: hex(7),
+            actor_id: HexId::parse("ab"),
+        })
+        .after(9000);
+    scene.exit(7, 1 << 8);
+    let death = assert_verdict!(scene, 7, RayIntended, Inferred);
+    assert!(!death.listed);
+}
+
+#[test]
+fn a_worker_that_says_why_it_exits_is_believed_about_itself() {
+    let mut scene = Scene::new();
+    let detail = "Worker exits because the actor is killed. The actor is dead because it was killed by `ray.kill`.";
+    scene.ray_worker(7).ray_worker(8).says_from(
+        Source::WorkerLog,
+        RayFact::SelfDisconnect {
+            exit_type: ExitType::IntendedSystemExit,
+            detail: detail.into(),
+            worker_id: Some(hex(7)),
+        },
+    );
+    scene.after(10).exit(7, 1 << 8);
+    scene.exit(8, 1 << 8);
+    let death = assert_verdict!(scene, 7, RayIntended, Inferred);
+    assert!(
+        death.verdict.summary.contains("ray.kill"),
+        "{}",
+        death.verdict.summary
+    );
+    assert_verdict!(scene, 8, Exit, Proven);
+}
+
+#[test]
+fn the_fall_back_kill_after_five_seconds_is_intended() {
+    let mut scene = Scene::new();
+    scene
+        .ray_worker(7)
+        .says(RayFact::KillActorRequested {
+            worker_id: hex(7),
+            actor_id: None,
+        })
+        .after(5_000_000);
+    scene
+        .says(RayFact::ForceKilled {
+            pid: crate::ids::Pid(7),
+        })
+        .after(100);
+    scene.signal(RAYLET, 7, 9, 0, true).after(10);
+    scene.exit(7, 9);
+    assert_verdict!(scene, 7, RayIntended, Proven);
+}
+
+#[test]
+fn sys_exit_in_a_task_is_an_exit_although_the_raylet_sends_term_after_it() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7);
+    scene.says(RayFact::Disconnected {
+        worker_id: Some(hex(7)),
+        exit_type: ExitType::SystemError,
+        graceful: Some(false),
+        driver: false,
+        job_id: None,
+    });
+    scene.after(100).signal(RAYLET, 7, 15, 0, false).after(1000);
+    scene.exit(7, 1 << 8);
+    assert_verdict!(scene, 7, Exit, Proven);
+}
+
+#[test]
+fn a_removed_placement_group_ends_its_workers_on_purpose() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7);
+    scene.says(RayFact::Disconnected {
+        worker_id: Some(hex(7)),
+        exit_type: ExitType::IntendedSystemExit,
+        graceful: Some(false),
+        driver: false,
+        job_id: None,
+    });
+    scene.after(100).signal(RAYLET, 7, 15, 0, false).after(1000);
+    scene.exit(7, 0);
+    assert_verdict!(scene, 7, RayIntended, Inferred);
+}
+
+#[test]
+fn a_task_that_was_retried_did_not_end_the_job() {
+    for (will_retry, ended_by_driver) in [(true, true), (false, false)] {
+        let mut scene = Scene::new();
+        scene.ray_worker(7).says(monitor_kill(&[7], &[])).after(900);
+        scene.signal(RAYLET, 7, 9, 0, true).after(50);
+        let victim = scene.exit(7, 9);
+        scene.after(50_000).says_from(
+            Source::WorkerLog,
+            RayFact::TaskFailed {
+                task_id: None,
+                error: "OUT_OF_MEMORY".into(),
+                will_retry: Some(will_retry),
+                retries_left: Some(3),
+                worker_id: Some(hex(7)),
+            },
+        );
+        let driver = {
+            scene.after(1_000_000);
+            scene.exit(50, 1 << 8)
+        };
+        let job = scene.report().jobs.remove(0);
+        assert_eq!(job.outcome, Outcome::Failed);
+        assert_eq!(
+            job.ended_by_death_id,
+            Some(if ended_by_driver { driver } else { victim })
+        );
+        assert_eq!(scene.death(7).then.is_some(), will_retry);
+    }
+}

@@ -1,0 +1,329 @@
+//! A small language for staging events: who runs, who signals whom, who exits.
+
+use crate::{
+    event::{
+        CgroupLevel, Cluster, Event, Exit, KernelLog, MemorySplit, Mode, Observation, OomVictim,
+        Process, RayLog, RecordingStarted, Role, Sender, Signal, Source, Worker,
+    },
+    ids::{BootTime, Bytes, EventId, HexId, Pid, ProcessKey, WallTime},
+    judge::{
+        judge,
+        report::{Death, Report},
+    },
+    ray::facts::{Candidate, MonitorKill, RayFact},
+};
+
+pub(super) const RAYLET: u32 = 100;
+pub(super) const MS: u64 = 1_000_000;
+
+/// The staged recording.
+pub(super) struct Scene {
+    events: Vec<Event>,
+    now: u64,
+    /// Where a sender's exe and flags are changed before it signals.
+    pub(super) exiting: bool,
+    pub(super) group: bool,
+    pub(super) parent_death_signal: i32,
+}
+
+pub(super) fn key(pid: u32) -> ProcessKey {
+    ProcessKey::new(pid, u64::from(pid) * 10 * MS)
+}
+
+pub(super) fn hex(pid: u32) -> HexId {
+    HexId(format!("{pid:056x}"))
+}
+
+impl Scene {
+    /// A node with a raylet, a driver (pid 50) of job 01000000, and nothing else.
+    pub(super) fn new() -> Self {
+        let mut scene = Self {
+            events: Vec::new(),
+            now: 1000 * MS,
+            exiting: false,
+            group: true,
+            parent_death_signal: 0,
+        };
+        scene.push(
+            Source::Recorder,
+            Observation::RecordingStarted(RecordingStarted {
+                raytrace: "0".into(),
+                host: "node".into(),
+                kernel: "6".into(),
+                boot_id: "b".into(),
+                memory_bytes: Bytes(1 << 34),
+                cpus: 2,
+                mode: Mode::Ebpf,
+                wall: WallTime(1_700_000_000_000_000_000),
+                pid_namespace: None,
+            }),
+        );
+        scene.push(
+            Source::Proc,
+            Observation::Cluster(Cluster {
+                raylet: key(RAYLET),
+                raylet_ns_pid: Pid(RAYLET),
+                session: Some("session_x".into()),
+                session_dir: None,
+                ray_version: Some("2.60.0".into()),
+                node_id: None,
+                gcs_address: Some("127.0.0.1:6379".into()),
+                head: true,
+                object_store_bytes: None,
+                container_id: None,
+                settings: Vec::new(),
+                log_utc_offset_s: None,
+            }),
+        );
+        scene.process(RAYLET, 50, "raylet", Role::Raylet);
+        scene.process(50, 1, "python", Role::Driver);
+        scene.worker(50, true);
+        scene
+    }
+
+    pub(super) fn push(&mut self, source: Source, what: Observation) -> EventId {
+        let id = EventId(self.events.len() as u64 + 1);
+        self.events.push(Event {
+            id,
+            time: BootTime(self.now),
+            source,
+            what,
+        });
+        id
+    }
+
+    /// Time goes on.
+    pub(super) fn after(&mut self, microseconds: u64) -> &mut Self {
+        self.now += microseconds * 1000;
+        self
+    }
+
+    pub(super) fn process(&mut self, pid: u32, parent: u32, comm: &str, role: Role) -> &mut Self {
+        self.push(
+            Source::Proc,
+            Observation::Process(Process {
+                process: key(pid),
+                ns_pid: None,
+                parent: Some(Pid(parent)),
+                process_group: None,
+                comm: comm.into(),
+                argv: vec![comm.into()],
+                exe: None,
+                uid: Some(0),
+                cgroup: None,
+                container_id: None,
+                cluster: (role != Role::Other).then_some(key(RAYLET)),
+                role,
+            }),
+        );
+        self
+    }
+
+    pub(super) fn worker(&mut self, pid: u32, driver: bool) -> &mut Self {
+        self.push(
+            Source::Proc,
+            Observation::Worker(Worker {
+                process: key(pid),
+                worker_id: hex(pid),
+                job_id: HexId::parse("01000000"),
+                actor_class: None,
+                driver,
+                from: "test".into(),
+            }),
+        );
+        self
+    }
+
+    /// A worker of the raylet.
+    pub(super) fn ray_worker(&mut self, pid: u32) -> &mut Self {
+        self.process(pid, RAYLET, "ray::hog", Role::Worker)
+            .worker(pid, false)
+    }
+
+    pub(super) fn signal(
+        &mut self,
+        from: u32,
+        to: u32,
+        signal: i32,
+        code: i32,
+        took_effect: bool,
+    ) -> &mut Self {
+        let result = i32::from(!took_effect && self.dying(to));
+        self.signal_with(from, to, signal, code, took_effect, result)
+    }
+
+    fn dying(&self, pid: u32) -> bool {
+        self.events.iter().any(|event| {
+            matches!(&event.what, Observation::Signal(signal) if signal.target == key(pid) && signal.took_effect)
+        })
+    }
+
+    pub(super) fn signal_with(
+        &mut self,
+        from: u32,
+        to: u32,
+        signal: i32,
+        code: i32,
+        took_effect: bool,
+        result: i32,
+    ) -> &mut Self {
+        let comm = match from {
+            RAYLET => "raylet",
+            9 => "ray",
+            _ => "bash",
+        };
+        let what = Observation::Signal(Signal {
+            target: key(to),
+            target_tid: Pid(to),
+            signal,
+            code,
+            group: self.group,
+            result,
+            group_exit: took_effect || result == 1,
+            group_exit_code: if took_effect { signal } else { 0 },
+            took_effect,
+            parent_death_signal: self.parent_death_signal,
+            sender: Sender {
+                process: key(from),
+                tid: Pid(from),
+                comm: comm.into(),
+                uid: 1000,
+                exiting: self.exiting,
+                kernel_thread: false,
+                exe: Some(format!("/usr/bin/{comm}")),
+                cgroup: None,
+                ancestors: Vec::new(),
+                container_id: None,
+            },
+        });
+        self.push(Source::Kernel, what);
+        self
+    }
+
+    pub(super) fn marked(
+        &mut self,
+        victim: u32,
+        invoker: u32,
+        signalled: bool,
+        stack: &[&str],
+    ) -> &mut Self {
+        let level = |path: &str, usage: u64, limit: Option<u64>| CgroupLevel {
+            path: path.into(),
+            usage: Bytes(usage),
+            limit: limit.map(Bytes),
+            shared_with_invoker: true,
+        };
+        let what = Observation::OomVictim(OomVictim {
+            victim: key(victim),
+            victim_tid: Pid(victim),
+            signalled,
+            mm: u64::from(victim),
+            invoker: key(invoker),
+            invoker_comm: "trigger".into(),
+            stack: stack.iter().map(ToString::to_string).collect(),
+            cgroups: vec![
+                level("/job/worker", 40 << 20, None),
+                level("/job", 64 << 20, Some(64 << 20)),
+                level("/", 1 << 34, None),
+            ],
+            score_adj: 1000,
+            memory: MemorySplit::default(),
+        });
+        self.push(Source::Kernel, what);
+        self
+    }
+
+    pub(super) fn exit_sharing(&mut self, pid: u32, status: i32, mm: u64) -> EventId {
+        let what = Observation::Exit(Exit {
+            process: key(pid),
+            ns_pid: None,
+            parent: None,
+            comm: "ray::hog".into(),
+            status: Some(status),
+            title: None,
+            memory: MemorySplit {
+                anon: Some(Bytes(3 << 30)),
+                ..MemorySplit::default()
+            },
+            mm,
+            uid: None,
+            harvested: false,
+        });
+        self.push(Source::Kernel, what)
+    }
+
+    pub(super) fn exit(&mut self, pid: u32, status: i32) -> EventId {
+        self.exit_sharing(pid, status, u64::from(pid))
+    }
+
+    pub(super) fn kmsg(&mut self, line: KernelLog) -> &mut Self {
+        self.push(Source::Kmsg, Observation::Kmsg(line));
+        self
+    }
+
+    pub(super) fn says_from(&mut self, source: Source, fact: RayFact) -> &mut Self {
+        let what = Observation::RayLog(RayLog {
+            cluster: Some(key(RAYLET)),
+            file: "raylet.out".into(),
+            local_time: None,
+            text: "a line".into(),
+            fact,
+        });
+        self.push(source, what);
+        self
+    }
+
+    /// The raylet's log says so.
+    pub(super) fn says(&mut self, fact: RayFact) -> &mut Self {
+        self.says_from(Source::RayLog, fact)
+    }
+
+    pub(super) fn report(&self) -> Report {
+        judge(&self.events)
+    }
+
+    pub(super) fn death(&self, pid: u32) -> Death {
+        let deaths: Vec<Death> = self
+            .report()
+            .deaths
+            .into_iter()
+            .filter(|death| death.pid == Pid(pid))
+            .collect();
+        let [death] = deaths.as_slice() else {
+            panic!("{} deaths of pid {pid}", deaths.len())
+        };
+        death.clone()
+    }
+}
+
+/// A kill record of the monitor that selects these workers.
+pub(super) fn monitor_kill(selected: &[u32], spared: &[u32]) -> RayFact {
+    let candidate = |pid: &u32| Candidate {
+        pid: Some(Pid(*pid)),
+        worker_id: Some(hex(*pid)),
+        ..Candidate::default()
+    };
+    RayFact::MonitorKill(MonitorKill {
+        selected: selected.iter().map(candidate).collect(),
+        spared: spared.iter().map(candidate).collect(),
+        used: Some(Bytes(10 << 30)),
+        threshold: Some(Bytes(9 << 30)),
+        ..MonitorKill::default()
+    })
+}
+
+/// Asserts who ended a process and how sure that is.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! assert_verdict {
+    ($scene:expr, $pid:expr, $killer:ident, $certainty:ident) => {{
+        let death = $scene.death($pid);
+        let got = (death.verdict.killer, death.verdict.certainty);
+        let want = (
+            $crate::judge::report::Killer::$killer,
+            $crate::judge::report::Certainty::$certainty,
+        );
+        assert_eq!(got, want, "{}", death.verdict.summary);
+        death
+    }};
+}

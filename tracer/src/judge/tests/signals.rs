@@ -1,0 +1,226 @@
+//! Signals from processes, faults, and signals of the process's own.
+
+use super::scene::Scene;
+use crate::{
+    assert_verdict,
+    event::{Observation, Role, Source},
+    judge::report::{Mechanism, Outcome, Relation},
+};
+
+use super::scene::key;
+
+#[test]
+fn a_users_kill_names_its_sender() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).signal(66, 7, 9, 0, true).after(5);
+    scene.exit(7, 9);
+    let death = assert_verdict!(scene, 7, Signal, Proven);
+    let sender = death.sender.expect("sender");
+    assert_eq!(
+        (sender.pid.0, sender.mechanism, sender.relation),
+        (66, Mechanism::Kill, Relation::Other)
+    );
+}
+
+#[test]
+fn the_first_signal_that_took_effect_wins() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).signal(66, 7, 9, 0, true).after(6000);
+    scene
+        .signal_with(super::scene::RAYLET, 7, 15, 0, false, 1)
+        .after(5);
+    scene.exit(7, 9);
+    let death = assert_verdict!(scene, 7, Signal, Proven);
+    assert_eq!(death.sender.expect("sender").pid.0, 66);
+    assert!(
+        death
+            .verdict
+            .evidence
+            .iter()
+            .any(|piece| piece.what.contains("ignored")),
+        "the late one is evidence"
+    );
+}
+
+#[test]
+fn a_caught_term_that_ends_in_exit_0_is_inferred() {
+    let mut scene = Scene::new();
+    scene
+        .ray_worker(7)
+        .signal(66, 7, 15, 0, false)
+        .after(200_000);
+    scene.exit(7, 0);
+    let death = assert_verdict!(scene, 7, Signal, Inferred);
+    assert_eq!(death.exit_code, Some(0));
+    assert!(death.listed);
+}
+
+#[test]
+fn a_caught_term_long_before_an_exit_is_not_its_cause() {
+    let mut scene = Scene::new();
+    scene
+        .ray_worker(7)
+        .signal(66, 7, 15, 0, false)
+        .after(60_000_000);
+    scene.exit(7, 0);
+    assert_verdict!(scene, 7, Exit, Proven);
+}
+
+#[test]
+fn a_fault_is_a_crash() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).signal(7, 7, 11, 1, false).after(100);
+    scene.signal(7, 7, 11, -6, false).after(1);
+    scene.push(
+        Source::Kernel,
+        Observation::Delivered {
+            process: key(7),
+            signal: 11,
+            code: -6,
+        },
+    );
+    scene.after(1000).exit(7, 11 | 0x80);
+    let death = assert_verdict!(scene, 7, Crash, Proven);
+    assert_eq!(death.signal, Some(11));
+}
+
+#[test]
+fn a_kill_of_oneself_is_ones_own_doing() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).signal(7, 7, 9, 0, true).after(100);
+    scene.exit(7, 9);
+    assert_verdict!(scene, 7, Crash, Proven);
+}
+
+#[test]
+fn ctrl_c_that_python_raises_again_is_the_terminals() {
+    let mut scene = Scene::new();
+    scene.signal(3, 50, 2, 128, false).after(7000);
+    scene.signal(50, 50, 2, 0, true).after(10);
+    scene.exit(50, 2);
+    let death = assert_verdict!(scene, 50, Signal, Proven);
+    assert_eq!(
+        death.sender.map(|sender| sender.mechanism),
+        Some(Mechanism::Tty)
+    );
+    assert_eq!(scene.report().jobs[0].outcome, Outcome::Stopped);
+}
+
+#[test]
+fn a_users_term_that_is_raised_again_keeps_its_sender() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).signal(66, 7, 15, 0, false).after(7000);
+    scene.signal(7, 7, 15, 0, true).after(10);
+    scene.exit(7, 15);
+    let death = assert_verdict!(scene, 7, Signal, Inferred);
+    assert_eq!(death.sender.expect("sender").pid.0, 66);
+}
+
+#[test]
+fn a_cgroup_kill_is_a_signal_and_no_memory_kill() {
+    let mut scene = Scene::new();
+    scene.group = false;
+    scene.ray_worker(7).signal(66, 7, 9, 0, true).after(5);
+    scene.exit(7, 9);
+    let death = assert_verdict!(scene, 7, Signal, Proven);
+    assert_eq!(
+        death.sender.expect("sender").mechanism,
+        Mechanism::CgroupKill
+    );
+}
+
+#[test]
+fn a_signal_nobody_saw_stays_unknown_and_a_segv_is_only_inferred() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).ray_worker(8).after(1);
+    scene.exit(7, 9);
+    scene.exit(8, 11);
+    let death = assert_verdict!(scene, 7, Unknown, Unknown);
+    assert!(death.verdict.missing.is_some());
+    assert_verdict!(scene, 8, Crash, Inferred);
+}
+
+#[test]
+fn a_parent_death_signal_has_the_parent_as_cause_although_it_exits_later() {
+    let mut scene = Scene::new();
+    scene.signal(66, 50, 9, 0, true).after(100);
+    scene.exiting = true;
+    scene.parent_death_signal = 9;
+    scene
+        .signal(50, super::scene::RAYLET, 9, 0, true)
+        .after(100);
+    scene.exit(super::scene::RAYLET, 9);
+    let driver = {
+        scene.after(4400);
+        scene.exit(50, 9)
+    };
+    let death = assert_verdict!(scene, super::scene::RAYLET, RayCollapse, Proven);
+    assert_eq!(death.verdict.cause_death_id, Some(driver));
+    assert_eq!(
+        death.sender.expect("sender").mechanism,
+        Mechanism::ParentDeath
+    );
+}
+
+#[test]
+fn outside_ray_a_parent_death_signal_is_a_signal() {
+    let mut scene = Scene::new();
+    scene
+        .process(60, 1, "sh", Role::Other)
+        .process(61, 60, "sleep", Role::Other);
+    scene.exiting = true;
+    scene.parent_death_signal = 15;
+    scene.signal(60, 61, 15, 0, true).after(1);
+    scene.exit(61, 15);
+    scene.exit(60, 0);
+    let death = assert_verdict!(scene, 61, Signal, Proven);
+    assert_eq!(
+        death.sender.expect("sender").mechanism,
+        Mechanism::ParentDeath
+    );
+}
+
+#[test]
+fn an_exit_by_code_is_its_own_and_a_normal_one_is_not_listed() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).ray_worker(8).after(1);
+    scene.exit(7, 3 << 8);
+    scene.exit(8, 0);
+    assert!(assert_verdict!(scene, 7, Exit, Proven).listed);
+    assert!(!assert_verdict!(scene, 8, Exit, Proven).listed);
+}
+
+#[test]
+fn pid_reuse_gives_two_deaths() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).after(1);
+    scene.exit(7, 0);
+    let again = crate::ids::ProcessKey::new(7, 999_999_999_999);
+    scene.push(
+        Source::Kernel,
+        Observation::Fork {
+            parent: key(super::scene::RAYLET),
+            child: again,
+        },
+    );
+    let mut exit = match &scene.report().deaths[..] {
+        [_] => crate::event::Exit {
+            process: again,
+            ns_pid: None,
+            parent: None,
+            comm: "x".into(),
+            status: Some(9),
+            title: None,
+            memory: crate::event::MemorySplit::default(),
+            mm: 1,
+            uid: None,
+            harvested: false,
+        },
+        deaths => panic!("{deaths:?}"),
+    };
+    scene.push(Source::Kernel, Observation::Exit(exit.clone()));
+    // The same exit again (harvested beside a record that did arrive) is the same death.
+    exit.harvested = true;
+    scene.push(Source::Kernel, Observation::Exit(exit));
+    assert_eq!(scene.report().deaths.len(), 2);
+}
