@@ -111,7 +111,7 @@ impl Processes {
         let short = key.truncated();
         self.by_pid.insert(key.pid, short);
         let state = self
-            .by_key
+            .known
             .entry(short)
             .or_insert_with(|| ProcessState::unknown(key));
         if key.start > state.key.start {
