@@ -6,4 +6,5 @@
 pub mod event;
 pub mod ids;
 pub mod judge;
+pub mod observe;
 pub mod ray;

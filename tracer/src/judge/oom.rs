@@ -209,15 +209,19 @@ fn by_stack(stack: &[String]) -> Option<Constraint> {
 }
 
 /// The level whose limit was hit: charging goes from a cgroup up and stops at the first that is full, so the lowest
-/// full one that the invoker is in too. Counters lag by a batch per CPU.
+/// full one that the invoker is in too. Counters lag by a batch per CPU, and a victim before may just have given its memory
+/// back: where one level alone has a limit, it was that one.
 fn fullest(levels: &[CgroupLevel]) -> Option<&CgroupLevel> {
-    levels.iter().find(|level| {
-        level.shared_with_invoker
-            && level.limit.is_some_and(|limit| {
-                let slack = (limit.0 / 50).min(16 << 20);
-                level.usage.0 + slack >= limit.0
-            })
-    })
+    let limited = || {
+        levels
+            .iter()
+            .filter(|level| level.shared_with_invoker && level.limit.is_some())
+    };
+    let full = limited().find(|level| {
+        let limit = level.limit.map_or(0, |limit| limit.0);
+        level.usage.0 + (limit / 50).min(16 << 20) >= limit
+    });
+    full.or_else(|| limited().next().filter(|_| limited().count() == 1))
 }
 
 /// What was being charged, by the functions between the fault or call and the charge.

@@ -1,0 +1,24 @@
+//! The eBPF object `deaths`: who signals, who is chosen by the OOM killer, who forks, execs and exits.
+//!
+//! Needs BTF and the ring buffer, nothing newer than Linux 5.8. All maps are preallocated. Only tracked processes (Ray's and
+//! their descendants) are reported; the tracked set is inherited at fork, in the kernel.
+#![cfg_attr(target_arch = "bpf", no_std, no_main)]
+
+#[cfg(target_arch = "bpf")]
+#[path = "../deaths/mod.rs"]
+mod deaths;
+
+#[cfg(target_arch = "bpf")]
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    loop {}
+}
+
+/// The licence that the kernel asks for: helpers that read kernel memory are GPL-only.
+#[cfg(target_arch = "bpf")]
+#[unsafe(link_section = "license")]
+#[unsafe(no_mangle)]
+static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";
+
+#[cfg(not(target_arch = "bpf"))]
+fn main() {}

@@ -1,0 +1,118 @@
+//! `sched/sched_process_exit(task[, group_dead])`: the end of a process, told once, with its memory and title.
+//!
+//! Format (6.18): `comm, pid, prio, group_dead`. Whoever removes the process from the tracked set while no thread is left tells
+//! it: a leader may exit first, and before 6.16 two threads can both look like the last. Rate: one per thread exit.
+//! Without it there are no deaths to judge.
+
+use aya_ebpf::helpers::generated;
+use raytrace_ebpf::records::{Exit, TITLE, kind, ledger};
+
+use super::{
+    hook,
+    kernel::{
+        current, header, leader_comm, ns_pid, parent, process, read, signal_struct, tgid, uid,
+    },
+    maps::{DEATHS, EXIT_SCRATCH, SNAPSHOTS, TRACKED, UNSENT, WAKEUP, count, offsets, row},
+    memory,
+};
+
+hook!(exit_btf, exit_raw, "sched_process_exit", exited, [0]);
+
+const SIGNAL_GROUP_EXIT: u32 = 4;
+
+#[inline(always)]
+fn exited<C>(_context: &C, _task: u64) {
+    count(row::EXIT, ledger::SEEN);
+    let task = current();
+    let key = process(task);
+    let shared = signal_struct(task);
+    let live: i32 = read(shared, offsets().signal_live);
+    if live != 0 || TRACKED.remove(key.tgid).is_err() {
+        return count(row::EXIT, ledger::FILTERED);
+    }
+    let Some(scratch) = EXIT_SCRATCH.get_ptr_mut(0) else {
+        return;
+    };
+    // SAFETY: this CPU's own slot; the same program does not run twice at once on a CPU.
+    let record: &mut Exit = unsafe { &mut *scratch };
+    record.header = header(kind::EXIT);
+    record.process = key;
+    record.parent = tgid(parent(task));
+    record.ns_pid = ns_pid(task);
+    record.uid = uid(task);
+    record.status = status(task, shared);
+    record.reserved = 0;
+    leader_comm(task, record.comm.as_mut_ptr());
+    fill(record, task, shared);
+    let mut size = if record.title_length < 0 {
+        0
+    } else {
+        record.title_length as usize
+    };
+    if size > TITLE {
+        size = TITLE;
+    }
+    size += core::mem::offset_of!(Exit, title);
+    // SAFETY: `size` is at most the size of the record.
+    let sent = unsafe {
+        generated::bpf_ringbuf_output(
+            core::ptr::addr_of!(DEATHS).cast_mut().cast(),
+            scratch.cast(),
+            size as u64,
+            WAKEUP,
+        )
+    };
+    if sent == 0 {
+        return count(row::EXIT, ledger::SUBMITTED);
+    }
+    let kept = UNSENT.insert(key.tgid, &*record, 0).is_ok();
+    count(
+        row::EXIT,
+        if kept {
+            ledger::RING_FULL
+        } else {
+            ledger::MAP_FULL
+        },
+    );
+}
+
+/// Memory and title: from the mm where it is still there (≥ 6.16), else from the last look at it.
+#[inline(always)]
+fn fill(record: &mut Exit, task: u64, shared: u64) {
+    let mm: u64 = read(task, offsets().task_mm);
+    record.mm = mm;
+    if mm != 0 {
+        record.memory = memory::of(mm, shared);
+        record.title_length = memory::title(mm, record.title.as_mut_ptr());
+        let _ = SNAPSHOTS.remove(record.process.tgid);
+        return;
+    }
+    record.memory = memory::of(0, shared);
+    record.title_length = -1;
+    if let Some(known) = SNAPSHOTS.get_ptr(record.process.tgid) {
+        // SAFETY: a map value stays readable during the program.
+        let known = unsafe { &*known };
+        if known.start == record.process.start {
+            let peak = record.memory.peak;
+            record.mm = known.mm;
+            record.memory = known.memory;
+            if peak > record.memory.peak {
+                record.memory.peak = peak;
+            }
+            record.title_length = known.title_length;
+            record.title = known.title;
+        }
+        let _ = SNAPSHOTS.remove(record.process.tgid);
+    }
+}
+
+/// The wait status: the group's where it exits as a group, else the leader's own.
+#[inline(always)]
+fn status(task: u64, shared: u64) -> i32 {
+    let flags: u32 = read(shared, offsets().signal_flags);
+    if flags & SIGNAL_GROUP_EXIT != 0 {
+        return read(shared, offsets().signal_group_exit_code);
+    }
+    let leader: u64 = read(task, offsets().task_group_leader);
+    read(leader, offsets().task_exit_code)
+}

@@ -1,0 +1,176 @@
+//! Reading kernel structs by the offsets of the running kernel.
+
+use aya_ebpf::helpers::{bpf_get_current_task, bpf_ktime_get_boot_ns, generated};
+use raytrace_ebpf::records::{
+    ANCESTORS, Ancestor, CGROUP_NAME, COMM, EXE_PART, EXE_PARTS, Header, Process,
+};
+
+use super::maps::offsets;
+
+/// Reads a `T` at `base + offset` of kernel memory; zeroes when that faults.
+#[inline(always)]
+pub(crate) fn read<T: Copy>(base: u64, offset: u32) -> T {
+    let mut value = core::mem::MaybeUninit::<T>::zeroed();
+    // SAFETY: the helper checks the source; the destination is ours and of the right size. Every T used is an integer.
+    unsafe {
+        generated::bpf_probe_read_kernel(
+            value.as_mut_ptr().cast(),
+            size_of::<T>() as u32,
+            (base + u64::from(offset)) as *const _,
+        );
+        value.assume_init()
+    }
+}
+
+/// Reads bytes into `to`.
+#[inline(always)]
+pub(crate) fn read_bytes(to: *mut u8, length: u32, from: u64) {
+    // SAFETY: the helper checks the source; callers hand a destination of `length` bytes.
+    unsafe { generated::bpf_probe_read_kernel(to.cast(), length, from as *const _) };
+}
+
+/// Reads a NUL-terminated string into `to`.
+#[inline(always)]
+pub(crate) fn read_string(to: *mut u8, length: u32, from: u64) {
+    // SAFETY: as above.
+    unsafe { generated::bpf_probe_read_kernel_str(to.cast(), length, from as *const _) };
+}
+
+/// The current task.
+#[inline(always)]
+pub(crate) fn current() -> u64 {
+    // SAFETY: the helper takes nothing and always answers.
+    unsafe { bpf_get_current_task() }
+}
+
+/// A record's head.
+#[inline(always)]
+pub(crate) fn header(kind: u32) -> Header {
+    // SAFETY: the helper takes nothing and always answers (Linux ≥ 5.8).
+    Header {
+        kind,
+        reserved: 0,
+        time: unsafe { bpf_ktime_get_boot_ns() },
+    }
+}
+
+#[inline(always)]
+pub(crate) fn tgid(task: u64) -> u32 {
+    read(task, offsets().task_tgid)
+}
+
+/// The process that a task belongs to.
+#[inline(always)]
+pub(crate) fn process(task: u64) -> Process {
+    let leader: u64 = read(task, offsets().task_group_leader);
+    Process {
+        tgid: read(task, offsets().task_tgid),
+        tid: read(task, offsets().task_pid),
+        start: read(leader, offsets().task_start_boottime),
+    }
+}
+
+#[inline(always)]
+pub(crate) fn signal_struct(task: u64) -> u64 {
+    read(task, offsets().task_signal)
+}
+
+/// The name of a task's leader.
+#[inline(always)]
+pub(crate) fn leader_comm(task: u64, to: *mut u8) {
+    let leader: u64 = read(task, offsets().task_group_leader);
+    read_bytes(to, COMM as u32, leader + u64::from(offsets().task_comm));
+}
+
+#[inline(always)]
+pub(crate) fn parent(task: u64) -> u64 {
+    let leader: u64 = read(task, offsets().task_group_leader);
+    read(leader, offsets().task_real_parent)
+}
+
+#[inline(always)]
+pub(crate) fn uid(task: u64) -> u32 {
+    let cred: u64 = read(task, offsets().task_real_cred);
+    read(cred, offsets().cred_uid)
+}
+
+/// The innermost pid of a task's leader.
+#[inline(always)]
+pub(crate) fn ns_pid(task: u64) -> u32 {
+    let leader: u64 = read(task, offsets().task_group_leader);
+    let pid: u64 = read(leader, offsets().task_thread_pid);
+    if pid == 0 {
+        return 0;
+    }
+    let level: u32 = read(pid, offsets().pid_level);
+    if level > 32 {
+        return 0;
+    }
+    read(pid, offsets().pid_numbers + level * offsets().upid_size)
+}
+
+/// Ancestors by `real_parent`, nearest first.
+#[inline(always)]
+pub(crate) fn ancestors(task: u64, to: &mut [Ancestor; ANCESTORS]) {
+    let mut at = task;
+    for ancestor in to.iter_mut() {
+        at = parent(at);
+        ancestor.tgid = if at == 0 { 0 } else { tgid(at) };
+        if ancestor.tgid == 0 {
+            ancestor.comm = [0; COMM];
+        } else {
+            leader_comm(at, ancestor.comm.as_mut_ptr());
+        }
+    }
+}
+
+/// Path components of a task's executable, innermost first, up to the root of its mount.
+#[inline(always)]
+pub(crate) fn exe(task: u64, to: &mut [[u8; EXE_PART]; EXE_PARTS]) {
+    let mm: u64 = read(task, offsets().task_mm);
+    let mut dentry: u64 = 0;
+    if mm != 0 {
+        let file: u64 = read(mm, offsets().mm_exe_file);
+        if file != 0 {
+            dentry = read(file, offsets().file_path_dentry);
+        }
+    }
+    for part in to.iter_mut() {
+        part[0] = 0;
+        if dentry == 0 {
+            continue;
+        }
+        let up: u64 = read(dentry, offsets().dentry_parent);
+        if up == dentry {
+            dentry = 0;
+            continue;
+        }
+        let name: u64 = read(dentry, offsets().dentry_name);
+        read_string(part.as_mut_ptr(), EXE_PART as u32, name);
+        dentry = up;
+    }
+}
+
+/// The innermost memory cgroup state of a task.
+#[inline(always)]
+pub(crate) fn memory_css(task: u64) -> u64 {
+    let set: u64 = read(task, offsets().task_cgroups);
+    if set == 0 {
+        return 0;
+    }
+    read(set, offsets().css_set_memory)
+}
+
+#[inline(always)]
+pub(crate) fn css_parent(css: u64) -> u64 {
+    read(css, offsets().css_parent)
+}
+
+/// The name of a cgroup in its parent folder; empty for the root.
+#[inline(always)]
+pub(crate) fn css_name(css: u64, to: *mut u8) {
+    let cgroup: u64 = read(css, offsets().css_cgroup);
+    let node: u64 = read(cgroup, offsets().cgroup_kn);
+    let name: u64 = read(node, offsets().kernfs_name);
+    read_string(to, CGROUP_NAME as u32, name);
+}

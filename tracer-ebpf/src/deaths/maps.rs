@@ -1,0 +1,124 @@
+//! The maps: the tracked set, the ring, the ledger, and scratch space; all preallocated.
+
+use aya_ebpf::{
+    macros::map,
+    maps::{HashMap, PerCpuArray, RingBuf},
+};
+use raytrace_ebpf::records::{Exec, Exit, Offsets, Snapshot, Tracked, ledger};
+
+/// Offsets in this kernel's structs, set before the load.
+#[unsafe(no_mangle)]
+static OFFSETS: Offsets = Offsets {
+    task_tgid: 0,
+    task_pid: 0,
+    task_flags: 0,
+    task_comm: 0,
+    task_real_parent: 0,
+    task_group_leader: 0,
+    task_signal: 0,
+    task_mm: 0,
+    task_start_boottime: 0,
+    task_real_cred: 0,
+    task_cgroups: 0,
+    task_pdeath_signal: 0,
+    task_exit_code: 0,
+    task_thread_pid: 0,
+    signal_flags: 0,
+    signal_group_exit_code: 0,
+    signal_live: 0,
+    signal_maxrss: 0,
+    signal_oom_score_adj: 0,
+    cred_uid: 0,
+    mm_arg_start: 0,
+    mm_arg_end: 0,
+    mm_rss_stat: 0,
+    mm_hiwater_rss: 0,
+    mm_exe_file: 0,
+    percpu_counter_size: 0,
+    percpu_counter_count: 0,
+    percpu_counter_counters: 0,
+    file_path_dentry: 0,
+    dentry_parent: 0,
+    dentry_name: 0,
+    css_set_memory: 0,
+    css_cgroup: 0,
+    css_parent: 0,
+    cgroup_kn: 0,
+    kernfs_name: 0,
+    memcg_usage: 0,
+    memcg_max: 0,
+    pid_level: 0,
+    pid_numbers: 0,
+    upid_size: 0,
+    sigaction_handler: 0,
+    victim_is_task: 0,
+    cpus: 0,
+    per_cpu_offset: 0,
+};
+
+/// The offsets, read so that the compiler cannot fold the zeros above.
+#[inline(always)]
+pub(crate) fn offsets() -> &'static Offsets {
+    // SAFETY: the static is initialised and never written by programs; black_box hides its value.
+    core::hint::black_box(unsafe { &*core::ptr::addr_of!(OFFSETS) })
+}
+
+/// Tracked processes by tgid: 65,536 × about 64 bytes = 4 MiB of kernel memory.
+#[map]
+pub(crate) static TRACKED: HashMap<u32, Tracked> = HashMap::with_max_entries(65_536, 0);
+
+/// The ring for everything about deaths: 4 MiB.
+#[map]
+pub(crate) static DEATHS: RingBuf = RingBuf::with_byte_size(4 << 20, 0);
+
+/// Exits that found no room in the ring; user space harvests them: 2,048 × 720 bytes = 1.4 MiB.
+#[map]
+pub(crate) static UNSENT: HashMap<u32, Exit> = HashMap::with_max_entries(2_048, 0);
+
+/// Memory and title at the first fatal delivery, for kernels before 6.16: 1,024 × 592 bytes.
+#[map]
+pub(crate) static SNAPSHOTS: HashMap<u32, Snapshot> = HashMap::with_max_entries(1_024, 0);
+
+/// The last kernel-sent SIGKILL of each CPU: target task, target tgid and current.
+#[map]
+pub(crate) static LAST_KILL: PerCpuArray<[u64; 3]> = PerCpuArray::with_max_entries(1, 0);
+
+/// The loss ledger: a row a hook.
+#[map]
+pub(crate) static LEDGER: PerCpuArray<u64> = PerCpuArray::with_max_entries(6 * ledger::COLUMNS, 0);
+
+/// Where an exec record is put together.
+#[map]
+pub(crate) static EXEC_SCRATCH: PerCpuArray<Exec> = PerCpuArray::with_max_entries(1, 0);
+
+/// Where an exit record is put together.
+#[map]
+pub(crate) static EXIT_SCRATCH: PerCpuArray<Exit> = PerCpuArray::with_max_entries(1, 0);
+
+/// Where a snapshot is put together.
+#[map]
+pub(crate) static SNAPSHOT_SCRATCH: PerCpuArray<Snapshot> = PerCpuArray::with_max_entries(1, 0);
+
+/// Adds one to a column of a hook's row.
+#[inline(always)]
+pub(crate) fn count(hook: u32, column: u32) {
+    if let Some(counter) = LEDGER.get_ptr_mut(hook * ledger::COLUMNS + column) {
+        // SAFETY: the pointer is this CPU's own slot, and programs on one CPU do not run at once.
+        unsafe { *counter += 1 };
+    }
+}
+
+/// Rows of the ledger.
+pub(crate) mod row {
+    pub(crate) const VICTIM: u32 = 0;
+    pub(crate) const SIGNAL: u32 = 1;
+    pub(crate) const DELIVER: u32 = 2;
+    pub(crate) const FORK: u32 = 3;
+    pub(crate) const EXEC: u32 = 4;
+    pub(crate) const EXIT: u32 = 5;
+}
+
+/// `BPF_RB_NO_WAKEUP`
+pub(crate) const NO_WAKEUP: u64 = 1;
+/// `BPF_RB_FORCE_WAKEUP`
+pub(crate) const WAKEUP: u64 = 2;

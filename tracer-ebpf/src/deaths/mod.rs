@@ -1,0 +1,34 @@
+//! The programs, one file a hook, and what they share.
+//!
+//! Each hook stands twice, as `tp_btf` and as raw tracepoint with the same arguments: user space loads what the kernel takes.
+
+mod exec;
+mod exit;
+mod fork;
+mod kernel;
+mod maps;
+mod memory;
+mod signal_deliver;
+mod signal_generate;
+mod victim;
+
+/// Declares a hook as `tp_btf` and as raw tracepoint around one body that takes its arguments as integers.
+macro_rules! hook {
+    ($btf:ident, $raw:ident, $name:literal, $body:path, [$($index:literal),*]) => {
+        /// As BTF tracepoint.
+        #[aya_ebpf::macros::btf_tracepoint(function = $name)]
+        pub(crate) fn $btf(context: aya_ebpf::programs::BtfTracePointContext) -> i32 {
+            $body(&context, $(context.arg::<*const u8>($index) as u64),*);
+            0
+        }
+
+        /// As raw tracepoint.
+        #[aya_ebpf::macros::raw_tracepoint(tracepoint = $name)]
+        pub(crate) fn $raw(context: aya_ebpf::programs::RawTracePointContext) -> i32 {
+            $body(&context, $(context.arg::<*const u8>($index) as u64),*);
+            0
+        }
+    };
+}
+
+pub(crate) use hook;

@@ -1,0 +1,139 @@
+//! `signal/signal_generate(sig, info, task, group, result)`: the act that kills, with its sender taken on the spot.
+//!
+//! Format (6.18): `sig, errno, code, comm, pid, group, result`; arguments unchanged since 2.6.38. Rate: every signal of the machine,
+//! thrown away by number first. Without it nobody's kill can be told from another's.
+
+use raytrace_ebpf::records::{
+    GROUP_EXIT, SENDER_CGROUPS, SENDER_EXITING, SENDER_KERNEL_THREAD, Signal, TOOK_EFFECT, kind,
+    ledger,
+};
+
+use super::{
+    hook,
+    kernel::{
+        ancestors, css_name, css_parent, current, exe, header, leader_comm, memory_css, process,
+        read, signal_struct, tgid, uid,
+    },
+    maps::{DEATHS, LAST_KILL, TRACKED, WAKEUP, count, offsets, row},
+};
+
+hook!(
+    signal_generate_btf,
+    signal_generate_raw,
+    "signal_generate",
+    generated,
+    [0, 1, 2, 3, 4]
+);
+
+/// `SIGNAL_GROUP_EXIT` (linux/sched/signal.h, the same since 2.6.12).
+const SIGNAL_GROUP_EXIT: u32 = 4;
+/// `PF_EXITING`, `PF_KTHREAD` (linux/sched.h).
+const PF_EXITING: u32 = 0x4;
+const PF_KTHREAD: u32 = 0x0020_0000;
+const SI_KERNEL: i32 = 128;
+const SIGKILL: i32 = 9;
+
+/// Signals that are reported even when they were caught: HUP INT QUIT ILL TRAP ABRT BUS FPE KILL SEGV TERM XCPU XFSZ SYS.
+const TELLING: u64 = 1 << 1
+    | 1 << 2
+    | 1 << 3
+    | 1 << 4
+    | 1 << 5
+    | 1 << 6
+    | 1 << 7
+    | 1 << 8
+    | 1 << 9
+    | 1 << 11
+    | 1 << 15
+    | 1 << 24
+    | 1 << 25
+    | 1 << 31;
+/// Never fatal, and frequent: CHLD CONT STOP TSTP TTIN TTOU URG WINCH.
+const HARMLESS: u64 = 1 << 17 | 1 << 18 | 1 << 19 | 1 << 20 | 1 << 21 | 1 << 22 | 1 << 23 | 1 << 28;
+
+#[inline(always)]
+fn generated<C>(_context: &C, signal: u64, info: u64, target: u64, group: u64, result: u64) {
+    let number = signal as i32;
+    if !(1..64).contains(&number) || HARMLESS & (1 << number) != 0 {
+        return;
+    }
+    count(row::SIGNAL, ledger::SEEN);
+    let target_tgid = tgid(target);
+    let code = si_code(info);
+    if number == SIGKILL && code == SI_KERNEL {
+        remember(target, target_tgid);
+    }
+    if TRACKED.get_ptr(target_tgid).is_none() {
+        return count(row::SIGNAL, ledger::FILTERED);
+    }
+    let shared = signal_struct(target);
+    let flags: u32 = read(shared, offsets().signal_flags);
+    let exit_code: i32 = read(shared, offsets().signal_group_exit_code);
+    let result = result as i32;
+    let dying = flags & SIGNAL_GROUP_EXIT != 0;
+    let effect = dying && exit_code == number && (result == 0 || result == 4);
+    if TELLING & (1 << number) == 0 && !effect {
+        return count(row::SIGNAL, ledger::FILTERED);
+    }
+    let Some(mut entry) = DEATHS.reserve::<Signal>(0) else {
+        return count(row::SIGNAL, ledger::RING_FULL);
+    };
+    // SAFETY: the reservation is of this size; every field is written below, and all are plain bytes.
+    let record = unsafe { &mut *entry.as_mut_ptr() };
+    record.header = header(kind::SIGNAL);
+    record.target = process(target);
+    record.signal = number;
+    record.code = code;
+    record.group = group as u32 & 1;
+    record.result = result;
+    record.flags = if dying { GROUP_EXIT } else { 0 } | if effect { TOOK_EFFECT } else { 0 };
+    record.group_exit_code = exit_code;
+    record.parent_death_signal = read(target, offsets().task_pdeath_signal);
+    sender(record);
+    entry.submit(WAKEUP);
+    count(row::SIGNAL, ledger::SUBMITTED);
+}
+
+/// The siginfo pointer is 0 for `SI_USER` and 1 for `SI_KERNEL`; only above that it is memory.
+#[inline(always)]
+fn si_code(info: u64) -> i32 {
+    match info {
+        0 => 0,
+        1 => SI_KERNEL,
+        pointer => read(pointer, 8),
+    }
+}
+
+/// Keeps the target of the kernel's own SIGKILL: `mark_victim` follows on this CPU when it is the OOM killer's.
+#[inline(always)]
+fn remember(target: u64, target_tgid: u32) {
+    if let Some(slot) = LAST_KILL.get_ptr_mut(0) {
+        // SAFETY: this CPU's own slot.
+        unsafe { *slot = [target, u64::from(target_tgid), current()] };
+    }
+}
+
+#[inline(always)]
+fn sender(record: &mut Signal) {
+    let task = current();
+    let flags: u32 = read(task, offsets().task_flags);
+    if flags & PF_EXITING != 0 {
+        record.flags |= SENDER_EXITING;
+    }
+    if flags & PF_KTHREAD != 0 {
+        record.flags |= SENDER_KERNEL_THREAD;
+    }
+    record.sender = process(task);
+    record.sender_uid = uid(task);
+    leader_comm(task, record.sender_comm.as_mut_ptr());
+    ancestors(task, &mut record.ancestors);
+    exe(task, &mut record.exe);
+    let mut css = memory_css(task);
+    for level in 0..SENDER_CGROUPS {
+        record.cgroup[level][0] = 0;
+        if css != 0 {
+            css_name(css, record.cgroup[level].as_mut_ptr());
+            css = css_parent(css);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! `oom/mark_victim(task | pid)`: the OOM killer's choice, with the stack and the cgroups at that moment.
+//!
+//! Format (6.18): `pid, __data_loc comm, total_vm, anon_rss, …`; a pid alone before 6.9 and its backports, told apart by BTF. Without the kernel's
+//! own SIGKILL just before, the victim was dying already. Rate: one per OOM kill. Without it no OOM kill is proven.
+
+use aya_ebpf::{EbpfContext, helpers::generated};
+use raytrace_ebpf::records::{CGROUPS, FRAMES, Victim, kind, ledger};
+
+use super::{
+    hook,
+    kernel::{
+        css_name, css_parent, current, header, leader_comm, memory_css, process, read,
+        signal_struct, tgid,
+    },
+    maps::{DEATHS, LAST_KILL, TRACKED, WAKEUP, count, offsets, row},
+    memory,
+};
+
+hook!(victim_btf, victim_raw, "mark_victim", marked, [0]);
+
+#[inline(always)]
+fn marked<C: EbpfContext>(context: &C, argument: u64) {
+    count(row::VICTIM, ledger::SEEN);
+    let invoker = current();
+    let mut last = [0u64; 3];
+    if let Some(slot) = LAST_KILL.get_ptr_mut(0) {
+        // SAFETY: this CPU's own slot; cleared, so that one kill explains one mark.
+        unsafe {
+            last = *slot;
+            *slot = [0; 3];
+        }
+    }
+    let by_kill = last[2] == invoker && last[0] != 0;
+    let task = if offsets().victim_is_task != 0 {
+        argument
+    } else if by_kill {
+        last[0]
+    } else {
+        0
+    };
+    if task == 0 {
+        return count(row::VICTIM, ledger::FILTERED);
+    }
+    let victim_tgid = tgid(task);
+    if TRACKED.get_ptr(victim_tgid).is_none() {
+        return count(row::VICTIM, ledger::FILTERED);
+    }
+    let Some(mut entry) = DEATHS.reserve::<Victim>(0) else {
+        return count(row::VICTIM, ledger::RING_FULL);
+    };
+    // SAFETY: the reservation is of this size; every field is written below, and all are plain bytes.
+    let record = unsafe { &mut *entry.as_mut_ptr() };
+    record.header = header(kind::VICTIM);
+    record.victim = process(task);
+    record.invoker = process(invoker);
+    leader_comm(invoker, record.invoker_comm.as_mut_ptr());
+    record.mm = read(task, offsets().task_mm);
+    record.signalled = u32::from(by_kill && last[1] == u64::from(victim_tgid));
+    let shared = signal_struct(task);
+    let adj: i16 = read(shared, offsets().signal_oom_score_adj);
+    record.score_adj = i32::from(adj);
+    record.memory = memory::of(record.mm, shared);
+    // SAFETY: the destination has FRAMES entries of 8 bytes.
+    record.stack_bytes = unsafe {
+        generated::bpf_get_stack(
+            context.as_ptr().cast(),
+            record.stack.as_mut_ptr().cast(),
+            (FRAMES * 8) as u32,
+            0,
+        )
+    } as i64;
+    cgroups(record, task, invoker);
+    entry.submit(WAKEUP);
+    count(row::VICTIM, ledger::SUBMITTED);
+}
+
+/// The victim's memory cgroups from its own to the root, and which of them the invoker is in too.
+#[inline(always)]
+fn cgroups(record: &mut Victim, victim: u64, invoker: u64) {
+    let mut css = memory_css(victim);
+    let mut others = [0u64; CGROUPS];
+    let mut other = memory_css(invoker);
+    for slot in others.iter_mut() {
+        *slot = other;
+        if other != 0 {
+            other = css_parent(other);
+        }
+    }
+    for level in record.cgroups.iter_mut() {
+        level.valid = u32::from(css != 0);
+        level.shared = 0;
+        level.name[0] = 0;
+        level.usage = 0;
+        level.max = 0;
+        if css == 0 {
+            continue;
+        }
+        css_name(css, level.name.as_mut_ptr());
+        level.usage = read(css, offsets().memcg_usage);
+        level.max = read(css, offsets().memcg_max);
+        for known in &others {
+            if *known == css {
+                level.shared = 1;
+            }
+        }
+        css = css_parent(css);
+    }
+}

@@ -1,0 +1,210 @@
+//! Loads the object and attaches its hooks, each in the first form that the kernel takes.
+
+use std::{
+    os::fd::{AsFd, AsRawFd, RawFd},
+    sync::Arc,
+};
+
+use aya::{
+    Btf as AyaBtf, Ebpf, EbpfLoader,
+    maps::{HashMap, PerCpuArray, RingBuf},
+    programs::{BtfTracePoint, ProgramError, RawTracePoint},
+};
+use raytrace_ebpf::{
+    DEATHS_OBJECT,
+    records::{HOOKS, Offsets},
+};
+
+use super::{
+    btf::{Btf, BtfError},
+    decode::Decoder,
+    ledger::{Ledgers, Received},
+    offsets,
+    ring::Ring,
+    symbols::Symbols,
+    tracked::Tracked,
+};
+use crate::event::{Probe, ProbeState};
+
+/// Why nothing can be observed in the kernel.
+#[derive(Debug, thiserror::Error)]
+pub enum KernelError {
+    /// No type information.
+    #[error(
+        "this kernel has no type information ({path}: {source}); eBPF programs cannot find its structs"
+    )]
+    NoBtf {
+        /// Where it should be.
+        path: &'static str,
+        /// What reading it said.
+        source: std::io::Error,
+    },
+    /// Damaged type information.
+    #[error(transparent)]
+    Btf(#[from] BtfError),
+    /// A struct has changed beyond what is known.
+    #[error("this kernel's {structure} has no field {field}: please report its version")]
+    NoField {
+        /// The struct.
+        structure: &'static str,
+        /// The field.
+        field: &'static str,
+    },
+    /// The bpf system call is refused.
+    #[error("loading eBPF programs is not permitted ({0})")]
+    NotPermitted(String),
+    /// The object did not load.
+    #[error("the eBPF object did not load: {0}")]
+    Load(String),
+}
+
+/// What an attached kernel gives.
+pub struct Attached {
+    /// The ring, for the thread that empties it.
+    pub ring: Ring,
+    /// The tracked set.
+    pub tracked: Tracked,
+    /// The loss ledger.
+    pub ledgers: Ledgers,
+    /// State of each hook.
+    pub probes: Vec<Probe>,
+    /// Keeps programs and links alive.
+    _ebpf: Ebpf,
+}
+
+const BTF: &str = "/sys/kernel/btf/vmlinux";
+
+/// The stem of the two programs of each hook, in the order of [`HOOKS`].
+const PROGRAMS: [&str; HOOKS.len()] = [
+    "victim",
+    "signal_generate",
+    "signal_deliver",
+    "fork",
+    "exec",
+    "exit",
+];
+
+/// Loads and attaches everything that this kernel takes.
+pub fn attach() -> Result<Attached, KernelError> {
+    let symbols = Symbols::load();
+    let data = std::fs::read(BTF).map_err(|source| KernelError::NoBtf { path: BTF, source })?;
+    let offsets = offsets::find(&Btf::parse(data)?, &symbols)?;
+    let mut ebpf = load(&offsets)?;
+    let btf = AyaBtf::from_sys_fs().map_err(|error| KernelError::Load(error.to_string()))?;
+    let received = Arc::new(Received::default());
+    let mut probes = Vec::new();
+    let mut programs = Vec::new();
+    for (row, (hook, stem)) in HOOKS.iter().zip(PROGRAMS).enumerate() {
+        let (probe, fd) = attach_hook(&mut ebpf, &btf, hook, stem);
+        programs.extend(fd.map(|fd| (row, fd)));
+        probes.push(probe);
+    }
+    drop(btf);
+    let map = |ebpf: &mut Ebpf, name: &str| {
+        ebpf.take_map(name)
+            .ok_or_else(|| KernelError::Load(format!("the object has no map {name}")))
+    };
+    let wrong = |error: aya::maps::MapError| KernelError::Load(error.to_string());
+    let ring = RingBuf::try_from(map(&mut ebpf, "DEATHS")?).map_err(wrong)?;
+    let unsent = HashMap::try_from(map(&mut ebpf, "UNSENT")?).map_err(wrong)?;
+    let tracked = HashMap::try_from(map(&mut ebpf, "TRACKED")?).map_err(wrong)?;
+    let counters = PerCpuArray::try_from(map(&mut ebpf, "LEDGER")?).map_err(wrong)?;
+    Ok(Attached {
+        ring: Ring::new(ring, unsent, Decoder::new(symbols), Arc::clone(&received)),
+        tracked: Tracked::new(tracked),
+        ledgers: Ledgers::new(counters, programs, received),
+        probes,
+        _ebpf: ebpf,
+    })
+}
+
+fn load(offsets: &Offsets) -> Result<Ebpf, KernelError> {
+    // SAFETY: Offsets is repr(C), plain integers without padding between them, and outlives the slice.
+    let bytes = unsafe {
+        std::slice::from_raw_parts(
+            std::ptr::from_ref(offsets).cast::<u8>(),
+            size_of::<Offsets>(),
+        )
+    };
+    let loaded = EbpfLoader::new()
+        .btf(None)
+        .override_global("OFFSETS", bytes, true)
+        .load(DEATHS_OBJECT);
+    loaded.map_err(|error| {
+        let text = chain(&error);
+        if text.contains("Operation not permitted") || text.contains("os error 1)") {
+            KernelError::NotPermitted(text)
+        } else {
+            KernelError::Load(text)
+        }
+    })
+}
+
+/// Attaches one hook as `tp_btf`, else as raw tracepoint; a raw tracepoint sees the same, a little later in the load.
+fn attach_hook(ebpf: &mut Ebpf, btf: &AyaBtf, hook: &str, stem: &str) -> (Probe, Option<RawFd>) {
+    let tracepoint = hook.rsplit('/').next().unwrap_or(hook);
+    let probe = |state, reason| Probe {
+        name: hook.to_owned(),
+        state,
+        reason,
+        required: hook != "signal/signal_deliver",
+    };
+    let first = match by_btf(ebpf, btf, &format!("{stem}_btf"), tracepoint) {
+        Ok(fd) => return (probe(ProbeState::Ok, None), Some(fd)),
+        Err(error) => chain(&error),
+    };
+    match by_raw(ebpf, &format!("{stem}_raw"), tracepoint) {
+        Ok(fd) => (
+            probe(
+                ProbeState::Ok,
+                Some(format!("as raw tracepoint; as BTF tracepoint: {first}")),
+            ),
+            Some(fd),
+        ),
+        Err(error) => {
+            let reason = format!(
+                "as BTF tracepoint: {first}; as raw tracepoint: {}",
+                chain(&error)
+            );
+            (probe(ProbeState::Missing, Some(reason)), None)
+        }
+    }
+}
+
+fn by_btf(
+    ebpf: &mut Ebpf,
+    btf: &AyaBtf,
+    program: &str,
+    tracepoint: &str,
+) -> Result<RawFd, ProgramError> {
+    let program: &mut BtfTracePoint = program_mut(ebpf, program)?.try_into()?;
+    program.load(tracepoint, btf)?;
+    program.attach()?;
+    Ok(program.fd()?.as_fd().as_raw_fd())
+}
+
+fn by_raw(ebpf: &mut Ebpf, program: &str, tracepoint: &str) -> Result<RawFd, ProgramError> {
+    let program: &mut RawTracePoint = program_mut(ebpf, program)?.try_into()?;
+    program.load()?;
+    program.attach(tracepoint)?;
+    Ok(program.fd()?.as_fd().as_raw_fd())
+}
+
+fn program_mut<'a>(
+    ebpf: &'a mut Ebpf,
+    name: &str,
+) -> Result<&'a mut aya::programs::Program, ProgramError> {
+    ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)
+}
+
+/// An error with its causes, the end of a verifier log kept.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        text = format!("{text}: {inner}");
+        source = inner.source();
+    }
+    let skip = text.chars().count().saturating_sub(400);
+    text.chars().skip(skip).collect()
+}

@@ -1,0 +1,228 @@
+//! The running kernel's type information (`/sys/kernel/btf/vmlinux`), as far as field offsets need it.
+//!
+//! Mirrors Documentation/bpf/btf.rst (format version 1, kinds up to 19, `ENUM64`). Kept to a few functions because full
+//! parsers hold all 130,000 types of a kernel in memory, several times what the recorder may use.
+
+/// Why the type information could not be used.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum BtfError {
+    /// Not BTF, or cut off.
+    #[error("the kernel's type information is damaged at byte {0}")]
+    Damaged(usize),
+    /// A kind that this version does not know.
+    #[error("the kernel's type information has a kind of type that is not known: {0}")]
+    Kind(u32),
+}
+
+/// Type information with an index from id to position.
+pub(super) struct Btf {
+    data: Vec<u8>,
+    positions: Vec<u32>,
+    strings: usize,
+}
+
+const STRUCT: u32 = 4;
+const UNION: u32 = 5;
+
+#[derive(Clone, Copy)]
+struct Type {
+    name: u32,
+    kind: u32,
+    flag: bool,
+    count: u32,
+    size_or_type: u32,
+    body: usize,
+}
+
+impl Btf {
+    pub(super) fn parse(data: Vec<u8>) -> Result<Self, BtfError> {
+        let word = |at: usize| word(&data, at).ok_or(BtfError::Damaged(at));
+        if word(0)? & 0xffff != 0xeb9f {
+            return Err(BtfError::Damaged(0));
+        }
+        let header = word(4)? as usize;
+        let types = header + word(8)? as usize;
+        let end = types + word(12)? as usize;
+        let strings = header + word(16)? as usize;
+        let mut positions = vec![0];
+        let mut at = types;
+        while at < end {
+            positions.push(u32::try_from(at).map_err(|_| BtfError::Damaged(at))?);
+            let info = word(at + 4)?;
+            at += 12 + body_size((info >> 24) & 0x1f, info & 0xffff)?;
+        }
+        Ok(Self {
+            data,
+            positions,
+            strings,
+        })
+    }
+
+    fn get(&self, id: u32) -> Option<Type> {
+        let at = *self.positions.get(id as usize).filter(|_| id != 0)? as usize;
+        let info = word(&self.data, at + 4)?;
+        Some(Type {
+            name: word(&self.data, at)?,
+            kind: (info >> 24) & 0x1f,
+            flag: info >> 31 != 0,
+            count: info & 0xffff,
+            size_or_type: word(&self.data, at + 8)?,
+            body: at + 12,
+        })
+    }
+
+    fn name_is(&self, offset: u32, name: &str) -> bool {
+        let start = self.strings + offset as usize;
+        let bytes = self.data.get(start..start + name.len() + 1);
+        bytes.is_some_and(|bytes| &bytes[..name.len()] == name.as_bytes() && bytes[name.len()] == 0)
+    }
+
+    fn find(&self, name: &str, kinds: &[u32]) -> Option<Type> {
+        (1..u32::try_from(self.positions.len()).ok()?)
+            .filter_map(|id| self.get(id))
+            .find(|found| kinds.contains(&found.kind) && self.name_is(found.name, name))
+    }
+
+    /// Follows typedefs and qualifiers.
+    fn resolve(&self, mut id: u32) -> Option<Type> {
+        for _ in 0..16 {
+            let found = self.get(id)?;
+            if !matches!(found.kind, 8..=11 | 18) {
+                return Some(found);
+            }
+            id = found.size_or_type;
+        }
+        None
+    }
+
+    /// Byte offset and type of a field, looked for in anonymous members too.
+    fn field(&self, of: Type, name: &str) -> Option<(u32, u32)> {
+        for member in 0..of.count as usize {
+            let at = of.body + member * 12;
+            let member_name = word(&self.data, at)?;
+            let type_id = word(&self.data, at + 4)?;
+            let bits = word(&self.data, at + 8)?;
+            let offset = if of.flag { bits & 0x00ff_ffff } else { bits } / 8;
+            if self.name_is(member_name, name) {
+                return Some((offset, type_id));
+            }
+            if member_name == 0
+                && let Some(inner) = self
+                    .resolve(type_id)
+                    .filter(|inner| matches!(inner.kind, STRUCT | UNION))
+                && let Some((more, found)) = self.field(inner, name)
+            {
+                return Some((offset + more, found));
+            }
+        }
+        None
+    }
+
+    /// The byte offset of a path of fields, `memory.usage`, in a named struct.
+    pub(super) fn offset(&self, structure: &str, path: &str) -> Option<u32> {
+        let mut of = self.find(structure, &[STRUCT, UNION])?;
+        let mut total = 0;
+        for name in path.split('.') {
+            let (offset, type_id) = self.field(of, name)?;
+            total += offset;
+            of = self.resolve(type_id)?;
+        }
+        Some(total)
+    }
+
+    /// The size of a struct.
+    pub(super) fn size(&self, structure: &str) -> Option<u32> {
+        self.find(structure, &[STRUCT])
+            .map(|found| found.size_or_type)
+    }
+
+    /// Whether a field is an array (of anything).
+    pub(super) fn is_array(&self, structure: &str, name: &str) -> bool {
+        let field = self
+            .find(structure, &[STRUCT])
+            .and_then(|of| self.field(of, name));
+        field
+            .and_then(|(_, id)| self.resolve(id))
+            .is_some_and(|found| found.kind == 3)
+    }
+
+    /// The value of an enumerator.
+    pub(super) fn enumerator(&self, enumeration: &str, name: &str) -> Option<u32> {
+        let found = self.find(enumeration, &[6])?;
+        (0..found.count as usize).find_map(|at| {
+            let at = found.body + at * 8;
+            self.name_is(word(&self.data, at)?, name)
+                .then(|| word(&self.data, at + 4))
+                .flatten()
+        })
+    }
+
+    /// Whether the first argument of a tracepoint is a pointer; its prototype is `btf_trace_NAME`.
+    pub(super) fn first_argument_is_pointer(&self, tracepoint: &str) -> Option<bool> {
+        let typedef = self.find(&format!("btf_trace_{tracepoint}"), &[8])?;
+        let pointer = self.resolve(typedef.size_or_type)?;
+        let prototype = self
+            .resolve(pointer.size_or_type)
+            .filter(|found| found.kind == 13 && found.count >= 2)?;
+        let argument = word(&self.data, prototype.body + 8 + 4)?;
+        Some(self.resolve(argument)?.kind == 2)
+    }
+}
+
+fn word(data: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(data.get(at..at + 4)?.try_into().ok()?))
+}
+
+/// Bytes behind the head of a type of this kind.
+fn body_size(kind: u32, count: u32) -> Result<usize, BtfError> {
+    let count = count as usize;
+    Ok(match kind {
+        1 | 14 | 17 => 4,
+        2 | 7..=12 | 16 | 18 => 0,
+        3 => 12,
+        4 | 5 | 15 | 19 => count * 12,
+        6 | 13 => count * 8,
+        other => return Err(BtfError::Kind(other)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damaged_type_information_is_refused_and_never_panics() {
+        assert_eq!(Btf::parse(Vec::new()).err(), Some(BtfError::Damaged(0)));
+        assert_eq!(
+            Btf::parse(vec![0x9f, 0xeb, 1, 0]).err(),
+            Some(BtfError::Damaged(4))
+        );
+        if let Ok(data) = std::fs::read("/sys/kernel/btf/vmlinux") {
+            for cut in [24, 100, 4096, data.len() / 2] {
+                let parsed = Btf::parse(data[..cut].to_vec());
+                assert!(
+                    parsed.is_err()
+                        || parsed.is_ok_and(|btf| btf.offset("task_struct", "nothing").is_none())
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn this_kernels_fields_are_found() {
+        let Ok(data) = std::fs::read("/sys/kernel/btf/vmlinux") else {
+            eprintln!("skipped: no /sys/kernel/btf/vmlinux");
+            return;
+        };
+        let btf = Btf::parse(data).expect("BTF");
+        assert!(btf.offset("task_struct", "tgid").is_some());
+        assert!(btf.offset("mem_cgroup", "memory.usage").is_some());
+        assert!(btf.offset("file", "f_path.dentry").is_some());
+        assert!(btf.first_argument_is_pointer("mark_victim").is_some());
+        assert_eq!(
+            btf.first_argument_is_pointer("signal_generate"),
+            Some(false)
+        );
+        assert_eq!(btf.offset("no_such_struct", "x"), None);
+    }
+}

@@ -1,0 +1,299 @@
+//! From the bytes of a ring record to an observation. Any bytes are decoded or refused, none can panic.
+
+use raytrace_ebpf::records::{
+    self, Exec, Exit, Fork, GROUP_EXIT, Header, SENDER_EXITING, SENDER_KERNEL_THREAD, TOOK_EFFECT,
+    Victim, kind,
+};
+
+use super::symbols::Symbols;
+use crate::{
+    event::{self, CgroupLevel, MemorySplit, Observation, OomVictim, Sender},
+    ids::{BootTime, Bytes, Pid, ProcessKey},
+    observe::container,
+};
+
+/// Pages that mean "no limit": `PAGE_COUNTER_MAX` is `LONG_MAX / PAGE_SIZE`.
+const NO_LIMIT_PAGES: u64 = (1 << 63) / 4096 - 1;
+
+/// Decodes records; knows the kernel's symbols and page size.
+pub(super) struct Decoder {
+    symbols: Symbols,
+    page: u64,
+}
+
+impl Decoder {
+    pub(super) fn new(symbols: Symbols) -> Self {
+        Self {
+            symbols,
+            page: rustix::param::page_size() as u64,
+        }
+    }
+
+    /// The kind, time and content of a record; `None` for one that is too short or of an unknown kind.
+    pub(super) fn decode(&self, bytes: &[u8]) -> Option<(u32, BootTime, Observation)> {
+        let header: Header = take(bytes, size_of::<Header>())?;
+        let what = match header.kind {
+            kind::FORK => fork(&take(bytes, size_of::<Fork>())?),
+            kind::EXEC => exec(&take(bytes, std::mem::offset_of!(Exec, argv))?),
+            kind::SIGNAL => signal(&take(bytes, size_of::<records::Signal>())?),
+            kind::DELIVERED => delivered(&take(bytes, size_of::<records::Delivered>())?),
+            kind::VICTIM => self.victim(&take(bytes, size_of::<Victim>())?),
+            kind::EXIT => self.exit(&take(bytes, std::mem::offset_of!(Exit, title))?),
+            _ => return None,
+        };
+        Some((header.kind, BootTime(header.time), what))
+    }
+
+    fn victim(&self, record: &Victim) -> Observation {
+        let frames = usize::try_from(record.stack_bytes).unwrap_or(0) / 8;
+        let stack = record.stack.iter().take(frames);
+        Observation::OomVictim(OomVictim {
+            victim: key(record.victim),
+            victim_tid: Pid(record.victim.tid),
+            signalled: record.signalled != 0,
+            mm: record.mm,
+            invoker: key(record.invoker),
+            invoker_comm: text(&record.invoker_comm),
+            stack: stack
+                .filter_map(|address| self.symbols.name(*address))
+                .map(str::to_owned)
+                .collect(),
+            cgroups: self.levels(&record.cgroups),
+            score_adj: record.score_adj,
+            memory: self.memory(&record.memory),
+        })
+    }
+
+    fn levels(&self, records: &[records::Cgroup]) -> Vec<CgroupLevel> {
+        let valid: Vec<&records::Cgroup> = records
+            .iter()
+            .take_while(|level| level.valid != 0)
+            .collect();
+        let names: Vec<String> = valid.iter().map(|level| text(&level.name)).collect();
+        let level = |(at, level): (usize, &&records::Cgroup)| CgroupLevel {
+            path: path(&names[at..]),
+            usage: Bytes(level.usage.saturating_mul(self.page)),
+            limit: (level.max < NO_LIMIT_PAGES).then(|| Bytes(level.max.saturating_mul(self.page))),
+            shared_with_invoker: level.shared != 0,
+        };
+        valid.iter().enumerate().map(level).collect()
+    }
+
+    fn memory(&self, memory: &records::Memory) -> MemorySplit {
+        let bytes = |pages: i64| {
+            u64::try_from(pages)
+                .ok()
+                .map(|pages| Bytes(pages.saturating_mul(self.page)))
+        };
+        // A batched counter can lie a little below zero while memory goes up and down on several CPUs.
+        let counter = |pages: i64| {
+            if pages == -1 {
+                None
+            } else {
+                bytes(pages.max(0))
+            }
+        };
+        MemorySplit {
+            anon: counter(memory.anon),
+            file: counter(memory.file),
+            shmem: counter(memory.shmem),
+            swap: counter(memory.swap),
+            peak: bytes(memory.peak),
+        }
+    }
+
+    fn exit(&self, record: &Exit) -> Observation {
+        let length = usize::try_from(record.title_length).ok();
+        Observation::Exit(event::Exit {
+            process: key(record.process),
+            ns_pid: ns_pid(record.ns_pid, record.process.tgid),
+            parent: (record.parent != 0).then_some(Pid(record.parent)),
+            comm: text(&record.comm),
+            status: Some(record.status & 0xffff),
+            title: length.map(|length| {
+                arguments(record.title.get(..length).unwrap_or(&record.title)).join(" ")
+            }),
+            memory: self.memory(&record.memory),
+            mm: record.mm,
+            uid: Some(record.uid),
+            harvested: false,
+        })
+    }
+}
+
+/// Copies the first `need` bytes (at least) of a record into a `T`, zeroes behind.
+fn take<T: Copy>(bytes: &[u8], need: usize) -> Option<T> {
+    let bytes = bytes.get(..bytes.len().min(size_of::<T>()))?;
+    if bytes.len() < need {
+        return None;
+    }
+    let mut value = std::mem::MaybeUninit::<T>::zeroed();
+    // SAFETY: every T here is a repr(C) record of integers and byte arrays, valid for any bits; at most its size is copied.
+    unsafe {
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), value.as_mut_ptr().cast::<u8>(), bytes.len());
+        Some(value.assume_init())
+    }
+}
+
+fn key(process: records::Process) -> ProcessKey {
+    ProcessKey::new(process.tgid, process.start)
+}
+
+fn ns_pid(inner: u32, outer: u32) -> Option<Pid> {
+    (inner != 0 && inner != outer).then_some(Pid(inner))
+}
+
+/// Bytes up to the first NUL, as text.
+fn text(bytes: &[u8]) -> String {
+    let end = bytes
+        .iter()
+        .position(|byte| *byte == 0)
+        .unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+/// NUL-separated arguments, without the NULs that a shortened title leaves behind.
+fn arguments(bytes: &[u8]) -> Vec<String> {
+    let end = bytes
+        .iter()
+        .rposition(|byte| *byte != 0)
+        .map_or(0, |last| last + 1);
+    if end == 0 {
+        return Vec::new();
+    }
+    bytes[..end]
+        .split(|byte| *byte == 0)
+        .map(|part| String::from_utf8_lossy(part).into_owned())
+        .collect()
+}
+
+/// A path from its names, innermost first; the root's name is empty.
+fn path(names: &[String]) -> String {
+    let parts: Vec<&str> = names
+        .iter()
+        .rev()
+        .map(String::as_str)
+        .filter(|name| !name.is_empty() && *name != "/")
+        .collect();
+    format!("/{}", parts.join("/"))
+}
+
+fn fork(record: &Fork) -> Observation {
+    Observation::Fork {
+        parent: key(record.parent),
+        child: key(record.child),
+    }
+}
+
+fn exec(record: &Exec) -> Observation {
+    let length = (record.argv_length as usize).min(record.argv.len());
+    Observation::Exec(event::Exec {
+        process: key(record.process),
+        parent: (record.parent != 0).then_some(Pid(record.parent)),
+        ns_pid: ns_pid(record.ns_pid, record.process.tgid),
+        comm: text(&record.comm),
+        argv: arguments(&record.argv[..length]),
+        uid: Some(record.uid),
+    })
+}
+
+fn delivered(record: &records::Delivered) -> Observation {
+    Observation::Delivered {
+        process: key(record.process),
+        signal: record.signal,
+        code: record.code,
+    }
+}
+
+fn signal(record: &records::Signal) -> Observation {
+    let has = |flag: u32| record.flags & flag != 0;
+    let cgroup: Vec<String> = record
+        .cgroup
+        .iter()
+        .map(|name| text(name))
+        .take_while(|name| !name.is_empty())
+        .collect();
+    let cgroup = path(&cgroup);
+    Observation::Signal(event::Signal {
+        target: key(record.target),
+        target_tid: Pid(record.target.tid),
+        signal: record.signal,
+        code: record.code,
+        group: record.group != 0,
+        result: record.result,
+        group_exit: has(GROUP_EXIT),
+        group_exit_code: record.group_exit_code,
+        took_effect: has(TOOK_EFFECT),
+        parent_death_signal: record.parent_death_signal,
+        sender: Sender {
+            process: key(record.sender),
+            tid: Pid(record.sender.tid),
+            comm: text(&record.sender_comm),
+            uid: record.sender_uid,
+            exiting: has(SENDER_EXITING),
+            kernel_thread: has(SENDER_KERNEL_THREAD),
+            exe: exe(&record.exe),
+            container_id: container::id(&cgroup),
+            cgroup: Some(cgroup),
+            ancestors: ancestors(&record.ancestors),
+        },
+    })
+}
+
+fn exe(parts: &[[u8; records::EXE_PART]]) -> Option<String> {
+    let names: Vec<String> = parts
+        .iter()
+        .map(|part| text(part))
+        .take_while(|name| !name.is_empty())
+        .collect();
+    let whole = names.len() < parts.len();
+    (!names.is_empty()).then(|| {
+        if whole {
+            path(&names)
+        } else {
+            format!("…{}", path(&names))
+        }
+    })
+}
+
+fn ancestors(records: &[records::Ancestor]) -> Vec<event::Ancestor> {
+    records
+        .iter()
+        .take_while(|ancestor| ancestor.tgid != 0)
+        .map(|ancestor| event::Ancestor {
+            pid: Pid(ancestor.tgid),
+            comm: text(&ancestor.comm),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_decoded_or_refused(kind in 0u32..9, bytes in proptest::collection::vec(any::<u8>(), 0..6000)) {
+            let decoder = Decoder::new(Symbols::default());
+            let mut record = kind.to_le_bytes().to_vec();
+            record.extend(bytes);
+            let _ = decoder.decode(&record);
+        }
+    }
+
+    #[test]
+    fn a_padded_title_loses_its_padding_only() {
+        assert_eq!(arguments(b"ray::A.go\0\0\0\0"), ["ray::A.go"]);
+        assert_eq!(arguments(b"a\0\0b\0"), ["a", "", "b"]);
+        assert!(arguments(b"\0\0").is_empty());
+    }
+
+    #[test]
+    fn a_cgroup_path_is_put_together_from_the_inside_out() {
+        let names = ["leaf".to_owned(), "ray".to_owned(), String::new()];
+        assert_eq!(path(&names), "/ray/leaf");
+        assert_eq!(path(&names[2..]), "/");
+    }
+}

@@ -1,0 +1,90 @@
+//! The loss ledger: what each hook saw, sent, left out and lost.
+
+use std::{
+    os::fd::RawFd,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use aya::maps::{MapData, PerCpuArray};
+use raytrace_ebpf::records::{HOOKS, ledger};
+
+use crate::event::Ledger;
+
+/// Records that user space took out of the ring, by hook.
+#[derive(Debug, Default)]
+pub(super) struct Received([AtomicU64; HOOKS.len()]);
+
+impl Received {
+    pub(super) fn add(&self, row: usize) {
+        if let Some(counter) = self.0.get(row) {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Reads the kernel's counters.
+pub struct Ledgers {
+    counters: PerCpuArray<MapData, u64>,
+    programs: Vec<(usize, RawFd)>,
+    received: Arc<Received>,
+}
+
+impl Ledgers {
+    pub(super) fn new(
+        counters: PerCpuArray<MapData, u64>,
+        programs: Vec<(usize, RawFd)>,
+        received: Arc<Received>,
+    ) -> Self {
+        Self {
+            counters,
+            programs,
+            received,
+        }
+    }
+
+    /// One row a hook. `written` and `dropped` are for the caller to fill.
+    #[must_use]
+    pub fn read(&self) -> Vec<Ledger> {
+        (0u32..)
+            .zip(HOOKS)
+            .map(|(row, hook)| self.row(row, hook))
+            .collect()
+    }
+
+    fn row(&self, row: u32, hook: &str) -> Ledger {
+        let column = |column: u32| {
+            let counter = self.counters.get(&(row * ledger::COLUMNS + column), 0);
+            counter.map_or(0, |cpus| cpus.iter().sum())
+        };
+        let at = row as usize;
+        let program = self.programs.iter().find(|(hook, _)| *hook == at);
+        Ledger {
+            hook: hook.to_owned(),
+            seen: column(ledger::SEEN),
+            submitted: column(ledger::SUBMITTED),
+            filtered: column(ledger::FILTERED),
+            ring_full: column(ledger::RING_FULL),
+            map_full: column(ledger::MAP_FULL),
+            recursion_misses: program.and_then(|(_, fd)| recursion_misses(*fd)),
+            received: self
+                .received
+                .0
+                .get(at)
+                .map_or(0, |counter| counter.load(Ordering::Relaxed)),
+            written: 0,
+            dropped: 0,
+        }
+    }
+}
+
+/// `recursion_misses` in the program's fdinfo (Linux ≥ 5.12).
+fn recursion_misses(fd: RawFd) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("recursion_misses:"))?;
+    line.trim().parse().ok()
+}

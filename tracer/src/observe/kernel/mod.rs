@@ -1,0 +1,18 @@
+//! The kernel as a source: loads the eBPF object, attaches its hooks, reads its ring.
+//!
+//! [`attach`] tries each hook as `tp_btf`, then as raw tracepoint; [`Ring`] is emptied by a thread of its own, which touches
+//! neither disk nor /proc nor Ray.
+
+mod attach;
+mod btf;
+mod decode;
+mod ledger;
+mod offsets;
+mod ring;
+mod symbols;
+mod tracked;
+
+pub use attach::{Attached, KernelError, attach};
+pub use ledger::Ledgers;
+pub use ring::Ring;
+pub use tracked::Tracked;

@@ -1,0 +1,80 @@
+//! The ring of deaths, emptied as fast as it fills, and the exits that found no room in it.
+
+use std::{
+    os::fd::{AsFd, AsRawFd, BorrowedFd},
+    sync::Arc,
+};
+
+use aya::maps::{HashMap, MapData, RingBuf};
+use raytrace_ebpf::records::{Exit, kind};
+
+use super::{decode::Decoder, ledger::Received};
+use crate::{event::Observation, ids::BootTime};
+
+/// The reader of the ring.
+pub struct Ring {
+    ring: RingBuf<MapData>,
+    unsent: HashMap<MapData, u32, [u8; size_of::<Exit>()]>,
+    decoder: Decoder,
+    received: Arc<Received>,
+}
+
+impl Ring {
+    pub(super) fn new(
+        ring: RingBuf<MapData>,
+        unsent: HashMap<MapData, u32, [u8; size_of::<Exit>()]>,
+        decoder: Decoder,
+        received: Arc<Received>,
+    ) -> Self {
+        Self {
+            ring,
+            unsent,
+            decoder,
+            received,
+        }
+    }
+
+    /// Takes everything that lies in the ring now, in the order of the acts.
+    pub fn drain(&mut self, mut sink: impl FnMut(BootTime, Observation)) {
+        while let Some(item) = self.ring.next() {
+            if let Some((kind, time, what)) = self.decoder.decode(&item) {
+                self.received.add(row(kind));
+                sink(time, what);
+            }
+        }
+    }
+
+    /// Takes the exits that found no room in the ring.
+    pub fn harvest(&mut self, mut sink: impl FnMut(BootTime, Observation)) {
+        let pids: Vec<u32> = self.unsent.keys().filter_map(Result::ok).collect();
+        for pid in pids {
+            let Ok(bytes) = self.unsent.get(&pid, 0) else {
+                continue;
+            };
+            if let Some((_, time, Observation::Exit(mut exit))) = self.decoder.decode(&bytes) {
+                exit.harvested = true;
+                sink(time, Observation::Exit(exit));
+            }
+            let _gone_already = self.unsent.remove(&pid);
+        }
+    }
+}
+
+impl AsFd for Ring {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the descriptor belongs to the map that `self` owns and lives as long.
+        unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
+    }
+}
+
+/// The ledger's row of a kind of record.
+fn row(record: u32) -> usize {
+    match record {
+        kind::VICTIM => 0,
+        kind::SIGNAL => 1,
+        kind::DELIVERED => 2,
+        kind::FORK => 3,
+        kind::EXEC => 4,
+        _ => 5,
+    }
+}

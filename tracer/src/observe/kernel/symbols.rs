@@ -1,0 +1,106 @@
+//! Kernel symbols (`/proc/kallsyms`): names for the stack at an OOM kill, and one address that the programs need.
+//!
+//! Without CAP_SYSLOG every address reads 0; then there are no names, and the kernel log must tell a cgroup's limit from
+//! an empty machine.
+
+use std::io::{BufRead, BufReader, Read};
+
+/// Text symbols by address, and the named data symbols that were asked for.
+#[derive(Debug, Default)]
+pub(super) struct Symbols {
+    addresses: Vec<(u64, u32)>,
+    names: String,
+}
+
+impl Symbols {
+    /// Reads the kernel's table; empty when hidden or unreadable.
+    pub(super) fn load() -> Self {
+        std::fs::File::open("/proc/kallsyms")
+            .map(Self::parse)
+            .unwrap_or_default()
+    }
+
+    /// Parses `ADDRESS TYPE NAME [MODULE]` lines; keeps text symbols and `__per_cpu_offset`.
+    pub(super) fn parse(source: impl Read) -> Self {
+        let mut symbols = Self::default();
+        let mut reader = BufReader::with_capacity(64 << 10, source);
+        let mut line = String::new();
+        while reader.read_line(&mut line).is_ok_and(|read| read > 0) {
+            symbols.add(&line);
+            line.clear();
+        }
+        symbols.addresses.sort_unstable();
+        symbols.addresses.shrink_to_fit();
+        symbols.names.shrink_to_fit();
+        symbols
+    }
+
+    fn add(&mut self, line: &str) {
+        let mut fields = line.split_ascii_whitespace();
+        let (Some(address), Some(kind), Some(name)) = (fields.next(), fields.next(), fields.next())
+        else {
+            return;
+        };
+        let wanted = matches!(kind, "t" | "T" | "w" | "W") || name == "__per_cpu_offset";
+        let Ok(address) = u64::from_str_radix(address, 16) else {
+            return;
+        };
+        if address == 0 || !wanted || name.starts_with("__pfx_") || name.starts_with("__cfi_") {
+            return;
+        }
+        let Ok(at) = u32::try_from(self.names.len()) else {
+            return;
+        };
+        self.names.push_str(name);
+        self.names.push('\0');
+        self.addresses.push((address, at));
+    }
+
+    fn name_at(&self, at: u32) -> &str {
+        let rest = &self.names[at as usize..];
+        rest.split('\0').next().unwrap_or(rest)
+    }
+
+    /// The function that an address lies in.
+    pub(super) fn name(&self, address: u64) -> Option<&str> {
+        let after = self
+            .addresses
+            .partition_point(|(start, _)| *start <= address);
+        let (_, at) = self.addresses.get(after.checked_sub(1)?)?;
+        Some(self.name_at(*at))
+    }
+
+    /// The address of a symbol.
+    pub(super) fn address(&self, name: &str) -> Option<u64> {
+        self.addresses
+            .iter()
+            .find(|(_, at)| self.name_at(*at) == name)
+            .map(|(address, _)| *address)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_named_by_the_function_before_it() {
+        let text = "ffffffff81000000 T first\nffffffff81000100 t second\nffffffff82000000 D data\n\
+                    ffffffff82000010 D __per_cpu_offset\n";
+        let symbols = Symbols::parse(text.as_bytes());
+        assert_eq!(symbols.name(0xffff_ffff_8100_0050), Some("first"));
+        assert_eq!(symbols.name(0xffff_ffff_8100_0100), Some("second"));
+        assert_eq!(symbols.name(1), None);
+        assert_eq!(
+            symbols.address("__per_cpu_offset"),
+            Some(0xffff_ffff_8200_0010)
+        );
+        assert_eq!(symbols.address("data"), None);
+    }
+
+    #[test]
+    fn hidden_addresses_give_no_names() {
+        let symbols = Symbols::parse("0000000000000000 T first\n".as_bytes());
+        assert_eq!(symbols.name(0x10), None);
+    }
+}

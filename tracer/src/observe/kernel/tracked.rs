@@ -1,0 +1,32 @@
+//! The tracked set: the kernel map of processes whose deaths are reported.
+
+use aya::maps::{HashMap, MapData};
+
+use crate::ids::ProcessKey;
+
+/// The map from tgid to start time. Children of a member are added by the kernel at fork.
+pub struct Tracked {
+    map: HashMap<MapData, u32, u64>,
+}
+
+impl Tracked {
+    pub(super) fn new(map: HashMap<MapData, u32, u64>) -> Self {
+        Self { map }
+    }
+
+    /// Adds a process that runs already. False when the map is full.
+    pub fn add(&mut self, process: ProcessKey) -> bool {
+        self.map.insert(process.pid.0, process.start.0, 0).is_ok()
+    }
+
+    /// Takes a process out that turned out to be another one, or to be gone.
+    pub fn remove(&mut self, process: ProcessKey) {
+        let _gone_already = self.map.remove(&process.pid.0);
+    }
+
+    /// Whether a pid is in it.
+    #[must_use]
+    pub fn contains(&self, pid: u32) -> bool {
+        self.map.get(&pid, 0).is_ok()
+    }
+}

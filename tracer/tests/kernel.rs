@@ -1,0 +1,491 @@
+//! The eBPF programs against the real kernel: real kills of real processes, judged.
+//!
+//! Needs root (CAP_BPF, CAP_PERFMON); without it each test says that it was skipped.
+
+use std::{
+    os::unix::process::CommandExt,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use raytrace::{
+    event::{Event, Observation, Source},
+    ids::{BootTime, EventId, Pid, ProcessKey},
+    judge::{
+        judge,
+        report::{Certainty, Death, Killer, Mechanism},
+    },
+    observe::kernel::{Attached, KernelError, attach},
+};
+
+/// The kernel, attached, with the children of this test tracked.
+struct Stage {
+    kernel: Attached,
+    events: Vec<Event>,
+}
+
+impl Stage {
+    fn new() -> Option<Self> {
+        match attach() {
+            Ok(kernel) => {
+                for probe in &kernel.probes {
+                    assert_eq!(probe.state, raytrace::event::ProbeState::Ok, "{probe:?}");
+                }
+                let mut stage = Self {
+                    kernel,
+                    events: Vec::new(),
+                };
+                stage
+                    .kernel
+                    .tracked
+                    .add(ProcessKey::new(std::process::id(), 0));
+                Some(stage)
+            }
+            Err(error @ (KernelError::NotPermitted(_) | KernelError::NoBtf { .. })) => {
+                eprintln!("skipped: {error}");
+                None
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn drain(&mut self) {
+        let events = &mut self.events;
+        let mut push = |time: BootTime, what: Observation| {
+            events.push(Event {
+                id: EventId(events.len() as u64 + 1),
+                time,
+                source: Source::Kernel,
+                what,
+            });
+        };
+        self.kernel.ring.drain(&mut push);
+        self.kernel.ring.harvest(&mut push);
+    }
+
+    /// The death of a process, waited for.
+    fn death(&mut self, pid: u32) -> Death {
+        let until = Instant::now() + Duration::from_secs(5);
+        loop {
+            self.drain();
+            let found = judge(&self.events)
+                .deaths
+                .into_iter()
+                .filter(|death| death.pid == Pid(pid))
+                .collect::<Vec<_>>();
+            match found.as_slice() {
+                [death] => return death.clone(),
+                [] if Instant::now() < until => std::thread::sleep(Duration::from_millis(5)),
+                other => panic!("{} deaths of pid {pid}", other.len()),
+            }
+        }
+    }
+
+    fn deaths(&mut self) -> Vec<Death> {
+        self.drain();
+        judge(&self.events).deaths
+    }
+}
+
+fn shell(script: &str) -> Child {
+    Command::new("sh")
+        .args(["-c", script])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("sh")
+}
+
+fn python(script: &str) -> Child {
+    Command::new("python3")
+        .args(["-c", script])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("python3")
+}
+
+fn kill(pid: u32, signal: &str) {
+    // `exec`, so that the sender is gone before anyone could look it up in /proc.
+    let status = Command::new("sh")
+        .args(["-c", &format!("kill -{signal} {pid}")])
+        .status()
+        .expect("sh");
+    assert!(status.success());
+}
+
+fn check(death: &Death, killer: Killer, certainty: Certainty) {
+    let got = (death.verdict.killer, death.verdict.certainty);
+    assert_eq!(
+        got,
+        (killer, certainty),
+        "{}\n{:#?}",
+        death.verdict.summary,
+        death.verdict.evidence
+    );
+}
+
+#[test]
+fn a_kill_by_another_process_names_the_sender_that_is_already_gone() {
+    let Some(mut stage) = Stage::new() else {
+        return;
+    };
+    let mut child = shell("exec sleep 60");
+    std::thread::sleep(Duration::from_millis(50));
+    let pid = child.id();
+    kill(pid, "KILL");
+    child.wait().expect("wait");
+    let death = stage.death(pid);
+    check(&death, Killer::Signal, Certainty::Proven);
+    assert_eq!(death.signal, Some(9));
+    let sender = death.sender.expect("sender");
+    assert_eq!(sender.mechanism, Mechanism::Kill);
+    assert_eq!(sender.comm, "sh");
+    assert!(
+        sender.exe.expect("exe").starts_with("/usr/bin/"),
+        "path of the shell"
+    );
+    assert_eq!(
+        sender.ancestors.first().map(|parent| parent.pid),
+        Some(Pid(std::process::id()))
+    );
+    assert_eq!(death.title.as_deref(), Some("sleep 60"));
+}
+
+#[test]
+fn a_default_term_is_a_signal_and_a_handled_one_is_inferred() {
+    let Some(mut stage) = Stage::new() else {
+        return;
+    };
+    let mut plain = shell("exec sleep 60");
+    let mut handled = python(
+        "import signal,sys,time\nsignal.signal(15, lambda *a: sys.exit(0))\nwhile True: time.sleep(1)",
+    );
+    std::thread::sleep(Duration::from_millis(400));
+    let (first, second) = (plain.id(), handled.id());
+    kill(first, "TERM");
+    kill(second, "TERM");
+    plain.wait().expect("wait");
+    handled.wait().expect("wait");
+    check(&stage.death(first), Killer::Signal, Certainty::Proven);
+    let death = stage.death(second);
+    check(&death, Killer::Signal, Certainty::Inferred);
+    assert_eq!(death.exit_code, Some(0));
+}
+
+#[test]
+fn faults_aborts_and_kills_of_oneself_are_crashes() {
+    let Some(mut stage) = Stage::new() else {
+        return;
+    };
+    for (script, signal) in [
+        ("import ctypes; ctypes.string_at(0)", 11),
+        ("import os; os.abort()", 6),
+        ("import os; os.kill(os.getpid(), 9)", 9),
+        (
+            "import faulthandler, ctypes; faulthandler.enable(); ctypes.string_at(0)",
+            11,
+        ),
+    ] {
+        let mut child = python(script);
+        let pid = child.id();
+        child.wait().expect("wait");
+        let death = stage.death(pid);
+        check(&death, Killer::Crash, Certainty::Proven);
+        assert_eq!(death.signal, Some(signal), "{script}");
+    }
+}
+
+#[test]
+fn an_exit_code_is_the_processs_own_with_threads_too() {
+    let Some(mut stage) = Stage::new() else {
+        return;
+    };
+    for (script, code) in [
+        ("import os; os._exit(3)", 3),
+        ("import sys; sys.exit(7)", 7),
+        (
+            "import os,threading,time\nfor _ in range(8): threading.Thread(target=time.sleep, args=(9,), daemon=True).start()\nos._exit(4)",
+            4,
+        ),
+        (
+            "import os,threading\nt=threading.Thread(target=os._exit, args=(5,)); t.start(); t.join()",
+            5,
+        ),
+        // The leader ends first: the process lives on in its other thread.
+        (
+            "import ctypes,os,threading,time\nthreading.Thread(target=lambda: (time.sleep(.3), os._exit(6))).start()\nctypes.CDLL(None).pthread_exit(None)",
+            6,
+        ),
+    ] {
+        let mut child = python(script);
+        let pid = child.id();
+        child.wait().expect("wait");
+        let death = stage.death(pid);
+        check(&death, Killer::Exit, Certainty::Proven);
+        assert_eq!(death.exit_code, Some(code), "{script}");
+    }
+}
+
+#[test]
+fn an_exec_by_another_thread_is_no_death() {
+    let Some(mut stage) = Stage::new() else {
+        return;
+    };
+    let mut child = python(
+        "import os,threading\nthreading.Thread(target=os.execv, args=('/bin/sleep', ['sleep', '0.3'])).start()\nimport time; time.sleep(9)",
+    );
+    let pid = child.id();
+    child.wait().expect("wait");
+    let death = stage.death(pid);
+    check(&death, Killer::Exit, Certainty::Proven);
+    assert_eq!(death.title.as_deref(), Some("sleep 0.3"));
+}
+
+#[test]
+fn a_parent_death_signal_is_told_from_a_kill_by_the_parent() {
+    let Some(mut stage) = Stage::new() else {
+        return;
+    };
+    let mut parent = python(
+        "import ctypes,os,time\npid=os.fork()\nif pid==0:\n ctypes.CDLL(None).prctl(1, 9); time.sleep(60)\nopen(f'/tmp/raytrace-pdeath-{os.getpid()}','w').write(str(pid)); time.sleep(60)",
+    );
+    let file = format!("/tmp/raytrace-pdeath-{}", parent.id());
+    std::thread::sleep(Duration::from_millis(500));
+    let child: u32 = std::fs::read_to_string(&file)
+        .expect("pid")
+        .trim()
+        .parse()
+        .expect("number");
+    let _ = std::fs::remove_file(&file);
+    kill(parent.id(), "KILL");
+    parent.wait().expect("wait");
+    let death = stage.death(child);
+    check(&death, Killer::Signal, Certainty::Proven);
+    assert_eq!(
+        death.sender.expect("sender").mechanism,
+        Mechanism::ParentDeath
+    );
+    let cause = stage.death(parent.id());
+    assert_eq!(stage.death(child).verdict.cause_death_id, Some(cause.id));
+}
+
+#[test]
+fn the_end_of_a_namespaces_init_is_the_kernels_doing_but_not_for_memory() {
+    let Some(mut stage) = Stage::new() else {
+        return;
+    };
+    let mut unshare = Command::new("unshare")
+        .args([
+            "-pf",
+            "--mount-proc",
+            "sh",
+            "-c",
+            "sleep 60 & sleep 0.5; exit 3",
+        ])
+        .spawn()
+        .expect("unshare");
+    unshare.wait().expect("wait");
+    std::thread::sleep(Duration::from_millis(100));
+    let deaths = stage.deaths();
+    let sleeper = deaths
+        .iter()
+        .find(|death| death.title.as_deref() == Some("sleep 60"))
+        .expect("the sleeper");
+    check(sleeper, Killer::KernelOther, Certainty::Proven);
+    assert!(sleeper.ns_pid.is_some(), "its pid inside is known");
+    let init = deaths
+        .iter()
+        .find(|death| death.exit_code == Some(3))
+        .expect("the init");
+    assert_eq!(sleeper.verdict.cause_death_id, Some(init.id));
+}
+
+/// A memory cgroup (v1) of the test's own, removed at the end.
+struct Cgroup(std::path::PathBuf);
+
+impl Cgroup {
+    fn new(name: &str, limit: u64) -> Option<Self> {
+        let path = std::path::PathBuf::from(format!(
+            "/sys/fs/cgroup/memory/raytrace-{name}-{}",
+            std::process::id()
+        ));
+        if let Err(error) = std::fs::create_dir(&path) {
+            eprintln!(
+                "skipped: no memory cgroup can be made at {}: {error}",
+                path.display()
+            );
+            return None;
+        }
+        std::fs::write(path.join("memory.limit_in_bytes"), limit.to_string()).expect("limit");
+        Some(Self(path))
+    }
+
+    fn spawn(&self, script: &str) -> Child {
+        let procs = std::fs::OpenOptions::new()
+            .write(true)
+            .open(self.0.join("cgroup.procs"))
+            .expect("cgroup.procs");
+        let mut command = Command::new("python3");
+        command
+            .args(["-c", script])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        // SAFETY: write(2) is async-signal-safe, and the descriptor is open.
+        unsafe {
+            command.pre_exec(move || {
+                rustix::io::write(&procs, b"0")
+                    .map(|_| ())
+                    .map_err(Into::into)
+            });
+        }
+        command.spawn().expect("python3")
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        for _ in 0..50 {
+            if std::fs::remove_dir(&self.0).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+#[test]
+fn an_oom_kill_at_a_cgroups_limit_names_limit_charge_and_invoker() {
+    let Some(mut stage) = Stage::new() else {
+        return;
+    };
+    let Some(cgroup) = Cgroup::new("anon", 64 << 20) else {
+        return;
+    };
+    let mut child = cgroup.spawn("b=bytearray(200<<20)");
+    let pid = child.id();
+    child.wait().expect("wait");
+    let death = stage.death(pid);
+    check(&death, Killer::KernelOomMemcg, Certainty::Proven);
+    let oom = death.oom.expect("context");
+    let name = cgroup
+        .0
+        .file_name()
+        .expect("name")
+        .to_string_lossy()
+        .into_owned();
+    assert_eq!(oom.cgroup, Some(format!("/{name}")));
+    assert_eq!(oom.limit_bytes.map(|limit| limit.0), Some(64 << 20));
+    assert_eq!(oom.charging.as_deref(), Some("anonymous memory"));
+    let anon = death.memory.anon_bytes.expect("anon").0;
+    assert!((40 << 20..70 << 20).contains(&anon), "{anon}");
+}
+
+#[test]
+fn an_oom_kill_while_writing_shared_memory_says_so() {
+    let Some(mut stage) = Stage::new() else {
+        return;
+    };
+    let Some(cgroup) = Cgroup::new("shmem", 64 << 20) else {
+        return;
+    };
+    let mut child = cgroup
+        .spawn("import os\nf=os.memfd_create('x')\nfor _ in range(200): os.write(f, bytes(1<<20))");
+    let pid = child.id();
+    child.wait().expect("wait");
+    let death = stage.death(pid);
+    check(&death, Killer::KernelOomMemcg, Certainty::Proven);
+    assert_eq!(
+        death.oom.expect("context").charging.as_deref(),
+        Some("shared memory")
+    );
+}
+
+#[test]
+fn the_biggest_in_the_cgroup_dies_for_a_small_one_that_asks() {
+    let Some(mut stage) = Stage::new() else {
+        return;
+    };
+    let Some(cgroup) = Cgroup::new("other", 64 << 20) else {
+        return;
+    };
+    let mut big = cgroup.spawn("import time; b=bytearray(44<<20); time.sleep(30)");
+    std::thread::sleep(Duration::from_millis(700));
+    let mut small = cgroup.spawn("import time; b=bytearray(16<<20); time.sleep(1)");
+    let (victim, invoker) = (big.id(), small.id());
+    big.wait().expect("wait");
+    let death = stage.death(victim);
+    check(&death, Killer::KernelOomMemcg, Certainty::Proven);
+    assert_eq!(death.oom.expect("context").invoker_pid, Some(Pid(invoker)));
+    small.wait().expect("wait");
+}
+
+#[test]
+fn thirty_oom_kills_in_a_second_are_each_proven() {
+    let Some(mut stage) = Stage::new() else {
+        return;
+    };
+    let Some(cgroup) = Cgroup::new("storm", 48 << 20) else {
+        return;
+    };
+    let mut children: Vec<Child> = (0..30)
+        .map(|_| cgroup.spawn("b=bytearray(200<<20)"))
+        .collect();
+    let pids: Vec<u32> = children.iter().map(Child::id).collect();
+    for child in &mut children {
+        child.wait().expect("wait");
+    }
+    for pid in pids {
+        let death = stage.death(pid);
+        check(&death, Killer::KernelOomMemcg, Certainty::Proven);
+        assert_eq!(
+            death.oom.expect("context").limit_bytes.map(|limit| limit.0),
+            Some(48 << 20)
+        );
+    }
+}
+
+#[test]
+fn two_thousand_short_processes_and_two_hundred_kills_are_all_told_and_the_ledger_balances() {
+    let Some(mut stage) = Stage::new() else {
+        return;
+    };
+    let mut sleepers: Vec<Child> = (0..200).map(|_| shell("exec sleep 60")).collect();
+    let mut storm = python(
+        "import os\nfor _ in range(2000):\n p=os.fork()\n if p==0: os._exit(0)\n os.waitpid(p,0)",
+    );
+    for sleeper in &mut sleepers {
+        sleeper.kill().expect("kill");
+    }
+    for sleeper in &mut sleepers {
+        sleeper.wait().expect("wait");
+        stage.drain();
+    }
+    while storm.try_wait().expect("wait").is_none() {
+        stage.drain();
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let own = storm.id();
+    stage.death(own);
+    let deaths = stage.deaths();
+    let killed = sleepers.iter().filter(|sleeper| {
+        deaths
+            .iter()
+            .any(|death| death.pid == Pid(sleeper.id()) && death.signal == Some(9))
+    });
+    assert_eq!(killed.count(), 200);
+    // A python3 that is a wrapper script starts a few children of its own before it is Python.
+    let short = deaths
+        .iter()
+        .filter(|death| death.ppid == Some(Pid(own)))
+        .count();
+    assert!((2000..2020).contains(&short), "{short}");
+    for row in stage.kernel.ledgers.read() {
+        assert_eq!(
+            row.seen,
+            row.submitted + row.filtered + row.ring_full + row.map_full,
+            "{row:?}"
+        );
+        assert_eq!(row.lost(), 0, "{row:?}");
+    }
+}
