@@ -175,22 +175,30 @@ fn fatal<'a>(world: &World, hits: &[&'a Death], end: BootTime) -> Option<&'a Dea
         .copied()
 }
 
-/// How Ray made a death good, if its logs say so.
+/// How Ray made a death good, if its logs say so: the GCS names the worker of an actor, the owner of a task only the task.
 pub(super) fn survived(world: &World, death: &Death) -> Option<Survived> {
     let worker = death.worker_id.as_ref()?;
     let near =
-        |time: BootTime| (-1_000_000_000..30_000_000_000).contains(&time.since(death.act_time));
-    for seen in world.ray_log.iter().filter(|seen| near(seen.time)) {
-        let how = match &seen.what.fact {
+        |time: BootTime| (-500_000_000..15_000_000_000).contains(&time.since(death.act_time));
+    let how = world
+        .ray_log
+        .iter()
+        .filter(|seen| near(seen.time))
+        .find_map(|seen| match &seen.what.fact {
             RayFact::TaskFailed {
                 will_retry: Some(true),
                 retries_left,
-                worker_id: Some(failed),
+                task_name: Some(task),
+                job_id,
                 ..
-            } if failed == worker => Some(match retries_left {
-                Some(left) if *left >= 0 => format!("task retried, {left} retries left"),
-                _ => "task retried".into(),
-            }),
+            } if death.task_name.as_ref() == Some(task)
+                && (job_id.is_none() || *job_id == death.job_id) =>
+            {
+                Some(match retries_left {
+                    Some(left) if *left >= 0 => format!("task retried, {left} retries left"),
+                    _ => "task retried".into(),
+                })
+            }
             RayFact::ActorState {
                 state,
                 worker_id: Some(of),
@@ -200,13 +208,9 @@ pub(super) fn survived(world: &World, death: &Death) -> Option<Survived> {
                 Some(format!("actor {} restarted", actor_id.short()))
             }
             _ => None,
-        };
-        if let Some(how) = how {
-            return Some(Survived {
-                death_id: death.id,
-                how,
-            });
-        }
-    }
-    None
+        })?;
+    Some(Survived {
+        death_id: death.id,
+        how,
+    })
 }

@@ -191,8 +191,10 @@ pub enum RayFact {
         will_retry: Option<bool>,
         /// Retries left; −1 without end.
         retries_left: Option<i64>,
-        /// The worker that ran it, where printed.
-        worker_id: Option<HexId>,
+        /// The task's name, by which the victim that ran it is found: Ray does not print its worker.
+        task_name: Option<String>,
+        /// The job.
+        job_id: Option<HexId>,
     },
     /// An actor's state as the GCS or an owner logs it.
     ActorState {

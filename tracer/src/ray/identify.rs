@@ -1,4 +1,6 @@
 //! What a process is to Ray, by its command line and title.
+//!
+//! Mirrors `python/ray/_private/services.py` (how components are started) and `python/ray/_raylet.pyx` (titles) of Ray 2.9 to 2.60.
 
 use crate::{event::Role, ids::HexId};
 
@@ -11,20 +13,142 @@ pub struct Title {
     pub task: Option<String>,
 }
 
-/// The role that a command line shows; `None` where it says nothing.
+/// The role that a name and command line show; `None` where they say nothing.
 #[must_use]
-pub fn role(_comm: &str, _argv: &[String]) -> Option<Role> {
-    None
+pub fn role(comm: &str, argv: &[String]) -> Option<Role> {
+    match comm {
+        "raylet" if has(argv, "--raylet_socket_name") => return Some(Role::Raylet),
+        "gcs_server" => return Some(Role::Gcs),
+        _ => {}
+    }
+    let title = argv.first().map_or("", String::as_str);
+    match title {
+        "ray::DashboardAgent" | "ray::RuntimeEnvAgent" => return Some(Role::Agent),
+        title if title.starts_with("ray::") => return Some(Role::Worker),
+        _ => {}
+    }
+    let script = argv
+        .iter()
+        .find(|argument| argument.ends_with(".py"))
+        .map_or("", String::as_str);
+    if script.ends_with("workers/default_worker.py") || script.ends_with("workers/setup_worker.py")
+    {
+        Some(Role::Worker)
+    } else if script.ends_with("dashboard/agent.py") || script.ends_with("agent/main.py") {
+        Some(Role::Agent)
+    } else if script.ends_with("dashboard/dashboard.py") {
+        Some(Role::Dashboard)
+    } else {
+        None
+    }
 }
 
-/// `--worker-id` of a worker's command line.
-#[must_use]
-pub fn worker_id(_argv: &[String]) -> Option<HexId> {
-    None
+fn has(argv: &[String], key: &str) -> bool {
+    argv.iter().any(|argument| argument.starts_with(key))
 }
 
-/// What a `ray::` title says.
+/// The value of `--key=value`; Ray writes some keys with dashes and some with underscores.
 #[must_use]
-pub fn title(_title: &str) -> Option<Title> {
-    None
+pub fn option<'a>(argv: &'a [String], key: &str) -> Option<&'a str> {
+    argv.iter().find_map(|argument| {
+        let (name, value) = argument.strip_prefix("--")?.split_once('=')?;
+        (name.replace('_', "-") == key).then_some(value)
+    })
+}
+
+/// `--worker-id` of a worker's command line (≥ 2.54).
+#[must_use]
+pub fn worker_id(argv: &[String]) -> Option<HexId> {
+    option(argv, "worker-id").and_then(HexId::parse)
+}
+
+/// What a `ray::` title says. `ray::IDLE` and the spill and restore workers run no task.
+#[must_use]
+pub fn title(title: &str) -> Option<Title> {
+    let name = title.strip_prefix("ray::")?.trim_end();
+    if name.is_empty() || name == "IDLE" || name.starts_with("IDLE_") {
+        return None;
+    }
+    // `actor name:Class.__init__` while a named actor is created.
+    let plain = name.rsplit(':').next().unwrap_or(name);
+    let class_like =
+        |text: &str| text.chars().next().is_some_and(char::is_uppercase) && !text.contains(' ');
+    if let Some((class, method)) = plain.rsplit_once('.')
+        && class_like(class)
+    {
+        return Some(Title {
+            actor_class: Some(class.to_owned()),
+            task: Some(format!("{class}.{method}")),
+        });
+    }
+    if class_like(plain) {
+        // An actor between two calls, or a task whose name looks like one.
+        return Some(Title {
+            actor_class: Some(plain.to_owned()),
+            task: None,
+        });
+    }
+    Some(Title {
+        actor_class: None,
+        task: Some(name.to_owned()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn argv(text: &str) -> Vec<String> {
+        text.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn components_are_known_by_their_command_lines() {
+        let worker = argv(
+            "/v/bin/python3 /v/lib/ray/_private/workers/default_worker.py --node-ip-address=1.2.3.4 --worker-id=2abec82d",
+        );
+        assert_eq!(role("python3", &worker), Some(Role::Worker));
+        assert_eq!(worker_id(&worker), HexId::parse("2abec82d"));
+        assert_eq!(
+            role(
+                "raylet",
+                &argv("/v/raylet --raylet_socket_name=/x --node_id=ab")
+            ),
+            Some(Role::Raylet)
+        );
+        assert_eq!(role("raylet", &argv("raylet-fake")), None);
+        assert_eq!(
+            role("ray::DashboardA", &argv("ray::DashboardAgent")),
+            Some(Role::Agent)
+        );
+        assert_eq!(
+            role("python3", &argv("python3 -u /v/ray/dashboard/agent.py --x")),
+            Some(Role::Agent)
+        );
+        assert_eq!(role("python3", &argv("python3 train.py")), None);
+        assert_eq!(option(&argv("raylet --node_id=ab"), "node-id"), Some("ab"));
+    }
+
+    #[test]
+    fn titles_tell_class_and_task() {
+        let parts = |text: &str| title(text).map(|title| (title.actor_class, title.task));
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(
+            parts("ray::WorkerDict.generate"),
+            Some((some("WorkerDict"), some("WorkerDict.generate")))
+        );
+        assert_eq!(parts("ray::WorkerDict"), Some((some("WorkerDict"), None)));
+        assert_eq!(
+            parts("ray::hog:Hog.__init__"),
+            Some((some("Hog"), some("Hog.__init__")))
+        );
+        assert_eq!(
+            parts("ray::compute_score"),
+            Some((None, some("compute_score")))
+        );
+        assert_eq!(parts("ray::my task"), Some((None, some("my task"))));
+        assert_eq!(parts("ray::IDLE"), None);
+        assert_eq!(parts("ray::IDLE_SpillWorker"), None);
+        assert_eq!(parts("python"), None);
+    }
 }

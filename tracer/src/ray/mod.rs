@@ -1,4 +1,5 @@
-//! What Ray is: its facts, its log formats by version, its processes and sessions.
+//! What Ray is: its facts, its log formats by version, its processes and sessions. Pure.
 
 pub mod facts;
 pub mod identify;
+pub mod log;

@@ -189,7 +189,8 @@ fn a_task_that_was_retried_did_not_end_the_job() {
                 error: "OUT_OF_MEMORY".into(),
                 will_retry: Some(will_retry),
                 retries_left: Some(3),
-                worker_id: Some(hex(7)),
+                task_name: Some("hog".into()),
+                job_id: HexId::parse("01000000"),
             },
         );
         let driver = {

@@ -240,7 +240,7 @@ impl Scene {
             parent: None,
             comm: "ray::hog".into(),
             status: Some(status),
-            title: None,
+            title: (pid != 30 && pid != 50 && pid != RAYLET).then(|| "ray::hog".into()),
             memory: MemorySplit {
                 anon: Some(Bytes(3 << 30)),
                 ..MemorySplit::default()

@@ -1,0 +1,119 @@
+//! One line of a component's log: `[TIME LEVEL PID TID] (component) file.cc:N: MESSAGE`, or JSON
+//! (`RAY_BACKEND_LOG_JSON=1`). The prefix is the same from 2.9 to 2.60.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+use crate::ids::HexId;
+
+/// A line's parts.
+pub(super) struct Line<'a> {
+    pub(super) local_time: Option<i64>,
+    pub(super) message: Cow<'a, str>,
+    /// Fields that JSON lines carry apart and text lines at the end of the message.
+    worker_id: Option<HexId>,
+    job_id: Option<HexId>,
+    actor_id: Option<HexId>,
+}
+
+#[derive(Deserialize)]
+struct Json<'a> {
+    #[serde(borrow)]
+    asctime: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    message: Cow<'a, str>,
+    worker_id: Option<String>,
+    job_id: Option<String>,
+    actor_id: Option<String>,
+}
+
+impl Line<'_> {
+    pub(super) fn worker_id(&self) -> Option<HexId> {
+        self.worker_id
+            .clone()
+            .or_else(|| id_field(&self.message, " worker_id="))
+    }
+
+    pub(super) fn job_id(&self) -> Option<HexId> {
+        self.job_id
+            .clone()
+            .or_else(|| id_field(&self.message, " job_id="))
+    }
+
+    pub(super) fn actor_id(&self) -> Option<HexId> {
+        self.actor_id
+            .clone()
+            .or_else(|| id_field(&self.message, " actor_id="))
+    }
+}
+
+/// Splits a line; `None` for one without a prefix, which continues the record before.
+pub(super) fn parse(text: &str) -> Option<Line<'_>> {
+    if text.starts_with('{') {
+        return json(text);
+    }
+    let rest = text.strip_prefix('[')?;
+    let (head, rest) = rest.split_once("] ")?;
+    let local_time = time(head.get(..23)?)?;
+    let rest = match rest.strip_prefix('(') {
+        Some(inner) => inner.split_once(") ")?.1,
+        None => rest,
+    };
+    // `file.cc:123: ` ends at the first colon followed by a space.
+    let message = rest.split_once(": ").map_or("", |(_, message)| message);
+    Some(Line {
+        local_time: Some(local_time),
+        message: Cow::Borrowed(message),
+        worker_id: None,
+        job_id: None,
+        actor_id: None,
+    })
+}
+
+fn json(text: &str) -> Option<Line<'_>> {
+    let line: Json<'_> = serde_json::from_str(text).ok()?;
+    let id = |text: Option<String>| text.as_deref().and_then(HexId::parse);
+    Some(Line {
+        local_time: line.asctime.as_deref().and_then(time),
+        message: line.message,
+        worker_id: id(line.worker_id),
+        job_id: id(line.job_id),
+        actor_id: id(line.actor_id),
+    })
+}
+
+/// `2026-11-21 00:11:38,555` as nanoseconds since 1970, without zone.
+fn time(text: &str) -> Option<i64> {
+    let (seconds, millis) = text.split_once(',')?;
+    let civil: jiff::civil::DateTime = seconds.parse().ok()?;
+    let utc = civil.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp();
+    let millis: i64 = millis.parse().ok()?;
+    utc.as_second()
+        .checked_mul(1_000_000_000)?
+        .checked_add(millis.checked_mul(1_000_000)?)
+}
+
+/// The id behind `key`, up to the first character that is no hex digit.
+pub(super) fn id_field(text: &str, key: &str) -> Option<HexId> {
+    let rest = &text[text.find(key)? + key.len()..];
+    let end = rest
+        .find(|c: char| !c.is_ascii_hexdigit())
+        .unwrap_or(rest.len());
+    HexId::parse(&rest[..end])
+}
+
+/// The number behind `key`.
+pub(super) fn number_field<T: std::str::FromStr>(text: &str, key: &str) -> Option<T> {
+    let rest = &text[text.find(key)? + key.len()..];
+    let end = rest
+        .find(|c: char| !c.is_ascii_digit() && c != '-')
+        .unwrap_or(rest.len());
+    rest[..end].parse().ok()
+}
+
+/// The text between `key` and `end` (or the end of the text).
+pub(super) fn text_field<'a>(text: &'a str, key: &str, end: &str) -> Option<&'a str> {
+    let rest = &text[text.find(key)? + key.len()..];
+    Some(rest.split(end).next().unwrap_or(rest))
+}

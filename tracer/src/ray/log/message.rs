@@ -1,0 +1,326 @@
+//! Messages of one line as facts, by the component that writes them; each with the Ray versions that print it.
+
+use super::{
+    kill,
+    line::{Line, id_field, number_field, text_field},
+};
+use crate::{
+    ids::{Bytes, HexId, Pid},
+    ray::facts::{ExitType, RayFact},
+};
+
+/// raylet.out.
+pub(super) fn raylet(line: &Line<'_>) -> Option<RayFact> {
+    let message = line.message.as_ref();
+    workers(line, message)
+        .or_else(|| node(message))
+        .or_else(|| monitor(message))
+}
+
+/// What the raylet says about single workers.
+fn workers(line: &Line<'_>, message: &str) -> Option<RayFact> {
+    if let Some(rest) = message.strip_prefix("Started worker process with pid ") {
+        // ≥ 2.54 with worker_id, ≤ 2.51 with ", the token is T".
+        let pid = Pid(number_field(rest, "").or_else(|| number_field(message, "with pid "))?);
+        let token = number_field(message, "the token is ");
+        return Some(RayFact::WorkerStarted {
+            pid,
+            worker_id: line.worker_id(),
+            token,
+        });
+    }
+    if message.contains("isconnect") {
+        return disconnect(line, message);
+    }
+    if message.starts_with("Killing leased worker because its ")
+        || message.starts_with("The leased worker ")
+    {
+        return owner(line, message);
+    }
+    if let Some(rest) = message.strip_prefix("Force exiting worker whose job has exited ") {
+        // ≥ 2.9
+        return Some(RayFact::JobFinished {
+            worker_id: id_field(rest, "").or_else(|| line.worker_id())?,
+        });
+    }
+    if message.starts_with("Received KillLocalActor RPC") {
+        // ≥ 2.56
+        return Some(RayFact::KillActorRequested {
+            worker_id: line.worker_id()?,
+            actor_id: line.actor_id(),
+        });
+    }
+    if message.starts_with("Worker with PID=") && message.contains("force killing with SIGKILL") {
+        // ≥ 2.54
+        return Some(RayFact::ForceKilled {
+            pid: Pid(number_field(message, "PID=")?),
+        });
+    }
+    if message.contains("have not registered within the timeout") {
+        return Some(RayFact::NotRegistered {
+            pid: Pid(number_field(message, "worker process(")?),
+        });
+    }
+    if message.starts_with("Stop: sending SIG") {
+        // ≥ 2.57
+        let signal = if message.contains("SIGKILL") { 9 } else { 15 };
+        let process_group = Pid(number_field(message, "pgid=")?);
+        return Some(RayFact::StopSignal {
+            process_group,
+            worker_id: line.worker_id(),
+            signal,
+        });
+    }
+    None
+}
+
+/// ≤ 2.35 `NodeManager::DisconnectClient, disconnect_type=4, …`; 2.44–2.51 `Disconnecting client, graceful=…`; ≥ 2.54
+/// `Disconnecting worker|driver, graceful=…`; `Driver (pid=N) is disconnected.`; ≥ 2.57 `DisconnectClient: sending SIGTERM to pgid=N`.
+fn disconnect(line: &Line<'_>, message: &str) -> Option<RayFact> {
+    if message.starts_with("DisconnectClient: sending SIGTERM to pgid=") {
+        let process_group = Pid(number_field(message, "pgid=")?);
+        return Some(RayFact::GroupTerminated {
+            process_group,
+            worker_id: line.worker_id(),
+        });
+    }
+    if message.starts_with("Driver (pid=") {
+        let pid = Pid(number_field(message, "(pid=")?);
+        return Some(RayFact::DriverDisconnected {
+            pid,
+            worker_id: line.worker_id(),
+            job_id: line.job_id(),
+        });
+    }
+    let number: u32 = number_field(message, "disconnect_type=")?;
+    Some(RayFact::Disconnected {
+        worker_id: line.worker_id(),
+        exit_type: ExitType::parse(&number.to_string()),
+        graceful: text_field(message, "graceful=", ",").map(|graceful| graceful == "true"),
+        driver: message.starts_with("Disconnecting driver"),
+        job_id: line.job_id(),
+    })
+}
+
+/// ≥ 2.54 `Killing leased worker because its owner died.|its owner's node died.|its job finished.`; older `The leased worker W is killed because
+/// the owner process O died.`
+fn owner(line: &Line<'_>, message: &str) -> Option<RayFact> {
+    if let Some(rest) = message.strip_prefix("The leased worker ") {
+        let worker_id = id_field(rest, "")?;
+        let owner_worker_id =
+            id_field(message, "the owner process ").or_else(|| id_field(message, "owner worker "));
+        return Some(RayFact::OwnerDied {
+            worker_id,
+            owner_worker_id,
+            reason: "owner died".into(),
+        });
+    }
+    let reason = text_field(message, "because its ", ".")?.to_owned();
+    let owner_worker_id = id_field(message, "owner_worker_id=");
+    Some(RayFact::OwnerDied {
+        worker_id: line.worker_id()?,
+        owner_worker_id,
+        reason,
+    })
+}
+
+/// What the raylet says about the node and itself.
+fn node(message: &str) -> Option<RayFact> {
+    if message.starts_with("received SIGTERM") {
+        // `received SIGTERM. Existing local drain request = None`
+        return Some(RayFact::RayletSigterm);
+    }
+    if message.contains("Ray agent failed")
+        || message.contains("The raylet exited immediately because")
+    {
+        // `The raylet exited immediately because one Ray agent failed, agent_name = dashboard_agent.`
+        let agent = text_field(message, "agent_name = ", ".").unwrap_or("an agent");
+        return Some(RayFact::AgentFailed {
+            agent: agent.trim().to_owned(),
+        });
+    }
+    if message.contains("graceful shutdown triggered with death info") {
+        let reason = text_field(message, "reason: ", " ")
+            .unwrap_or("")
+            .trim()
+            .to_owned();
+        return Some(RayFact::RayletShutdown {
+            reason,
+            message: None,
+        });
+    }
+    let lost = message.contains("marked dead by the GCS")
+        || message.contains("mark it as dead")
+        || message.contains("marked this node dead")
+        || (message.contains("GCS")
+            && (message.contains("may have been killed")
+                || message.contains("Failed to connect to GCS within")));
+    lost.then(|| RayFact::RayletMarkedDead {
+        reason: message.chars().take(200).collect(),
+    })
+}
+
+/// Lines that continue a multi-line message of the raylet.
+pub(super) fn raylet_continuation(text: &str) -> Option<RayFact> {
+    let message = text.trim().strip_prefix("reason_message: ")?;
+    let message = message.trim_matches('"');
+    let agent = message.strip_suffix(" failed and raylet fate-shares with it.")?;
+    Some(RayFact::AgentFailed {
+        agent: agent.to_owned(),
+    })
+}
+
+/// What the memory monitor says besides its kill records.
+fn monitor(message: &str) -> Option<RayFact> {
+    if message.contains("MemoryMonitor initialized with usage threshold at") {
+        return Some(RayFact::MonitorStarted {
+            threshold: Bytes(number_field(message, "threshold at ")?),
+            total: Bytes(number_field(message, "system memory bytes: ")?),
+            interval_ms: number_field(message, "monitor interval: "),
+            user_slice_only: message.contains("user slice memory usage"),
+        });
+    }
+    if message.contains("MemoryMonitor disabled") {
+        return Some(RayFact::MonitorDisabled);
+    }
+    if message.contains("memory usage above threshold, used: ") {
+        let used = Bytes(number_field(message, "used: ")?);
+        return Some(RayFact::AboveThreshold {
+            used,
+            threshold: Bytes(number_field(message, "threshold_bytes: ")?),
+        });
+    }
+    if message.starts_with("Worker evicted and process killed to reclaim memory") {
+        let (pid, worker_id) = kill::evicted(message)?;
+        return Some(RayFact::MonitorEvicted { pid, worker_id });
+    }
+    if message.contains("killed due to memory pressure (OOM)") {
+        let memory = message.split_whitespace().next()?.parse().ok()?;
+        let other = text_field(message, "(OOM), ", " ").and_then(|count| count.parse().ok())?;
+        return Some(RayFact::Summary { memory, other });
+    }
+    None
+}
+
+/// `gcs_server.out`.
+pub(super) fn gcs(line: &Line<'_>) -> Option<RayFact> {
+    let message = line.message.as_ref();
+    if message.starts_with("Reporting worker exit") {
+        return Some(RayFact::GcsWorkerExit {
+            worker_id: id_field(message, "worker id = ")?,
+            exit_type: ExitType::parse(text_field(message, "exit_type = ", ",")?),
+            detail: text_field(message, "exit_detail = ", ". Unintentional worker failures")
+                .unwrap_or("")
+                .to_owned(),
+        });
+    }
+    if message.contains(" is failed on worker ") {
+        // ≥ 2.9 `Actor [ID ]is failed on worker W at node N, need_reschedule = 1, …, remaining_restarts = 1, …`
+        let restarts: Option<i64> = number_field(message, "remaining_restarts = ");
+        let again = message.contains("need_reschedule = 1") && restarts != Some(0);
+        let named = message
+            .strip_prefix("Actor ")
+            .and_then(|rest| id_field(rest, ""));
+        return Some(RayFact::ActorState {
+            actor_id: line.actor_id().or(named)?,
+            state: if again { "RESTARTING" } else { "DEAD" }.into(),
+            restarts_left: restarts,
+            worker_id: id_field(message, "failed on worker "),
+        });
+    }
+    None
+}
+
+/// Core-worker logs: what a worker or driver says about itself and the tasks that it owns.
+pub(super) fn core_worker(line: &Line<'_>, worker_id: Option<&HexId>) -> Option<RayFact> {
+    let message = line.message.as_ref();
+    let worker_id = worker_id.cloned();
+    if message.contains("Client::Disconnect, exit_type=") {
+        // `RayletClient::` up to 2.5x, `RayletIpcClient::` after.
+        return Some(RayFact::SelfDisconnect {
+            exit_type: ExitType::parse(text_field(message, "exit_type=", ",")?),
+            detail: text_field(message, "exit_detail=", ", has creation_task_exception")?
+                .to_owned(),
+            worker_id,
+        });
+    }
+    if message.contains("because the local raylet") || message.contains("Raylet is terminated") {
+        let raylet_pid = number_field(message, "Raylet pid: ").map(Pid);
+        return Some(RayFact::RayletLost {
+            raylet_pid,
+            worker_id,
+        });
+    }
+    if let Some(rest) =
+        message.strip_prefix("Force kill actor request has received. exiting immediately... ")
+    {
+        return Some(RayFact::ForceKillActor {
+            reason: rest.trim().to_owned(),
+            worker_id,
+        });
+    }
+    if message.starts_with("*** SIG") {
+        return failure_signal(message, worker_id.as_ref());
+    }
+    task(message)
+}
+
+/// The fate of a task as its owner logs it: `Will resubmit task after a 0ms delay: …task_name=f, job_id=…` or `Task failed: …`.
+fn task(message: &str) -> Option<RayFact> {
+    let will_retry =
+        message.starts_with("Will resubmit task after") || message.starts_with("Resubmitting task");
+    if !will_retry && !message.starts_with("Task failed: ") {
+        return None;
+    }
+    Some(RayFact::TaskFailed {
+        task_id: id_field(message, "task_id="),
+        error: text_field(message, "Task failed: ", ": Type=")
+            .unwrap_or("")
+            .chars()
+            .take(120)
+            .collect(),
+        will_retry: Some(will_retry),
+        retries_left: number_field(message, "retries left: "),
+        task_name: text_field(message, "task_name=", ", job_id=").map(str::to_owned),
+        job_id: id_field(message, "job_id="),
+    })
+}
+
+/// `*** SIGSEGV received at time=…` (abseil's failure handler).
+pub(super) fn failure_signal(text: &str, worker_id: Option<&HexId>) -> Option<RayFact> {
+    let rest = text.trim_start().strip_prefix("*** ")?;
+    let signal = rest
+        .split(' ')
+        .next()
+        .filter(|name| name.starts_with("SIG"))?;
+    Some(RayFact::FailureSignal {
+        signal: signal.to_owned(),
+        worker_id: worker_id.cloned(),
+    })
+}
+
+/// Markers and the last line of a traceback in what a worker prints.
+pub(super) fn worker_output(text: &str, worker_id: Option<&HexId>) -> Option<RayFact> {
+    let worker_id = worker_id.cloned();
+    if let Some(rest) = text.strip_prefix(':') {
+        let (name, value) = rest.split_once(':')?;
+        let known = matches!(name, "job_id" | "task_name" | "actor_name");
+        return known.then(|| RayFact::Marker {
+            name: name.to_owned(),
+            value: value.to_owned(),
+            worker_id,
+        });
+    }
+    let (class, message) = text.split_once(": ")?;
+    let exception =
+        class.ends_with("Error") || class.ends_with("Exception") || class == "SystemExit";
+    let plain = class
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_'));
+    let message = message.chars().take(200).collect();
+    (exception && plain).then(|| RayFact::Exception {
+        class: class.to_owned(),
+        message,
+        worker_id,
+    })
+}
