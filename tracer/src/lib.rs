@@ -8,3 +8,4 @@ pub mod ids;
 pub mod judge;
 pub mod observe;
 pub mod ray;
+pub mod show;

@@ -103,6 +103,7 @@ pub(super) fn death(world: &World, exit: &ExitSeen, now: Option<BootTime>) -> De
             killer: draft.killer,
             certainty: draft.certainty,
             summary: summary(state, exit, title.as_deref(), &draft),
+            clause: draft.clause,
             settled: draft.settled,
             evidence,
             cause_death_id: draft

@@ -238,6 +238,9 @@ pub struct Verdict {
     pub certainty: Certainty,
     /// One sentence.
     pub summary: String,
+    /// Its predicate alone, `was killed by …`, for views that shorten the name before it; not part of the contract.
+    #[serde(skip)]
+    pub clause: String,
     /// False while evidence may still come (live only).
     pub settled: bool,
     /// What it rests on, in order of time.

@@ -1,0 +1,177 @@
+//! First causes and what hangs on them: a report leads with the deaths that nothing else caused.
+//!
+//! A first cause keeps its number in every view and under every filter: it counts the first causes of the whole report
+//! in the order of their acts.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::{
+    ids::EventId,
+    judge::report::{Death, Killer, Report},
+    show::words,
+};
+
+/// From so many alike on, first causes are shown as one group.
+const GROUP: usize = 4;
+/// A first cause with a longer cascade is never folded into a group.
+const SMALL_CASCADE: usize = 3;
+
+/// A death that no other death caused, with the listed deaths that hang on it.
+#[derive(Debug, Clone)]
+pub struct Cause<'a> {
+    /// Its number in the report, from 1.
+    pub number: u32,
+    /// The death.
+    pub death: &'a Death,
+    /// Listed deaths whose chain of causes ends here, in order of their acts.
+    pub cascade: Vec<&'a Death>,
+}
+
+impl Cause<'_> {
+    /// `KILL 2`, or `DEATH 2` where nobody killed; the two words stay on one line.
+    #[must_use]
+    pub fn label(&self) -> String {
+        let word = if words::is_kill(self.death.verdict.killer) {
+            "KILL"
+        } else {
+            "DEATH"
+        };
+        format!("{word}\u{a0}{}", self.number)
+    }
+}
+
+/// All first causes of a report, numbered in the order of their acts.
+#[must_use]
+pub fn all(report: &Report) -> Vec<Cause<'_>> {
+    let roots = roots(report);
+    let mut found: HashMap<EventId, Cause<'_>> = HashMap::new();
+    let by_id = by_id(report);
+    for death in in_order(report).into_iter().filter(|death| death.listed) {
+        let Some(root) = roots.get(&death.id).and_then(|root| by_id.get(root)) else {
+            continue;
+        };
+        let cause = found.entry(root.id).or_insert_with(|| Cause {
+            number: 0,
+            death: root,
+            cascade: Vec::new(),
+        });
+        if death.id != root.id {
+            cause.cascade.push(death);
+        }
+    }
+    let mut causes: Vec<Cause<'_>> = found.into_values().collect();
+    causes.sort_by_key(|cause| (cause.death.act_time, cause.death.id));
+    for (number, cause) in (1..).zip(&mut causes) {
+        cause.number = number;
+    }
+    causes
+}
+
+/// For each death the one at the end of its chain of causes; its own id where nothing caused it.
+#[must_use]
+pub fn roots(report: &Report) -> BTreeMap<EventId, EventId> {
+    let by_id = by_id(report);
+    report
+        .deaths
+        .iter()
+        .map(|death| (death.id, root(&by_id, death)))
+        .collect()
+}
+
+/// A chain that bites its own tail ends where it would repeat.
+fn root(by_id: &HashMap<EventId, &Death>, death: &Death) -> EventId {
+    let mut seen = vec![death.id];
+    let mut current = death;
+    while let Some(cause) = current.verdict.cause_death_id.and_then(|id| by_id.get(&id)) {
+        if seen.contains(&cause.id) {
+            break;
+        }
+        seen.push(cause.id);
+        current = cause;
+    }
+    current.id
+}
+
+/// The deaths by their ids.
+pub(super) fn by_id(report: &Report) -> HashMap<EventId, &Death> {
+    report
+        .deaths
+        .iter()
+        .map(|death| (death.id, death))
+        .collect()
+}
+
+fn in_order(report: &Report) -> Vec<&Death> {
+    let mut deaths: Vec<&Death> = report.deaths.iter().collect();
+    deaths.sort_by_key(|death| (death.act_time, death.id));
+    deaths
+}
+
+/// What one place of the report shows: a first cause, or several that are alike.
+#[derive(Debug, Clone)]
+pub struct Entry<'a> {
+    /// One, or at least [`GROUP`] alike, in order.
+    pub causes: Vec<Cause<'a>>,
+}
+
+impl<'a> Entry<'a> {
+    /// The first of its causes, after which the place is ordered.
+    #[must_use]
+    pub fn first(&self) -> &Cause<'a> {
+        &self.causes[0]
+    }
+}
+
+/// Folds first causes that are alike: same killer, same kind of victim, same sender.
+#[must_use]
+pub fn fold(causes: Vec<Cause<'_>>) -> Vec<Entry<'_>> {
+    let mut alike: HashMap<Likeness, usize> = HashMap::new();
+    for cause in &causes {
+        *alike.entry(Likeness::of(cause)).or_default() += 1;
+    }
+    let mut place: HashMap<Likeness, usize> = HashMap::new();
+    let mut entries: Vec<Entry<'_>> = Vec::new();
+    for cause in causes {
+        let likeness = Likeness::of(&cause);
+        let many = alike.get(&likeness).is_some_and(|count| *count >= GROUP)
+            && cause.cascade.len() <= SMALL_CASCADE;
+        if let Some(at) = place.get(&likeness).filter(|_| many) {
+            entries[*at].causes.push(cause);
+            continue;
+        }
+        if many {
+            place.insert(likeness, entries.len());
+        }
+        entries.push(Entry {
+            causes: vec![cause],
+        });
+    }
+    entries
+}
+
+/// What makes two first causes alike.
+#[derive(PartialEq, Eq, Hash)]
+struct Likeness {
+    killer: Killer,
+    class: String,
+    exit_code: Option<i32>,
+    signal: Option<i32>,
+    sender: Option<String>,
+    cluster: Option<u32>,
+    settled: bool,
+}
+
+impl Likeness {
+    fn of(cause: &Cause<'_>) -> Self {
+        let death = cause.death;
+        Self {
+            killer: death.verdict.killer,
+            class: words::class(death),
+            exit_code: death.exit_code,
+            signal: death.signal,
+            sender: death.sender.as_ref().map(|sender| sender.comm.clone()),
+            cluster: death.cluster,
+            settled: death.verdict.settled,
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Lines of bounded width: wrapping with a hanging indent, and labels in a column of their own.
+//!
+//! Widths are counted before colours are added; colours stand around whole labels only. Text must be harmless already.
+//! A no-break space keeps two words on one line and is printed as a space.
+
+use owo_colors::{OwoColorize, Style};
+
+use super::sanitize::columns;
+
+/// Columns that a label takes, its indent included.
+const LABEL: usize = 11;
+
+/// Text that grows line by line and never exceeds its width.
+#[derive(Debug)]
+pub struct Page {
+    width: usize,
+    text: String,
+}
+
+impl Page {
+    /// An empty page of `width` columns.
+    #[must_use]
+    pub fn new(width: usize) -> Self {
+        Self {
+            width,
+            text: String::new(),
+        }
+    }
+
+    /// All lines.
+    #[must_use]
+    pub fn finish(self) -> String {
+        self.text
+    }
+
+    /// An empty line.
+    pub fn blank(&mut self) {
+        self.text.push('\n');
+    }
+
+    /// A paragraph: its first words, of `lead` columns, in `style`, and later lines indented by `indent`.
+    pub fn paragraph(&mut self, lead: &str, style: Style, text: &str, indent: usize) {
+        let first = columns(lead);
+        for (number, line) in wrap(text, self.width, first, indent).iter().enumerate() {
+            if number == 0 {
+                self.text.push_str(&format!("{}{line}", lead.style(style)));
+            } else {
+                self.text.push_str(&" ".repeat(indent));
+                self.text.push_str(line);
+            }
+            self.end_line();
+        }
+    }
+
+    /// A headline: bold lead, text beside it, and a word at the right edge.
+    pub fn headline(&mut self, lead: &str, text: &str, right: &str, right_style: Style) {
+        let first = columns(lead);
+        let reserved = columns(right) + 2;
+        let lines = wrap(text, self.width.saturating_sub(reserved), first, first);
+        for (number, line) in lines.iter().enumerate() {
+            if number > 0 {
+                self.text.push_str(&" ".repeat(first));
+                self.text.push_str(line);
+                self.end_line();
+                continue;
+            }
+            let gap = self
+                .width
+                .saturating_sub(first + columns(line) + columns(right))
+                .max(2);
+            self.text.push_str(&format!(
+                "{}{line}{}{}",
+                lead.bold(),
+                " ".repeat(gap),
+                right.style(right_style)
+            ));
+            self.end_line();
+        }
+    }
+
+    /// A labelled fact: `  who      raylet 1998: SIGKILL`. A label has at most eight letters.
+    pub fn fact(&mut self, label: &str, text: &str) {
+        self.labelled(label, text, LABEL);
+    }
+
+    /// One of several texts under a label, which only the first has; its later lines stand further in.
+    pub fn item(&mut self, label: &str, text: &str) {
+        self.labelled(label, text, LABEL + 2);
+    }
+
+    fn labelled(&mut self, label: &str, text: &str, indent: usize) {
+        let lead = format!("  {label:<width$} ", width = LABEL - 3);
+        self.paragraph(&lead, Style::new().dimmed(), text, indent);
+    }
+
+    fn end_line(&mut self) {
+        let start = self.text.rfind('\n').map_or(0, |at| at + 1);
+        let line = self.text.split_off(start).replace('\u{a0}', " ");
+        self.text.push_str(line.trim_end_matches(' '));
+        self.text.push('\n');
+    }
+}
+
+/// Lines of at most `width` columns: the first may use `width - first`, later ones `width - indent`.
+fn wrap(text: &str, width: usize, first: usize, indent: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut room = width.saturating_sub(first).max(10);
+    for word in text.split(' ') {
+        for piece in pieces(word, width.saturating_sub(indent).max(10)) {
+            let line = lines.last_mut().map_or("", |line| line.as_str());
+            let gap = usize::from(!line.is_empty());
+            if !line.is_empty() && columns(line) + gap + columns(&piece) > room {
+                lines.push(piece);
+                room = width.saturating_sub(indent).max(10);
+            } else if let Some(line) = lines.last_mut() {
+                line.push_str(if gap == 1 { " " } else { "" });
+                line.push_str(&piece);
+            }
+        }
+    }
+    lines
+}
+
+/// A word, cut where it is wider than a line.
+fn pieces(word: &str, width: usize) -> Vec<String> {
+    let mut pieces = vec![String::new()];
+    let mut used = 0;
+    for character in word.chars() {
+        let wide = columns(character.encode_utf8(&mut [0; 4]));
+        if used + wide > width {
+            pieces.push(String::new());
+            used = 0;
+        }
+        if let Some(piece) = pieces.last_mut() {
+            piece.push(character);
+        }
+        used += wide;
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn plain(page: Page) -> String {
+        anstream::adapter::strip_str(&page.finish()).to_string()
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_exceeds_the_width(text in "[a-z任 ]{0,400}", width in 40usize..130) {
+            let mut page = Page::new(width);
+            page.fact("who", &text);
+            page.headline("KILL 1  ", &text, "PROVEN", Style::new());
+            for line in plain(page).lines() {
+                prop_assert!(columns(line) <= width, "{line:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn later_lines_hang_under_the_first() {
+        let mut page = Page::new(30);
+        page.fact("who", "raylet 1998 sent SIGKILL to it");
+        page.headline("KILL 1  ", "the kernel killed it", "PROVEN", Style::new());
+        insta::assert_snapshot!(plain(page), @r"
+          who      raylet 1998 sent
+                   SIGKILL to it
+        KILL 1  the kernel      PROVEN
+                killed it
+        ");
+    }
+}

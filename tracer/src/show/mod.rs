@@ -1,0 +1,30 @@
+//! Pure: the views of a [`Report`](crate::judge::report::Report), one file a view. No I/O, no clock.
+//!
+//! Every view takes what [`select::select`] kept, passes foreign text through [`sanitize`], and returns a string. Text
+//! views carry colours; whoever prints them strips these where no terminal is (anstream does).
+
+pub mod causes;
+pub mod json;
+pub mod layout;
+pub mod sanitize;
+pub mod select;
+pub mod size;
+pub mod text;
+pub mod time;
+pub mod words;
+
+#[cfg(test)]
+mod sample;
+
+use time::Zone;
+
+/// How text is shown.
+#[derive(Debug, Clone)]
+pub struct Style {
+    /// Columns; the report is made for 80 to 120.
+    pub width: usize,
+    /// The zone of all times.
+    pub zone: Zone,
+    /// The recording's path, for the commands to type next.
+    pub file: Option<String>,
+}

@@ -1,0 +1,628 @@
+//! Hand-made reports for the tests of the views: shaped as the judge makes them, with figures of a real kind.
+
+use crate::{
+    event::{Ancestor, Ledger, Mode, Probe, ProbeState, Role},
+    ids::{BootTime, Bytes, EventId, HexId, Pid, WallTime},
+    judge::report::{
+        AtDeath, Certainty, ClusterReport, Death, Evidence, Finding, GpuUse, Host, Job, Killer,
+        Mechanism, MemoryReport, Monitor, OomReport, Outcome, Peak, Recording, Relation, Report,
+        SenderReport, Survived, TopProcess, Utc, Verdict,
+    },
+};
+
+pub(super) const MS: i64 = 1_000_000;
+const S: i64 = 1_000 * MS;
+/// 2026-11-20T08:00:00Z.
+const EIGHT: i64 = 1_795_161_600 * S;
+
+/// A moment after eight o'clock.
+pub(super) fn at(nanoseconds: i64) -> Utc {
+    Utc(WallTime(EIGHT + nanoseconds))
+}
+
+/// Minutes, seconds and milliseconds after eight.
+fn clock(minutes: i64, seconds: i64, milliseconds: i64) -> i64 {
+    (minutes * 60 + seconds) * S + milliseconds * MS
+}
+
+pub(super) fn gib(amount: f64) -> Bytes {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "test figures are small and positive"
+    )]
+    Bytes((amount * f64::from(1 << 30)) as u64)
+}
+
+/// A death without any extras: a proven exit of a worker.
+pub(super) fn death(id: u64, pid: u32, time: i64, killer: Killer, clause: &str) -> Death {
+    Death {
+        id: EventId(id),
+        recording_id: Some(0),
+        cluster: Some(0),
+        time: Some(at(time)),
+        act_time: BootTime((10_000 * S + time).unsigned_abs()),
+        exit_time: Some(at(time + 6 * MS)),
+        pid: Pid(pid),
+        ns_pid: None,
+        start_time: Some(at(-7000 * S)),
+        comm: "ray::hog".into(),
+        role: Role::Worker,
+        title: Some("ray::hog".into()),
+        ppid: Some(Pid(1998)),
+        container_id: None,
+        worker_id: HexId::parse(&format!("{pid:056x}")),
+        actor_id: None,
+        actor_class: None,
+        task_name: Some("hog".into()),
+        job_id: HexId::parse("02000000"),
+        attempt: None,
+        exit_code: None,
+        signal: Some(9),
+        verdict: Verdict {
+            killer,
+            certainty: Certainty::Proven,
+            summary: format!("hog (pid {pid}) {clause}"),
+            clause: clause.into(),
+            settled: true,
+            evidence: Vec::new(),
+            cause_death_id: None,
+            cause_remote: None,
+            missing: None,
+        },
+        sender: None,
+        memory: MemoryReport::default(),
+        gpu: Vec::new(),
+        oom: None,
+        at_death: None,
+        top: Vec::new(),
+        stack_at_death: None,
+        listed: true,
+        then: None,
+    }
+}
+
+pub(super) fn titled(mut death: Death, role: Role, title: &str) -> Death {
+    let name = title.strip_prefix("ray::").unwrap_or(title);
+    let ray = title.starts_with("ray::");
+    let class = name.split_once('.').filter(|_| ray).map(|(class, _)| class);
+    death.role = role;
+    death.title = Some(title.into());
+    death.comm = title.chars().take(15).collect();
+    death.actor_class = class.map(str::to_owned);
+    death.task_name = (role == Role::Worker).then(|| name.to_owned());
+    death
+}
+
+fn anonymous(mut death: Death, amount: f64) -> Death {
+    death.memory.anon_bytes = Some(gib(amount));
+    death
+}
+
+fn piece(time: i64, source: &str, what: &str) -> Evidence {
+    Evidence {
+        time: Some(at(time)),
+        source: source.into(),
+        what: what.into(),
+    }
+}
+
+fn top(pid: u32, title: &str, private: f64, victim: bool) -> TopProcess {
+    TopProcess {
+        pid: Pid(pid),
+        title: title.into(),
+        private_bytes: gib(private),
+        victim,
+        age_ms: Some(120),
+    }
+}
+
+fn sender(pid: u32, comm: &str, relation: Relation) -> SenderReport {
+    SenderReport {
+        pid: Pid(pid),
+        comm: comm.into(),
+        exe: Some(format!("/usr/bin/{comm}")),
+        uid: Some(1000),
+        container_id: None,
+        relation,
+        mechanism: Mechanism::Kill,
+        ancestors: Vec::new(),
+    }
+}
+
+pub(super) fn report(jobs: Vec<Job>, deaths: Vec<Death>) -> Report {
+    Report {
+        schema: 1,
+        raytrace: "0.1.0".into(),
+        recordings: vec![recording()],
+        clusters: vec![cluster()],
+        jobs,
+        deaths,
+        owners: Vec::new(),
+        settings: Vec::new(),
+        findings: Vec::new(),
+        peak: Some(Peak {
+            time: at(clock(-48, 40, 0)),
+            used_bytes: gib(152.3),
+            total_bytes: gib(188.0),
+        }),
+        notes: Vec::new(),
+    }
+}
+
+fn recording() -> Recording {
+    let probes = ["oom/mark_victim", "signal/signal_generate", "/dev/kmsg"];
+    Recording {
+        id: 0,
+        host: Host {
+            name: "gpu-07".into(),
+            kernel: "6.8.0".into(),
+            boot_id: "4f0c1a52-9d7b-4c0a-8a51-0d5a3c6f2b11".into(),
+            memory_bytes: gib(188.0),
+        },
+        mode: Mode::Ebpf,
+        started: at(clock(-118, 11, 0)),
+        ended: at(clock(42, 20, 0)),
+        clean_end: true,
+        probes: probes.map(ok_probe).into(),
+        lost_events: 0,
+        ledgers: Vec::new(),
+        normal_exits: 412,
+    }
+}
+
+fn ok_probe(name: &str) -> Probe {
+    Probe {
+        name: name.into(),
+        state: ProbeState::Ok,
+        reason: None,
+        required: true,
+    }
+}
+
+fn cluster() -> ClusterReport {
+    ClusterReport {
+        id: 0,
+        recording_id: 0,
+        session: Some("session_2026-11-20_06-01-58_114213_1771".into()),
+        ray_version: Some("2.60.0".into()),
+        node_id: HexId::parse(&"550e".repeat(14)),
+        raylet_pid: Pid(1998),
+        container_id: None,
+        monitor: Some(Monitor {
+            enabled: true,
+            threshold_bytes: Some(gib(178.6)),
+            total_bytes: Some(gib(188.0)),
+            refresh_ms: Some(250),
+        }),
+        object_store_bytes: Some(gib(56.4)),
+        log_utc_offset_s: Some(8 * 3600),
+    }
+}
+
+pub(super) fn job(outcome: Outcome, ended_by: Option<u64>, because: &str) -> Job {
+    Job {
+        cluster: Some(0),
+        job_id: HexId("02000000".into()),
+        entrypoint: Some("python3 -m verl.trainer.main_ppo".into()),
+        outcome,
+        ended: Some(at(clock(41, 53, 412))),
+        ended_by_death_id: ended_by.map(EventId),
+        driver_pid: Some(Pid(1500)),
+        survived: Vec::new(),
+        because: because.into(),
+    }
+}
+
+/// A machine on which nothing died but what should.
+pub(super) fn quiet() -> Report {
+    let mut exit = death(9, 700, 0, Killer::Exit, "exited with code 0");
+    (exit.listed, exit.exit_code, exit.signal) = (false, Some(0), None);
+    let because = "its driver exited with code 0";
+    report(vec![job(Outcome::Succeeded, None, because)], vec![exit])
+}
+
+/// The verl job of the documentation: a kill that was retried, and an agent whose death took 17 along.
+pub(super) fn verl() -> Report {
+    let mut deaths = vec![monitor_kill(), agent_kill()];
+    deaths.extend(cascade());
+    let mut job = job(
+        Outcome::Failed,
+        Some(4711),
+        "its driver exited with code 1 after this death, which Ray did not retry",
+    );
+    job.survived.push(Survived {
+        death_id: EventId(4100),
+        how: "task retried".into(),
+    });
+    let mut report = report(vec![job], deaths);
+    report.clusters[0].monitor = Some(Monitor {
+        enabled: true,
+        threshold_bytes: Some(gib(493.5)),
+        total_bytes: Some(gib(503.0)),
+        refresh_ms: Some(250),
+    });
+    report.findings = findings();
+    report
+}
+
+fn monitor_kill() -> Death {
+    let time = clock(41, 7, 482);
+    let clause = "was killed by Ray's memory monitor: the node was at 493.6 GiB, Ray's threshold is 493.5 GiB";
+    let death = death(4100, 41877, time, Killer::RayMemoryMonitor, clause);
+    let mut death = anonymous(titled(death, Role::Worker, "ray::compute_score"), 3.3);
+    death.memory.shmem_bytes = Some(gib(0.1));
+    death.sender = Some(SenderReport {
+        uid: Some(0),
+        exe: Some("/opt/venv/lib/python3.12/site-packages/ray/core/src/ray/raylet/raylet".into()),
+        ..sender(1998, "raylet", Relation::Ray)
+    });
+    let line = "Killing 1 worker(s), kill details: the memory usage is above the threshold. Selected to kill: (task_id=c8ef45ccd0112571ffffffffffffffffffffffff02000000, worker_id=a3960000000000000000000000000000000000000000000000000000, pid=41877, memory used=3.41 GB)";
+    death.verdict.evidence = vec![
+        piece(time - 43 * MS, "raylet.out", line),
+        piece(
+            time - MS / 5,
+            "kernel",
+            "signal 15 from raylet (pid 1998), si_code 0: delivered; caught, or dumps core",
+        ),
+        piece(
+            time,
+            "kernel",
+            "signal 9 from raylet (pid 1998), si_code 0: took effect",
+        ),
+        piece(
+            time + 2 * MS,
+            "raylet.out",
+            "Disconnecting worker, graceful=false, disconnect_type=4, has_creation_task_exception=false worker_id=a396",
+        ),
+        piece(time + 6 * MS, "kernel", "ended by signal 9"),
+    ];
+    death.at_death = Some(AtDeath {
+        ray_used_bytes: Some(gib(493.6)),
+        ray_threshold_bytes: Some(gib(493.5)),
+        limits: Vec::new(),
+        object_store_bytes: None,
+    });
+    death.top = vec![
+        top(3120, "ray::TaskRunner.run", 402.6, false),
+        top(3300, "ray::WorkerDict.actor_rollout_generate", 8.1, false),
+        top(3301, "ray::WorkerDict.actor_rollout_generate", 8.1, false),
+        top(3302, "ray::WorkerDict.actor_rollout_generate", 8.0, false),
+        top(41877, "ray::compute_score", 3.3, true),
+    ];
+    death.gpu = (0..8)
+        .map(|device| GpuUse {
+            device,
+            used_bytes: gib(61.2),
+            total_bytes: gib(79.1),
+        })
+        .collect();
+    death.then = Some("task retried".into());
+    death
+}
+
+fn agent_kill() -> Death {
+    let time = clock(41, 49, 310);
+    let system = "/ray/ray-node_550e/system";
+    let clause =
+        "was killed by the kernel: cgroup /ray/ray-node_550e/system reached its limit of 24.0 GiB";
+    let death = death(4711, 2143, time, Killer::KernelOomMemcg, clause);
+    let mut death = anonymous(titled(death, Role::Agent, "ray::DashboardAgent"), 22.9);
+    death.job_id = None;
+    death.memory.peak_bytes = Some(gib(23.0));
+    death.verdict.evidence = vec![
+        piece(
+            time,
+            "kernel",
+            "signal 9 from the kernel (si_code 128), while grpcpp_sync_ser (pid 1998) ran: took effect",
+        ),
+        piece(
+            time + 4000,
+            "kernel",
+            "marked as OOM victim in mem_cgroup_out_of_memory; grpcpp_sync_ser (pid 1998) asked for memory",
+        ),
+        piece(
+            time + MS,
+            "kmsg",
+            "oom-kill:constraint=CONSTRAINT_MEMCG,oom_memcg=/ray/ray-node_550e/system,task_memcg=/ray/ray-node_550e/system/leaf,task=ray::DashboardA,pid=2143",
+        ),
+    ];
+    death.oom = Some(OomReport {
+        constraint: Some("memcg".into()),
+        cgroup: Some(system.into()),
+        limit_bytes: Some(gib(24.0)),
+        usage_bytes: Some(gib(24.0)),
+        task_cgroup: Some(format!("{system}/leaf")),
+        charging: Some("anonymous memory".into()),
+        invoker_pid: Some(Pid(1998)),
+        invoker_comm: Some("grpcpp_sync_ser".into()),
+        score_adj: Some(0),
+    });
+    death.top = vec![
+        top(3120, "ray::TaskRunner.run", 402.7, false),
+        top(2143, "ray::DashboardAgent", 22.9, true),
+    ];
+    death
+}
+
+/// What the agent took along: 14 workers, the other agent, the raylet, and the driver.
+fn cascade() -> Vec<Death> {
+    let time = clock(41, 49, 310);
+    let titles = [
+        ("ray::WorkerDict.actor_rollout_generate", 8),
+        ("ray::TaskRunner.run", 1),
+        ("ray::compute_score", 4),
+        ("ray::IDLE", 1),
+    ];
+    let titles = titles
+        .iter()
+        .flat_map(|(title, count)| std::iter::repeat_n(*title, *count));
+    let clause = "was ended by Ray because dashboard_agent of its node had died";
+    let mut deaths: Vec<Death> = (0..)
+        .zip(titles)
+        .map(|(number, title)| {
+            let when = time + 18 * MS + i64::from(number) * MS / 5;
+            let one = death(
+                4720 + u64::from(number),
+                3300 + number,
+                when,
+                Killer::RayCollapse,
+                clause,
+            );
+            titled(one, Role::Worker, title)
+        })
+        .collect();
+    let when = time + 24 * MS;
+    let agent = death(4740, 2150, when, Killer::RayCollapse, clause);
+    deaths.push(titled(agent, Role::Agent, "ray::RuntimeEnvAgent"));
+    let mut raylet = death(
+        4741,
+        1998,
+        when + MS,
+        Killer::RayCollapse,
+        "exited with code 0 because dashboard_agent of its node had died",
+    );
+    (raylet.exit_code, raylet.signal) = (Some(0), None);
+    deaths.push(titled(raylet, Role::Raylet, "/opt/venv/lib/python3.12/site-packages/ray/core/src/ray/raylet/raylet --raylet_socket_name=/tmp/ray/x"));
+    let mut driver = death(
+        4742,
+        1500,
+        time + 4102 * MS,
+        Killer::RayCollapse,
+        "exited with code 1 after its raylet (pid 1998) had ended",
+    );
+    (driver.exit_code, driver.signal) = (Some(1), None);
+    driver.verdict.certainty = Certainty::Inferred;
+    driver.comm = "python3".into();
+    deaths.push(titled(
+        driver,
+        Role::Driver,
+        "python3 -m verl.trainer.main_ppo data.train_files=/home/lin/data.parquet",
+    ));
+    for death in &mut deaths {
+        death.verdict.cause_death_id = Some(EventId(4711));
+    }
+    deaths
+}
+
+fn findings() -> Vec<Finding> {
+    let finding = |summary: &str, remedy: &[&str], cost: Option<&str>, death: u64| Finding {
+        rule: "leak".into(),
+        certainty: Certainty::Proven,
+        summary: summary.into(),
+        evidence: vec!["private memory of pid 3120: 174.6 GiB at 06:40, 402.6 GiB at 08:41".into()],
+        remedy: remedy.iter().map(ToString::to_string).collect(),
+        cost: cost.map(str::to_owned),
+        deaths: vec![EventId(death)],
+    };
+    vec![
+        finding(
+            "TaskRunner grows 1.9 GiB a step (measured): threshold reached again in 1.7 steps",
+            &[
+                "Keep images as paths",
+                "lower data.dataloader_num_workers (8)",
+            ],
+            Some("slower loading"),
+            4100,
+        ),
+        finding(
+            ".../system: the agent fills it again in 2.8 h",
+            &["Raise or remove memory.max (24 GiB) and report the agent's growth to Ray"],
+            None,
+            4711,
+        ),
+    ]
+}
+
+/// Thirty OOM kills of one class in one cgroup within a second.
+pub(super) fn burst() -> Report {
+    let clause = "was killed by the kernel: cgroup /job reached its limit of 2.0 GiB";
+    let deaths = (0..30)
+        .map(|number| {
+            let time = clock(12, 0, 20 * i64::from(number));
+            let one = death(
+                100 + u64::from(number),
+                500 + number,
+                time,
+                Killer::KernelOomMemcg,
+                clause,
+            );
+            let mut one = anonymous(titled(one, Role::Worker, "ray::Rollout.generate"), 1.9);
+            one.verdict.evidence = vec![piece(time, "kernel", "marked as OOM victim")];
+            one.oom = Some(OomReport {
+                constraint: Some("memcg".into()),
+                cgroup: Some("/job".into()),
+                limit_bytes: Some(gib(2.0)),
+                usage_bytes: Some(gib(2.0)),
+                task_cgroup: Some("/job".into()),
+                charging: None,
+                invoker_pid: Some(Pid(500 + number)),
+                invoker_comm: Some("ray::Rollout.gen".into()),
+                score_adj: Some(1000),
+            });
+            one
+        })
+        .collect();
+    let because = "its driver was running when the recording ended";
+    let mut job = job(Outcome::Running, None, because);
+    job.ended = None;
+    report(vec![job], deaths)
+}
+
+/// Deaths that are no memory kills: a user's kill, a crash, an exit code, an unknown one.
+pub(super) fn others() -> Report {
+    let user = death(
+        1,
+        4001,
+        clock(1, 0, 0),
+        Killer::Signal,
+        "was ended by SIGKILL from bash (pid 77, uid 1000)",
+    );
+    let mut user = anonymous(titled(user, Role::Worker, "ray::Trainer.fit"), 1.2);
+    user.sender = Some(SenderReport {
+        ancestors: vec![
+            Ancestor {
+                pid: Pid(70),
+                comm: "sshd".into(),
+            },
+            Ancestor {
+                pid: Pid(1),
+                comm: "systemd".into(),
+            },
+        ],
+        ..sender(77, "bash", Relation::Other)
+    });
+    user.verdict.evidence = vec![piece(
+        clock(1, 0, 0),
+        "kernel",
+        "signal 9 from bash (pid 77), si_code 0: took effect",
+    )];
+    let mut crash = death(
+        2,
+        4002,
+        clock(2, 0, 0),
+        Killer::Crash,
+        "crashed with SIGSEGV",
+    );
+    crash.signal = Some(11);
+    crash.verdict.evidence = vec![piece(
+        clock(2, 0, 0),
+        "kmsg",
+        "ray::hog[4002]: segfault at 8 ip 00007f12 sp 00007ffd error 4 in libtorch_cpu.so",
+    )];
+    let mut exit = death(
+        3,
+        4003,
+        clock(3, 0, 0),
+        Killer::Exit,
+        "exited by itself with code 3; its last exception: ValueError: bad batch",
+    );
+    (exit.exit_code, exit.signal, exit.attempt) = (Some(3), None, Some(2));
+    let mut child = death(
+        4,
+        4004,
+        clock(3, 0, 7),
+        Killer::RayCollapse,
+        "was ended by the raylet with its worker (pid 4003)",
+    );
+    child = titled(
+        child,
+        Role::Descendant,
+        "/usr/bin/python3 /home/lin/loader.py --token=hunter2",
+    );
+    child.verdict.cause_death_id = Some(EventId(3));
+    let mut unknown = death(
+        5,
+        4005,
+        clock(4, 0, 0),
+        Killer::Unknown,
+        "was ended by SIGKILL; who sent it was not seen",
+    );
+    unknown.verdict.certainty = Certainty::Unknown;
+    unknown.ns_pid = Some(Pid(416));
+    unknown.verdict.missing = Some("on the host: journalctl -k --since \"2026-11-20 08:03:30 UTC\" --until \"2026-11-20 08:04:30 UTC\" | grep -i -e oom -e killed".into());
+    let because = "its driver was running when the recording ended";
+    let mut job = job(Outcome::Running, None, because);
+    job.ended = None;
+    let mut report = report(vec![job], vec![user, crash, exit, child, unknown]);
+    report.recordings[0].mode = Mode::Ebpf;
+    report.recordings[0].probes.push(Probe {
+        name: "memcg/mod_memcg_lruvec_state".into(),
+        state: ProbeState::Missing,
+        reason: Some("the kernel has no such tracepoint (it came with Linux 6.12)".into()),
+        required: false,
+    });
+    report.recordings[0].lost_events = 12;
+    report.recordings[0].ledgers = vec![Ledger {
+        hook: "sched/sched_process_exit".into(),
+        ring_full: 12,
+        ..Ledger::default()
+    }];
+    report.recordings[0].clean_end = false;
+    report
+}
+
+/// A task whose name attacks the terminal, the JSON and the Markdown.
+pub(super) fn hostile() -> Report {
+    let attack = format!(
+        "\u{1b}[31m\u{1b}]0;owned\u{7}</script>```\n# PWNED @everyone \u{202e}gnp.exe\u{2066}|{}",
+        "A".repeat(10_240)
+    );
+    let mut one = death(1, 66, 0, Killer::Exit, "exited by itself with code 1");
+    (one.exit_code, one.signal) = (Some(1), None);
+    one.title = Some(format!("ray::{attack}"));
+    one.task_name = Some(attack.clone());
+    one.comm = "\u{1b}[2J\n\u{9b}1m".into();
+    one.verdict.clause = format!("exited by itself with code 1; its last exception: {attack}");
+    one.verdict.summary = format!("{attack} (pid 66) {}", one.verdict.clause);
+    one.verdict.evidence = vec![
+        piece(0, &attack, &attack),
+        piece(0, "worker.err", "```\nfenced\n~~~~\n"),
+    ];
+    one.then = Some(attack.clone());
+    let mut job = job(Outcome::Failed, Some(1), &attack);
+    job.entrypoint = Some(attack.clone());
+    let mut report = report(vec![job], vec![one]);
+    report.recordings[0].host.name = attack.clone();
+    report.notes = vec![attack];
+    report
+}
+
+/// 5,000 short subprocesses and a `ray stop`: nothing that anybody asks about.
+pub(super) fn flood() -> Report {
+    let mut deaths: Vec<Death> = (0..5000)
+        .map(|number| {
+            let mut one = death(
+                1000 + u64::from(number),
+                10_000 + number,
+                clock(5, 0, 0) + i64::from(number) * MS,
+                Killer::Exit,
+                "exited with code 0",
+            );
+            (one.listed, one.exit_code, one.signal) = (false, Some(0), None);
+            titled(one, Role::Descendant, "/bin/true")
+        })
+        .collect();
+    for (number, title) in (0..16).zip(std::iter::repeat("ray::IDLE")) {
+        let clause = "was ended by its raylet on `ray stop` (pid 9)";
+        let mut one = death(
+            9000 + u64::from(number),
+            20_000 + number,
+            clock(40, 0, 0),
+            Killer::RayIntended,
+            clause,
+        );
+        one.listed = false;
+        deaths.push(titled(one, Role::Worker, title));
+    }
+    let mut report = report(
+        vec![job(
+            Outcome::Succeeded,
+            None,
+            "its driver exited with code 0",
+        )],
+        deaths,
+    );
+    report.recordings[0].normal_exits = 5016;
+    report
+}

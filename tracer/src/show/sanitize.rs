@@ -1,0 +1,162 @@
+//! Makes foreign text harmless: task names, process names, paths and log lines come from whoever ran the job, and are
+//! printed on somebody else's terminal. Every view passes such text through [`line`].
+//!
+//! Control characters, escape sequences and characters that reorder or hide text become visible escapes; long text is cut.
+
+/// Longest name that is shown.
+pub const NAME: usize = 60;
+/// Longest piece of evidence that is shown where space is short.
+pub const EVIDENCE: usize = 240;
+/// Longest text that is shown anywhere.
+pub const LONGEST: usize = 2000;
+
+/// `text` on one line, harmless, at most `limit` characters; what is cut ends in `…`.
+#[must_use]
+pub fn line(text: &str, limit: usize) -> String {
+    let mut shown = String::new();
+    let mut length = 0;
+    for character in text.trim_end().chars() {
+        let start = shown.len();
+        push_harmless(&mut shown, character);
+        length += shown[start..].chars().count();
+        if length > limit {
+            return cut(&shown, limit);
+        }
+    }
+    shown
+}
+
+/// A name: [`line`] with the limit for names.
+#[must_use]
+pub fn name(text: &str) -> String {
+    line(text, NAME)
+}
+
+/// Whether a terminal shows `character` as itself and in its place.
+#[must_use]
+pub fn is_harmless(character: char) -> bool {
+    !character.is_control() && !is_hidden(character)
+}
+
+/// The columns that harmless text takes on a terminal: East Asian wide characters take two.
+#[must_use]
+pub fn columns(text: &str) -> usize {
+    text.chars()
+        .map(|character| 1 + usize::from(is_wide(character)))
+        .sum()
+}
+
+fn cut(text: &str, limit: usize) -> String {
+    let kept = text.chars().take(limit.saturating_sub(1));
+    kept.chain(std::iter::once('…')).collect()
+}
+
+fn push_harmless(shown: &mut String, character: char) {
+    match character {
+        '\n' => shown.push_str("\\n"),
+        '\r' => shown.push_str("\\r"),
+        '\t' => shown.push(' '),
+        '\u{1b}' => shown.push_str("\\e"),
+        _ if is_harmless(character) => shown.push(character),
+        _ => shown.extend(character.escape_unicode()),
+    }
+}
+
+/// Format characters: they reorder text (bidi marks), join or hide it, or end the line.
+fn is_hidden(character: char) -> bool {
+    matches!(
+        character,
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{600}'..='\u{605}'
+            | '\u{61c}'
+            | '\u{6dd}'
+            | '\u{70f}'
+            | '\u{115f}'..='\u{1160}'
+            | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}'
+            | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}'
+            | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}'
+    ) || is_combining(character)
+}
+
+/// Marks that stack on the character before: enough of them smear over the lines around.
+fn is_combining(character: char) -> bool {
+    matches!(
+        character,
+        '\u{300}'..='\u{36f}'
+            | '\u{483}'..='\u{489}'
+            | '\u{1ab0}'..='\u{1aff}'
+            | '\u{1dc0}'..='\u{1dff}'
+            | '\u{20d0}'..='\u{20ff}'
+            | '\u{fe20}'..='\u{fe2f}'
+    )
+}
+
+fn is_wide(character: char) -> bool {
+    matches!(
+        character,
+        '\u{1100}'..='\u{115e}'
+            | '\u{2e80}'..='\u{303e}'
+            | '\u{3041}'..='\u{a4cf}'
+            | '\u{ac00}'..='\u{d7a3}'
+            | '\u{f900}'..='\u{faff}'
+            | '\u{fe30}'..='\u{fe6f}'
+            | '\u{ff00}'..='\u{ff60}'
+            | '\u{ffe0}'..='\u{ffe6}'
+            | '\u{1f300}'..='\u{1faff}'
+            | '\u{20000}'..='\u{3fffd}'
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn no_text_leaves_a_control_or_hidden_character_or_exceeds_the_limit(
+            text in any::<String>(), limit in 1usize..100,
+        ) {
+            let shown = line(&text, limit);
+            prop_assert!(shown.chars().all(is_harmless), "{shown:?}");
+            prop_assert!(shown.chars().count() <= limit);
+        }
+
+        #[test]
+        fn plain_text_that_fits_is_left_as_it_is(text in "[a-zA-Z0-9_.:/=()-]{0,60}") {
+            prop_assert_eq!(line(&text, 60), text);
+        }
+    }
+
+    #[test]
+    fn escape_sequences_and_bidi_marks_become_visible() {
+        assert_eq!(
+            line("\u{1b}[31mred\u{9b}0m\nnext\u{202e}gnp\u{7f}", 100),
+            "\\e[31mred\\u{9b}0m\\nnext\\u{202e}gnp\\u{7f}"
+        );
+    }
+
+    #[test]
+    fn ten_kilobytes_are_cut_with_an_ellipsis() {
+        let shown = name(&"x".repeat(10_000));
+        assert_eq!(shown.chars().count(), NAME);
+        assert!(shown.ends_with('…'));
+    }
+
+    #[test]
+    fn wide_characters_take_two_columns() {
+        assert_eq!(columns("任务 a"), 6);
+    }
+}

@@ -1,0 +1,217 @@
+//! Which deaths of a report are shown: `--kill`, `--match`, `--since`, `--until`, `--all`.
+//!
+//! A death is kept together with the deaths that caused it, so that no answer stands without its cause; a chosen first
+//! cause keeps its whole cascade.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    str::FromStr,
+};
+
+use crate::{
+    ids::{EventId, Pid},
+    judge::report::{Death, Report, Utc},
+    show::causes,
+};
+
+/// What the user asked for; the default is everything that is listed.
+#[derive(Debug, Clone, Default)]
+pub struct Selection {
+    /// One first cause, in full.
+    pub kill: Option<Kill>,
+    /// Text or an id that a death must match.
+    pub matching: Option<String>,
+    /// Deaths at or after this.
+    pub since: Option<Utc>,
+    /// Deaths before or at this.
+    pub until: Option<Utc>,
+    /// Nothing is folded, normal exits are listed.
+    pub all: bool,
+}
+
+/// How a first cause is named on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kill {
+    /// By its number in the report.
+    Number(u32),
+    /// By a death's id in the JSON, written `#4711`.
+    Id(EventId),
+}
+
+impl FromStr for Kill {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parsed = match text.strip_prefix('#') {
+            Some(id) => id.parse().ok().map(|id| Self::Id(EventId(id))),
+            None => text.parse().ok().map(Self::Number),
+        };
+        parsed.ok_or_else(|| {
+            "give the number after KILL or DEATH in the report, or #ID with a death's id from the JSON".to_owned()
+        })
+    }
+}
+
+/// A report with only the deaths that were asked for.
+#[derive(Debug, Clone)]
+pub struct Shown {
+    /// What is left of the report.
+    pub report: Report,
+    /// The number of each first cause in the whole report.
+    numbers: Vec<(EventId, u32)>,
+    /// First causes and listed deaths of the whole report.
+    pub totals: (usize, usize),
+    /// Whether one first cause is shown in full.
+    pub detail: bool,
+    /// Whether nothing is folded.
+    pub all: bool,
+    /// Whether a filter took deaths away.
+    pub filtered: bool,
+}
+
+impl Shown {
+    /// The whole report.
+    #[must_use]
+    pub fn whole(report: &Report) -> Self {
+        select(report, &Selection::default())
+    }
+
+    /// The first causes that are shown, under their numbers in the whole report.
+    #[must_use]
+    pub fn causes(&self) -> Vec<causes::Cause<'_>> {
+        let mut causes = causes::all(&self.report);
+        for cause in &mut causes {
+            let known = self.numbers.iter().find(|(id, _)| *id == cause.death.id);
+            cause.number = known.map_or(cause.number, |(_, number)| *number);
+        }
+        causes
+    }
+
+    /// The label of the first cause that a death hangs on: `KILL 2`. Also for deaths that a filter took away.
+    #[must_use]
+    pub fn number(&self, root: EventId) -> Option<u32> {
+        let known = self.numbers.iter().find(|(id, _)| *id == root);
+        known.map(|(_, number)| *number)
+    }
+}
+
+/// Keeps the deaths that `selection` asks for, and their causes.
+#[must_use]
+pub fn select(report: &Report, selection: &Selection) -> Shown {
+    let causes = causes::all(report);
+    let numbers: Vec<(EventId, u32)> = causes
+        .iter()
+        .map(|cause| (cause.death.id, cause.number))
+        .collect();
+    let totals = (
+        causes.len(),
+        report.deaths.iter().filter(|death| death.listed).count(),
+    );
+    let roots = causes::roots(report);
+    let chosen = selection.kill.map(|kill| match kill {
+        Kill::Number(number) => numbers
+            .iter()
+            .find(|(_, known)| *known == number)
+            .map(|(id, _)| *id),
+        Kill::Id(id) => roots.get(&id).copied(),
+    });
+    let by_id = causes::by_id(report);
+    let mut kept: BTreeSet<EventId> = BTreeSet::new();
+    for death in &report.deaths {
+        let asked = chosen
+            .is_none_or(|root| root.is_some() && roots.get(&death.id).copied() == root)
+            && within(death, selection)
+            && selection
+                .matching
+                .as_deref()
+                .is_none_or(|text| matches(report, death, text));
+        if asked {
+            keep_with_causes(&by_id, death, &mut kept);
+        }
+    }
+    let mut left = report.clone();
+    left.deaths.retain(|death| kept.contains(&death.id));
+    left.findings.retain(|finding| {
+        finding.deaths.is_empty() || finding.deaths.iter().any(|death| kept.contains(death))
+    });
+    Shown {
+        filtered: left.deaths.len() < report.deaths.len(),
+        report: left,
+        numbers,
+        totals,
+        detail: selection.kill.is_some(),
+        all: selection.all,
+    }
+}
+
+fn keep_with_causes(by_id: &HashMap<EventId, &Death>, death: &Death, kept: &mut BTreeSet<EventId>) {
+    let mut next = Some(death);
+    while let Some(death) = next {
+        if !kept.insert(death.id) {
+            return;
+        }
+        let cause = death.verdict.cause_death_id;
+        next = cause.and_then(|id| by_id.get(&id).copied());
+    }
+}
+
+fn within(death: &Death, selection: &Selection) -> bool {
+    let Some(time) = death.time.or(death.exit_time) else {
+        return selection.since.is_none() && selection.until.is_none();
+    };
+    selection.since.is_none_or(|since| since <= time)
+        && selection.until.is_none_or(|until| time <= until)
+}
+
+/// Any id from a traceback, a pid of the host or of the container, or a part of a name.
+fn matches(report: &Report, death: &Death, text: &str) -> bool {
+    let text = text.trim().to_lowercase();
+    if let Ok(pid) = text.parse::<u32>()
+        && (death.pid == Pid(pid) || death.ns_pid == Some(Pid(pid)))
+    {
+        return true;
+    }
+    let number = text.bytes().all(|byte| byte.is_ascii_digit());
+    id_matches(report, death, &text) || (!number && name_matches(death, &text))
+}
+
+/// Whether an id of the death begins with `text`; ids of tasks and leases stand in the evidence only.
+fn id_matches(report: &Report, death: &Death, text: &str) -> bool {
+    let hexadecimal = text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if text.len() < 4 || !hexadecimal {
+        return false;
+    }
+    let cluster = report
+        .clusters
+        .iter()
+        .find(|cluster| Some(cluster.id) == death.cluster);
+    let node = cluster.and_then(|cluster| cluster.node_id.as_ref());
+    let ids = [
+        death.worker_id.as_ref(),
+        death.actor_id.as_ref(),
+        death.job_id.as_ref(),
+        node,
+    ];
+    let container = death.container_id.as_deref();
+    ids.into_iter().flatten().any(|id| id.0.starts_with(text))
+        || container.is_some_and(|id| id.starts_with(text))
+        || (text.len() >= 8
+            && death
+                .verdict
+                .evidence
+                .iter()
+                .any(|evidence| evidence.what.to_lowercase().contains(text)))
+}
+
+fn name_matches(death: &Death, text: &str) -> bool {
+    let names = [
+        Some(&death.comm),
+        death.title.as_ref(),
+        death.actor_class.as_ref(),
+        death.task_name.as_ref(),
+    ];
+    names
+        .into_iter()
+        .flatten()
+        .any(|name| name.to_lowercase().contains(text))
+}

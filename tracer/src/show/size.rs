@@ -1,0 +1,70 @@
+//! Sizes as people read them: GiB with one decimal, MiB below 0.1 GiB.
+
+use crate::ids::Bytes;
+
+const MIB: f64 = 1024.0 * 1024.0;
+/// Below this, GiB with one decimal says nothing.
+const SMALL: u64 = (1 << 30) / 10;
+
+/// `402.6 GiB`, `54 MiB`.
+#[must_use]
+pub fn size(bytes: Bytes) -> String {
+    if bytes.0 < SMALL {
+        format!("{:.0} MiB", bytes.0 as f64 / MIB)
+    } else {
+        format!("{} GiB", gib(bytes))
+    }
+}
+
+/// GiB with one decimal and no unit, for sums that name it once.
+#[must_use]
+pub fn gib(bytes: Bytes) -> String {
+    format!("{:.1}", bytes.gib())
+}
+
+/// `23.9 of 24.0 GiB`; MiB where the whole is small.
+#[must_use]
+pub fn of(part: Bytes, whole: Bytes) -> String {
+    if whole.0 < SMALL {
+        format!("{:.0} of {}", part.0 as f64 / MIB, size(whole))
+    } else {
+        format!("{} of {}", gib(part), size(whole))
+    }
+}
+
+/// `81.0 %`; of nothing, nothing.
+#[must_use]
+pub fn percent(part: Bytes, whole: Bytes) -> String {
+    format!("{:.1} %", share(part, whole) * 100.0)
+}
+
+/// The share of `whole` that `part` is.
+#[must_use]
+pub fn share(part: Bytes, whole: Bytes) -> f64 {
+    if whole.0 == 0 {
+        0.0
+    } else {
+        part.0 as f64 / whole.0 as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_below_a_tenth_of_a_gib_are_in_mib() {
+        assert_eq!(size(Bytes(0)), "0 MiB");
+        assert_eq!(size(Bytes(54 << 20)), "54 MiB");
+        assert_eq!(size(Bytes(SMALL)), "0.1 GiB");
+        assert_eq!(size(Bytes(3 << 30)), "3.0 GiB");
+    }
+
+    #[test]
+    fn a_part_has_the_unit_of_the_whole() {
+        assert_eq!(of(Bytes(1 << 29), Bytes(1 << 30)), "0.5 of 1.0 GiB");
+        assert_eq!(of(Bytes(63 << 20), Bytes(64 << 20)), "63 of 64 MiB");
+        assert_eq!(percent(Bytes(81), Bytes(100)), "81.0 %");
+        assert_eq!(percent(Bytes(81), Bytes(0)), "0.0 %");
+    }
+}

@@ -1,0 +1,120 @@
+//! What a first cause took along, folded to a few lines: how many, of which classes, how soon, and what ended them.
+
+use super::View;
+use crate::{
+    event::Role,
+    judge::report::{Death, Killer},
+    show::{causes::Cause, layout::Page, time::relative, words},
+};
+
+/// Lines unless one first cause was asked for.
+const MAX_LINES: usize = 5;
+/// Classes that one line names.
+const MAX_CLASSES: usize = 6;
+
+/// The deaths that hang on `cause`.
+pub(super) fn write(view: &View<'_>, page: &mut Page, cause: &Cause<'_>) {
+    if cause.cascade.is_empty() {
+        return;
+    }
+    let full = view.shown.detail || view.shown.all;
+    let lines: Vec<Vec<&Death>> = if full {
+        cause.cascade.iter().map(|death| vec![*death]).collect()
+    } else {
+        folded(&cause.cascade)
+    };
+    let count = words::count(cause.cascade.len(), "death", "deaths");
+    if let ([only], false) = (lines.as_slice(), full) {
+        page.fact("cascade", &format!("{count}: {}", line(cause, only)));
+        return;
+    }
+    page.fact("cascade", &format!("{count} followed from it"));
+    let shown = if full { lines.len() } else { MAX_LINES };
+    for members in lines.iter().take(shown) {
+        page.item("", &line(cause, members));
+    }
+    let left: usize = lines.iter().skip(shown).map(Vec::len).sum();
+    if left > 0 {
+        page.item("", &format!("… and {left} more (--kill {})", cause.number));
+    }
+}
+
+/// Deaths of one kind with one killer stand together, in the order of the first of each.
+fn folded<'a>(cascade: &[&'a Death]) -> Vec<Vec<&'a Death>> {
+    let mut lines: Vec<((Role, Killer), Vec<&Death>)> = Vec::new();
+    for death in cascade {
+        let key = (death.role, death.verdict.killer);
+        match lines.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, members)) => members.push(death),
+            None => lines.push((key, vec![death])),
+        }
+    }
+    lines.into_iter().map(|(_, members)| members).collect()
+}
+
+/// `+18 ms to +21 ms: 14 workers (8 WorkerDict, TaskRunner, 4 compute_score) were ended by …`
+fn line(cause: &Cause<'_>, members: &[&Death]) -> String {
+    let when = |death: &Death| relative(death.act_time.since(cause.death.act_time));
+    let (Some(first), Some(last)) = (members.first(), members.last()) else {
+        return String::new();
+    };
+    if members.len() == 1 {
+        let subject = words::subject(first);
+        return format!("{} {subject} {}", when(first), words::clause(first));
+    }
+    let (from, to) = (when(first), when(last));
+    let span = if from == to {
+        from
+    } else {
+        format!("{from} to {to}")
+    };
+    let kind = kinds(first.role);
+    let clause = words::common_clause(members);
+    let clause = clause.unwrap_or_else(|| "were ended or exited for it".to_owned());
+    format!(
+        "{span} {} {kind} ({}) {clause}",
+        members.len(),
+        classes(members)
+    )
+}
+
+fn kinds(role: Role) -> &'static str {
+    match role {
+        Role::Worker => "workers",
+        Role::Driver => "drivers",
+        Role::Raylet => "raylets",
+        Role::Agent => "agents",
+        Role::Descendant => "subprocesses",
+        Role::Gcs | Role::Dashboard | Role::Other => "processes",
+    }
+}
+
+/// `8 WorkerDict, TaskRunner, 4 compute_score`.
+fn classes(members: &[&Death]) -> String {
+    let mut counts: Vec<(String, usize)> = Vec::new();
+    for death in members {
+        let class = words::class(death);
+        match counts.iter_mut().find(|(known, _)| *known == class) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((class, 1)),
+        }
+    }
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let mut shown: Vec<String> = counts
+        .iter()
+        .take(MAX_CLASSES)
+        .map(|(class, count)| match count {
+            1 => class.clone(),
+            _ => format!("{count} {class}"),
+        })
+        .collect();
+    let others: usize = counts
+        .iter()
+        .skip(MAX_CLASSES)
+        .map(|(_, count)| count)
+        .sum();
+    if others > 0 {
+        shown.push(format!("{others} others"));
+    }
+    shown.join(", ")
+}

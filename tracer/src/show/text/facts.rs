@@ -1,0 +1,307 @@
+//! The facts of one death, one labelled line each.
+
+use super::View;
+use crate::{
+    ids::{Bytes, HexId},
+    judge::report::{
+        Death, GpuUse, Killer, MemoryReport, OomReport, Relation, SenderReport, TopProcess,
+    },
+    show::{
+        layout::Page,
+        sanitize,
+        size::{of, percent, share, size},
+        time::span,
+        words,
+    },
+};
+
+/// A victim that held less than this share of what the biggest process held was not what grew.
+const SMALL_VICTIM: f64 = 0.5;
+
+/// Who, why, which limit, whose memory; then what would settle what is not known.
+pub(super) fn write(view: &View<'_>, page: &mut Page, death: &Death) {
+    let memory = view.shown.detail || words::is_memory_kill(death.verdict.killer);
+    let own = [
+        ("trigger", trigger(death)),
+        ("memory", memory_line(&death.memory).filter(|_| memory)),
+        ("biggest", biggest(death).filter(|_| memory)),
+        ("suspect", suspect(death)),
+        ("GPU", gpu(&death.gpu)),
+    ];
+    for (label, text) in shared(view, death).into_iter().chain(own) {
+        if let Some(text) = text {
+            page.fact(label, &text);
+        }
+    }
+}
+
+/// The facts that hold for deaths that are alike.
+pub(super) fn shared(view: &View<'_>, death: &Death) -> Vec<(&'static str, Option<String>)> {
+    let sender = death.sender.as_ref();
+    vec![
+        ("who", sender.map(|sender| who(death, sender))),
+        ("why", why(death)),
+        ("cause", remote_cause(death)),
+        ("settle", missing(death)),
+        ("limit", death.oom.as_ref().and_then(limit)),
+        ("monitor", late_monitor(view, death)),
+    ]
+}
+
+fn who(death: &Death, sender: &SenderReport) -> String {
+    let signal = death
+        .signal
+        .map_or_else(String::new, |signal| format!("{} ", words::signal(signal)));
+    let how = words::mechanism(sender.mechanism);
+    if sender.pid.0 == 0 {
+        return format!("the kernel: {signal}{how}");
+    }
+    let mut text = format!("{} {}", sanitize::name(&sender.comm), sender.pid);
+    let mut details: Vec<String> = Vec::new();
+    details.extend(words::relation(sender.relation).map(str::to_owned));
+    if sender.relation != Relation::Ray {
+        details.extend(sender.uid.map(|uid| format!("uid {uid}")));
+        details.extend(sender.exe.as_deref().map(|exe| sanitize::line(exe, 80)));
+    }
+    details.extend(
+        sender
+            .container_id
+            .as_deref()
+            .map(|id| format!("container {}", sanitize::line(id, 12))),
+    );
+    if !details.is_empty() {
+        text.push_str(&format!(" ({})", details.join(", ")));
+    }
+    text.push_str(&format!(": {signal}{how}"));
+    if !sender.ancestors.is_empty() {
+        let above: Vec<String> = sender
+            .ancestors
+            .iter()
+            .map(|one| format!("{} {}", sanitize::name(&one.comm), one.pid))
+            .collect();
+        text.push_str(&format!("; started by {}", above.join(" ← ")));
+    }
+    text
+}
+
+/// What Ray's monitor counted.
+fn why(death: &Death) -> Option<String> {
+    if death.verdict.killer != Killer::RayMemoryMonitor {
+        return None;
+    }
+    let at = death.at_death.as_ref()?;
+    let used = size(at.ray_used_bytes?);
+    Some(match at.ray_threshold_bytes {
+        Some(threshold) => {
+            format!(
+                "Ray counted {used} in use; it kills above {}",
+                size(threshold)
+            )
+        }
+        None => format!("Ray counted {used} in use"),
+    })
+}
+
+fn limit(oom: &OomReport) -> Option<String> {
+    let charging = oom
+        .charging
+        .as_deref()
+        .map_or_else(String::new, |charging| {
+            format!(", while charging {}", sanitize::name(charging))
+        });
+    let Some(cgroup) = oom.cgroup.as_deref() else {
+        return oom
+            .charging
+            .as_ref()
+            .map(|_| format!("none of a cgroup: the machine{charging}"));
+    };
+    let figures = match (oom.usage_bytes, oom.limit_bytes) {
+        (Some(usage), Some(limit)) => format!(" {}", of(usage, limit)),
+        (None, Some(limit)) => format!(" {}", size(limit)),
+        _ => String::new(),
+    };
+    let own = oom.task_cgroup.as_deref().filter(|own| *own != cgroup);
+    let own = own.map_or_else(String::new, |own| {
+        format!("; the process was in {}", words::cgroup(own))
+    });
+    Some(format!("{}{figures}{charging}{own}", words::cgroup(cgroup)))
+}
+
+/// Who asked for the memory, where it was another process.
+fn trigger(death: &Death) -> Option<String> {
+    let oom = death.oom.as_ref()?;
+    let pid = oom.invoker_pid.filter(|pid| *pid != death.pid)?;
+    let comm = oom
+        .invoker_comm
+        .as_deref()
+        .map_or_else(String::new, |comm| format!("{} ", sanitize::name(comm)));
+    Some(format!("{comm}{pid} asked for the page; that is not guilt"))
+}
+
+/// The dead process's own memory.
+fn memory_line(memory: &MemoryReport) -> Option<String> {
+    let resident = memory.resident()?;
+    let parts = [
+        (memory.anon_bytes, "anonymous"),
+        (memory.shmem_bytes, "shared memory"),
+        (memory.file_bytes, "file"),
+    ];
+    let parts: Vec<String> = parts
+        .iter()
+        .filter_map(|(bytes, name)| Some((bytes.filter(|bytes| bytes.0 >= 1 << 20)?, name)))
+        .map(|(bytes, name)| format!("{} {name}", size(bytes)))
+        .collect();
+    let mut text = format!("{} resident", size(resident));
+    if parts.len() > 1 {
+        text.push_str(&format!(" = {}", parts.join(" + ")));
+    }
+    if let Some(swap) = memory.swap_bytes.filter(|swap| swap.0 > 0) {
+        text.push_str(&format!(", {} in swap", size(swap)));
+    }
+    if let Some(peak) = memory.peak_bytes.filter(|peak| peak.0 > resident.0) {
+        text.push_str(&format!(", peak {}", size(peak)));
+    }
+    if let Some(age) = memory.age_ms.filter(|age| *age > 0) {
+        text.push_str(&format!(
+            " (sampled {} before the death)",
+            milliseconds(age)
+        ));
+    }
+    Some(text)
+}
+
+/// The biggest processes of the node, by class.
+fn biggest(death: &Death) -> Option<String> {
+    if death.top.is_empty() {
+        return None;
+    }
+    let age = death.top.iter().filter_map(|one| one.age_ms).max();
+    let age = age
+        .filter(|age| *age > 1000)
+        .map_or_else(String::new, |age| {
+            format!(" (sampled up to {} before)", milliseconds(age))
+        });
+    let shown = words::biggest(&death.top);
+    // The biggest of the machine may lie outside the cgroup that was full.
+    let memcg = death.verdict.killer == Killer::KernelOomMemcg;
+    let scope = if memcg { " on the whole node" } else { "" };
+    Some(format!("{shown} GiB of private memory{scope}{age}"))
+}
+
+/// Who held the memory, where the victim did not. Said only where the whole machine was short: the biggest process of
+/// the machine may lie outside the cgroup that was full.
+fn suspect(death: &Death) -> Option<String> {
+    let whole = matches!(
+        death.verdict.killer,
+        Killer::RayMemoryMonitor | Killer::KernelOomGlobal
+    );
+    let biggest = death.top.first().filter(|top| whole && !top.victim)?;
+    let own = own_private(death)?;
+    if share(own, biggest.private_bytes) >= SMALL_VICTIM {
+        return None;
+    }
+    let used = death.at_death.as_ref().and_then(|at| at.ray_used_bytes);
+    let figures = |bytes: Bytes| match used {
+        Some(used) => format!("{}, {}", size(bytes), percent(bytes, used)),
+        None => size(bytes),
+    };
+    let of_what = used.map_or("", |_| " of what Ray counted");
+    Some(format!(
+        "not the victim ({}): {}, pid {}, held {}{of_what}",
+        figures(own),
+        words::class_of_top(biggest),
+        biggest.pid,
+        figures(biggest.private_bytes),
+    ))
+}
+
+fn own_private(death: &Death) -> Option<Bytes> {
+    let listed = death.top.iter().find(|top| top.victim);
+    listed
+        .map(|top: &TopProcess| top.private_bytes)
+        .or(death.memory.anon_bytes)
+}
+
+fn gpu(gpus: &[GpuUse]) -> Option<String> {
+    let figures = |gpu: &GpuUse| of(gpu.used_bytes, gpu.total_bytes);
+    let first = gpus.first()?;
+    let even = gpus.iter().all(|gpu| figures(gpu) == figures(first));
+    Some(match gpus.len() {
+        1 => format!("{} on GPU {}", figures(first), first.device),
+        many if even => format!("{} on each of {many}", figures(first)),
+        _ => {
+            let shown: Vec<String> = gpus
+                .iter()
+                .map(|gpu| format!("GPU {}: {}", gpu.device, figures(gpu)))
+                .collect();
+            shown.join(", ")
+        }
+    })
+}
+
+fn remote_cause(death: &Death) -> Option<String> {
+    let words = death.verdict.cause_remote.as_deref()?;
+    Some(sanitize::line(words, sanitize::EVIDENCE))
+}
+
+fn missing(death: &Death) -> Option<String> {
+    let missing = death.verdict.missing.as_deref()?;
+    Some(sanitize::line(missing, sanitize::LONGEST))
+}
+
+/// A cgroup that was full before Ray's monitor could act.
+fn late_monitor(view: &View<'_>, death: &Death) -> Option<String> {
+    let limit = death.oom.as_ref()?.limit_bytes?;
+    let clusters = &view.shown.report.clusters;
+    let cluster = clusters
+        .iter()
+        .find(|cluster| Some(cluster.id) == death.cluster)?;
+    let monitor = cluster.monitor.as_ref()?;
+    if !monitor.enabled {
+        return Some("Ray's memory monitor is off: only the kernel kills".to_owned());
+    }
+    let threshold = monitor.threshold_bytes.filter(|above| *above > limit)?;
+    Some(format!(
+        "Ray's monitor acts above {} only: this limit comes first",
+        size(threshold)
+    ))
+}
+
+/// Ids and origin, for one first cause that was asked for.
+pub(super) fn identity(view: &View<'_>, page: &mut Page, death: &Death) {
+    let full = |id: &Option<HexId>| id.as_ref().map(|id| sanitize::line(&id.0, 64));
+    let ids = [
+        ("worker", full(&death.worker_id)),
+        ("actor", full(&death.actor_id)),
+        ("job", full(&death.job_id)),
+        ("death", Some(format!("#{}", death.id.0))),
+    ];
+    let ids: Vec<String> = ids
+        .into_iter()
+        .filter_map(|(what, id)| Some(format!("{what} {}", id?)))
+        .collect();
+    page.fact("ids", &ids.join(", "));
+    if let Some(title) = &death.title {
+        page.fact("title", &sanitize::line(title, sanitize::EVIDENCE));
+    }
+    let score = death.oom.as_ref().and_then(|oom| oom.score_adj);
+    let origin = [
+        death
+            .start_time
+            .map(|time| format!("started {}", view.time(Some(time)))),
+        death.ppid.map(|parent| format!("parent {parent}")),
+        score.map(|score| format!("oom_score_adj {score}")),
+        death
+            .container_id
+            .as_deref()
+            .map(|id| format!("container {}", sanitize::line(id, 64))),
+    ];
+    let origin: Vec<String> = origin.into_iter().flatten().collect();
+    if !origin.is_empty() {
+        page.fact("process", &origin.join(", "));
+    }
+}
+
+fn milliseconds(age: u64) -> String {
+    span(age.saturating_mul(1_000_000))
+}

@@ -1,0 +1,127 @@
+//! One line per job: how it ended, by which death, and which deaths did not end it.
+
+use std::collections::BTreeMap;
+
+use owo_colors::Style as Colour;
+
+use super::View;
+use crate::{
+    judge::report::{Job, Outcome},
+    show::{
+        causes::{self, Cause},
+        layout::Page,
+        sanitize, words,
+    },
+};
+
+/// More jobs than this are shown as a count.
+const MAX_JOBS: usize = 8;
+
+/// All jobs, failed ones first where there are many.
+pub(super) fn write(view: &View<'_>, page: &mut Page, causes: &[Cause<'_>]) {
+    let mut jobs: Vec<&Job> = view.shown.report.jobs.iter().collect();
+    let many = jobs.len() > MAX_JOBS && !view.shown.all;
+    if many {
+        jobs.sort_by_key(|job| job.outcome != Outcome::Failed);
+    }
+    let kept = if many { MAX_JOBS } else { jobs.len() };
+    for job in &jobs[..kept] {
+        let lead = format!("JOB {} ", sanitize::name(&job.job_id.0));
+        page.paragraph(&lead, Colour::new().bold(), &line(view, job, causes), 2);
+    }
+    if many {
+        let text = format!("… and {} (--all)", rest(&jobs[kept..]));
+        page.paragraph("", Colour::new(), &text, 2);
+    }
+}
+
+fn rest(jobs: &[&Job]) -> String {
+    let mut outcomes: BTreeMap<&str, usize> = BTreeMap::new();
+    for job in jobs {
+        *outcomes.entry(words::outcome(job.outcome)).or_default() += 1;
+    }
+    let parts: Vec<String> = outcomes
+        .iter()
+        .map(|(outcome, count)| format!("{count} {}", outcome.to_lowercase()))
+        .collect();
+    let jobs = words::count(jobs.len(), "more job", "more jobs");
+    format!("{jobs}: {}", parts.join(", "))
+}
+
+fn line(view: &View<'_>, job: &Job, causes: &[Cause<'_>]) -> String {
+    let mut text = words::outcome(job.outcome).to_owned();
+    if let Some(ended) = job.ended {
+        text.push_str(&format!(" {}", view.style.zone.seconds(ended)));
+    }
+    if let Some(entrypoint) = &job.entrypoint {
+        text.push_str(&format!(" ({})", sanitize::name(entrypoint)));
+    }
+    let because = sanitize::line(&job.because, sanitize::EVIDENCE);
+    let because = because.trim_end_matches('.');
+    match ended_by_label(view, job, causes) {
+        Some(label) if because.is_empty() => text.push_str(&format!(": ended by {label}.")),
+        Some(label) => text.push_str(&format!(": ended by {label}: {because}.")),
+        None if because.is_empty() => text.push('.'),
+        None => text.push_str(&format!(": {because}.")),
+    }
+    text.push_str(&survived(view, job, causes));
+    text
+}
+
+/// `KILL 2`, or `KILL 2 through its cascade`.
+fn ended_by_label(view: &View<'_>, job: &Job, causes: &[Cause<'_>]) -> Option<String> {
+    let death = job.ended_by_death_id?;
+    let cause = causes
+        .iter()
+        .find(|cause| cause.death.id == death || cause.cascade.iter().any(|hit| hit.id == death));
+    match cause {
+        Some(cause) => Some(cause.label()),
+        None => view
+            .shown
+            .number(death)
+            .map(|number| format!("first cause {number}, which is not shown")),
+    }
+}
+
+/// ` KILL 1 did not end it: task retried.`
+fn survived(view: &View<'_>, job: &Job, causes: &[Cause<'_>]) -> String {
+    let roots = causes::roots(&view.shown.report);
+    let mut by_how: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+    for survived in &job.survived {
+        let root = roots.get(&survived.death_id).copied();
+        let shown = root.and_then(|root| causes.iter().find(|cause| cause.death.id == root));
+        if let Some(cause) = shown {
+            by_how.entry(&survived.how).or_default().push(cause.number);
+        }
+    }
+    let mut text = String::new();
+    for (how, numbers) in by_how {
+        let how = sanitize::line(how, sanitize::EVIDENCE);
+        let word = label_word(&numbers, causes);
+        let numbers = words::ranges(&numbers);
+        text.push_str(&format!(" {word}\u{a0}{numbers} did not end it: {how}."));
+    }
+    text
+}
+
+fn label_word(numbers: &[u32], causes: &[Cause<'_>]) -> &'static str {
+    let kill = causes
+        .iter()
+        .filter(|cause| numbers.contains(&cause.number))
+        .all(|cause| words::is_kill(cause.death.verdict.killer));
+    match (kill, numbers.len()) {
+        (true, 1) => "KILL",
+        (true, _) => "KILLS",
+        (false, 1) => "DEATH",
+        (false, _) => "DEATHS",
+    }
+}
+
+/// The job that a first cause ended, itself or through its cascade.
+pub(super) fn ended_by<'a>(view: &View<'a>, cause: &Cause<'_>) -> Option<&'a Job> {
+    view.shown.report.jobs.iter().find(|job| {
+        job.ended_by_death_id.is_some_and(|death| {
+            death == cause.death.id || cause.cascade.iter().any(|hit| hit.id == death)
+        })
+    })
+}

@@ -1,0 +1,130 @@
+//! What the report says, at the widths of real terminals.
+
+use crate::{
+    judge::report::Report,
+    show::{
+        Style, sample,
+        sanitize::{columns, is_harmless},
+        select::{Kill, Selection, Shown, select},
+        text::render,
+        time::Zone,
+    },
+};
+
+fn style(width: usize) -> Style {
+    Style {
+        width,
+        zone: Zone::default(),
+        file: Some("raytrace-gpu-07-20261120T060211Z.raytrace".into()),
+    }
+}
+
+fn plain(shown: &Shown, style: &Style) -> String {
+    anstream::adapter::strip_str(&render(shown, style)).to_string()
+}
+
+fn whole(report: &Report, width: usize) -> String {
+    plain(&Shown::whole(report), &style(width))
+}
+
+#[test]
+fn the_verl_job_at_120_columns() {
+    insta::assert_snapshot!(whole(&sample::verl(), 120));
+}
+
+#[test]
+fn the_verl_job_at_80_columns() {
+    insta::assert_snapshot!(whole(&sample::verl(), 80));
+}
+
+#[test]
+fn one_kill_in_full() {
+    let selection = Selection {
+        kill: Some(Kill::Number(2)),
+        ..Selection::default()
+    };
+    let shown = select(&sample::verl(), &selection);
+    insta::assert_snapshot!(plain(&shown, &style(100)));
+}
+
+#[test]
+fn a_run_without_kills() {
+    insta::assert_snapshot!(whole(&sample::quiet(), 100));
+}
+
+#[test]
+fn thirty_kills_in_a_second() {
+    insta::assert_snapshot!(whole(&sample::burst(), 100));
+}
+
+#[test]
+fn deaths_that_are_no_memory_kills_and_a_recording_with_gaps() {
+    insta::assert_snapshot!(whole(&sample::others(), 100));
+}
+
+#[test]
+fn a_hostile_name_stays_text_on_a_bounded_line() {
+    let text = whole(&sample::hostile(), 100);
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn no_view_of_a_report_exceeds_its_width_or_prints_a_hidden_character() {
+    let reports = [
+        sample::verl(),
+        sample::quiet(),
+        sample::burst(),
+        sample::others(),
+        sample::hostile(),
+    ];
+    for report in &reports {
+        for width in [80, 100, 120] {
+            for all in [false, true] {
+                let selection = Selection {
+                    all,
+                    ..Selection::default()
+                };
+                for line in plain(&select(report, &selection), &style(width)).lines() {
+                    assert!(columns(line) <= width, "{width}: {line}");
+                    assert!(line.chars().all(is_harmless), "{line:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn thousands_of_normal_exits_are_one_count() {
+    let text = whole(&sample::flood(), 100);
+    assert!(text.lines().count() < 40, "{text}");
+    assert!(
+        text.contains("5,016 normal exits not listed (--all)"),
+        "{text}"
+    );
+}
+
+#[test]
+fn all_lists_every_death() {
+    let selection = Selection {
+        all: true,
+        ..Selection::default()
+    };
+    let text = plain(&select(&sample::flood(), &selection), &style(100));
+    assert!(text.lines().count() > 5016);
+    let text = plain(&select(&sample::burst(), &selection), &style(100));
+    assert_eq!(text.matches("KILL ").count(), 30);
+}
+
+#[test]
+fn colours_are_the_only_escape_sequences() {
+    let coloured = render(&Shown::whole(&sample::hostile()), &style(100));
+    for sequence in coloured.split('\u{1b}').skip(1) {
+        let end = sequence.find('m').expect("a colour sequence");
+        let body = &sequence[1..end];
+        assert!(sequence.starts_with('['), "{sequence:?}");
+        assert!(
+            body.bytes()
+                .all(|byte| byte.is_ascii_digit() || byte == b';')
+        );
+    }
+}

@@ -1,0 +1,231 @@
+//! Times as people read them: in UTC with a `Z` unless another zone is asked for, and relative to a death.
+
+use std::str::FromStr;
+
+use jiff::{
+    Timestamp, Zoned,
+    civil::{Date, DateTime},
+    tz::{Offset, TimeZone},
+};
+
+use crate::{ids::WallTime, judge::report::Utc};
+
+/// Why a zone or a time is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TimeError {
+    /// Neither an offset nor a known name.
+    #[error(
+        "unknown time zone {0:?}: give UTC, an offset like +08:00, or a name like Asia/Shanghai"
+    )]
+    Zone(String),
+    /// Neither RFC 3339 nor a time of day.
+    #[error(
+        "unknown time {0:?}: give a time of day like 08:41:07, or 2026-11-20T08:41:07Z with its zone"
+    )]
+    Time(String),
+}
+
+/// The zone in which times are shown and read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Zone(TimeZone);
+
+impl Default for Zone {
+    fn default() -> Self {
+        Self(TimeZone::UTC)
+    }
+}
+
+impl FromStr for Zone {
+    type Err = TimeError;
+
+    fn from_str(text: &str) -> Result<Self, TimeError> {
+        if text.eq_ignore_ascii_case("utc") || text.eq_ignore_ascii_case("z") {
+            return Ok(Self::default());
+        }
+        let zone = offset(text).map(TimeZone::fixed);
+        zone.or_else(|| TimeZone::get(text).ok())
+            .map(Self)
+            .ok_or_else(|| TimeError::Zone(text.to_owned()))
+    }
+}
+
+impl Zone {
+    /// `08:41:07.482Z`.
+    #[must_use]
+    pub fn clock(&self, time: Utc) -> String {
+        self.print(time, "%H:%M:%S%.3f")
+    }
+
+    /// `08:41:07Z`.
+    #[must_use]
+    pub fn seconds(&self, time: Utc) -> String {
+        self.print(time, "%H:%M:%S")
+    }
+
+    /// `2026-11-20 08:41:07Z`.
+    #[must_use]
+    pub fn full(&self, time: Utc) -> String {
+        self.print(time, "%Y-%m-%d %H:%M:%S")
+    }
+
+    /// The day of `time` in this zone.
+    #[must_use]
+    pub fn date(&self, time: Utc) -> Date {
+        self.zoned(time).date()
+    }
+
+    /// A time that a user typed: RFC 3339, or a time of day of the recording that ran from `began` to `ended` (the
+    /// next day's, where only that one lies inside).
+    pub fn parse(&self, text: &str, began: Utc, ended: Utc) -> Result<Utc, TimeError> {
+        let refused = || TimeError::Time(text.to_owned());
+        if let Ok(time) = text.parse::<Timestamp>() {
+            return utc(time).ok_or_else(refused);
+        }
+        if let Ok(time) = text.parse::<DateTime>()
+            && text.contains('-')
+        {
+            return self.at(time).ok_or_else(refused);
+        }
+        let time = text
+            .trim_end_matches(['Z', 'z'])
+            .parse::<jiff::civil::Time>()
+            .map_err(|_| refused())?;
+        let day = self.date(began);
+        let same_day = self.at(day.to_datetime(time)).ok_or_else(refused)?;
+        let next_day = day.tomorrow().ok().map(|next| next.to_datetime(time));
+        match next_day.and_then(|next| self.at(next)) {
+            Some(next) if same_day < began && next <= ended => Ok(next),
+            _ => Ok(same_day),
+        }
+    }
+
+    fn at(&self, time: DateTime) -> Option<Utc> {
+        utc(time.to_zoned(self.0.clone()).ok()?.timestamp())
+    }
+
+    fn zoned(&self, time: Utc) -> Zoned {
+        time.0.timestamp().to_zoned(self.0.clone())
+    }
+
+    fn print(&self, time: Utc, format: &str) -> String {
+        let zoned = self.zoned(time);
+        let suffix = if self.0 == TimeZone::UTC {
+            "Z".to_owned()
+        } else {
+            offset_name(zoned.offset().seconds())
+        };
+        format!("{}{suffix}", zoned.strftime(format))
+    }
+}
+
+/// `+08:00`.
+#[must_use]
+pub fn offset_name(seconds: i32) -> String {
+    let sign = if seconds < 0 { '-' } else { '+' };
+    let minutes = seconds.unsigned_abs() / 60;
+    format!("{sign}{:02}:{:02}", minutes / 60, minutes % 60)
+}
+
+/// A span between two moments, signed and short: `−12.4 s`, `+18 ms`, `+0.21 ms`.
+#[must_use]
+pub fn relative(nanoseconds: i64) -> String {
+    let sign = if nanoseconds < 0 { '−' } else { '+' };
+    format!("{sign}{}", span(nanoseconds.unsigned_abs()))
+}
+
+/// A span without a sign: `12.4 s`.
+#[must_use]
+pub fn span(nanoseconds: u64) -> String {
+    let seconds = nanoseconds as f64 / 1e9;
+    match seconds {
+        _ if seconds < 0.000_1 => format!("{:.0} µs", seconds * 1e6),
+        _ if seconds < 0.001 => format!("{:.2} ms", seconds * 1e3),
+        _ if seconds < 1.0 => format!("{:.0} ms", seconds * 1e3),
+        _ if seconds < 120.0 => format!("{seconds:.1} s"),
+        _ if seconds < 7200.0 => format!("{:.1} min", seconds / 60.0),
+        _ => format!("{:.1} h", seconds / 3600.0),
+    }
+}
+
+fn utc(time: Timestamp) -> Option<Utc> {
+    let nanoseconds = i64::try_from(time.as_nanosecond()).ok()?;
+    Some(Utc(WallTime(nanoseconds)))
+}
+
+fn offset(text: &str) -> Option<Offset> {
+    let text = text.strip_prefix("UTC").unwrap_or(text);
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(digits) => (-1, digits),
+        None => (1, text.strip_prefix('+')?),
+    };
+    let (hours, minutes) = match digits.split_once(':') {
+        Some(parts) => parts,
+        None if digits.len() == 4 => digits.split_at_checked(2)?,
+        None => (digits, "0"),
+    };
+    let (hours, minutes): (i32, i32) = (hours.parse().ok()?, minutes.parse().ok()?);
+    let valid = (0..=18).contains(&hours) && (0..60).contains(&minutes);
+    valid.then(|| Offset::from_seconds(sign * (hours * 3600 + minutes * 60)).ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn time(text: &str) -> Utc {
+        utc(text.parse().expect("a timestamp")).expect("in range")
+    }
+
+    fn zone(text: &str) -> Zone {
+        text.parse().expect("a zone")
+    }
+
+    #[test]
+    fn utc_has_a_z_and_other_zones_their_offset() {
+        let death = time("2026-11-20T08:41:07.482913Z");
+        assert_eq!(Zone::default().clock(death), "08:41:07.482Z");
+        assert_eq!(zone("+08:00").clock(death), "16:41:07.482+08:00");
+        assert_eq!(zone("Asia/Shanghai").seconds(death), "16:41:07+08:00");
+        assert_eq!(zone("UTC-0330").full(death), "2026-11-20 05:11:07-03:30");
+    }
+
+    #[test]
+    fn an_unknown_zone_says_what_to_give() {
+        for text in ["Beijing", "+99:00", "8", ""] {
+            let refused = text.parse::<Zone>().expect_err(text).to_string();
+            assert!(refused.contains("+08:00"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_time_of_day_is_of_the_recording_and_of_its_second_day_where_only_that_fits() {
+        let (began, ended) = (time("2026-11-20T22:00:00Z"), time("2026-11-21T03:00:00Z"));
+        let parse = |zone: &Zone, text| zone.parse(text, began, ended).expect(text);
+        let utc = Zone::default();
+        assert_eq!(parse(&utc, "23:10:00"), time("2026-11-20T23:10:00Z"));
+        assert_eq!(parse(&utc, "02:10:00Z"), time("2026-11-21T02:10:00Z"));
+        assert_eq!(
+            parse(&utc, "2026-11-20T23:10:00+08:00"),
+            time("2026-11-20T15:10:00Z")
+        );
+        assert_eq!(
+            parse(&zone("+08:00"), "06:30:00"),
+            time("2026-11-20T22:30:00Z")
+        );
+        assert_eq!(
+            parse(&zone("+08:00"), "2026-11-21 06:30"),
+            time("2026-11-20T22:30:00Z")
+        );
+        assert!(utc.parse("yesterday", began, ended).is_err());
+    }
+
+    #[test]
+    fn spans_keep_two_or_three_figures() {
+        assert_eq!(relative(-12_400_000_000), "−12.4 s");
+        assert_eq!(relative(18_000_000), "+18 ms");
+        assert_eq!(relative(210_000), "+0.21 ms");
+        assert_eq!(relative(-4_000), "−4 µs");
+        assert_eq!(relative(600_000_000_000), "+10.0 min");
+        assert_eq!(span(3 * 3_600_000_000_000), "3.0 h");
+    }
+}

@@ -1,0 +1,370 @@
+//! The words for processes, killers and outcomes that all views share.
+
+use crate::{
+    event::Role,
+    judge::report::{Certainty, Death, Killer, Mechanism, Outcome, Relation, TopProcess},
+    show::{
+        sanitize,
+        size::{gib, size},
+    },
+};
+
+/// What a process is called: `TaskRunner.run`, `compute_score`, `python3 train.py`.
+#[must_use]
+pub fn name(death: &Death) -> String {
+    let title = death.title.as_deref().filter(|title| !title.is_empty());
+    let ray_title = title.and_then(|title| title.strip_prefix("ray::"));
+    let known = match death.role {
+        Role::Worker | Role::Agent => ray_title.map(str::to_owned),
+        Role::Raylet => Some("raylet".to_owned()),
+        Role::Gcs => Some("gcs_server".to_owned()),
+        Role::Dashboard => Some("dashboard".to_owned()),
+        Role::Driver | Role::Descendant | Role::Other => None,
+    };
+    let known = known
+        .or_else(|| death.task_name.clone())
+        .or_else(|| death.actor_class.clone())
+        .or_else(|| title.map(program));
+    let comm = || death.comm.trim_start_matches("ray::").to_owned();
+    let shown = known.filter(|known| !known.is_empty()).unwrap_or_else(comm);
+    sanitize::name(idle(&shown))
+}
+
+/// What a process is called among others of its kind: its class without the method.
+#[must_use]
+pub fn class(death: &Death) -> String {
+    match &death.actor_class {
+        Some(class) => sanitize::name(class),
+        None => name(death),
+    }
+}
+
+/// What one of the biggest processes is called among others of its kind.
+#[must_use]
+pub fn class_of_top(process: &TopProcess) -> String {
+    let shown = match process.title.strip_prefix("ray::") {
+        Some(title) => title.split('.').next().unwrap_or(title).to_owned(),
+        None => program(&process.title),
+    };
+    sanitize::name(idle(&shown))
+}
+
+/// A worker that waits for a lease has this title.
+fn idle(name: &str) -> &str {
+    if name == "IDLE" { IDLE } else { name }
+}
+
+const IDLE: &str = "idle worker";
+
+/// The program of a command line, and the script where an interpreter runs one; no other arguments.
+fn program(command: &str) -> String {
+    let mut words = command.split_whitespace();
+    let first = words.next().unwrap_or(command);
+    let program = base(first);
+    let interpreter = ["python", "bash", "sh"]
+        .iter()
+        .any(|known| program.starts_with(known));
+    match (interpreter, words.next(), words.next()) {
+        (true, Some("-m"), Some(module)) => format!("{program} -m {module}"),
+        (true, Some(script), _) if !script.starts_with('-') => {
+            format!("{program} {}", base(script))
+        }
+        _ => program.to_owned(),
+    }
+}
+
+fn base(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// What kind of process it is, where its name does not say so.
+#[must_use]
+pub fn kind(death: &Death) -> Option<&'static str> {
+    match death.role {
+        Role::Worker if name(death) == IDLE => None,
+        Role::Worker if death.actor_class.is_some() => Some("actor"),
+        Role::Worker if death.task_name.is_some() => Some("task"),
+        Role::Worker => Some("worker"),
+        Role::Driver => Some("driver"),
+        Role::Agent => Some("agent"),
+        Role::Descendant => Some("subprocess"),
+        Role::Raylet | Role::Gcs | Role::Dashboard | Role::Other => None,
+    }
+}
+
+/// The process with what people know it by: `compute_score (task, pid 41877, 3.4 GiB)`.
+#[must_use]
+pub fn subject(death: &Death) -> String {
+    let mut details: Vec<String> = Vec::new();
+    details.extend(kind(death).map(str::to_owned));
+    details.push(format!("pid {}", death.pid));
+    if let Some(inside) = death.ns_pid.filter(|inside| *inside != death.pid) {
+        details.push(format!("{inside} in its container"));
+    }
+    details.extend(death.attempt.map(|attempt| format!("attempt {attempt}")));
+    let resident = death.memory.resident().filter(|bytes| bytes.0 > 0);
+    details.extend(resident.map(size));
+    format!("{} ({})", name(death), details.join(", "))
+}
+
+/// One line on who ended what: the killer first where memory was the reason.
+#[must_use]
+pub fn headline(death: &Death) -> String {
+    headline_of(&subject(death), death, &clause(death))
+}
+
+/// The headline with another subject and clause: that of several deaths.
+#[must_use]
+pub fn headline_of(subject: &str, death: &Death, clause: &str) -> String {
+    match death.verdict.killer {
+        Killer::RayMemoryMonitor => format!("Ray's memory monitor killed {subject}"),
+        Killer::KernelOomMemcg => match memcg_limit(death) {
+            Some(limit) => format!("the kernel killed {subject}: {limit}"),
+            None => format!("the kernel killed {subject}: a memory cgroup was full"),
+        },
+        Killer::KernelOomGlobal if is_machine_oom(death) => {
+            format!("the kernel killed {subject}: the machine was out of memory")
+        }
+        _ => format!("{subject} {clause}"),
+    }
+}
+
+fn is_machine_oom(death: &Death) -> bool {
+    let constraint = death.oom.as_ref().and_then(|oom| oom.constraint.as_deref());
+    constraint.is_none_or(|constraint| constraint == "none")
+}
+
+fn memcg_limit(death: &Death) -> Option<String> {
+    let oom = death.oom.as_ref()?;
+    let cgroup = cgroup(oom.cgroup.as_deref()?);
+    Some(match oom.limit_bytes {
+        Some(limit) => format!("cgroup {cgroup} hit its limit of {}", size(limit)),
+        None => format!("cgroup {cgroup} hit its limit"),
+    })
+}
+
+/// What happened to a process, as the judge says it after the name: `was ended by SIGKILL from bash (pid 7)`.
+#[must_use]
+pub fn clause(death: &Death) -> String {
+    sanitize::line(&death.verdict.clause, sanitize::EVIDENCE)
+}
+
+/// The clause that holds for several deaths, in the plural; `None` where they differ.
+#[must_use]
+pub fn common_clause(deaths: &[&Death]) -> Option<String> {
+    let first = clause(deaths.first()?);
+    let one = deaths.iter().all(|death| clause(death) == first);
+    one.then(|| match first.strip_prefix("was ") {
+        Some(rest) => format!("were {rest}"),
+        None => first,
+    })
+}
+
+/// A cgroup path by its last two names: `.../ray-node_550e/system`.
+#[must_use]
+pub fn cgroup(path: &str) -> String {
+    let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
+    match names.as_slice() {
+        [] => "/".to_owned(),
+        [.., parent, own] if names.len() > 2 => format!(
+            ".../{}/{}",
+            sanitize::line(parent, 30),
+            sanitize::line(own, 40)
+        ),
+        _ => sanitize::line(path, 80),
+    }
+}
+
+/// Whether somebody killed it (a `KILL`), or it ended by itself or with another (a `DEATH`).
+#[must_use]
+pub fn is_kill(killer: Killer) -> bool {
+    is_memory_kill(killer)
+        || matches!(
+            killer,
+            Killer::Signal | Killer::KernelOther | Killer::RayIntended
+        )
+}
+
+/// Whether it was killed for memory.
+#[must_use]
+pub fn is_memory_kill(killer: Killer) -> bool {
+    matches!(
+        killer,
+        Killer::KernelOomMemcg | Killer::KernelOomGlobal | Killer::RayMemoryMonitor
+    )
+}
+
+/// `PROVEN`, `INFERRED`, `UNKNOWN`; with a mark while evidence may still come.
+#[must_use]
+pub fn certainty(death: &Death) -> String {
+    let word = match death.verdict.certainty {
+        Certainty::Proven => "PROVEN",
+        Certainty::Inferred => "INFERRED",
+        Certainty::Unknown => "UNKNOWN",
+    };
+    let open = if death.verdict.settled {
+        ""
+    } else {
+        ", NOT SETTLED"
+    };
+    format!("{word}{open}")
+}
+
+/// How a job ended, as its line's second word.
+#[must_use]
+pub fn outcome(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Succeeded => "SUCCEEDED",
+        Outcome::Failed => "FAILED",
+        Outcome::Stopped => "STOPPED",
+        Outcome::Running => "RUNNING",
+        Outcome::Unknown => "UNKNOWN",
+    }
+}
+
+/// How a signal came about, as a clause.
+#[must_use]
+pub fn mechanism(mechanism: Mechanism) -> &'static str {
+    match mechanism {
+        Mechanism::Kill => "by kill(2)",
+        Mechanism::Tgkill => "by tgkill(2)",
+        Mechanism::Sigqueue => "by sigqueue(3)",
+        Mechanism::CgroupKill => "by writing cgroup.kill",
+        Mechanism::ParentDeath => "as its parent-death signal (PR_SET_PDEATHSIG)",
+        Mechanism::PidNamespaceExit => "because the init of its pid namespace ended",
+        Mechanism::TracerExit => "because its tracer ended (PTRACE_O_EXITKILL)",
+        Mechanism::RlimitCpu => "at its CPU time limit (RLIMIT_CPU)",
+        Mechanism::Timer => "by a timer that ran out",
+        Mechanism::Tty => "from its terminal",
+        Mechanism::Fault => "for a fault of its own",
+        Mechanism::Hwpoison => "for a hardware memory error",
+        Mechanism::Oom => "by the OOM killer",
+        Mechanism::Unknown => "in a way that was not seen",
+    }
+}
+
+/// What a sender is to its victim, where that says more than its name.
+#[must_use]
+pub fn relation(relation: Relation) -> Option<&'static str> {
+    match relation {
+        Relation::Parent => Some("its parent"),
+        Relation::SameJob => Some("a process of the same job"),
+        Relation::ContainerRuntime => Some("a container runtime"),
+        Relation::OomDaemon => Some("an OOM daemon"),
+        Relation::Ray | Relation::Other => None,
+    }
+}
+
+/// The usual name of a signal.
+#[must_use]
+pub fn signal(number: i32) -> String {
+    let known = match number {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        3 => "SIGQUIT",
+        4 => "SIGILL",
+        5 => "SIGTRAP",
+        6 => "SIGABRT",
+        7 => "SIGBUS",
+        8 => "SIGFPE",
+        9 => "SIGKILL",
+        10 => "SIGUSR1",
+        11 => "SIGSEGV",
+        12 => "SIGUSR2",
+        13 => "SIGPIPE",
+        14 => "SIGALRM",
+        15 => "SIGTERM",
+        24 => "SIGXCPU",
+        25 => "SIGXFSZ",
+        31 => "SIGSYS",
+        _ => return format!("signal {number}"),
+    };
+    known.to_owned()
+}
+
+/// `1 death`, `19 deaths`.
+#[must_use]
+pub fn count(number: usize, one: &str, many: &str) -> String {
+    if number == 1 {
+        format!("1 {one}")
+    } else {
+        format!("{} {many}", thousands(number as u64))
+    }
+}
+
+/// `48,211`.
+#[must_use]
+pub fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut shown = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
+/// `1, 3 and 5–9`.
+#[must_use]
+pub fn ranges(numbers: &[u32]) -> String {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for number in sorted {
+        match runs.last_mut() {
+            Some((_, end)) if *end + 1 == number => *end = number,
+            _ => runs.push((number, number)),
+        }
+    }
+    let shown: Vec<String> = runs
+        .iter()
+        .map(|(start, end)| match end - start {
+            0 => start.to_string(),
+            1 => format!("{start}, {end}"),
+            _ => format!("{start}–{end}"),
+        })
+        .collect();
+    join(&shown)
+}
+
+/// `a, b and c`.
+#[must_use]
+pub fn join(parts: &[String]) -> String {
+    match parts {
+        [] => String::new(),
+        [only] => only.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// The biggest processes by class: `TaskRunner 402.6 + 4 WorkerDict 32.4 (8.1 each)`, in GiB.
+#[must_use]
+pub fn biggest(top: &[TopProcess]) -> String {
+    let mut classes: Vec<(String, Vec<&TopProcess>)> = Vec::new();
+    for process in top {
+        let class = class_of_top(process);
+        match classes.iter_mut().find(|(known, _)| *known == class) {
+            Some((_, members)) => members.push(process),
+            None => classes.push((class, vec![process])),
+        }
+    }
+    let shown: Vec<String> = classes
+        .iter()
+        .map(|(class, members)| biggest_class(class, members))
+        .collect();
+    shown.join(" + ")
+}
+
+fn biggest_class(class: &str, members: &[&TopProcess]) -> String {
+    let sum = crate::ids::Bytes(members.iter().map(|member| member.private_bytes.0).sum());
+    let count = members.len() as u64;
+    if count == 1 {
+        format!("{class} {}", gib(sum))
+    } else {
+        let each = crate::ids::Bytes(sum.0 / count);
+        format!("{count} {class} {} ({} each)", gib(sum), gib(each))
+    }
+}
