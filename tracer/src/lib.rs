@@ -6,6 +6,7 @@
 pub mod event;
 pub mod ids;
 pub mod judge;
+pub mod kernel_log;
 pub mod observe;
 pub mod ray;
 pub mod show;

@@ -1,0 +1,168 @@
+//! Raylets of this machine: session, version, settings and log folder of each, by its command line and environment.
+//!
+//! Files of a raylet in a container are reached through `/proc/PID/root`; nothing there is executed.
+
+use std::path::{Path, PathBuf};
+
+use crate::{
+    event::{Cluster, Process, Role},
+    ids::{BootTime, Bytes, HexId, Pid},
+    observe::{clock, processes},
+    ray::identify::{option, role},
+};
+
+/// Bytes of an environment that are looked at.
+const ENVIRONMENT_BYTES: usize = 256 << 10;
+
+/// Pids of all raylets that run.
+#[must_use]
+pub fn raylets() -> Vec<Pid> {
+    let named = |pid: &Pid| {
+        std::fs::read_to_string(format!("/proc/{pid}/comm"))
+            .is_ok_and(|comm| comm.trim_end() == "raylet")
+    };
+    let mut found: Vec<Pid> = processes::all().into_iter().filter(named).collect();
+    found.retain(|pid| role("raylet", &processes::argv(*pid)) == Some(Role::Raylet));
+    found
+}
+
+/// The cluster of a raylet.
+#[must_use]
+pub fn describe(raylet: &Process) -> Cluster {
+    let pid = raylet.process.pid;
+    let argv = &raylet.argv;
+    let text = |key: &str| option(argv, key).map(str::to_owned);
+    let session_dir = text("session-dir").or_else(|| {
+        // Up to 2.9 the folder stands only in the socket's path: SESSION/sockets/raylet.
+        let socket = option(argv, "raylet-socket-name")?;
+        Path::new(socket)
+            .parent()?
+            .parent()
+            .map(|path| path.to_string_lossy().into_owned())
+    });
+    let session = text("session-name").or_else(|| {
+        Some(
+            Path::new(session_dir.as_deref()?)
+                .file_name()?
+                .to_string_lossy()
+                .into_owned(),
+        )
+    });
+    Cluster {
+        raylet: raylet.process,
+        raylet_ns_pid: raylet.ns_pid.unwrap_or(pid),
+        session,
+        ray_version: ray_version(raylet),
+        node_id: option(argv, "node-id").and_then(HexId::parse),
+        gcs_address: text("gcs-address"),
+        head: argv
+            .iter()
+            .any(|argument| argument == "--head" || argument == "--head=true"),
+        object_store_bytes: option(argv, "object-store-memory")
+            .and_then(|bytes| bytes.parse().ok())
+            .map(Bytes),
+        container_id: raylet.container_id.clone(),
+        settings: settings(pid),
+        log_utc_offset_s: log_offset(pid, session_dir.as_deref()),
+        session_dir,
+    }
+}
+
+/// The session's log folder as this process reaches it.
+#[must_use]
+pub fn log_folder(cluster: &Cluster) -> Option<PathBuf> {
+    let inside = Path::new(cluster.session_dir.as_deref()?).join("logs");
+    Some(rooted(cluster.raylet.pid, &inside))
+}
+
+/// A path inside the raylet's root.
+fn rooted(pid: Pid, inside: &Path) -> PathBuf {
+    let relative = inside.strip_prefix("/").unwrap_or(inside);
+    Path::new(&format!("/proc/{pid}/root")).join(relative)
+}
+
+/// The raylet lies at `site-packages/ray/core/src/ray/raylet/raylet`; the version is in the name of `site-packages/ray-VERSION.dist-info`.
+fn ray_version(raylet: &Process) -> Option<String> {
+    let exe = Path::new(raylet.exe.as_deref()?);
+    let package = exe.ancestors().find(|path| {
+        path.join("core/src/ray").ends_with("ray/core/src/ray")
+            && path.file_name().is_some_and(|name| name == "ray")
+    });
+    let package = exe
+        .ancestors()
+        .nth(5)
+        .filter(|path| path.ends_with("ray"))
+        .or(package)?;
+    let site = rooted(raylet.process.pid, package.parent()?);
+    std::fs::read_dir(site).ok()?.flatten().find_map(|entry| {
+        let name = entry.file_name();
+        let version = name
+            .to_str()?
+            .strip_prefix("ray-")?
+            .strip_suffix(".dist-info")?;
+        version
+            .starts_with(|c: char| c.is_ascii_digit())
+            .then(|| version.to_owned())
+    })
+}
+
+/// The `RAY_*` variables; of all others not even the names are kept, and of tokens and passwords no value.
+fn settings(pid: Pid) -> Vec<(String, String)> {
+    let Ok(bytes) = std::fs::read(format!("/proc/{pid}/environ")) else {
+        return Vec::new();
+    };
+    let bytes = &bytes[..bytes.len().min(ENVIRONMENT_BYTES)];
+    let variables = bytes
+        .split(|byte| *byte == 0)
+        .filter_map(|entry| std::str::from_utf8(entry).ok());
+    let mut found: Vec<(String, String)> = variables
+        .filter(|entry| entry.starts_with("RAY_"))
+        .filter_map(|entry| entry.split_once('='))
+        .filter(|(key, _)| {
+            !["TOKEN", "PASSWORD", "SECRET", "KEY"]
+                .iter()
+                .any(|word| key.contains(word))
+        })
+        .map(|(key, value)| (key.to_owned(), value.chars().take(200).collect()))
+        .collect();
+    found.sort();
+    found
+}
+
+/// The offset of the raylet's local time: by the first stamp of its log against the time of the file's making is unsure, so by its
+/// TZ variable, else by its `/etc/localtime`.
+fn log_offset(pid: Pid, _session: Option<&str>) -> Option<i32> {
+    let zone = zone_variable(pid).and_then(|name| {
+        let name = name.trim_start_matches(':');
+        jiff::tz::TimeZone::get(name)
+            .or_else(|_| jiff::tz::TimeZone::posix(name))
+            .ok()
+    });
+    let zone = zone.or_else(|| {
+        let data = std::fs::read(rooted(pid, Path::new("/etc/localtime"))).ok()?;
+        jiff::tz::TimeZone::tzif("localtime", &data).ok()
+    });
+    let now = clock::wall().timestamp();
+    Some(
+        zone.unwrap_or(jiff::tz::TimeZone::UTC)
+            .to_offset(now)
+            .seconds(),
+    )
+}
+
+fn zone_variable(pid: Pid) -> Option<String> {
+    let bytes = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let entry = bytes
+        .split(|byte| *byte == 0)
+        .find_map(|entry| entry.strip_prefix(b"TZ="))?;
+    String::from_utf8(entry.to_vec())
+        .ok()
+        .filter(|zone| !zone.is_empty())
+}
+
+/// The boot time of a local time in this cluster's logs.
+#[must_use]
+pub fn log_time(local_time: i64, utc_offset_s: Option<i32>) -> BootTime {
+    let wall = local_time - i64::from(utc_offset_s.unwrap_or(0)) * 1_000_000_000;
+    clock::boot_at(crate::ids::WallTime(wall))
+}

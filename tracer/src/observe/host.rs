@@ -1,0 +1,101 @@
+//! Facts about this machine and about what the recorder may do here.
+
+use std::path::Path;
+
+use crate::{
+    event::{Mode, RecordingStarted},
+    ids::Bytes,
+    observe::clock,
+};
+
+/// The first event of a recording.
+#[must_use]
+pub fn started(mode: Mode) -> RecordingStarted {
+    let uname = rustix::system::uname();
+    let info = rustix::system::sysinfo();
+    let text = |path: &str| {
+        std::fs::read_to_string(path)
+            .map(|text| text.trim().to_owned())
+            .unwrap_or_default()
+    };
+    RecordingStarted {
+        raytrace: env!("CARGO_PKG_VERSION").to_owned(),
+        host: uname.nodename().to_string_lossy().into_owned(),
+        kernel: uname.release().to_string_lossy().into_owned(),
+        boot_id: text("/proc/sys/kernel/random/boot_id"),
+        memory_bytes: super::memory::node().map_or(Bytes(info.totalram), |node| node.total),
+        cpus: std::thread::available_parallelism()
+            .map_or(1, |cpus| u32::try_from(cpus.get()).unwrap_or(u32::MAX)),
+        mode,
+        wall: clock::wall(),
+        pid_namespace: namespace("/proc/self/ns/pid"),
+    }
+}
+
+/// The inode of a namespace: `pid:[4026531836]`.
+fn namespace(path: &str) -> Option<u64> {
+    let link = std::fs::read_link(path).ok()?;
+    link.to_str()?.split(['[', ']']).nth(1)?.parse().ok()
+}
+
+/// The capabilities without which acts cannot be observed, that this process lacks.
+#[must_use]
+pub fn missing_capabilities() -> Vec<&'static str> {
+    let effective = caps::read(None, caps::CapSet::Effective).unwrap_or_default();
+    let admin = effective.contains(&caps::Capability::CAP_SYS_ADMIN);
+    let wanted = [
+        (caps::Capability::CAP_BPF, "CAP_BPF", admin),
+        (caps::Capability::CAP_PERFMON, "CAP_PERFMON", admin),
+        (caps::Capability::CAP_SYS_PTRACE, "CAP_SYS_PTRACE", false),
+        (
+            caps::Capability::CAP_DAC_READ_SEARCH,
+            "CAP_DAC_READ_SEARCH",
+            effective.contains(&caps::Capability::CAP_DAC_OVERRIDE),
+        ),
+        (caps::Capability::CAP_SYSLOG, "CAP_SYSLOG", admin),
+    ];
+    wanted
+        .into_iter()
+        .filter(|(capability, _, implied)| !implied && !effective.contains(capability))
+        .map(|(_, name, _)| name)
+        .collect()
+}
+
+/// Where the recorder runs, which decides what gives it the right to observe acts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// A pod of Kubernetes.
+    Kubernetes,
+    /// Another container.
+    Container,
+    /// The machine itself.
+    Host,
+}
+
+/// The place, by the marks that runtimes leave.
+#[must_use]
+pub fn place() -> Place {
+    if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() {
+        Place::Kubernetes
+    } else if Path::new("/.dockerenv").exists() || Path::new("/run/.containerenv").exists() {
+        Place::Container
+    } else {
+        Place::Host
+    }
+}
+
+/// What to type in this place for full sight.
+#[must_use]
+pub fn advice(place: Place) -> &'static str {
+    match place {
+        Place::Kubernetes => {
+            "on a machine with kubectl: kubectl debug node/NODE -it --profile=sysadmin --image=IMAGE_WITH_RAYTRACE -- raytrace record"
+        }
+        Place::Container => {
+            "on the host: sudo raytrace record   (or a container started with: docker run --privileged --pid=host …)"
+        }
+        Place::Host => {
+            "sudo raytrace record   (or once: sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search,cap_syslog+ep $(command -v raytrace))"
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Processes as /proc shows them: one, all, and the files of a Ray session that one holds open.
+
+use std::{
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    event::{Process, Role},
+    ids::{BootTime, CLOCK_TICK_NS, Pid, ProcessKey},
+    observe::container,
+    ray::identify,
+};
+
+/// Bytes of a command line that are kept.
+const ARGV_BYTES: usize = 4096;
+
+/// The parts of /proc/PID/stat that are used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stat {
+    /// Name of the leader.
+    pub comm: String,
+    /// State letter.
+    pub state: char,
+    /// Parent.
+    pub parent: Pid,
+    /// Process group.
+    pub process_group: Pid,
+    /// Start, truncated to clock ticks.
+    pub start: BootTime,
+}
+
+/// /proc/PID/stat.
+#[must_use]
+pub fn stat(pid: Pid) -> Option<Stat> {
+    parse_stat(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// The name may hold spaces and brackets: it ends at the last one.
+fn parse_stat(text: &str) -> Option<Stat> {
+    let (before, after) = text.rsplit_once(") ")?;
+    let comm = before.split_once(" (")?.1.to_owned();
+    let fields: Vec<&str> = after.split_ascii_whitespace().collect();
+    let ticks: u64 = fields.get(19)?.parse().ok()?;
+    Some(Stat {
+        comm,
+        state: fields.first()?.chars().next()?,
+        parent: Pid(fields.get(1)?.parse().ok()?),
+        process_group: Pid(fields.get(2)?.parse().ok()?),
+        start: BootTime(ticks * CLOCK_TICK_NS),
+    })
+}
+
+/// The identity of a running process.
+#[must_use]
+pub fn key(pid: Pid) -> Option<ProcessKey> {
+    Some(ProcessKey {
+        pid,
+        start: stat(pid)?.start,
+    })
+}
+
+/// All pids of this /proc.
+#[must_use]
+pub fn all() -> Vec<Pid> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Pid))
+        .collect()
+}
+
+/// argv, at most 4 KiB of it, without the NULs that pad a rewritten title.
+#[must_use]
+pub fn argv(pid: Pid) -> Vec<String> {
+    let Ok(bytes) = std::fs::read(format!("/proc/{pid}/cmdline")) else {
+        return Vec::new();
+    };
+    let bytes = &bytes[..bytes.len().min(ARGV_BYTES)];
+    let Some(last) = bytes.iter().rposition(|byte| *byte != 0) else {
+        return Vec::new();
+    };
+    bytes[..=last]
+        .split(|byte| *byte == 0)
+        .map(|part| String::from_utf8_lossy(part).into_owned())
+        .collect()
+}
+
+/// The memory cgroup (v1) or cgroup (v2) of a process.
+#[must_use]
+pub fn cgroup(pid: Pid) -> Option<String> {
+    memory_cgroup(&std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?)
+}
+
+fn memory_cgroup(text: &str) -> Option<String> {
+    let fields = |line: &str| -> Option<(String, String)> {
+        let mut parts = line.splitn(3, ':').skip(1);
+        Some((parts.next()?.to_owned(), parts.next()?.to_owned()))
+    };
+    let all: Vec<(String, String)> = text.lines().filter_map(fields).collect();
+    let v1 = all
+        .iter()
+        .find(|(controllers, _)| controllers.split(',').any(|one| one == "memory"));
+    v1.or_else(|| all.iter().find(|(controllers, _)| controllers.is_empty()))
+        .map(|(_, path)| path.clone())
+}
+
+/// The innermost pid of a process.
+fn ns_pid(pid: Pid) -> Option<Pid> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("NSpid:"))?;
+    line.split_ascii_whitespace()
+        .next_back()?
+        .parse()
+        .ok()
+        .map(Pid)
+        .filter(|inner| *inner != pid)
+}
+
+/// One process with everything that can be read of it; `cluster` is the caller's to fill.
+#[must_use]
+pub fn describe(pid: Pid) -> Option<Process> {
+    let stat = stat(pid)?;
+    let folder = PathBuf::from(format!("/proc/{pid}"));
+    let argv = argv(pid);
+    let cgroup = cgroup(pid);
+    let exe = std::fs::read_link(folder.join("exe")).ok();
+    Some(Process {
+        process: ProcessKey {
+            pid,
+            start: stat.start,
+        },
+        ns_pid: ns_pid(pid),
+        parent: (stat.parent.0 != 0).then_some(stat.parent),
+        process_group: Some(stat.process_group),
+        role: identify::role(&stat.comm, &argv).unwrap_or(Role::Other),
+        comm: stat.comm,
+        argv,
+        exe: exe.map(|path| path.to_string_lossy().into_owned()),
+        uid: std::fs::metadata(&folder).ok().map(|data| data.uid()),
+        container_id: cgroup.as_deref().and_then(container::id),
+        cgroup,
+        cluster: None,
+    })
+}
+
+/// The log files of Ray's that a process holds open, by the links of its descriptors.
+#[must_use]
+pub fn open_logs(pid: Pid) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else {
+        return Vec::new();
+    };
+    let links = entries
+        .flatten()
+        .filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    links.filter(|path| is_session_log(path)).collect()
+}
+
+fn is_session_log(path: &Path) -> bool {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+        return false;
+    };
+    name.starts_with("worker-") || name.starts_with("python-core-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_brackets_and_spaces_does_not_shift_the_fields() {
+        let text = "77 (ray::a) (b c) S 1 77 77 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 12345 0 0";
+        let stat = parse_stat(text).expect("stat");
+        assert_eq!(stat.comm, "ray::a) (b c");
+        assert_eq!(
+            (stat.parent, stat.start),
+            (Pid(1), BootTime(123_450_000_000))
+        );
+        assert_eq!(parse_stat("77 (x"), None);
+    }
+
+    #[test]
+    fn this_process_is_described() {
+        let own = describe(Pid(std::process::id())).expect("own process");
+        assert!(!own.argv.is_empty() && own.exe.is_some() && own.uid.is_some());
+        assert!(all().contains(&own.process.pid));
+    }
+
+    #[test]
+    fn the_memory_cgroup_is_found_in_both_hierarchies() {
+        assert_eq!(
+            memory_cgroup("4:memory:/job\n3:cpu,cpuacct:/x\n0::/\n").as_deref(),
+            Some("/job")
+        );
+        assert_eq!(
+            memory_cgroup("0::/user.slice/a:b\n").as_deref(),
+            Some("/user.slice/a:b")
+        );
+        assert_eq!(memory_cgroup(""), None);
+    }
+}

@@ -1,0 +1,392 @@
+//! Follows the log files of Ray's sessions: the raylet's and GCS's all the time, a worker's when it ends.
+//!
+//! Files are opened once and held, so that a container deleted after its death stays readable. Only regular files are read, no
+//! symlink is followed at the last step, and a file that shrank (copytruncate) or was renamed (rotation) is taken up anew.
+
+use std::{
+    collections::HashMap,
+    fs::File,
+    io::{Read, Seek, SeekFrom},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    event::{RayLog, Source},
+    ids::{BootTime, HexId, ProcessKey},
+    observe::{clock, clusters},
+    ray::log::{FileKind, LogParser, Record, file_name},
+};
+
+/// Of a file that was there before, this much is read back at most.
+const LOOK_BACK: u64 = 32 << 20;
+/// Read at once from one file.
+const CHUNK: usize = 256 << 10;
+/// Files of workers that are held open.
+const MAX_WORKER_FILES: usize = 4096;
+/// Of a worker's file, this much of its end is read when it dies.
+const TAIL: u64 = 64 << 10;
+
+/// A record with what an event needs.
+#[derive(Debug)]
+pub struct Line {
+    /// When it was written, by its own stamp, else now.
+    pub time: BootTime,
+    /// Raylet and GCS are Ray's own word; the rest is the worker's.
+    pub source: Source,
+    /// The record.
+    pub log: RayLog,
+}
+
+/// One followed file.
+struct Followed {
+    cluster: ProcessKey,
+    name: String,
+    path: PathBuf,
+    file: File,
+    inode: u64,
+    position: u64,
+    partial: Vec<u8>,
+    parser: LogParser,
+    offset_s: Option<i32>,
+    kind: FileKind,
+    still: u8,
+}
+
+/// All files.
+#[derive(Default)]
+pub struct RayLogs {
+    followed: Vec<Followed>,
+    workers: HashMap<ProcessKey, Vec<WorkerFile>>,
+    held: usize,
+    /// Files of workers that were not opened because too many were.
+    pub skipped: u64,
+}
+
+struct WorkerFile {
+    cluster: ProcessKey,
+    name: String,
+    file: File,
+    kind: FileKind,
+    worker_id: Option<HexId>,
+    offset_s: Option<i32>,
+}
+
+impl RayLogs {
+    /// Follows a file from (near) its beginning. False when it cannot be opened.
+    pub fn follow(&mut self, cluster: ProcessKey, path: &Path, offset_s: Option<i32>) -> bool {
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+            return false;
+        };
+        let Some(parsed) = file_name::parse(name) else {
+            return false;
+        };
+        if self.followed.iter().any(|one| one.path == path) {
+            return true;
+        }
+        let Some((file, size, inode)) = open(path) else {
+            return false;
+        };
+        self.followed.push(Followed {
+            cluster,
+            name: name.to_owned(),
+            path: path.to_owned(),
+            file,
+            inode,
+            position: size.saturating_sub(LOOK_BACK),
+            partial: Vec::new(),
+            parser: LogParser::new(parsed.kind, parsed.worker_id),
+            offset_s,
+            kind: parsed.kind,
+            still: 0,
+        });
+        true
+    }
+
+    /// Whether any file of this cluster is followed.
+    #[must_use]
+    pub fn follows(&self, cluster: ProcessKey) -> bool {
+        self.followed
+            .iter()
+            .any(|one| one.cluster.same(cluster) && one.kind == FileKind::Raylet)
+    }
+
+    /// Holds a worker's file open for its end.
+    pub fn hold(
+        &mut self,
+        worker: ProcessKey,
+        cluster: ProcessKey,
+        path: &Path,
+        offset_s: Option<i32>,
+    ) {
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+            return;
+        };
+        let Some(parsed) = file_name::parse(name) else {
+            return;
+        };
+        let files = self.workers.entry(worker.truncated()).or_default();
+        if files.iter().any(|one| one.name == name) {
+            return;
+        }
+        if self.held >= MAX_WORKER_FILES {
+            self.skipped += 1;
+            return;
+        }
+        if let Some((file, _, _)) = open(path) {
+            self.held += 1;
+            let (kind, worker_id) = (parsed.kind, parsed.worker_id);
+            files.push(WorkerFile {
+                cluster,
+                name: name.to_owned(),
+                file,
+                kind,
+                worker_id,
+                offset_s,
+            });
+        }
+    }
+
+    /// What is new in the followed files.
+    pub fn poll(&mut self, sink: &mut impl FnMut(Line)) {
+        for file in &mut self.followed {
+            file.poll(sink);
+        }
+    }
+
+    /// The last words in a dead worker's files, which are let go.
+    pub fn last_words(&mut self, worker: ProcessKey, sink: &mut impl FnMut(Line)) {
+        let Some(files) = self.workers.remove(&worker.truncated()) else {
+            return;
+        };
+        self.held -= files.len();
+        for mut file in files {
+            for line in file.tail() {
+                sink(line);
+            }
+        }
+    }
+
+    /// Stops following a cluster's files that no one can write any more.
+    pub fn forget(&mut self, cluster: ProcessKey) {
+        self.followed.retain(|one| !one.cluster.same(cluster));
+    }
+}
+
+impl Followed {
+    fn poll(&mut self, sink: &mut impl FnMut(Line)) {
+        let mut records = Vec::new();
+        let before = self.position;
+        self.read(&mut records);
+        if self.position == before {
+            self.rotated(&mut records);
+        }
+        // A kill record without its end: after some still polls it is told as far as it came.
+        self.still = if self.position == before {
+            self.still.saturating_add(1)
+        } else {
+            0
+        };
+        if self.still == 3 && self.parser.is_open() {
+            self.parser.flush(&mut records);
+        }
+        let source = if matches!(self.kind, FileKind::Raylet | FileKind::Gcs) {
+            Source::RayLog
+        } else {
+            Source::WorkerLog
+        };
+        for record in records {
+            sink(line(
+                record,
+                self.cluster,
+                &self.name,
+                source,
+                self.offset_s,
+            ));
+        }
+    }
+
+    fn read(&mut self, records: &mut Vec<Record>) {
+        if self
+            .file
+            .metadata()
+            .is_ok_and(|data| data.len() < self.position)
+        {
+            self.position = 0;
+            self.partial.clear();
+        }
+        if self.file.seek(SeekFrom::Start(self.position)).is_err() {
+            return;
+        }
+        let mut buffer = vec![0; CHUNK];
+        while let Ok(read @ 1..) = self.file.read(&mut buffer) {
+            self.position += read as u64;
+            self.partial.extend_from_slice(&buffer[..read]);
+            while let Some(end) = self.partial.iter().position(|byte| *byte == b'\n') {
+                let rest = self.partial.split_off(end + 1);
+                let text = String::from_utf8_lossy(&self.partial[..end]).into_owned();
+                self.partial = rest;
+                self.parser.push(text.trim_end_matches('\r'), records);
+            }
+            if self.partial.len() > CHUNK {
+                self.partial.clear();
+            }
+        }
+    }
+
+    /// The path may name a new file by now.
+    fn rotated(&mut self, records: &mut Vec<Record>) {
+        let Ok(data) = std::fs::symlink_metadata(&self.path) else {
+            return;
+        };
+        if data.ino() == self.inode || !data.is_file() {
+            return;
+        }
+        if let Some((file, _, inode)) = open(&self.path) {
+            self.file = file;
+            self.inode = inode;
+            self.position = 0;
+            self.partial.clear();
+            self.read(records);
+        }
+    }
+}
+
+impl WorkerFile {
+    fn tail(&mut self) -> Vec<Line> {
+        let size = self.file.metadata().map_or(0, |data| data.len());
+        let start = size.saturating_sub(TAIL);
+        let mut bytes = Vec::new();
+        if self.file.seek(SeekFrom::Start(start)).is_err() {
+            return Vec::new();
+        }
+        let _partly_read = Read::by_ref(&mut self.file)
+            .take(TAIL)
+            .read_to_end(&mut bytes);
+        let text = String::from_utf8_lossy(&bytes);
+        let mut parser = LogParser::new(self.kind, self.worker_id.clone());
+        let mut records = Vec::new();
+        for text in text.lines().skip(usize::from(start > 0)) {
+            parser.push(text, &mut records);
+        }
+        let make = |record| {
+            line(
+                record,
+                self.cluster,
+                &self.name,
+                Source::WorkerLog,
+                self.offset_s,
+            )
+        };
+        records.into_iter().map(make).collect()
+    }
+}
+
+fn line(
+    record: Record,
+    cluster: ProcessKey,
+    file: &str,
+    source: Source,
+    offset_s: Option<i32>,
+) -> Line {
+    let time = record
+        .local_time
+        .map_or_else(clock::boot, |local| clusters::log_time(local, offset_s));
+    Line {
+        time,
+        source,
+        log: RayLog {
+            cluster: Some(cluster),
+            file: file.to_owned(),
+            local_time: record.local_time,
+            text: record.text,
+            fact: record.fact,
+        },
+    }
+}
+
+/// Opens a regular file without following a link in its last step: a job owner can plant links in a session folder.
+fn open(path: &Path) -> Option<(File, u64, u64)> {
+    let file = File::options()
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(path)
+        .ok()?;
+    let data = file.metadata().ok()?;
+    data.is_file().then(|| (file, data.len(), data.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+    use crate::ray::facts::RayFact;
+
+    fn key() -> ProcessKey {
+        ProcessKey::new(1, 0)
+    }
+
+    fn poll(logs: &mut RayLogs) -> Vec<RayFact> {
+        let mut found = Vec::new();
+        logs.poll(&mut |line| found.push(line.log.fact));
+        found
+    }
+
+    fn started(pid: u32) -> String {
+        format!(
+            "[2026-11-21 00:00:00,000 I 1 1] (raylet) worker_pool.cc:1: Started worker process with pid {pid} worker_id=ab\n"
+        )
+    }
+
+    #[test]
+    fn a_file_is_followed_through_partial_lines_and_both_rotations() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("raylet.out");
+        std::fs::write(&path, started(1)).expect("write");
+        let mut logs = RayLogs::default();
+        assert!(logs.follow(key(), &path, None));
+        assert_eq!(poll(&mut logs).len(), 1);
+        let mut file = File::options().append(true).open(&path).expect("open");
+        let text = started(2);
+        let (first, second) = text.split_at(40);
+        file.write_all(first.as_bytes()).expect("write");
+        assert!(poll(&mut logs).is_empty());
+        file.write_all(second.as_bytes()).expect("write");
+        assert_eq!(poll(&mut logs).len(), 1);
+        // Renamed: what was written just before and what comes after are both seen.
+        file.write_all(started(3).as_bytes()).expect("write");
+        std::fs::rename(&path, folder.path().join("raylet.out.1")).expect("rename");
+        std::fs::write(&path, started(4)).expect("write");
+        let mut found = poll(&mut logs);
+        found.extend(poll(&mut logs));
+        assert_eq!(found.len(), 2);
+        // Truncated in place.
+        std::fs::write(&path, started(5)[..30].to_owned()).expect("write");
+        assert!(poll(&mut logs).is_empty());
+        std::fs::write(&path, started(5)).expect("write");
+        assert_eq!(poll(&mut logs).len(), 1);
+    }
+
+    #[test]
+    fn a_planted_link_is_not_followed_and_a_deleted_file_is_still_read() {
+        let folder = tempfile::tempdir().expect("folder");
+        let secret = folder.path().join("secret");
+        std::fs::write(&secret, started(1)).expect("write");
+        let link = folder.path().join("raylet.out");
+        std::os::unix::fs::symlink(&secret, &link).expect("link");
+        let mut logs = RayLogs::default();
+        assert!(!logs.follow(key(), &link, None));
+        let log = folder.path().join("python-core-worker-ab12_7.log");
+        std::fs::write(&log, "").expect("write");
+        logs.hold(key(), key(), &log, None);
+        std::fs::write(&log, "[2026-11-21 00:00:00,000 I 1 1] x.cc:1: RayletIpcClient::Disconnect, exit_type=INTENDED_USER_EXIT, exit_detail=bye, has creation_task_exception_pb_bytes=0\n").expect("write");
+        std::fs::remove_file(&log).expect("remove");
+        let mut found = Vec::new();
+        logs.last_words(key(), &mut |line| found.push((line.source, line.log.fact)));
+        assert!(matches!(
+            found.as_slice(),
+            [(Source::WorkerLog, RayFact::SelfDisconnect { .. })]
+        ));
+    }
+}
