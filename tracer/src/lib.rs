@@ -10,3 +10,4 @@ pub mod kernel_log;
 pub mod observe;
 pub mod ray;
 pub mod show;
+pub mod recording;

@@ -1,0 +1,48 @@
+//! Why a recording could not be made or read.
+
+use std::path::PathBuf;
+
+/// Each with what was found and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordingError {
+    /// The output is there already.
+    #[error("{path} exists; choose another name with -o, or remove it: rm {path}", path = .0.display())]
+    Exists(PathBuf),
+    /// The folder cannot be written.
+    #[error("cannot write {path}: {source}; choose a folder that you can write with -o", path = .path.display())]
+    NotWritable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// There is no such file.
+    #[error("cannot open {path}: {source}; list recordings with: ls *.raytrace", path = .path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A file of something else.
+    #[error("{path} is not a raytrace recording", path = .0.display())]
+    NotARecording(PathBuf),
+    /// A later raytrace wrote it.
+    #[error("{path} has format {found}, this raytrace reads up to {known}: use a newer raytrace", path = .path.display())]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        found: i64,
+        /// What is known here.
+        known: i64,
+    },
+    /// SQLite cannot make sense of it.
+    #[error("{path} is damaged ({source}); save what is left with: sqlite3 {path} .recover", path = .path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite said.
+        source: rusqlite::Error,
+    },
+}

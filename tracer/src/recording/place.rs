@@ -1,0 +1,77 @@
+//! Where a recording may lie: SQLite's WAL needs a local file system.
+
+use std::path::{Path, PathBuf};
+
+/// The folder of recordings when the current one will not do.
+pub const FALLBACK: &str = "/var/lib/raytrace";
+
+/// File systems on which WAL does not work, by the magic of `statfs(2)` (linux/magic.h and the file systems' own headers).
+const REMOTE: [(u64, &str); 11] = [
+    (0x6969, "NFS"),
+    (0xff53_4d42, "CIFS"),
+    (0xfe53_4d42, "SMB2"),
+    (0x517b, "SMB"),
+    (0x6573_5546, "FUSE"),
+    (0x0102_1997, "9p"),
+    (0x0bd0_0bd0, "Lustre"),
+    (0x00c3_6400, "CephFS"),
+    (0x4750_4653, "GPFS"),
+    (0x1983_0326, "BeeGFS"),
+    (0xaad7_aaea, "PanFS"),
+];
+
+/// The name of the network file system that a folder lies on, if it does.
+#[must_use]
+pub fn remote(folder: &Path) -> Option<&'static str> {
+    let found = rustix::fs::statfs(folder).ok()?;
+    let magic = u64::from(u32::try_from(found.f_type & 0xffff_ffff).unwrap_or(0));
+    REMOTE
+        .iter()
+        .find(|(known, _)| *known == magic)
+        .map(|(_, name)| *name)
+}
+
+/// `raytrace-HOST-TIME.raytrace`, with characters of the host name that no file should have taken out.
+#[must_use]
+pub fn default_name(host: &str, time: jiff::Timestamp) -> String {
+    let host: String = host
+        .chars()
+        .filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.'))
+        .take(64)
+        .collect();
+    let time = time.strftime("%Y%m%dT%H%M%SZ");
+    format!("raytrace-{host}-{time}.raytrace")
+}
+
+/// The newest recording in the current folder, else in [`FALLBACK`].
+#[must_use]
+pub fn newest() -> Option<PathBuf> {
+    newest_in(Path::new(".")).or_else(|| newest_in(Path::new(FALLBACK)))
+}
+
+fn newest_in(folder: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(folder).ok()?.flatten();
+    let recordings = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|end| end == "raytrace"));
+    recordings.max_by_key(|path| path.metadata().and_then(|data| data.modified()).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_holds_host_and_time_and_nothing_else() {
+        let time = "2026-11-20T23:58:59Z".parse().expect("time");
+        assert_eq!(
+            default_name("gpu-07/../x y", time),
+            "raytrace-gpu-07..xy-20261120T235859Z.raytrace"
+        );
+    }
+
+    #[test]
+    fn a_local_folder_is_not_remote() {
+        assert_eq!(remote(Path::new("/")), None);
+    }
+}
