@@ -196,6 +196,18 @@ pub enum RayFact {
         /// The job.
         job_id: Option<HexId>,
     },
+    /// The GCS knows a job's driver.
+    JobStarted {
+        /// The job.
+        job_id: HexId,
+        /// Its driver.
+        driver_pid: Pid,
+    },
+    /// The GCS marks a job as finished: its driver is gone.
+    JobEnded {
+        /// The job.
+        job_id: HexId,
+    },
     /// An actor's state as the GCS or an owner logs it.
     ActorState {
         /// The actor.

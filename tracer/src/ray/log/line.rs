@@ -1,55 +1,47 @@
 //! One line of a component's log: `[TIME LEVEL PID TID] (component) file.cc:N: MESSAGE`, or JSON
 //! (`RAY_BACKEND_LOG_JSON=1`). The prefix is the same from 2.9 to 2.60.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::ids::HexId;
 
 /// A line's parts.
-pub(super) struct Line<'a> {
+pub(crate) struct Line<'a> {
     pub(super) local_time: Option<i64>,
+    /// With its fields ` key=value` behind it, as text lines have them; JSON lines carry them apart.
     pub(super) message: Cow<'a, str>,
-    /// Fields that JSON lines carry apart and text lines at the end of the message.
-    worker_id: Option<HexId>,
-    job_id: Option<HexId>,
-    actor_id: Option<HexId>,
 }
 
 #[derive(Deserialize)]
-struct Json<'a> {
-    #[serde(borrow)]
-    asctime: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    message: Cow<'a, str>,
-    worker_id: Option<String>,
-    job_id: Option<String>,
-    actor_id: Option<String>,
+struct Json {
+    asctime: Option<String>,
+    message: String,
+    #[serde(flatten)]
+    fields: BTreeMap<String, Value>,
 }
+
+/// Keys of a JSON line that are no fields of its message.
+const PREFIX_KEYS: [&str; 4] = ["levelname", "component", "filename", "lineno"];
 
 impl Line<'_> {
     pub(super) fn worker_id(&self) -> Option<HexId> {
-        self.worker_id
-            .clone()
-            .or_else(|| id_field(&self.message, " worker_id="))
+        id_field(&self.message, " worker_id=")
     }
 
     pub(super) fn job_id(&self) -> Option<HexId> {
-        self.job_id
-            .clone()
-            .or_else(|| id_field(&self.message, " job_id="))
+        id_field(&self.message, " job_id=")
     }
 
     pub(super) fn actor_id(&self) -> Option<HexId> {
-        self.actor_id
-            .clone()
-            .or_else(|| id_field(&self.message, " actor_id="))
+        id_field(&self.message, " actor_id=")
     }
 }
 
 /// Splits a line; `None` for one without a prefix, which continues the record before.
-pub(super) fn parse(text: &str) -> Option<Line<'_>> {
+pub(crate) fn parse(text: &str) -> Option<Line<'_>> {
     if text.starts_with('{') {
         return json(text);
     }
@@ -65,21 +57,20 @@ pub(super) fn parse(text: &str) -> Option<Line<'_>> {
     Some(Line {
         local_time: Some(local_time),
         message: Cow::Borrowed(message),
-        worker_id: None,
-        job_id: None,
-        actor_id: None,
     })
 }
 
 fn json(text: &str) -> Option<Line<'_>> {
-    let line: Json<'_> = serde_json::from_str(text).ok()?;
-    let id = |text: Option<String>| text.as_deref().and_then(HexId::parse);
+    let line: Json = serde_json::from_str(text).ok()?;
+    let mut message = line.message;
+    for (key, value) in &line.fields {
+        if let (Value::String(value), false) = (value, PREFIX_KEYS.contains(&key.as_str())) {
+            message.push_str(&format!(" {key}={value}"));
+        }
+    }
     Some(Line {
         local_time: line.asctime.as_deref().and_then(time),
-        message: line.message,
-        worker_id: id(line.worker_id),
-        job_id: id(line.job_id),
-        actor_id: id(line.actor_id),
+        message: Cow::Owned(message),
     })
 }
 

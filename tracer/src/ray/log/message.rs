@@ -34,6 +34,8 @@ fn workers(line: &Line<'_>, message: &str) -> Option<RayFact> {
     }
     if message.starts_with("Killing leased worker because its ")
         || message.starts_with("The leased worker ")
+        || (message.starts_with("Failed to send exit request to worker")
+            && message.contains("using SIGKILL instead"))
     {
         return owner(line, message);
     }
@@ -102,20 +104,26 @@ fn disconnect(line: &Line<'_>, message: &str) -> Option<RayFact> {
     })
 }
 
-/// ≥ 2.54 `Killing leased worker because its owner died.|its owner's node died.|its job finished.`; older `The leased worker W is killed because
-/// the owner process O died.`
+/// ≥ 2.54 `Killing leased worker because its owner died.|its owner's node died.|its job finished.`; up to 2.51 `The leased worker W is
+/// killed because the owner process O died.|the owner node N died.|the job J finished.`; ≥ 2.51 `Failed to send exit request to worker …. Killing it
+/// using SIGKILL instead.`, which follows the end of its job or owner.
 fn owner(line: &Line<'_>, message: &str) -> Option<RayFact> {
     if let Some(rest) = message.strip_prefix("The leased worker ") {
-        let worker_id = id_field(rest, "")?;
-        let owner_worker_id =
-            id_field(message, "the owner process ").or_else(|| id_field(message, "owner worker "));
+        let reason = match text_field(rest, "because the ", " ")? {
+            "job" => "job finished",
+            _ if message.contains("owner node") => "owner's node died",
+            _ => "owner died",
+        };
         return Some(RayFact::OwnerDied {
-            worker_id,
-            owner_worker_id,
-            reason: "owner died".into(),
+            worker_id: id_field(rest, "").or_else(|| line.worker_id())?,
+            owner_worker_id: id_field(message, "the owner process "),
+            reason: reason.into(),
         });
     }
-    let reason = text_field(message, "because its ", ".")?.to_owned();
+    let reason = match text_field(message, "because its ", ".") {
+        Some(reason) => reason.to_owned(),
+        None => "exit request failed".to_owned(),
+    };
     let owner_worker_id = id_field(message, "owner_worker_id=");
     Some(RayFact::OwnerDied {
         worker_id: line.worker_id()?,
@@ -126,8 +134,8 @@ fn owner(line: &Line<'_>, message: &str) -> Option<RayFact> {
 
 /// What the raylet says about the node and itself.
 fn node(message: &str) -> Option<RayFact> {
-    if message.starts_with("received SIGTERM") {
-        // `received SIGTERM. Existing local drain request = None`
+    if message.starts_with("received SIGTERM") || message.starts_with("Raylet received SIGTERM") {
+        // `received SIGTERM. Existing local drain request = None`; 2.9 `Raylet received SIGTERM, shutting down...`
         return Some(RayFact::RayletSigterm);
     }
     if message.contains("Ray agent failed")
@@ -139,19 +147,12 @@ fn node(message: &str) -> Option<RayFact> {
             agent: agent.trim().to_owned(),
         });
     }
-    if message.contains("graceful shutdown triggered with death info") {
-        let reason = text_field(message, "reason: ", " ")
-            .unwrap_or("")
-            .trim()
-            .to_owned();
-        return Some(RayFact::RayletShutdown {
-            reason,
-            message: None,
-        });
+    if begins_shutdown(message) {
+        return Some(shutdown(message));
     }
-    let lost = message.contains("marked dead by the GCS")
-        || message.contains("mark it as dead")
-        || message.contains("marked this node dead")
+    // 2.9 to 2.60 `[Timeout] Exiting because this node manager has mistakenly been marked as dead by the GCS: …`
+    let lost = message.contains("been marked as dead by the")
+        || message.contains("marked dead by the GCS")
         || (message.contains("GCS")
             && (message.contains("may have been killed")
                 || message.contains("Failed to connect to GCS within")));
@@ -160,14 +161,25 @@ fn node(message: &str) -> Option<RayFact> {
     })
 }
 
-/// Lines that continue a multi-line message of the raylet.
-pub(super) fn raylet_continuation(text: &str) -> Option<RayFact> {
-    let message = text.trim().strip_prefix("reason_message: ")?;
-    let message = message.trim_matches('"');
-    let agent = message.strip_suffix(" failed and raylet fate-shares with it.")?;
-    Some(RayFact::AgentFailed {
-        agent: agent.to_owned(),
-    })
+/// Whether a line opens the two lines of a raylet's shutdown (≥ 2.20).
+pub(super) fn begins_shutdown(message: &str) -> bool {
+    message.contains("graceful shutdown triggered with death info")
+}
+
+/// Whether a line is the second of them.
+pub(super) fn ends_shutdown(line: &str) -> bool {
+    line.trim_start().starts_with("reason_message:")
+}
+
+/// `Raylet graceful shutdown triggered with death info: reason: UNEXPECTED_TERMINATION` and on the next line
+/// `reason_message: "dashboard_agent failed and raylet fate-shares with it."`.
+pub(super) fn shutdown(block: &str) -> RayFact {
+    let reason = text_field(block, "reason: ", "\n").unwrap_or("");
+    let message = text_field(block, "reason_message: ", "\n");
+    RayFact::RayletShutdown {
+        reason: reason.split(' ').next().unwrap_or(reason).to_owned(),
+        message: message.map(|message| message.trim().trim_matches('"').to_owned()),
+    }
 }
 
 /// What the memory monitor says besides its kill records.
@@ -205,6 +217,18 @@ fn monitor(message: &str) -> Option<RayFact> {
 /// `gcs_server.out`.
 pub(super) fn gcs(line: &Line<'_>) -> Option<RayFact> {
     let message = line.message.as_ref();
+    if let Some(fact) = job(line, message) {
+        return Some(fact);
+    }
+    if message.starts_with("Actor creation task succeeded.") {
+        // ≥ 2.44
+        return Some(RayFact::ActorState {
+            actor_id: line.actor_id()?,
+            state: "ALIVE".into(),
+            restarts_left: None,
+            worker_id: line.worker_id(),
+        });
+    }
     if message.starts_with("Reporting worker exit") {
         return Some(RayFact::GcsWorkerExit {
             worker_id: id_field(message, "worker id = ")?,
@@ -229,6 +253,25 @@ pub(super) fn gcs(line: &Line<'_>) -> Option<RayFact> {
         });
     }
     None
+}
+
+/// 2.9 `Adding job, job id = J, driver pid = P`, `Finished marking job state, job id = J`; ≥ 2.51 `Registering job. job_id=J driver_pid=P`,
+/// `Marking job as finished. job_id=J`.
+fn job(line: &Line<'_>, message: &str) -> Option<RayFact> {
+    let job_id = || line.job_id().or_else(|| id_field(message, "job id = "));
+    if message.starts_with("Registering job.") || message.starts_with("Adding job,") {
+        let pid = number_field(message, "driver_pid=");
+        return Some(RayFact::JobStarted {
+            job_id: job_id()?,
+            driver_pid: Pid(pid.or_else(|| number_field(message, "driver pid = "))?),
+        });
+    }
+    let ended = message.starts_with("Marking job as finished.")
+        || message.starts_with("Finished marking job state");
+    if !ended {
+        return None;
+    }
+    Some(RayFact::JobEnded { job_id: job_id()? })
 }
 
 /// Core-worker logs: what a worker or driver says about itself and the tasks that it owns.
@@ -259,40 +302,32 @@ pub(super) fn core_worker(line: &Line<'_>, worker_id: Option<&HexId>) -> Option<
             worker_id,
         });
     }
-    if message.starts_with("*** SIG") {
-        return failure_signal(message, worker_id.as_ref());
-    }
-    task(message)
+    failure_signal(message, worker_id.as_ref()).or_else(|| actor_notice(line, message))
 }
 
-/// The fate of a task as its owner logs it: `Will resubmit task after a 0ms delay: …task_name=f, job_id=…` or `Task failed: …`.
-fn task(message: &str) -> Option<RayFact> {
-    let will_retry =
-        message.starts_with("Will resubmit task after") || message.starts_with("Resubmitting task");
-    if !will_retry && !message.starts_with("Task failed: ") {
+/// ≥ 2.9 `received notification on actor, state: RESTARTING, …`, to an actor's owner and its borrowers.
+fn actor_notice(line: &Line<'_>, message: &str) -> Option<RayFact> {
+    let rest = message.strip_prefix("received notification on actor, state: ")?;
+    let state = rest.split(',').next()?;
+    if !matches!(state, "ALIVE" | "RESTARTING" | "DEAD") {
         return None;
     }
-    Some(RayFact::TaskFailed {
-        task_id: id_field(message, "task_id="),
-        error: text_field(message, "Task failed: ", ": Type=")
-            .unwrap_or("")
-            .chars()
-            .take(120)
-            .collect(),
-        will_retry: Some(will_retry),
-        retries_left: number_field(message, "retries left: "),
-        task_name: text_field(message, "task_name=", ", job_id=").map(str::to_owned),
-        job_id: id_field(message, "job_id="),
+    let old = |key: &str| id_field(rest, key);
+    Some(RayFact::ActorState {
+        actor_id: line.actor_id().or_else(|| old("actor_id: "))?,
+        state: state.to_owned(),
+        restarts_left: None,
+        worker_id: line.worker_id().or_else(|| old("worker_id: ")),
     })
 }
 
-/// `*** SIGSEGV received at time=…` (abseil's failure handler).
+/// `*** SIGSEGV received at time=…` (abseil's failure handler, every version).
 pub(super) fn failure_signal(text: &str, worker_id: Option<&HexId>) -> Option<RayFact> {
     let rest = text.trim_start().strip_prefix("*** ")?;
-    let signal = rest
-        .split(' ')
-        .next()
-        .filter(|name| name.starts_with("SIG"))?;
+    let (signal, rest) = rest.split_once(' ')?;
+    if !signal.starts_with("SIG") || !rest.starts_with("received at time=") {
+        return None;
+    }
     Some(RayFact::FailureSignal {
         signal: signal.to_owned(),
         worker_id: worker_id.cloned(),
@@ -310,6 +345,9 @@ pub(super) fn worker_output(text: &str, worker_id: Option<&HexId>) -> Option<Ray
             value: value.to_owned(),
             worker_id,
         });
+    }
+    if text.starts_with("*** SIG") {
+        return failure_signal(text, worker_id.as_ref());
     }
     let (class, message) = text.split_once(": ")?;
     let exception =

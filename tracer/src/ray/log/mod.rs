@@ -3,6 +3,7 @@
 //! Push lines, get records. A kill record of the memory monitor spans many lines; it is handed out at its last line or by
 //! [`LogParser::flush`], which a follower calls when the file has been still for a moment.
 
+mod attempts;
 pub mod file_name;
 mod kill;
 mod line;
@@ -11,6 +12,7 @@ mod message;
 mod tests;
 
 use crate::{ids::HexId, ray::facts::RayFact};
+use attempts::Attempts;
 
 /// Longest evidence text kept of a record.
 const TEXT_BYTES: usize = 300;
@@ -50,9 +52,10 @@ pub struct LogParser {
     worker_id: Option<HexId>,
     lines: u64,
     open: Option<OpenBlock>,
+    attempts: Attempts,
 }
 
-/// A kill record whose end has not come.
+/// A record of several lines whose end has not come.
 #[derive(Debug)]
 struct OpenBlock {
     local_time: Option<i64>,
@@ -69,6 +72,7 @@ impl LogParser {
             worker_id,
             lines: 0,
             open: None,
+            attempts: Attempts::default(),
         }
     }
 
@@ -82,7 +86,8 @@ impl LogParser {
             return self.continuation(text, out);
         };
         self.flush(out);
-        if self.kind == FileKind::Raylet && kill::begins(&parsed.message) {
+        let begins = kill::begins(&parsed.message) || message::begins_shutdown(&parsed.message);
+        if self.kind == FileKind::Raylet && begins {
             let mut block = OpenBlock {
                 local_time: parsed.local_time,
                 line: self.lines,
@@ -100,7 +105,8 @@ impl LogParser {
         let fact = match self.kind {
             FileKind::Raylet => message::raylet(&parsed),
             FileKind::Gcs => message::gcs(&parsed),
-            _ => message::core_worker(&parsed, self.worker_id.as_ref()),
+            _ => message::core_worker(&parsed, self.worker_id.as_ref())
+                .or_else(|| self.attempts.observe(&parsed.message)),
         };
         if let Some(fact) = fact {
             let text = cut(&parsed.message);
@@ -119,13 +125,12 @@ impl LogParser {
                 open.text.push_str(text);
                 open.text.push('\n');
             }
-            if kill::ends(text) {
+            if kill::ends(text) || message::ends_shutdown(text) {
                 self.flush(out);
             }
             return;
         }
         let fact = match self.kind {
-            FileKind::Raylet => message::raylet_continuation(text),
             FileKind::CoreWorker => message::failure_signal(text, self.worker_id.as_ref()),
             _ => None,
         };
@@ -150,11 +155,15 @@ impl LogParser {
         }
     }
 
-    /// Hands out a kill record whose end did not come.
+    /// Hands out a record whose end did not come.
     pub fn flush(&mut self, out: &mut Vec<Record>) {
         let Some(open) = self.open.take() else { return };
-        if let Some(kill) = kill::parse(&open.text) {
-            let fact = RayFact::MonitorKill(kill);
+        let fact = if message::begins_shutdown(&open.text) {
+            Some(message::shutdown(&open.text))
+        } else {
+            kill::parse(&open.text).map(RayFact::MonitorKill)
+        };
+        if let Some(fact) = fact {
             out.push(Record {
                 local_time: open.local_time,
                 text: cut(&open.text),

@@ -1,5 +1,7 @@
 //! Each message format, as the named Ray versions print it.
 
+mod fates;
+
 use super::*;
 use crate::{
     ids::{Bytes, Pid},
