@@ -3,11 +3,14 @@
 //! One stream, three stages: `observe` (impure, live) makes [`event::Event`]s, `recording` keeps them, `judge` (pure)
 //! says who ended each process, `show` (pure) prints it.
 
+pub mod cli;
+pub mod collect;
+pub mod command;
 pub mod event;
 pub mod ids;
 pub mod judge;
 pub mod kernel_log;
 pub mod observe;
 pub mod ray;
-pub mod show;
 pub mod recording;
+pub mod show;

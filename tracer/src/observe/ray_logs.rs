@@ -26,6 +26,8 @@ const CHUNK: usize = 256 << 10;
 const MAX_WORKER_FILES: usize = 4096;
 /// Of a worker's file, this much of its end is read when it dies.
 const TAIL: u64 = 64 << 10;
+/// And this much of its head.
+const HEAD: u64 = 4 << 10;
 
 /// A record with what an event needs.
 #[derive(Debug)]
@@ -215,7 +217,9 @@ impl Followed {
             self.position = 0;
             self.partial.clear();
         }
-        if self.file.seek(SeekFrom::Start(self.position)).is_err() {
+        // Most polls find nothing: they cost one fstat and no buffer.
+        let size = self.file.metadata().map_or(0, |data| data.len());
+        if size == self.position || self.file.seek(SeekFrom::Start(self.position)).is_err() {
             return;
         }
         let mut buffer = vec![0; CHUNK];
@@ -266,7 +270,7 @@ impl WorkerFile {
         let text = String::from_utf8_lossy(&bytes);
         let mut parser = LogParser::new(self.kind, self.worker_id.clone());
         let mut records = Vec::new();
-        for text in text.lines().skip(usize::from(start > 0)) {
+        for text in text.lines() {
             parser.push(text, &mut records);
         }
         let make = |record| {

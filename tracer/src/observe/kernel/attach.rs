@@ -68,7 +68,12 @@ pub struct Attached {
     pub ledgers: Ledgers,
     /// State of each hook.
     pub probes: Vec<Probe>,
-    /// Keeps programs and links alive.
+    /// Holds the programs: they are detached when it is dropped.
+    pub keep: Keep,
+}
+
+/// Holds the attached programs.
+pub struct Keep {
     _ebpf: Ebpf,
 }
 
@@ -114,7 +119,7 @@ pub fn attach() -> Result<Attached, KernelError> {
         tracked: Tracked::new(tracked),
         ledgers: Ledgers::new(counters, programs, received),
         probes,
-        _ebpf: ebpf,
+        keep: Keep { _ebpf: ebpf },
     })
 }
 

@@ -12,7 +12,7 @@ mod ring;
 mod symbols;
 mod tracked;
 
-pub use attach::{Attached, KernelError, attach};
+pub use attach::{Attached, Keep, KernelError, attach};
 pub use ledger::Ledgers;
 pub use ring::Ring;
 pub use tracked::Tracked;

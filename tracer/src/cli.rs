@@ -1,0 +1,31 @@
+//! The command line.
+
+use clap::{Parser, Subcommand};
+
+use crate::command::{record::RecordArgs, report::ReportArgs};
+
+/// The flight recorder for memory deaths on Ray clusters: who killed this process, what grew, whose it was.
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100)]
+pub struct Cli {
+    /// More talk on stderr about what raytrace itself does (-v, -vv); RUST_LOG overrides it.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Attach to every Ray cluster of this machine and record each death with proof of who caused it.
+    Record(RecordArgs),
+    /// Print what a recording says: who killed whom, with the evidence.
+    Report(ReportArgs),
+    /// Print a completion script for a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+}

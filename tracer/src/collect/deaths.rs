@@ -1,0 +1,76 @@
+//! Deaths between their exit and their settled verdict.
+
+use std::collections::VecDeque;
+
+use crate::{
+    ids::{BootTime, EventId, ProcessKey},
+    judge::{Judge, report::Death},
+};
+
+/// A verdict that waits for Ray's log is told as such after this time, and again when it is settled.
+const PATIENCE_NS: i64 = 150_000_000;
+/// What was known of a dead process is kept this long: causes and children ask for it.
+const KEEP_NS: i64 = 60_000_000_000;
+
+/// A death to tell.
+pub struct Told {
+    /// The death.
+    pub death: Death,
+    /// Whether it was told before, with a verdict that had not settled.
+    pub again: bool,
+}
+
+struct Waiting {
+    id: EventId,
+    process: ProcessKey,
+    exit: BootTime,
+    told: bool,
+}
+
+/// All that wait, and all that are kept for a while.
+#[derive(Default)]
+pub(super) struct Deaths {
+    waiting: Vec<Waiting>,
+    kept: VecDeque<(BootTime, ProcessKey)>,
+}
+
+impl Deaths {
+    pub(super) fn add(&mut self, id: EventId, process: ProcessKey, exit: BootTime) {
+        self.waiting.push(Waiting {
+            id,
+            process,
+            exit,
+            told: false,
+        });
+    }
+
+    /// What is to be told now, and the processes that may be forgotten.
+    pub(super) fn tell(&mut self, judge: &Judge, now: BootTime) -> (Vec<Told>, Vec<ProcessKey>) {
+        let mut told = Vec::new();
+        let kept = &mut self.kept;
+        self.waiting.retain_mut(|waiting| {
+            let Some(death) = judge.death(waiting.id, now) else {
+                return false;
+            };
+            let settled = death.verdict.settled;
+            if settled || (!waiting.told && now.since(waiting.exit) > PATIENCE_NS) {
+                let again = waiting.told;
+                waiting.told = true;
+                told.push(Told { death, again });
+            }
+            if settled {
+                kept.push_back((now, waiting.process));
+            }
+            !settled
+        });
+        let mut done = Vec::new();
+        while self
+            .kept
+            .front()
+            .is_some_and(|(since, _)| now.since(*since) > KEEP_NS)
+        {
+            done.extend(self.kept.pop_front().map(|(_, process)| process));
+        }
+        (told, done)
+    }
+}

@@ -1,0 +1,314 @@
+//! Finds raylets, their descendants, ancestors and drivers, and has them tracked.
+
+use std::collections::{HashMap, HashSet};
+
+use super::Collector;
+use crate::{
+    event::{Observation, Process, Role, Source},
+    ids::{Pid, ProcessKey},
+    observe::{clock, clusters, processes},
+    ray::log::file_name,
+};
+
+/// Ancestors of a raylet that are tracked too: containers and launchers are killed above Ray.
+const ANCESTORS: usize = 8;
+
+impl Collector {
+    /// Looks at the whole machine: new raylets, and all that belongs to the known ones.
+    pub fn scan(&mut self) {
+        for raylet in clusters::raylets() {
+            let known = self.clusters.keys().any(|key| key.pid == raylet);
+            if !known && let Some(process) = processes::describe(raylet) {
+                self.found_raylet(&process);
+            }
+        }
+        self.track_family();
+        self.find_drivers();
+    }
+
+    fn is_wanted(&self, process: &Process, session_dir: Option<&str>) -> bool {
+        let by_pid = self
+            .wanted
+            .raylet
+            .is_none_or(|pid| pid == process.process.pid);
+        let by_folder = self.wanted.session_dir.as_ref().is_none_or(|wanted| {
+            let real = std::fs::canonicalize(wanted).unwrap_or_else(|_| wanted.clone());
+            session_dir.is_some_and(|folder| {
+                std::path::Path::new(folder) == wanted || std::path::Path::new(folder) == real
+            })
+        });
+        by_pid && by_folder
+    }
+
+    /// Takes up a raylet: its cluster, its logs, itself and its ancestors.
+    pub(super) fn found_raylet(&mut self, process: &Process) {
+        let key = process.process.truncated();
+        if self.clusters.contains_key(&key) {
+            return;
+        }
+        let cluster = clusters::describe(process);
+        if !self.is_wanted(process, cluster.session_dir.as_deref()) {
+            return;
+        }
+        self.track_one(process.process);
+        self.emit(
+            Source::Proc,
+            clock::boot(),
+            Observation::Cluster(cluster.clone()),
+        );
+        self.describe_as(process.clone(), key, Role::Raylet);
+        if let Some(folder) = clusters::log_folder(&cluster) {
+            for name in ["raylet.out", "gcs_server.out"] {
+                self.logs
+                    .follow(key, &folder.join(name), cluster.log_utc_offset_s);
+            }
+        }
+        self.clusters.insert(key, cluster);
+        self.track_ancestors(process, key);
+    }
+
+    fn describe_as(&mut self, mut process: Process, cluster: ProcessKey, role: Role) {
+        process.cluster = Some(cluster);
+        process.role = role;
+        self.emit(
+            Source::Proc,
+            clock::boot(),
+            Observation::Process(process.clone()),
+        );
+        let pid = process.process.pid;
+        self.known.insert(
+            pid,
+            super::Known {
+                process,
+                role,
+                identified: true,
+            },
+        );
+    }
+
+    /// Containers, `ray start --block` and drivers stand above a raylet; the machine's own init is left out.
+    fn track_ancestors(&mut self, process: &Process, cluster: ProcessKey) {
+        let mut parent = process.parent;
+        for _ in 0..ANCESTORS {
+            let Some(pid) = parent.filter(|pid| pid.0 > 1) else {
+                return;
+            };
+            if self.known.contains_key(&pid) {
+                return;
+            }
+            let Some(above) = processes::describe(pid) else {
+                return;
+            };
+            parent = above.parent;
+            if pid.0 == std::process::id() {
+                return;
+            }
+            self.track_one(above.process);
+            let role = above.role;
+            self.describe_as(above, cluster, role);
+            if let Some(known) = self.known.get_mut(&pid) {
+                known.identified = false;
+            }
+            self.identities.expect(
+                ProcessKey {
+                    pid,
+                    start: process.process.start,
+                },
+                clock::boot(),
+            );
+        }
+    }
+
+    /// Has a process outside Ray tracked with all its descendants.
+    pub(super) fn watch_root(&mut self, pid: Pid) {
+        let Some(process) = processes::describe(pid) else {
+            return;
+        };
+        self.track_one(process.process);
+        self.emit(
+            Source::Proc,
+            clock::boot(),
+            Observation::Process(process.clone()),
+        );
+        self.known.insert(
+            pid,
+            super::Known {
+                process,
+                role: Role::Descendant,
+                identified: true,
+            },
+        );
+    }
+
+    fn track_one(&mut self, process: ProcessKey) {
+        if let Some(tracked) = &mut self.tracked
+            && !tracked.contains(process.pid.0)
+        {
+            tracked.add(process);
+        }
+        if let Some(pidfds) = &mut self.pidfds {
+            pidfds.watch(process);
+        }
+    }
+
+    /// Every descendant of what is tracked, and what of a session lost its parent: marked until nothing is new.
+    pub(super) fn track_family(&mut self) {
+        for _ in 0..4 {
+            let table = table();
+            let new = self.new_family(&table);
+            if new.is_empty() {
+                return;
+            }
+            for key in &new {
+                self.track_one(*key);
+            }
+            for key in new {
+                self.identify(key.pid);
+            }
+        }
+    }
+
+    fn new_family(&self, table: &HashMap<Pid, processes::Stat>) -> Vec<ProcessKey> {
+        let own = Pid(std::process::id());
+        let mut family: HashSet<Pid> = self
+            .known
+            .iter()
+            .filter(|(_, known)| is_root(known.role, known))
+            .map(|(pid, _)| *pid)
+            .collect();
+        let groups: HashSet<Pid> = self
+            .clusters
+            .keys()
+            .filter_map(|key| table.get(&key.pid))
+            .map(|stat| stat.process_group)
+            .collect();
+        loop {
+            let more: Vec<Pid> = table
+                .iter()
+                .filter(|(pid, stat)| {
+                    **pid != own
+                        && !family.contains(pid)
+                        && (family.contains(&stat.parent)
+                            || (stat.parent.0 == 1 && groups.contains(&stat.process_group)))
+                })
+                .map(|(pid, _)| *pid)
+                .collect();
+            if more.is_empty() {
+                break;
+            }
+            family.extend(more);
+        }
+        family
+            .into_iter()
+            .filter(|pid| !self.known.contains_key(pid))
+            .filter_map(|pid| {
+                table.get(&pid).map(|stat| ProcessKey {
+                    pid,
+                    start: stat.start,
+                })
+            })
+            .collect()
+    }
+
+    /// The cluster that a process belongs to: its parent's, or the one whose command line it names.
+    pub(super) fn cluster_of(&self, process: &Process) -> Option<ProcessKey> {
+        let of = |pid: Pid| self.known.get(&pid).and_then(|known| known.process.cluster);
+        if let Some(known) = of(process.process.pid) {
+            return Some(known);
+        }
+        let mut parent = process.parent;
+        for _ in 0..16 {
+            let pid = parent?;
+            if let Some(cluster) = of(pid) {
+                return Some(cluster);
+            }
+            parent = processes::stat(pid)
+                .map(|stat| stat.parent)
+                .filter(|pid| pid.0 > 1);
+        }
+        None
+    }
+
+    /// Drivers connect without being anyone's child: they are found by the log files that they make.
+    pub(super) fn find_drivers(&mut self) {
+        let mut found = Vec::new();
+        for (key, cluster) in &self.clusters {
+            let Some(folder) = clusters::log_folder(cluster) else {
+                continue;
+            };
+            for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+                let name = entry.file_name();
+                let Some(name) = name
+                    .to_str()
+                    .filter(|name| name.starts_with("python-core-driver-"))
+                else {
+                    continue;
+                };
+                if let Some(pid) = file_name::parse(name).and_then(|name| name.pid) {
+                    found.push((*key, pid, entry.path(), cluster.log_utc_offset_s));
+                }
+            }
+        }
+        for (cluster, ray_pid, path, offset) in found {
+            self.logs.follow(cluster, &path, offset);
+            self.found_driver(cluster, ray_pid);
+        }
+        self.track_family();
+    }
+
+    /// Tracks a driver, once; its log names the pid that it has in Ray's namespace.
+    fn found_driver(&mut self, cluster: ProcessKey, ray_pid: Pid) {
+        let known = |known: &super::Known| {
+            known.process.ns_pid.unwrap_or(known.process.process.pid) == ray_pid && known.identified
+        };
+        if self.known.values().any(known) {
+            return;
+        }
+        let contained = self
+            .clusters
+            .get(&cluster)
+            .is_some_and(|one| one.raylet_ns_pid != one.raylet.pid);
+        let pid = if contained {
+            in_namespace(cluster.pid, ray_pid)
+        } else {
+            Some(ray_pid)
+        };
+        let Some(process) = pid.and_then(processes::describe) else {
+            return;
+        };
+        self.track_one(process.process);
+        let pid = process.process.pid;
+        self.known.entry(pid).or_insert_with(|| super::Known {
+            process: Process {
+                cluster: Some(cluster),
+                ..process
+            },
+            role: Role::Other,
+            identified: false,
+        });
+        self.identify(pid);
+    }
+}
+
+/// Whose descendants are tracked: not those of ancestors, which may be the machine's login shell.
+fn is_root(role: Role, known: &super::Known) -> bool {
+    role != Role::Other || known.process.role != Role::Other
+}
+
+fn table() -> HashMap<Pid, processes::Stat> {
+    processes::all()
+        .into_iter()
+        .filter_map(|pid| Some((pid, processes::stat(pid)?)))
+        .collect()
+}
+
+/// The process that has `ray_pid` in the pid namespace of `raylet`.
+fn in_namespace(raylet: Pid, ray_pid: Pid) -> Option<Pid> {
+    let namespace = |pid: Pid| std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
+    let wanted = namespace(raylet)?;
+    processes::all().into_iter().find(|pid| {
+        namespace(*pid).as_ref() == Some(&wanted)
+            && processes::describe(*pid)
+                .is_some_and(|process| process.ns_pid.unwrap_or(*pid) == ray_pid)
+    })
+}

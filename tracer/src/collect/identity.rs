@@ -1,0 +1,198 @@
+//! Who a process is, found out while it lives: by its command line, and by the log files that it holds open.
+
+use super::{Collector, Known};
+use crate::{
+    event::{Observation, Process, Role, Source, Worker},
+    ids::{BootTime, Pid, ProcessKey},
+    observe::{clock, clusters, processes},
+    ray::{identify, log::file_name},
+};
+
+/// After exec a worker opens its logs within a second; /proc is asked then, and a few times more.
+const LOOKS_NS: [i64; 5] = [
+    150_000_000,
+    500_000_000,
+    1_500_000_000,
+    4_000_000_000,
+    10_000_000_000,
+];
+
+/// Processes that are to be looked at, with the time of their exec and how often they were.
+#[derive(Default)]
+pub(super) struct Identities {
+    due: Vec<(ProcessKey, BootTime, usize)>,
+}
+
+impl Identities {
+    pub(super) fn expect(&mut self, process: ProcessKey, exec: BootTime) {
+        self.forget(process);
+        self.due.push((process, exec, 0));
+    }
+
+    pub(super) fn forget(&mut self, process: ProcessKey) {
+        self.due.retain(|(known, ..)| !known.same(process));
+    }
+
+    fn take(&mut self, now: BootTime) -> Vec<(ProcessKey, BootTime, usize)> {
+        let ready = |look: &(ProcessKey, BootTime, usize)| {
+            now.since(look.1) >= LOOKS_NS.get(look.2).copied().unwrap_or(0)
+        };
+        self.due.extract_if(.., |look| ready(look)).collect()
+    }
+}
+
+impl Collector {
+    /// Looks at every process whose turn it is.
+    pub(super) fn identify_due(&mut self) {
+        for (process, exec, looks) in self.identities.take(clock::boot()) {
+            let done = self.identify(process.pid);
+            if !done && looks + 1 < LOOKS_NS.len() {
+                self.identities.due.push((process, exec, looks + 1));
+            }
+        }
+    }
+
+    /// Describes a process and finds its worker id; true when nothing more is to be learnt.
+    pub(super) fn identify(&mut self, pid: Pid) -> bool {
+        let Some(mut process) = processes::describe(pid) else {
+            return true;
+        };
+        let role = identify::role(&process.comm, &process.argv);
+        if role == Some(Role::Raylet) {
+            self.found_raylet(&process);
+            return true;
+        }
+        process.cluster = self.cluster_of(&process);
+        process.role = role.unwrap_or(Role::Other);
+        let key = process.process;
+        let changed = self
+            .known
+            .get(&pid)
+            .is_none_or(|known| known.process != process);
+        if changed {
+            self.emit(
+                Source::Proc,
+                clock::boot(),
+                Observation::Process(process.clone()),
+            );
+        }
+        let may_be_worker = matches!(process.role, Role::Worker | Role::Other | Role::Driver);
+        let identified = self
+            .known
+            .get(&pid)
+            .is_some_and(|known| known.process.process.same(key) && known.identified)
+            || (may_be_worker && self.find_worker(&process));
+        let role = if identified && process.role == Role::Other {
+            Role::Driver
+        } else {
+            process.role
+        };
+        let done = identified || !may_be_worker;
+        self.known.insert(
+            pid,
+            Known {
+                process,
+                role,
+                identified,
+            },
+        );
+        done
+    }
+
+    /// The worker that a process is, by the logs that it holds open, which are held from now on.
+    fn find_worker(&mut self, process: &Process) -> bool {
+        let mut found = None;
+        for path in processes::open_logs(process.process.pid) {
+            let Some(name) = path
+                .file_name()
+                .and_then(|name| name.to_str())
+                .and_then(file_name::parse)
+            else {
+                continue;
+            };
+            // A child inherits its worker's standard output: the pid in the name must be its own.
+            let own = process.ns_pid.unwrap_or(process.process.pid);
+            if name.pid != Some(own) {
+                continue;
+            }
+            if let (Some(cluster), Some(path)) = (process.cluster, self.reachable(process, &path)) {
+                let offset = self
+                    .clusters
+                    .get(&cluster.truncated())
+                    .and_then(|cluster| cluster.log_utc_offset_s);
+                if name.driver {
+                    self.logs.follow(cluster, &path, offset);
+                } else {
+                    self.logs.hold(process.process, cluster, &path, offset);
+                }
+            }
+            if name.kind == crate::ray::log::FileKind::CoreWorker {
+                found = name.worker_id.map(|worker_id| Worker {
+                    process: process.process,
+                    worker_id,
+                    job_id: name.job_id,
+                    actor_class: None,
+                    driver: name.driver,
+                    from: path.to_string_lossy().into_owned(),
+                });
+            }
+        }
+        let identified = found.is_some();
+        if let Some(worker) = found {
+            self.emit(Source::Proc, clock::boot(), Observation::Worker(worker));
+        }
+        identified
+    }
+
+    /// A path that the process sees, as this process reaches it.
+    fn reachable(&self, process: &Process, path: &std::path::Path) -> Option<std::path::PathBuf> {
+        let relative = path.strip_prefix("/").ok()?;
+        Some(std::path::Path::new(&format!("/proc/{}/root", process.process.pid)).join(relative))
+    }
+
+    /// Opens the log of a worker that died before anyone looked: by the pid in the names of its session's files.
+    pub(super) fn hold_late(&mut self, process: ProcessKey, ns_pid: Option<Pid>) {
+        if self
+            .known
+            .get(&process.pid)
+            .is_some_and(|known| known.identified || known.role != Role::Worker)
+        {
+            return;
+        }
+        let ending = format!("_{}.log", ns_pid.unwrap_or(process.pid));
+        let mut found = Vec::new();
+        for (raylet, cluster) in &self.clusters {
+            let Some(folder) = clusters::log_folder(cluster) else {
+                continue;
+            };
+            for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+                let name = entry.file_name();
+                let Some(name) = name.to_str() else { continue };
+                if name.starts_with("python-core-worker-") && name.ends_with(&ending) {
+                    found.push((
+                        *raylet,
+                        entry.path(),
+                        cluster.log_utc_offset_s,
+                        file_name::parse(name),
+                    ));
+                }
+            }
+        }
+        // The pid may have been another worker's before: only an unambiguous name counts.
+        if let [(raylet, path, offset, Some(name))] = found.as_slice() {
+            self.logs.hold(process, *raylet, path, *offset);
+            if let Some(worker_id) = name.worker_id.clone() {
+                let from = path.to_string_lossy().into_owned();
+                let worker = Worker {
+                    process,
+                    worker_id,
+                    job_id: None,
+                    actor_class: None,
+                    driver: false,
+                    from,
+                };
+                self.emit(Source::Proc, clock::boot(), Observation::Worker(worker));
+            }
+        }
+    }
+}

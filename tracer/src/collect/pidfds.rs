@@ -1,0 +1,178 @@
+//! Without privilege: a pidfd for each tracked process, and its wait status by `PIDFD_GET_INFO` where the kernel has it.
+//!
+//! Mirrors include/uapi/linux/pidfd.h of Linux 6.15: `PIDFD_INFO_EXIT` gives the status of another's child, without privilege, once the
+//! process has been reaped.
+
+use std::{
+    collections::HashMap,
+    os::fd::{AsRawFd, OwnedFd},
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{PidfdFlags, pidfd_open},
+};
+
+use super::Collector;
+use crate::{
+    event::{Exit, MemorySplit, Observation, Source},
+    ids::{BootTime, Pid, ProcessKey},
+    observe::clock,
+};
+
+/// Processes that are watched at most: each costs a descriptor.
+const MAX_WATCHED: usize = 8192;
+/// The status is there once the parent has reaped; after this time it is given up.
+const REAP_NS: i64 = 1_000_000_000;
+/// `_IOWR(PIDFS_IOCTL_MAGIC 0xFF, 11, struct pidfd_info)` with the first size of that struct, 64 bytes.
+const PIDFD_GET_INFO: libc::c_ulong = 0xC040_FF0B;
+const PIDFD_INFO_EXIT: u64 = 1 << 3;
+
+/// `struct pidfd_info`, first version.
+#[repr(C)]
+#[derive(Default)]
+struct Info {
+    mask: u64,
+    cgroup: u64,
+    ids: [u32; 11],
+    exit_code: i32,
+}
+
+struct Watched {
+    process: ProcessKey,
+    fd: OwnedFd,
+    ended: Option<BootTime>,
+}
+
+/// All watched processes.
+#[derive(Default)]
+pub(super) struct Pidfds {
+    watched: HashMap<Pid, Watched>,
+}
+
+impl Pidfds {
+    pub(super) fn watch(&mut self, process: ProcessKey) {
+        if self.watched.len() >= MAX_WATCHED || self.watched.contains_key(&process.pid) {
+            return;
+        }
+        let Some(pid) = i32::try_from(process.pid.0)
+            .ok()
+            .and_then(rustix::process::Pid::from_raw)
+        else {
+            return;
+        };
+        if let Ok(fd) = pidfd_open(pid, PidfdFlags::empty()) {
+            self.watched.insert(
+                process.pid,
+                Watched {
+                    process,
+                    fd,
+                    ended: None,
+                },
+            );
+        }
+    }
+
+    /// Processes that have ended, each once, with the wait status where the kernel gives it.
+    fn ended(&mut self, now: BootTime) -> Vec<(ProcessKey, BootTime, Option<i32>)> {
+        let mut done = Vec::new();
+        for watched in self.watched.values_mut() {
+            if watched.ended.is_none() && readable(&watched.fd) {
+                watched.ended = Some(now);
+            }
+            let Some(ended) = watched.ended else { continue };
+            let status = status(&watched.fd);
+            if status.is_some() || now.since(ended) > REAP_NS {
+                done.push((watched.process, ended, status));
+            }
+        }
+        for (process, ..) in &done {
+            self.watched.remove(&process.pid);
+        }
+        done
+    }
+}
+
+fn readable(fd: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(fd, PollFlags::IN)];
+    poll(
+        &mut fds,
+        Some(&Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        }),
+    )
+    .is_ok_and(|ready| ready > 0)
+}
+
+fn status(fd: &OwnedFd) -> Option<i32> {
+    let mut info = Info {
+        mask: PIDFD_INFO_EXIT,
+        ..Info::default()
+    };
+    // SAFETY: the request's size is that of `Info`, which the kernel fills; it lives through the call.
+    let result = unsafe { libc::ioctl(fd.as_raw_fd(), PIDFD_GET_INFO, &raw mut info) };
+    (result == 0 && info.mask & PIDFD_INFO_EXIT != 0).then_some(info.exit_code)
+}
+
+impl Collector {
+    /// In procfs mode: the ends of watched processes.
+    pub(super) fn poll_pidfds(&mut self) {
+        let Some(pidfds) = &mut self.pidfds else {
+            return;
+        };
+        for (process, time, status) in pidfds.ended(clock::boot()) {
+            let known = self.known.get(&process.pid);
+            let exit = Exit {
+                process,
+                ns_pid: known.and_then(|known| known.process.ns_pid),
+                parent: known.and_then(|known| known.process.parent),
+                comm: known
+                    .map(|known| known.process.comm.clone())
+                    .unwrap_or_default(),
+                status,
+                title: None,
+                memory: MemorySplit::default(),
+                mm: 0,
+                uid: known.and_then(|known| known.process.uid),
+                harvested: false,
+            };
+            self.before_death(process, exit.ns_pid);
+            self.emit(Source::Pidfd, time, Observation::Exit(exit));
+            self.gone(process);
+        }
+    }
+
+    /// In procfs mode: processes that started since the last look.
+    pub fn look_for_children(&mut self) {
+        if self.pidfds.is_some() {
+            self.track_family();
+            let names: Vec<Pid> = self.known.keys().copied().collect();
+            for pid in names {
+                self.refresh_title(pid);
+            }
+        }
+    }
+
+    /// A title changes with what runs; without the kernel's word at death, the last one seen counts.
+    fn refresh_title(&mut self, pid: Pid) {
+        let argv = crate::observe::processes::argv(pid);
+        let Some(known) = self.known.get_mut(&pid) else {
+            return;
+        };
+        if argv.is_empty() || argv == known.process.argv {
+            return;
+        }
+        let process = known.process.process;
+        known.process.argv.clone_from(&argv);
+        if let [title] = argv.as_slice()
+            && title.starts_with("ray::")
+        {
+            let what = Observation::Title {
+                process,
+                title: title.clone(),
+            };
+            self.emit(Source::Proc, clock::boot(), what);
+        }
+    }
+}
