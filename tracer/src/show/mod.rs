@@ -3,14 +3,24 @@
 //! Every view takes what [`select::select`] kept, passes foreign text through [`sanitize`], and returns a string. Text
 //! views carry colours; whoever prints them strips these where no terminal is (anstream does).
 
+pub mod cascade;
 pub mod causes;
+pub mod evidence;
+pub mod facts;
+pub mod fail;
+pub mod findings;
+pub mod header;
+pub mod jobs;
 pub mod json;
 pub mod layout;
+pub mod live;
+pub mod redact;
 pub mod sanitize;
 pub mod select;
 pub mod size;
 pub mod text;
 pub mod time;
+pub mod view;
 pub mod words;
 
 #[cfg(test)]

@@ -1,9 +1,12 @@
 //! Many first causes that are alike: one headline, what holds for all, then a line each.
 
-use super::{View, block, facts, jobs};
+use super::block;
 use crate::{
     judge::report::{Certainty, Death},
-    show::{causes::Cause, layout::Page, sanitize, size::size, time::span, words},
+    show::{
+        causes::Cause, facts, jobs, layout::Page, sanitize, size::size, time::span, view::View,
+        words,
+    },
 };
 
 /// Lines of one group.
@@ -34,7 +37,7 @@ pub(super) fn write(view: &View<'_>, page: &mut Page, causes: &[Cause<'_>]) {
         .iter()
         .all(|cause| cgroup(cause.death) == cgroup(first));
     for (label, text) in facts::shared(view, first) {
-        if let Some(text) = text.filter(|_| one_cgroup || label != "limit") {
+        if one_cgroup || label != "limit" {
             page.fact(label, &text);
         }
     }

@@ -1,57 +1,97 @@
 //! The report as people read it: jobs first, then one block per first cause, then what to change.
 
 mod block;
-mod cascade;
-mod facts;
-mod findings;
 mod group;
-mod header;
-mod jobs;
 #[cfg(test)]
 mod tests;
 
-use crate::{
-    judge::report::Utc,
-    show::{
-        Style,
-        causes::{self, Cause, Entry},
-        layout::Page,
-        select::Shown,
-        words,
-    },
+use owo_colors::Style as Colour;
+
+use crate::show::{
+    Style,
+    causes::{self, Cause, Entry},
+    findings, header, jobs,
+    layout::Page,
+    sanitize,
+    select::Shown,
+    view::View,
+    words,
 };
 
 /// More places than this are not shown unless asked for.
 const MAX_ENTRIES: usize = 30;
-
-/// What every part of the text needs.
-#[derive(Clone, Copy)]
-struct View<'a> {
-    shown: &'a Shown,
-    style: &'a Style,
-    /// Whether the report spans several days, so that times need their date.
-    dated: bool,
-}
+/// More jobs than this are shown as a count.
+const MAX_JOBS: usize = 8;
 
 /// The whole report, coloured.
 #[must_use]
 pub fn render(shown: &Shown, style: &Style) -> String {
-    let view = View {
-        shown,
-        style,
-        dated: header::spans_days(&shown.report, style),
-    };
+    let view = View::new(shown, style);
     let mut page = Page::new(style.width);
-    header::write(&view, &mut page);
     let causes = shown.causes();
-    jobs::write(&view, &mut page, &causes);
-    header::counts(&view, &mut page, &causes);
+    top(&view, &mut page, &causes);
+    let next = findings::next(&view, &causes);
     entries(&view, &mut page, causes);
     if shown.all {
         group::normal_exits(&view, &mut page);
     }
-    findings::write(&view, &mut page);
+    bottom(&view, &mut page);
+    if let Some(next) = next {
+        page.blank();
+        page.paragraph("Next: ", Colour::new().dimmed(), &next, 6);
+    }
     page.finish()
+}
+
+/// Where and how it was recorded, how each job ended, how many deaths there are.
+fn top(view: &View<'_>, page: &mut Page, causes: &[Cause<'_>]) {
+    for line in header::recordings(view) {
+        page.paragraph("", Colour::new(), &line, 2);
+    }
+    for line in header::gaps(view) {
+        page.paragraph("! ", Colour::new().yellow().bold(), &line, 2);
+    }
+    for (label, line) in jobs::lines(view, causes, MAX_JOBS) {
+        let lead = if label.is_empty() {
+            label
+        } else {
+            format!("{label} ")
+        };
+        page.paragraph(&lead, Colour::new().bold(), &line, 2);
+    }
+    for line in header::counts(view, causes) {
+        page.paragraph("", Colour::new(), &line, 2);
+    }
+}
+
+/// What to change, and what else a text said.
+fn bottom(view: &View<'_>, page: &mut Page) {
+    let report = &view.shown.report;
+    if !report.findings.is_empty() {
+        heading(page, "WHAT TO CHANGE");
+    }
+    let lines = findings::lines(view);
+    for (number, (finding, line)) in report.findings.iter().zip(lines).enumerate() {
+        let lead = format!("  {} ", number + 1);
+        page.paragraph(&lead, Colour::new().bold(), &line, 4);
+        let figures = finding.evidence.iter();
+        for figure in figures.filter(|_| view.shown.detail || view.shown.all) {
+            let figure = sanitize::line(figure, sanitize::EVIDENCE);
+            page.paragraph("    ", Colour::new(), &figure, 6);
+        }
+    }
+    if !report.notes.is_empty() {
+        heading(page, "ALSO");
+    }
+    for note in &report.notes {
+        let note = sanitize::line(note, sanitize::EVIDENCE);
+        page.paragraph("  ", Colour::new(), &note, 4);
+    }
+}
+
+fn heading(page: &mut Page, text: &str) {
+    page.blank();
+    page.paragraph(text, Colour::new().bold(), "", 0);
 }
 
 fn entries(view: &View<'_>, page: &mut Page, causes: Vec<Cause<'_>>) {
@@ -72,7 +112,7 @@ fn entries(view: &View<'_>, page: &mut Page, causes: Vec<Cause<'_>>) {
         page.blank();
         let what = words::count(left_out, "more first cause", "more first causes");
         let text = format!("… and {what}, none a memory kill that ended a job (--all lists them)");
-        page.paragraph("", owo_colors::Style::new(), &text, 2);
+        page.paragraph("", Colour::new(), &text, 2);
     }
 }
 
@@ -102,21 +142,4 @@ fn most_important<'a>(view: &View<'_>, entries: Vec<Entry<'a>>) -> (Vec<Entry<'a
     ranked.sort_by_key(|entry| entry.first().number);
     let left_out = left.iter().map(|entry| entry.causes.len()).sum();
     (ranked, left_out)
-}
-
-impl View<'_> {
-    /// A death's time: of day, with its date where the report spans several.
-    fn time(&self, time: Option<Utc>) -> String {
-        match time {
-            None => "time unknown".to_owned(),
-            Some(time) if self.dated => {
-                format!(
-                    "{} {}",
-                    self.style.zone.date(time),
-                    self.style.zone.clock(time)
-                )
-            }
-            Some(time) => self.style.zone.clock(time),
-        }
-    }
 }

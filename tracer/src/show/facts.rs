@@ -1,16 +1,15 @@
 //! The facts of one death, one labelled line each.
 
-use super::View;
 use crate::{
     ids::{Bytes, HexId},
     judge::report::{
         Death, GpuUse, Killer, MemoryReport, OomReport, Relation, SenderReport, TopProcess,
     },
     show::{
-        layout::Page,
         sanitize,
         size::{of, percent, share, size},
         time::span,
+        view::View,
         words,
     },
 };
@@ -18,8 +17,12 @@ use crate::{
 /// A victim that held less than this share of what the biggest process held was not what grew.
 const SMALL_VICTIM: f64 = 0.5;
 
-/// Who, why, which limit, whose memory; then what would settle what is not known.
-pub(super) fn write(view: &View<'_>, page: &mut Page, death: &Death) {
+/// A label of at most eight letters, and what it says.
+pub type Fact = (&'static str, String);
+
+/// Who, why, which limit, whose memory, and what would settle what is not known.
+#[must_use]
+pub fn all(view: &View<'_>, death: &Death) -> Vec<Fact> {
     let memory = view.shown.detail || words::is_memory_kill(death.verdict.killer);
     let own = [
         ("trigger", trigger(death)),
@@ -28,24 +31,29 @@ pub(super) fn write(view: &View<'_>, page: &mut Page, death: &Death) {
         ("suspect", suspect(death)),
         ("GPU", gpu(&death.gpu)),
     ];
-    for (label, text) in shared(view, death).into_iter().chain(own) {
-        if let Some(text) = text {
-            page.fact(label, &text);
-        }
-    }
+    let mut facts = shared(view, death);
+    facts.extend(known(own));
+    facts
+}
+
+fn known<const N: usize>(facts: [(&'static str, Option<String>); N]) -> impl Iterator<Item = Fact> {
+    let facts = facts.into_iter();
+    facts.filter_map(|(label, text)| Some((label, text?)))
 }
 
 /// The facts that hold for deaths that are alike.
-pub(super) fn shared(view: &View<'_>, death: &Death) -> Vec<(&'static str, Option<String>)> {
+#[must_use]
+pub fn shared(view: &View<'_>, death: &Death) -> Vec<Fact> {
     let sender = death.sender.as_ref();
-    vec![
+    known([
         ("who", sender.map(|sender| who(death, sender))),
         ("why", why(death)),
         ("cause", remote_cause(death)),
         ("settle", missing(death)),
         ("limit", death.oom.as_ref().and_then(limit)),
         ("monitor", late_monitor(view, death)),
-    ]
+    ])
+    .collect()
 }
 
 fn who(death: &Death, sender: &SenderReport) -> String {
@@ -268,7 +276,21 @@ fn late_monitor(view: &View<'_>, death: &Death) -> Option<String> {
 }
 
 /// Ids and origin, for one first cause that was asked for.
-pub(super) fn identity(view: &View<'_>, page: &mut Page, death: &Death) {
+#[must_use]
+pub fn identity(view: &View<'_>, death: &Death) -> Vec<Fact> {
+    let title = death.title.as_deref();
+    known([
+        ("ids", Some(ids(death))),
+        (
+            "title",
+            title.map(|title| sanitize::line(title, sanitize::EVIDENCE)),
+        ),
+        ("process", origin(view, death)),
+    ])
+    .collect()
+}
+
+fn ids(death: &Death) -> String {
     let full = |id: &Option<HexId>| id.as_ref().map(|id| sanitize::line(&id.0, 64));
     let ids = [
         ("worker", full(&death.worker_id)),
@@ -276,30 +298,25 @@ pub(super) fn identity(view: &View<'_>, page: &mut Page, death: &Death) {
         ("job", full(&death.job_id)),
         ("death", Some(format!("#{}", death.id.0))),
     ];
-    let ids: Vec<String> = ids
-        .into_iter()
-        .filter_map(|(what, id)| Some(format!("{what} {}", id?)))
+    let ids: Vec<String> = known(ids)
+        .map(|(what, id)| format!("{what} {id}"))
         .collect();
-    page.fact("ids", &ids.join(", "));
-    if let Some(title) = &death.title {
-        page.fact("title", &sanitize::line(title, sanitize::EVIDENCE));
-    }
+    ids.join(", ")
+}
+
+fn origin(view: &View<'_>, death: &Death) -> Option<String> {
     let score = death.oom.as_ref().and_then(|oom| oom.score_adj);
+    let container = death.container_id.as_deref();
     let origin = [
         death
             .start_time
             .map(|time| format!("started {}", view.time(Some(time)))),
         death.ppid.map(|parent| format!("parent {parent}")),
         score.map(|score| format!("oom_score_adj {score}")),
-        death
-            .container_id
-            .as_deref()
-            .map(|id| format!("container {}", sanitize::line(id, 64))),
+        container.map(|id| format!("container {}", sanitize::line(id, 64))),
     ];
     let origin: Vec<String> = origin.into_iter().flatten().collect();
-    if !origin.is_empty() {
-        page.fact("process", &origin.join(", "));
-    }
+    (!origin.is_empty()).then(|| origin.join(", "))
 }
 
 fn milliseconds(age: u64) -> String {

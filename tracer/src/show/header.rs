@@ -1,57 +1,50 @@
 //! The first lines: which machine, which time, how it was observed, what was missed, and how many deaths there are.
 
-use owo_colors::Style as Colour;
-
-use super::View;
 use crate::{
     event::{Mode, ProbeState},
     judge::report::{Recording, Report},
     show::{
-        Style,
         causes::Cause,
-        layout::Page,
         sanitize,
         size::{gib, of, percent, size},
         time::offset_name,
+        view::View,
         words,
     },
 };
 
-/// Whether times need their date.
-pub(super) fn spans_days(report: &Report, style: &Style) -> bool {
-    let mut days = report
-        .recordings
+/// One line for each recording.
+#[must_use]
+pub fn recordings(view: &View<'_>) -> Vec<String> {
+    let recordings = &view.shown.report.recordings;
+    recordings
         .iter()
-        .flat_map(|recording| [recording.started, recording.ended])
-        .chain(report.deaths.iter().filter_map(|death| death.time))
-        .map(|time| style.zone.date(time));
-    let first = days.next();
-    days.any(|day| Some(day) != first)
+        .map(|recording| recording_line(view, recording))
+        .collect()
 }
 
-/// One line per recording, and a line for each thing that it missed.
-pub(super) fn write(view: &View<'_>, page: &mut Page) {
+/// One line for each thing that a recording missed.
+#[must_use]
+pub fn gaps(view: &View<'_>) -> Vec<String> {
+    let mut lines = Vec::new();
     for recording in &view.shown.report.recordings {
-        page.paragraph("", Colour::new(), &recording_line(view, recording), 2);
-        for probe in &recording.probes {
-            if probe.state != ProbeState::Ok {
-                warn(page, &probe_line(probe));
-            }
-        }
+        let probes = recording.probes.iter();
+        lines.extend(
+            probes
+                .filter(|probe| probe.state != ProbeState::Ok)
+                .map(probe_line),
+        );
         if recording.lost_events > 0 {
-            warn(page, &loss_line(recording));
+            lines.push(loss_line(recording));
         }
         if !recording.clean_end {
-            warn(
-                page,
-                "the recorder did not end cleanly: the times up to its last event are shown",
+            lines.push(
+                "the recorder did not end cleanly: what it saw up to its last event is here"
+                    .to_owned(),
             );
         }
     }
-}
-
-fn warn(page: &mut Page, text: &str) {
-    page.paragraph("! ", Colour::new().yellow().bold(), text, 2);
+    lines
 }
 
 fn recording_line(view: &View<'_>, recording: &Recording) -> String {
@@ -149,53 +142,50 @@ fn loss_line(recording: &Recording) -> String {
     format!("{lost} events were lost{by_hook}: deaths may be missing or judged on less")
 }
 
-/// How many first causes and deaths there are; without any, the peak.
-pub(super) fn counts(view: &View<'_>, page: &mut Page, causes: &[Cause<'_>]) {
+/// How many first causes and deaths there are; without a kill for memory, the peak.
+#[must_use]
+pub fn counts(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
     let shown = view.shown;
-    let normal: u64 = shown
-        .report
-        .recordings
-        .iter()
-        .map(|recording| recording.normal_exits)
-        .sum();
+    let mut lines = Vec::new();
     if shown.totals.0 == 0 {
-        page.paragraph("", Colour::new(), &no_kills(view), 2);
+        lines.push(format!("0 kills.{}", peak(view)));
     }
     if shown.filtered && causes.is_empty() {
-        let text = "no death matches; without --kill, --match, --since and --until all are shown";
-        page.paragraph("", Colour::new(), text, 2);
+        lines.push(
+            "No death matches. Without --kill, --match, --since and --until all are shown."
+                .to_owned(),
+        );
     }
+    lines.extend(count_line(view, causes));
+    let memory = causes
+        .iter()
+        .any(|cause| words::is_memory_kill(cause.death.verdict.killer));
+    if shown.totals.0 > 0 && !memory && !shown.filtered {
+        lines.push(format!("No kill for memory.{}", peak(view)));
+    }
+    lines
+}
+
+/// `2 first causes, 19 deaths, 412 normal exits not listed (--all)`
+fn count_line(view: &View<'_>, causes: &[Cause<'_>]) -> Option<String> {
+    let shown = view.shown;
+    let recordings = shown.report.recordings.iter();
+    let normal: u64 = recordings.map(|recording| recording.normal_exits).sum();
     let mut parts: Vec<String> = Vec::new();
     if shown.totals.0 > 0 {
         parts.push(words::count(shown.totals.0, "first cause", "first causes"));
         parts.push(words::count(shown.totals.1, "death", "deaths"));
     }
     if normal > 0 && !shown.all {
-        let exits = words::count(
-            usize::try_from(normal).unwrap_or(usize::MAX),
-            "normal exit",
-            "normal exits",
-        );
+        let normal = usize::try_from(normal).unwrap_or(usize::MAX);
+        let exits = words::count(normal, "normal exit", "normal exits");
         parts.push(format!("{exits} not listed (--all)"));
     }
     let mut text = parts.join(", ");
     if shown.filtered && !causes.is_empty() {
         text.push_str(&format!("; {} of {} shown", causes.len(), shown.totals.0));
     }
-    if !text.is_empty() {
-        page.paragraph("", Colour::new(), &text, 2);
-    }
-    let memory = causes
-        .iter()
-        .any(|cause| words::is_memory_kill(cause.death.verdict.killer));
-    if shown.totals.0 > 0 && !memory && !shown.filtered {
-        let text = format!("No kill for memory.{}", peak(view));
-        page.paragraph("", Colour::new(), &text, 2);
-    }
-}
-
-fn no_kills(view: &View<'_>) -> String {
-    format!("0 kills.{}", peak(view))
+    (!text.is_empty()).then_some(text)
 }
 
 /// ` Peak 152.3 of 188.0 GiB (81.0 %) at 07:12:40Z; nearest limit Ray's threshold, 26.3 GiB away.`

@@ -2,37 +2,42 @@
 
 use std::collections::BTreeMap;
 
-use owo_colors::Style as Colour;
-
-use super::View;
 use crate::{
     judge::report::{Job, Outcome},
     show::{
         causes::{self, Cause},
-        layout::Page,
-        sanitize, words,
+        sanitize,
+        view::View,
+        words,
     },
 };
 
-/// More jobs than this are shown as a count.
-const MAX_JOBS: usize = 8;
-
-/// All jobs, failed ones first where there are many.
-pub(super) fn write(view: &View<'_>, page: &mut Page, causes: &[Cause<'_>]) {
+/// One line for each job as its label and the rest, failed ones first where there are many.
+#[must_use]
+pub fn lines(view: &View<'_>, causes: &[Cause<'_>], most: usize) -> Vec<(String, String)> {
     let mut jobs: Vec<&Job> = view.shown.report.jobs.iter().collect();
-    let many = jobs.len() > MAX_JOBS && !view.shown.all;
+    let many = jobs.len() > most && !view.shown.all;
     if many {
         jobs.sort_by_key(|job| job.outcome != Outcome::Failed);
     }
-    let kept = if many { MAX_JOBS } else { jobs.len() };
-    for job in &jobs[..kept] {
-        let lead = format!("JOB {} ", sanitize::name(&job.job_id.0));
-        page.paragraph(&lead, Colour::new().bold(), &line(view, job, causes), 2);
-    }
+    let kept = if many { most } else { jobs.len() };
+    let mut lines: Vec<(String, String)> = jobs[..kept]
+        .iter()
+        .map(|job| (label(job), line(view, job, causes)))
+        .collect();
     if many {
-        let text = format!("… and {} (--all)", rest(&jobs[kept..]));
-        page.paragraph("", Colour::new(), &text, 2);
+        lines.push((
+            String::new(),
+            format!("… and {} (--all)", rest(&jobs[kept..])),
+        ));
     }
+    lines
+}
+
+/// `JOB 02000000 FAILED`.
+fn label(job: &Job) -> String {
+    let id = sanitize::name(&job.job_id.0);
+    format!("JOB {id} {}", words::outcome(job.outcome))
 }
 
 fn rest(jobs: &[&Job]) -> String {
@@ -49,13 +54,14 @@ fn rest(jobs: &[&Job]) -> String {
 }
 
 fn line(view: &View<'_>, job: &Job, causes: &[Cause<'_>]) -> String {
-    let mut text = words::outcome(job.outcome).to_owned();
+    let mut text = String::new();
     if let Some(ended) = job.ended {
-        text.push_str(&format!(" {}", view.style.zone.seconds(ended)));
+        text.push_str(&view.style.zone.seconds(ended));
     }
     if let Some(entrypoint) = &job.entrypoint {
         text.push_str(&format!(" ({})", sanitize::name(entrypoint)));
     }
+    let mut text = text.trim_start().to_owned();
     let because = sanitize::line(&job.because, sanitize::EVIDENCE);
     let because = because.trim_end_matches('.');
     match ended_by_label(view, job, causes) {
@@ -118,7 +124,8 @@ fn label_word(numbers: &[u32], causes: &[Cause<'_>]) -> &'static str {
 }
 
 /// The job that a first cause ended, itself or through its cascade.
-pub(super) fn ended_by<'a>(view: &View<'a>, cause: &Cause<'_>) -> Option<&'a Job> {
+#[must_use]
+pub fn ended_by<'a>(view: &View<'a>, cause: &Cause<'_>) -> Option<&'a Job> {
     view.shown.report.jobs.iter().find(|job| {
         job.ended_by_death_id.is_some_and(|death| {
             death == cause.death.id || cause.cascade.iter().any(|hit| hit.id == death)

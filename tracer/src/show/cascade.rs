@@ -1,10 +1,9 @@
 //! What a first cause took along, folded to a few lines: how many, of which classes, how soon, and what ended them.
 
-use super::View;
 use crate::{
     event::Role,
     judge::report::{Death, Killer},
-    show::{causes::Cause, layout::Page, time::relative, words},
+    show::{causes::Cause, time::relative, view::View, words},
 };
 
 /// Lines unless one first cause was asked for.
@@ -12,31 +11,30 @@ const MAX_LINES: usize = 5;
 /// Classes that one line names.
 const MAX_CLASSES: usize = 6;
 
-/// The deaths that hang on `cause`.
-pub(super) fn write(view: &View<'_>, page: &mut Page, cause: &Cause<'_>) {
+/// The deaths that hang on `cause`, one line where there is one kind; else a count, then a line for each kind.
+#[must_use]
+pub fn lines(view: &View<'_>, cause: &Cause<'_>) -> Vec<String> {
     if cause.cascade.is_empty() {
-        return;
+        return Vec::new();
     }
     let full = view.shown.detail || view.shown.all;
-    let lines: Vec<Vec<&Death>> = if full {
+    let kinds: Vec<Vec<&Death>> = if full {
         cause.cascade.iter().map(|death| vec![*death]).collect()
     } else {
         folded(&cause.cascade)
     };
     let count = words::count(cause.cascade.len(), "death", "deaths");
-    if let ([only], false) = (lines.as_slice(), full) {
-        page.fact("cascade", &format!("{count}: {}", line(cause, only)));
-        return;
+    if let [only] = kinds.as_slice() {
+        return vec![format!("{count}: {}", line(cause, only))];
     }
-    page.fact("cascade", &format!("{count} followed from it"));
-    let shown = if full { lines.len() } else { MAX_LINES };
-    for members in lines.iter().take(shown) {
-        page.item("", &line(cause, members));
-    }
-    let left: usize = lines.iter().skip(shown).map(Vec::len).sum();
+    let mut lines = vec![format!("{count} followed from it")];
+    let shown = if full { kinds.len() } else { MAX_LINES };
+    lines.extend(kinds.iter().take(shown).map(|members| line(cause, members)));
+    let left: usize = kinds.iter().skip(shown).map(Vec::len).sum();
     if left > 0 {
-        page.item("", &format!("… and {left} more (--kill {})", cause.number));
+        lines.push(format!("… and {left} more (--kill {})", cause.number));
     }
+    lines
 }
 
 /// Deaths of one kind with one killer stand together, in the order of the first of each.

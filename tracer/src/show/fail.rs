@@ -1,0 +1,152 @@
+//! When a report is a failure for a script: `--fail-on` and `--fail-above`.
+
+use std::str::FromStr;
+
+use crate::{
+    judge::report::{Killer, Report},
+    show::{
+        causes,
+        size::{percent, share, size},
+        words,
+    },
+};
+
+/// What `--fail-on` means without a list: every kill for memory.
+pub const MEMORY_KILLERS: [Killer; 3] = [
+    Killer::KernelOomMemcg,
+    Killer::KernelOomGlobal,
+    Killer::RayMemoryMonitor,
+];
+
+/// What a script takes for a failure.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct FailWhen {
+    /// A first cause by one of these; what merely followed from another death never fails by itself.
+    pub killers: Vec<Killer>,
+    /// The node's memory was used above this share at its peak.
+    pub above: Option<Share>,
+}
+
+/// A share of a whole, from 0 to 1.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub struct Share(pub f64);
+
+impl FromStr for Share {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = text.trim().trim_end_matches('%').trim_end();
+        let parsed = number.parse::<f64>().ok();
+        parsed
+            .filter(|percent| (0.0..=100.0).contains(percent))
+            .map(|percent| Self(percent / 100.0))
+            .ok_or_else(|| "give a percentage from 0 to 100, like 85%".to_owned())
+    }
+}
+
+/// The killers of a list like `kernel-oom-memcg,signal`.
+pub fn parse_killers(text: &str) -> Result<Vec<Killer>, String> {
+    text.split(',')
+        .map(|name| parse_killer(name.trim()))
+        .collect()
+}
+
+fn parse_killer(name: &str) -> Result<Killer, String> {
+    let known = Killer::ALL.into_iter().find(|killer| killer.name() == name);
+    known.ok_or_else(|| {
+        let names: Vec<&str> = Killer::ALL.iter().map(|killer| killer.name()).collect();
+        format!("unknown killer {name:?}; known are {}", names.join(", "))
+    })
+}
+
+/// Why the report is a failure, one sentence each; empty where it is none.
+#[must_use]
+pub fn reasons(report: &Report, when: &FailWhen) -> Vec<String> {
+    let mut reasons = Vec::new();
+    for killer in &when.killers {
+        let count = causes::all(report)
+            .iter()
+            .filter(|cause| cause.death.listed && cause.death.verdict.killer == *killer)
+            .count();
+        if count > 0 {
+            let deaths = words::count(count, "death", "deaths");
+            reasons.push(format!("--fail-on: {deaths} by {}", killer.name()));
+        }
+    }
+    if let (Some(above), Some(peak)) = (when.above, &report.peak)
+        && share(peak.used_bytes, peak.total_bytes) > above.0
+    {
+        reasons.push(format!(
+            "--fail-above: the peak was {} ({}), above {:.1} %",
+            size(peak.used_bytes),
+            percent(peak.used_bytes, peak.total_bytes),
+            above.0 * 100.0
+        ));
+    }
+    reasons
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ids::EventId, show::sample};
+
+    fn on(killers: &[Killer]) -> FailWhen {
+        FailWhen {
+            killers: killers.to_vec(),
+            above: None,
+        }
+    }
+
+    #[test]
+    fn a_kill_for_memory_fails_and_a_run_without_one_does_not() {
+        let when = on(&MEMORY_KILLERS);
+        assert_eq!(
+            reasons(&sample::verl(), &when),
+            [
+                "--fail-on: 1 death by kernel-oom-memcg",
+                "--fail-on: 1 death by ray-memory-monitor"
+            ]
+        );
+        assert!(reasons(&sample::quiet(), &when).is_empty());
+        assert!(reasons(&sample::others(), &when).is_empty());
+    }
+
+    #[test]
+    fn what_followed_from_another_death_never_fails_by_itself() {
+        assert!(reasons(&sample::verl(), &on(&[Killer::RayCollapse])).is_empty());
+        let mut group = sample::burst();
+        for death in group.deaths.iter_mut().skip(1) {
+            death.verdict.cause_death_id = Some(EventId(100));
+        }
+        assert_eq!(
+            reasons(&group, &on(&MEMORY_KILLERS)),
+            ["--fail-on: 1 death by kernel-oom-memcg"]
+        );
+    }
+
+    #[test]
+    fn the_peak_fails_above_the_share_only() {
+        let above = |percent: &str| FailWhen {
+            killers: Vec::new(),
+            above: Some(percent.parse().expect("a share")),
+        };
+        assert_eq!(reasons(&sample::quiet(), &above("81.1%")).len(), 0);
+        assert_eq!(
+            reasons(&sample::quiet(), &above("80 %")),
+            ["--fail-above: the peak was 152.3 GiB (81.0 %), above 80.0 %"]
+        );
+        assert!("850%".parse::<Share>().is_err());
+        assert!("much".parse::<Share>().is_err());
+    }
+
+    #[test]
+    fn a_killer_that_does_not_exist_is_refused_with_those_that_do() {
+        assert_eq!(
+            parse_killers("signal, crash"),
+            Ok(vec![Killer::Signal, Killer::Crash])
+        );
+        let refused = parse_killers("oom").expect_err("no such killer");
+        assert!(refused.contains("kernel-oom-memcg"), "{refused}");
+    }
+}

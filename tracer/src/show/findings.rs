@@ -1,0 +1,60 @@
+//! What to change, and the next commands to type.
+
+use crate::{
+    judge::report::{Certainty, Finding},
+    show::{causes::Cause, sanitize, view::View},
+};
+
+/// One numbered sentence or two for each finding.
+#[must_use]
+pub fn lines(view: &View<'_>) -> Vec<String> {
+    view.shown.report.findings.iter().map(line).collect()
+}
+
+fn line(finding: &Finding) -> String {
+    let mut text = sentence(&finding.summary);
+    if finding.certainty != Certainty::Proven {
+        text.push_str(" (Not proven.)");
+    }
+    if !finding.remedy.is_empty() {
+        let remedies: Vec<String> = finding
+            .remedy
+            .iter()
+            .map(|remedy| sanitize::line(remedy, sanitize::EVIDENCE))
+            .collect();
+        text.push_str(&format!(" {}", sentence(&remedies.join("; "))));
+    }
+    if let Some(cost) = &finding.cost {
+        text.push_str(&format!(" Cost: {}", sentence(cost)));
+    }
+    text
+}
+
+fn sentence(text: &str) -> String {
+    let text = sanitize::line(text, 2 * sanitize::EVIDENCE);
+    format!("{}.", text.trim_end_matches('.'))
+}
+
+/// The commands to type next; none where the report is not of a file.
+#[must_use]
+pub fn next(view: &View<'_>, causes: &[Cause<'_>]) -> Option<String> {
+    let file = quoted(view.style.file.as_deref()?);
+    let first = causes.first().filter(|_| !view.shown.detail);
+    let mut commands: Vec<String> = Vec::new();
+    commands.extend(first.map(|cause| format!("--kill\u{a0}{}", cause.number)));
+    commands.push("--format\u{a0}json".to_owned());
+    commands.push("--format\u{a0}markdown\u{a0}--redact".to_owned());
+    Some(format!("raytrace report {file} {}", commands.join(" · ")))
+}
+
+/// A path as a shell takes it.
+fn quoted(path: &str) -> String {
+    let path = sanitize::line(path, sanitize::EVIDENCE);
+    let plain =
+        |character: char| character.is_ascii_alphanumeric() || "/._-+:@".contains(character);
+    if path.chars().all(plain) {
+        path
+    } else {
+        format!("'{}'", path.replace('\'', r"'\''"))
+    }
+}

@@ -1,0 +1,215 @@
+//! A report that may leave the house: no command arguments, host or user names, addresses or paths.
+//!
+//! Class, task and method names stay, and so do ids, pids and sizes. What is taken out gets a stable pseudonym (`host-1`,
+//! `path-2`), so that equal things stay equal, also across a cgroup's field and the log line that quotes it. Every view
+//! prints the redacted report; none redacts by itself.
+
+mod scrub;
+
+use crate::{
+    event::Role,
+    judge::report::{Death, Evidence, Finding, Job, OomReport, Report, SenderReport},
+};
+use scrub::Scrubber;
+
+/// The report without what identifies people, machines and their data.
+#[must_use]
+pub fn redact(report: &Report) -> Report {
+    let mut scrubber = Scrubber::default();
+    learn(&mut scrubber, report);
+    let mut report = report.clone();
+    for recording in &mut report.recordings {
+        recording.host.name = scrubber.host(&recording.host.name);
+        recording.host.boot_id = scrubber.pseudonym("boot", &recording.host.boot_id);
+        for probe in &mut recording.probes {
+            scrubber.text_if_any(&mut probe.reason);
+        }
+    }
+    for job in &mut report.jobs {
+        redact_job(&mut scrubber, job);
+    }
+    for death in &mut report.deaths {
+        redact_death(&mut scrubber, death);
+    }
+    for owner in &mut report.owners {
+        owner.class = scrubber.title(&owner.class);
+    }
+    for setting in &mut report.settings {
+        setting.value = scrubber.setting(&setting.value);
+        setting.source = scrubber.text(&setting.source);
+    }
+    for finding in &mut report.findings {
+        redact_finding(&mut scrubber, finding);
+    }
+    for note in &mut report.notes {
+        *note = scrubber.text(note);
+    }
+    report
+}
+
+/// Names that stand in fields are taken out of free text too.
+fn learn(scrubber: &mut Scrubber, report: &Report) {
+    for recording in &report.recordings {
+        scrubber.learn_host(&recording.host.name);
+    }
+    for job in &report.jobs {
+        job.entrypoint
+            .iter()
+            .for_each(|command| scrubber.learn_command(command));
+    }
+    for death in &report.deaths {
+        let code = [&death.actor_class, &death.task_name];
+        for name in code.into_iter().flatten() {
+            scrubber.learn_code(name);
+        }
+        if let Some(title) = &death.title {
+            scrubber.learn_command(title);
+        }
+        for top in &death.top {
+            scrubber.learn_command(&top.title);
+        }
+    }
+}
+
+fn redact_job(scrubber: &mut Scrubber, job: &mut Job) {
+    if let Some(entrypoint) = &mut job.entrypoint {
+        *entrypoint = scrubber.command(entrypoint);
+    }
+    job.because = scrubber.text(&job.because);
+    for survived in &mut job.survived {
+        survived.how = scrubber.text(&survived.how);
+    }
+}
+
+fn redact_death(scrubber: &mut Scrubber, death: &mut Death) {
+    death.comm = scrubber.text(&death.comm);
+    if let Some(title) = &mut death.title {
+        *title = scrubber.title(title);
+    }
+    if death.role != Role::Worker {
+        scrubber.text_if_any(&mut death.task_name);
+    }
+    let verdict = &mut death.verdict;
+    verdict.summary = scrubber.text(&verdict.summary);
+    verdict.clause = scrubber.text(&verdict.clause);
+    scrubber.text_if_any(&mut verdict.cause_remote);
+    scrubber.text_if_any(&mut verdict.missing);
+    for piece in &mut verdict.evidence {
+        redact_evidence(scrubber, piece);
+    }
+    if let Some(sender) = &mut death.sender {
+        redact_sender(scrubber, sender);
+    }
+    if let Some(oom) = &mut death.oom {
+        redact_oom(scrubber, oom);
+    }
+    let limits = death.at_death.iter_mut().flat_map(|at| &mut at.limits);
+    for limit in limits {
+        limit.cgroup = scrubber.path(&limit.cgroup);
+    }
+    for top in &mut death.top {
+        top.title = scrubber.title(&top.title);
+    }
+    scrubber.text_if_any(&mut death.stack_at_death);
+    scrubber.text_if_any(&mut death.then);
+}
+
+fn redact_evidence(scrubber: &mut Scrubber, piece: &mut Evidence) {
+    piece.source = scrubber.text(&piece.source);
+    piece.what = scrubber.text(&piece.what);
+}
+
+fn redact_sender(scrubber: &mut Scrubber, sender: &mut SenderReport) {
+    sender.comm = scrubber.text(&sender.comm);
+    if let Some(exe) = &mut sender.exe {
+        *exe = scrub::base(exe).to_owned();
+    }
+    for ancestor in &mut sender.ancestors {
+        ancestor.comm = scrubber.text(&ancestor.comm);
+    }
+}
+
+fn redact_oom(scrubber: &mut Scrubber, oom: &mut OomReport) {
+    for cgroup in [&mut oom.cgroup, &mut oom.task_cgroup] {
+        if let Some(path) = cgroup {
+            *path = scrubber.path(path);
+        }
+    }
+    scrubber.text_if_any(&mut oom.invoker_comm);
+}
+
+fn redact_finding(scrubber: &mut Scrubber, finding: &mut Finding) {
+    finding.summary = scrubber.text(&finding.summary);
+    for text in finding.evidence.iter_mut().chain(&mut finding.remedy) {
+        *text = scrubber.text(text);
+    }
+    scrubber.text_if_any(&mut finding.cost);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::show::{json, sample};
+
+    fn staged() -> Report {
+        let mut report = sample::others();
+        report.jobs[0].entrypoint =
+            Some("python3 /home/lin/train.py --api-key sk-123 s3://bucket/data".into());
+        report.recordings[0].host.name = "gpu-07.corp.example.com".into();
+        let death = &mut report.deaths[0];
+        death.oom = sample::burst().deaths[0].oom.clone();
+        death.then =
+            Some("lin@gpu-07 retried it with sk-123 from 10.1.2.3:6379 and [fd00::1:2]".into());
+        death.verdict.evidence[0].what =
+            "oom-kill:oom_memcg=/job,task_memcg=/job/lin on gpu-07, user lin, /home/lin/x.parquet"
+                .into();
+        death.verdict.evidence[0].source = "/tmp/ray/session_x/logs/raylet.out".into();
+        death.top = sample::verl().deaths[0].top.clone();
+        report
+    }
+
+    #[test]
+    fn nothing_that_identifies_remains_in_any_field() {
+        let text = json::render(&redact(&staged())).expect("JSON");
+        for secret in [
+            "lin\"", "/home", "lin@", "sk-123", "s3://", "gpu-07", "corp", "10.1.2.3", "fd00",
+            "hunter2", "user lin", "/tmp", "/job", "parquet", "/usr/bin",
+        ] {
+            assert!(!text.contains(secret), "{secret} in {text}");
+        }
+    }
+
+    #[test]
+    fn names_of_classes_and_methods_and_programs_remain() {
+        let report = redact(&staged());
+        assert_eq!(report.jobs[0].entrypoint.as_deref(), Some("python3 …"));
+        assert_eq!(report.deaths[0].title.as_deref(), Some("ray::Trainer.fit"));
+        assert_eq!(report.deaths[0].actor_class.as_deref(), Some("Trainer"));
+        assert_eq!(report.deaths[0].top[0].title, "ray::TaskRunner.run");
+        assert_eq!(report.deaths[3].title.as_deref(), Some("python3 …"));
+        let sender = report.deaths[0].sender.as_ref().expect("sender");
+        assert_eq!(sender.exe.as_deref(), Some("bash"));
+    }
+
+    #[test]
+    fn equal_things_stay_equal() {
+        let report = redact(&staged());
+        let oom = report.deaths[0].oom.as_ref().expect("oom");
+        let cgroup = oom.cgroup.as_deref().expect("cgroup");
+        assert!(cgroup.starts_with("path-"), "{cgroup}");
+        assert!(
+            report.deaths[0].verdict.evidence[0]
+                .what
+                .contains(&format!("oom_memcg={cgroup},"))
+        );
+        assert!(
+            report.deaths[0]
+                .then
+                .as_deref()
+                .expect("then")
+                .contains("@host-1")
+        );
+        assert_eq!(report.recordings[0].host.name, "host-1");
+        assert_eq!(redact(&report), report);
+    }
+}

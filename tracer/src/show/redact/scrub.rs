@@ -1,0 +1,371 @@
+//! Takes names, addresses, paths and command arguments out of free text, and remembers which pseudonym each got.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::Ipv6Addr,
+    sync::LazyLock,
+};
+
+use regex::{Captures, Regex};
+
+/// What free text is searched for. The order of the alternatives decides where two match at one place.
+static IDENTIFYING: LazyLock<Regex> = LazyLock::new(|| {
+    let parts = [
+        // A command line that Ray's older kill records quote, to the end of the text.
+        r"(?P<commands>(?i:top \d+ memory users|mem\(gb\)\s+command).*)",
+        // A user at a host.
+        r"(?P<account>\b[\w.-]+@[\w.-]+)",
+        // A URL, with what it carries.
+        r#"(?P<url>\b[a-zA-Z][a-zA-Z0-9+.-]*://[^\s"'<>),;]+)"#,
+        // An absolute path, and a relative one of three names or with a file's ending.
+        r#"(?P<path>(?:\B(?:~|\.{1,2})?(?:/+[^\s/"'<>|:;,()\[\]{}=]+)+/*)|\b[\w.-]+(?:/[\w.-]+){2,}|\b[\w.-]+/[\w.-]+\.[a-z]{1,6}\b)"#,
+        r"(?P<mac>\b(?:[0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}\b)",
+        r"(?P<ipv6>(?:\b[0-9a-fA-F]{1,4}:|\B::)[0-9a-fA-F:.]*[0-9a-fA-F]\b|\b(?:[0-9a-fA-F]{1,4}:)+:)",
+        r"(?P<ipv4>\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b)",
+        // A host name, by the ends that host names have.
+        r"(?P<domain>\b(?:[a-zA-Z0-9-]+\.)+(?:local|internal|localdomain|lan|corp|com|net|org|io|ai|cn|de|edu|gov|cloud|svc)\b)",
+        r"(?P<node>\bip-\d+-\d+-\d+-\d+\b)",
+        // An option's value.
+        r"(?P<option>\B--?[a-zA-Z][\w.-]*=\S+)",
+        // A user named as such.
+        r"(?P<user>\b(?i:user|username|login)[=:] ?[a-zA-Z_][\w-]*)",
+    ];
+    compile(&parts.join("|"))
+});
+
+/// Paths that every Linux machine has.
+const COMMON_PATHS: [&str; 4] = ["/", "/dev/shm", "/dev/kmsg", "/dev/null"];
+/// Shorter arguments are words like `start`, which free text needs.
+const SHORTEST_ARGUMENT: usize = 6;
+
+#[expect(
+    clippy::expect_used,
+    reason = "the patterns are constants; a test compiles them"
+)]
+fn compile(pattern: &str) -> Regex {
+    Regex::new(pattern).expect("a constant pattern")
+}
+
+/// The pseudonyms that were given so far.
+#[derive(Debug, Default)]
+pub(super) struct Scrubber {
+    given: BTreeMap<(&'static str, String), String>,
+    counts: BTreeMap<&'static str, usize>,
+    /// Host names and the first labels of theirs.
+    hosts: BTreeMap<String, String>,
+    /// Names of users, by their home folders.
+    users: BTreeSet<String>,
+    /// Whole command lines.
+    commands: BTreeSet<String>,
+    /// Their arguments, where these are no plain words.
+    arguments: BTreeSet<String>,
+    /// Names of classes, tasks and methods: they stay.
+    code: BTreeSet<String>,
+}
+
+impl Scrubber {
+    /// The stable pseudonym of `value`; a pseudonym stays itself.
+    pub(super) fn pseudonym(&mut self, kind: &'static str, value: &str) -> String {
+        if is_pseudonym(kind, value) {
+            return value.to_owned();
+        }
+        if let Some(given) = self.given.get(&(kind, value.to_owned())) {
+            return given.clone();
+        }
+        let count = self.counts.entry(kind).or_default();
+        *count += 1;
+        let name = format!("{kind}-{count}");
+        self.given.insert((kind, value.to_owned()), name.clone());
+        name
+    }
+
+    /// A host name that free text may hold, in full or as its first label.
+    pub(super) fn learn_host(&mut self, host: &str) {
+        let name = self.pseudonym("host", host);
+        let label = host.split('.').next().unwrap_or(host);
+        for known in [host, label] {
+            if known.len() > 2 && known != name && known != "localhost" {
+                self.hosts.insert(known.to_owned(), name.clone());
+            }
+        }
+    }
+
+    /// A class, task or method: it stays wherever it stands.
+    pub(super) fn learn_code(&mut self, name: &str) {
+        self.code.insert(name.to_owned());
+    }
+
+    /// A command line that free text may quote, in full or by an argument; the homes in it name users.
+    pub(super) fn learn_command(&mut self, command: &str) {
+        if command.starts_with("ray::") || command.ends_with(" …") {
+            return;
+        }
+        for home in ["/home/", "/Users/"] {
+            for (at, _) in command.match_indices(home) {
+                let user = command[at + home.len()..].split(['/', ' ']).next();
+                self.users
+                    .extend(user.filter(|user| user.len() > 2).map(str::to_owned));
+            }
+        }
+        let arguments = command.split_whitespace().skip(1);
+        let values = arguments.flat_map(|argument| argument.split('='));
+        let telling = values.filter(|value| {
+            value.len() >= SHORTEST_ARGUMENT
+                && !value.starts_with('-')
+                && value.chars().any(|one| !one.is_alphabetic())
+        });
+        self.arguments.extend(telling.map(str::to_owned));
+        if command.trim().contains(' ') {
+            self.commands.insert(command.to_owned());
+        }
+    }
+
+    pub(super) fn host(&mut self, host: &str) -> String {
+        self.pseudonym("host", host)
+    }
+
+    pub(super) fn path(&mut self, path: &str) -> String {
+        if COMMON_PATHS.contains(&path) {
+            return path.to_owned();
+        }
+        self.pseudonym("path", path.trim_end_matches('/'))
+    }
+
+    /// A title: Ray's as it is, up to its first space; a command line by its program.
+    pub(super) fn title(&mut self, title: &str) -> String {
+        match title.strip_prefix("ray::") {
+            Some(name) => {
+                let name = name
+                    .split_whitespace()
+                    .next()
+                    .unwrap_or_default()
+                    .to_owned();
+                format!("ray::{}", self.text(&name))
+            }
+            None => self.command(title),
+        }
+    }
+
+    /// A command line by its program.
+    pub(super) fn command(&mut self, command: &str) -> String {
+        let mut words = command.split_whitespace();
+        let program = base(words.next().unwrap_or_default()).to_owned();
+        let program = self.text(&program);
+        match words.next() {
+            Some(_) => format!("{program} …"),
+            None => program,
+        }
+    }
+
+    /// A setting's value: figures and switches stay.
+    pub(super) fn setting(&mut self, value: &str) -> String {
+        let figure = value.parse::<f64>().is_ok();
+        let switch = ["true", "false", "on", "off", "yes", "no", "null", ""]
+            .contains(&value.to_lowercase().as_str());
+        if figure || switch {
+            value.to_owned()
+        } else {
+            self.pseudonym("value", value)
+        }
+    }
+
+    pub(super) fn text_if_any(&mut self, text: &mut Option<String>) {
+        if let Some(text) = text {
+            *text = self.text(text);
+        }
+    }
+
+    /// Free text.
+    pub(super) fn text(&mut self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for command in self.commands.clone() {
+            if text.contains(&command) {
+                let short = self.command(&command);
+                text = text.replace(&command, &short);
+            }
+        }
+        let text = IDENTIFYING.replace_all(&text, |found: &Captures<'_>| self.replace(found));
+        self.known_names(&text)
+    }
+
+    fn replace(&mut self, found: &Captures<'_>) -> String {
+        let whole = found.get(0).map_or("", |found| found.as_str());
+        let is = |kind: &str| found.name(kind).is_some();
+        match () {
+            () if is("commands") => "(command lines taken out)".to_owned(),
+            () if is("account") => self.account(whole),
+            () if is("path") => self.path(whole),
+            () if is("url") => self.pseudonym("url", whole),
+            () if is("mac") || is("ipv4") => self.pseudonym("address", whole),
+            () if is("ipv6") && whole.parse::<Ipv6Addr>().is_err() => whole.to_owned(),
+            () if is("ipv6") => self.pseudonym("address", whole),
+            () if is("option") => option(whole),
+            () if is("user") => self.user(whole),
+            () => self.pseudonym("host", whole),
+        }
+    }
+
+    fn account(&mut self, account: &str) -> String {
+        let (user, host) = account.split_once('@').unwrap_or((account, ""));
+        let host = match self.hosts.get(host) {
+            Some(known) => known.clone(),
+            None => self.pseudonym("host", host),
+        };
+        format!("{}@{host}", self.pseudonym("user", user))
+    }
+
+    fn user(&mut self, text: &str) -> String {
+        let at = text.rfind([' ', '=', ':']).map_or(0, |at| at + 1);
+        let (lead, user) = text.split_at(at);
+        format!("{lead}{}", self.pseudonym("user", user))
+    }
+
+    /// Known hosts and users as whole words.
+    fn known_names(&mut self, text: &str) -> String {
+        let mut out = String::new();
+        let is_word = |character: char| character.is_alphanumeric() || "-_.".contains(character);
+        let mut rest = text;
+        while let Some(start) = rest.find(is_word) {
+            let (before, tail) = rest.split_at(start);
+            let end = tail
+                .find(|character| !is_word(character))
+                .unwrap_or(tail.len());
+            let (word, after) = tail.split_at(end);
+            out.push_str(before);
+            out.push_str(&self.known_name(word));
+            rest = after;
+        }
+        out.push_str(rest);
+        out
+    }
+
+    fn known_name(&mut self, word: &str) -> String {
+        let bare = word.trim_end_matches('.');
+        if let Some(host) = self.hosts.get(bare) {
+            return word.replacen(bare, host, 1);
+        }
+        if self.users.contains(bare) {
+            return word.replacen(bare, &self.pseudonym("user", bare), 1);
+        }
+        if self.arguments.contains(bare) && !self.code.contains(bare) {
+            return word.replacen(bare, &self.pseudonym("argument", bare), 1);
+        }
+        word.to_owned()
+    }
+}
+
+/// An option keeps its name and loses its value.
+fn option(text: &str) -> String {
+    match text.split_once('=') {
+        Some((name, _)) => format!("{name}=…"),
+        None => text.to_owned(),
+    }
+}
+
+fn is_pseudonym(kind: &str, value: &str) -> bool {
+    let number = value
+        .strip_prefix(kind)
+        .and_then(|rest| rest.strip_prefix('-'));
+    number.is_some_and(|number| {
+        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    })
+}
+
+/// The last name of a path.
+pub(super) fn base(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn scrub(text: &str) -> String {
+        Scrubber::default().text(text)
+    }
+
+    #[test]
+    fn paths_addresses_and_accounts_get_pseudonyms() {
+        let cases = [
+            ("open /data/x/y.bin failed", "open path-1 failed"),
+            (
+                "at 10.0.3.17:6379, port 6379",
+                "at address-1:6379, port 6379",
+            ),
+            (
+                "from fe80::1 to 2001:db8::8:1",
+                "from address-1 to address-2",
+            ),
+            ("lin@login-3 said so", "user-1@host-1 said so"),
+            ("on node7.cluster.local now", "on host-1 now"),
+            ("s3://bucket/key?sig=1", "url-1"),
+            ("/a/b then /a/b and /a/c", "path-1 then path-1 and path-2"),
+            ("in src/app/secret.py", "in path-1"),
+            ("user=lin did it", "user=user-1 did it"),
+            ("run with --token=abc --fast", "run with --token=… --fast"),
+            (
+                "kill; Top 10 memory users: PID MEM(GB) COMMAND 28 3 python a.py --key=1",
+                "kill; (command lines taken out)",
+            ),
+        ];
+        for (text, want) in cases {
+            assert_eq!(scrub(text), want);
+        }
+    }
+
+    #[test]
+    fn figures_times_ids_and_names_of_code_stay() {
+        for text in [
+            "WorkerDict.actor_rollout_generate_sequences (pid 3300, 8.1 GiB) was ended at 08:41:07.482",
+            "Killing 1 worker(s): pid=41877, memory used=3.41 GB / 4.00 GB",
+            "exit_type=4 worker_id=a3960000000000000000",
+            "std::bad_alloc in torch::autograd::Engine",
+            "signal 9 from raylet (pid 1998), si_code 0: took effect",
+            "its owner had died; 23.95/24.00 GiB; oom/mark_victim; by an user request",
+            "journalctl -k --since \"2026-11-20 08:03:30 UTC\" | grep -i -e oom; a full /dev/shm does that",
+        ] {
+            assert_eq!(scrub(text), text);
+        }
+    }
+
+    const SECRET: [&str; 7] = [
+        "/data/lin/x.bin",
+        "lin@login-3",
+        "10.0.3.17",
+        "2001:db8::8:1",
+        "node7.cluster.local",
+        "s3://bucket/key",
+        "--token=abc",
+    ];
+    const PLAIN: [&str; 6] = [
+        "worker",
+        "WorkerDict.run",
+        "pid=41877",
+        "08:41:07",
+        "3.41 GB",
+        "std::bad_alloc",
+    ];
+
+    proptest! {
+        #[test]
+        fn every_secret_goes_every_plain_word_stays_and_a_second_time_changes_nothing(
+            words in prop::collection::vec(
+                prop_oneof![prop::sample::select(&SECRET[..]), prop::sample::select(&PLAIN[..])],
+                0..12,
+            ),
+            gap in prop::sample::select(&[" ", ", ", "; ", " ("][..]),
+        ) {
+            let text = words.join(gap);
+            let once = scrub(&text);
+            prop_assert_eq!(&scrub(&once), &once);
+            for secret in SECRET {
+                prop_assert!(!once.contains(secret), "{secret} in {once}");
+            }
+            for plain in PLAIN {
+                prop_assert_eq!(text.contains(plain), once.contains(plain));
+            }
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! What every part of a view needs: the chosen deaths and how they are shown.
+
+use crate::{
+    judge::report::{Report, Utc},
+    show::{Style, select::Shown},
+};
+
+/// The chosen deaths with the way they are shown.
+#[derive(Debug, Clone, Copy)]
+pub struct View<'a> {
+    /// What is shown.
+    pub shown: &'a Shown,
+    /// How.
+    pub style: &'a Style,
+    /// Whether the report spans several days, so that times need their date.
+    dated: bool,
+}
+
+impl<'a> View<'a> {
+    /// The view of `shown`.
+    #[must_use]
+    pub fn new(shown: &'a Shown, style: &'a Style) -> Self {
+        Self {
+            shown,
+            style,
+            dated: spans_days(&shown.report, style),
+        }
+    }
+
+    /// A death's time: of day, with its date where the report spans several.
+    #[must_use]
+    pub fn time(&self, time: Option<Utc>) -> String {
+        let zone = &self.style.zone;
+        match time {
+            None => "time unknown".to_owned(),
+            Some(time) if self.dated => format!("{} {}", zone.date(time), zone.clock(time)),
+            Some(time) => zone.clock(time),
+        }
+    }
+}
+
+fn spans_days(report: &Report, style: &Style) -> bool {
+    let mut days = report
+        .recordings
+        .iter()
+        .flat_map(|recording| [recording.started, recording.ended])
+        .chain(report.deaths.iter().filter_map(|death| death.time))
+        .map(|time| style.zone.date(time));
+    let first = days.next();
+    days.any(|day| Some(day) != first)
+}
