@@ -1,2 +1,46 @@
-//! Development tasks of raytrace.
-fn main() {}
+//! Development tasks of raytrace: `cargo xtask setup | demo | test | bench`.
+//!
+//! Needs nothing but stable Rust to start; what a task needs besides, it installs itself and says so.
+
+mod demo;
+mod layout;
+mod process;
+mod setup;
+mod test;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Development tasks of raytrace.
+#[derive(Parser)]
+#[command(name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Install what the tests need: Ray into target/ray, the eBPF toolchain, lint tools. May be repeated.
+    Setup,
+    /// Record a private Ray cluster while its workers die in real ways, and print the report.
+    Demo,
+    /// Set up what is missing and run every test.
+    Test,
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().task {
+        Task::Setup => setup::everything(),
+        Task::Demo => demo::run(),
+        Task::Test => return test::run(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

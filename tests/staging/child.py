@@ -1,0 +1,110 @@
+"""A subprocess that ends in the way its first argument names; the others are the roll's folder and the label."""
+
+import ctypes
+import os
+import resource
+import signal
+import struct
+import subprocess
+import sys
+import time
+
+from truth import Roll
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+PR_SET_PDEATHSIG = 1
+PR_SET_NO_NEW_PRIVS = 38
+PR_SET_SECCOMP = 22
+SECCOMP_MODE_FILTER = 2
+GETPPID = 110
+
+
+def sleep():
+    time.sleep(600)
+
+
+def term_caught():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    time.sleep(600)
+
+
+def cuda_out_of_memory():
+    raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.10 GiB")
+
+
+def cpu_limit():
+    resource.setrlimit(resource.RLIMIT_CPU, (1, 10))
+    while True:
+        pass
+
+
+def hard_cpu_limit():
+    signal.signal(signal.SIGXCPU, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_CPU, (1, 1))
+    while True:
+        pass
+
+
+def alarm():
+    signal.alarm(1)
+    time.sleep(600)
+
+
+def seccomp():
+    """A filter that kills the process at getppid(2)."""
+    load, jump_equal, ret = 0x20, 0x15, 0x06
+    kill_process, allow = 0x80000000, 0x7FFF0000
+    program = b"".join(
+        struct.pack("HBBI", *row)
+        for row in [(load, 0, 0, 0), (jump_equal, 0, 1, GETPPID), (ret, 0, 0, kill_process), (ret, 0, 0, allow)]
+    )
+    code = ctypes.create_string_buffer(program, len(program))
+    filters = ctypes.create_string_buffer(struct.pack("HxxxxxxP", 4, ctypes.addressof(code)))
+    LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    LIBC.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, filters, 0, 0)
+    LIBC.syscall(GETPPID)
+
+
+def mourns():
+    """Starts a child that gets SIGKILL when this process ends."""
+    subprocess.Popen(
+        [sys.executable, "-S", __file__, "sleep", ROLL.folder, LABEL + "/child"],
+        preexec_fn=lambda: LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0),
+    )
+    time.sleep(600)
+
+
+def namespace():
+    """As init of a pid namespace: a child, then wait to be killed."""
+    os.execvp("sh", ["sh", "-c", "sleep 600 & sleep 600"])
+
+
+def execs():
+    os.execvp("sh", ["sh", "-c", "exec sh -c 'exit 5'"])
+
+
+def eats():
+    """Takes memory until the kernel ends it; its parent moved it into a cgroup before."""
+    sys.stdin.readline()
+    kept = []
+    while True:
+        kept.append(b"x" * (4 << 20))
+
+
+def bus_error():
+    import mmap
+
+    path = os.path.join(ROLL.folder, LABEL.replace("/", "_") + ".file")
+    with open(path, "wb+") as file:
+        file.truncate(8192)
+        mapped = mmap.mmap(file.fileno(), 8192)
+        file.truncate(0)
+        mapped[0] = 1
+
+
+if __name__ == "__main__":
+    ROLL, LABEL = Roll(sys.argv[2]), sys.argv[3]
+    ROLL.announce(LABEL)
+    # Whoever staged this must have read the pid before it is gone.
+    time.sleep(0.3)
+    globals()[sys.argv[1]]()

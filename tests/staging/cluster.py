@@ -1,0 +1,169 @@
+"""A private Ray cluster in a memory cgroup of its own, which Ray takes for the machine.
+
+Ray's memory monitor reads the cgroup that is mounted at /sys/fs/cgroup in its mount namespace. The cluster gets a
+mount namespace in which that is the harness's cgroup, so that the monitor fires at half of 4 GiB and the rest of
+the machine feels nothing.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+
+from cgroup import MEMORY, Cgroup
+from truth import comm, process, wait_for
+
+LIMIT = 4 << 30
+THRESHOLD = 0.5
+HERE = os.path.dirname(os.path.abspath(__file__))
+BIN = os.path.dirname(sys.executable)
+
+# Joins the cgroup $1, mounts $2 at $3, and becomes the rest.
+ENTER = 'echo $$ > "$1/cgroup.procs" && mount --bind "$2" "$3" && shift 3 && exec "$@"'
+
+
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+class Cluster:
+    """Starts with `start`, ends with `stop`; also usable with `with`."""
+
+    def __init__(self, name, user=None, pid_namespace=False, settings=None):
+        self.user = user
+        self.cgroup = Cgroup.top(f"raytrace-{name}-{os.getpid()}", LIMIT)
+        self.leaf = self.cgroup.child("cluster")
+        # Where members go to meet a limit of their own.
+        self.small = self.cgroup.child("small")
+        self.small.pass_down()
+        # Ray puts sockets below it, whose paths may have 107 bytes.
+        self.folder = tempfile.mkdtemp(prefix="rt-", dir="/tmp")
+        self.environment = {
+            **os.environ,
+            "PYTHONPATH": HERE,
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_memory_usage_threshold": str(THRESHOLD),
+            "RAY_memory_monitor_refresh_ms": "100",
+            "RAYTRACE_STAGE": self.folder,
+            "HOME": self.folder,
+            **(settings or {}),
+        }
+        if user is not None:
+            os.chown(self.folder, user, user)
+            self.leaf.give_to(user)
+            self.small.give_to(user)
+        self.init = self._keep_pid_namespace() if pid_namespace else None
+        self.address = None
+        self.raylet = None
+
+    def _keep_pid_namespace(self):
+        command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        keeper = subprocess.Popen([*command, *self._shell(["sleep", "infinity"])])
+        children = f"/proc/{keeper.pid}/task/{keeper.pid}/children"
+        self.keeper = keeper
+        inside = wait_for(lambda: open(children).read().split(), 5)
+        pid = int(inside[0])
+        wait_for(lambda: comm(pid) == "sleep", 5)
+        return process(pid)
+
+    def _shell(self, command):
+        return ["sh", "-c", ENTER, "sh", self.leaf.path, self.cgroup.path, MEMORY, *command]
+
+    def _inside(self, command):
+        """`command` as it runs in the cluster's namespaces, cgroup and user."""
+        if self.user is not None:
+            drop = [f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups"]
+            command = ["setpriv", *drop, "--bounding-set=-all", "--inh-caps=-all", *command]
+        if self.init:
+            join = 'echo $$ > "$1/cgroup.procs" && shift && exec "$@"'
+            enter = ["nsenter", "--target", str(self.init["pid"]), "--mount", "--pid"]
+            return ["sh", "-c", join, "sh", self.leaf.path, *enter, *command]
+        return ["unshare", "--mount", "--propagation", "private", *self._shell(command)]
+
+    def popen(self, command, **options):
+        options.setdefault("cwd", self.folder)
+        options.setdefault("env", self.environment)
+        return subprocess.Popen(self._inside(command), **options)
+
+    def run(self, command, seconds=120, check=True):
+        """Runs `command` inside to its end; its output is shown only when it fails."""
+        done = self.popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        try:
+            output, _ = done.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            done.kill()
+            output, _ = done.communicate()
+            check = True
+        if check and done.returncode != 0:
+            raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}:\n{output[-4000:]}")
+        return output
+
+    def python(self, script, *arguments, **options):
+        """A driver program of this folder, connected to this cluster by its RAY_ADDRESS."""
+        command = [sys.executable, os.path.join(HERE, script), *arguments]
+        environment = {**self.environment, "RAY_ADDRESS": self.address or ""}
+        return self.popen(command, env=environment, **options)
+
+    def start(self, dashboard=False, cpus=4):
+        port, dashboard_port, listen, client = free_ports(4)
+        self.address = f"127.0.0.1:{port}"
+        self.dashboard = f"http://127.0.0.1:{dashboard_port}"
+        self.agent_port = listen
+        flags = {
+            "node-ip-address": "127.0.0.1",
+            "port": port,
+            "dashboard-port": dashboard_port,
+            "dashboard-agent-listen-port": listen,
+            "ray-client-server-port": client,
+            # 0: any free port, so that clusters do not meet.
+            "min-worker-port": 0,
+            "max-worker-port": 0,
+            "include-dashboard": str(dashboard).lower(),
+            "object-store-memory": 100 << 20,
+            "num-cpus": cpus,
+            "temp-dir": self.folder,
+        }
+        arguments = [f"--{name}={value}" for name, value in flags.items()]
+        self.run([f"{BIN}/ray", "start", "--head", "--disable-usage-stats", *arguments])
+        self.raylet = self.one("raylet")
+        return self
+
+    def members(self):
+        """Every live process of the cluster: {pid: (identity, comm)}."""
+        found = {pid: (process(pid), comm(pid)) for pid in self.cgroup.pids()}
+        return {pid: known for pid, known in found.items() if known[0]}
+
+    def one(self, name, seconds=20):
+        """The member whose comm starts with `name`."""
+        def look():
+            return next((who for who, is_called in self.members().values() if is_called.startswith(name)), None)
+        found = wait_for(look, seconds)
+        if not found:
+            raise RuntimeError(f"no process called {name} in {self.cgroup.path}")
+        return found
+
+    def settle(self, seconds=15):
+        """Waits until its workers have started: nothing is about to be called ray::IDLE any more."""
+        wait_for(lambda: any(name.startswith("ray::IDLE") for _, name in self.members().values()), seconds)
+
+    def stop(self):
+        if self.init:
+            self.keeper.send_signal(signal.SIGKILL)
+            self.keeper.wait()
+        self.cgroup.destroy()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()

@@ -1,0 +1,210 @@
+"""Deaths of subprocesses of a Ray worker that lives on; each entry of KINDS stages one and says what it was."""
+
+import os
+import signal
+import time
+
+import ray
+
+import kill
+from acts import Host
+from truth import process, wait_for
+
+KINDS = {}
+
+
+def kind(function):
+    KINDS[function.__name__] = function
+    return function
+
+
+class Child:
+    """One subprocess of a worker of its own."""
+
+    def __init__(self, stage, label, program, start="start"):
+        self.host = Host.remote(stage.roll.folder)
+        self.boss = ray.get(self.host.who.remote(), timeout=60)
+        if start == "start":
+            self.pid = ray.get(self.host.start.remote(program, label))
+            self.victim = stage.roll.wait(label)
+        else:
+            self.pid = ray.get(getattr(self.host, start).remote(label))
+            self.victim = process(self.pid)
+
+    def done(self, stage, label):
+        """The child has ended and its worker has not."""
+        ray.get(self.host.wait.remote(label), timeout=40)
+        stage.truth.alive(label + "/worker", self.boss)
+
+
+def killed(program, killer_of, number, **expected):
+    def run(stage, label):
+        child = Child(stage, label, program)
+        # Past the announcement and the pause that follows it.
+        time.sleep(0.6)
+        sender = killer_of(child.victim, number)
+        stage.truth.death(label, child.victim, "signal", sender=sender, role="descendant", **expected)
+        child.done(stage, label)
+    return run
+
+
+KINDS["child_kill_9"] = killed("sleep", kill.by_shell, 9, certainty="proven", signal=9)
+# Python has no handler for SIGTERM: the default action.
+KINDS["child_kill_15"] = killed("sleep", kill.by_shell, 15, certainty="proven", signal=15)
+KINDS["child_term_caught"] = killed("term_caught", kill.by_shell, 15, certainty="inferred", exit_code=0, signal=None)
+
+
+def ends(program, killer, **expected):
+    def run(stage, label):
+        child = Child(stage, label, program)
+        stage.truth.death(label, child.victim, killer, **expected)
+        child.done(stage, label)
+    return run
+
+
+PROVEN = {"certainty": "proven"}
+KINDS["child_cuda_exception"] = ends("cuda_out_of_memory", "exit", exit_code=1, sender=None, **PROVEN)
+KINDS["child_exec"] = ends("execs", "exit", exit_code=5, sender=None, **PROVEN)
+KINDS["child_bus_error"] = ends("bus_error", "crash", signal=signal.SIGBUS, sender=None, **PROVEN)
+KINDS["child_cpu_limit"] = ends("cpu_limit", "kernel-other", signal=signal.SIGXCPU, mechanism="rlimit-cpu", **PROVEN)
+KINDS["child_hard_cpu_limit"] = ends("hard_cpu_limit", "kernel-other", signal=9, mechanism="rlimit-cpu", **PROVEN)
+KINDS["child_alarm"] = ends("alarm", "kernel-other", signal=signal.SIGALRM, mechanism="timer", **PROVEN)
+KINDS["child_seccomp"] = ends("seccomp", "kernel-other", signal=signal.SIGSYS, **PROVEN)
+
+
+@kind
+def child_parent_death_signal(stage, label):
+    child = Child(stage, label, "mourns")
+    orphan = stage.roll.wait(label + "/child")
+    time.sleep(0.5)
+    sender = kill.by_shell(child.victim, 9)
+    stage.truth.death(label, child.victim, "signal", signal=9, sender=sender, **PROVEN)
+    stage.truth.death(
+        label + "/child", orphan, ["ray-collapse", "signal"], signal=9, mechanism="parent-death", cause=label, **PROVEN
+    )
+    child.done(stage, label)
+
+
+@kind
+def child_pid_namespace(stage, label):
+    child = Child(stage, label, None, start="start_namespace")
+    # unshare, its child the init, and init's children.
+    init = wait_for(lambda: children(child.pid))[0]
+    others = wait_for(lambda: len(children(init)) == 2 and children(init))
+    victim, members = process(init), [process(pid) for pid in others]
+    sender = kill.by_shell(victim, 9)
+    stage.truth.death(label, victim, "signal", signal=9, sender=sender, **PROVEN)
+    for number, member in enumerate(members):
+        stage.truth.death(
+            f"{label}/member{number}", member, "kernel-other",
+            signal=9, mechanism="pid-namespace-exit", cause=label, **PROVEN,
+        )
+    child.done(stage, label)
+
+
+def children(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as file:
+            return [int(one) for one in file.read().split()]
+    except FileNotFoundError:
+        return []
+
+
+@kind
+def child_cgroup_kill(stage, label):
+    unified = "/sys/fs/cgroup/unified" if os.path.isdir("/sys/fs/cgroup/unified") else "/sys/fs/cgroup"
+    folder = f"{unified}/raytrace-{os.getpid()}-{label.replace('/', '-')}"
+    if not os.access(unified, os.W_OK):
+        return
+    child = Child(stage, label, "sleep")
+    sender = kill.by_cgroup(child.victim, folder)
+    stage.truth.death(label, child.victim, "signal", signal=9, sender=sender, **PROVEN)
+    child.done(stage, label)
+    os.rmdir(folder)
+
+
+@kind
+def child_pid_reused(stage, label):
+    if os.getuid() != 0:
+        return
+    host = Host.remote(stage.roll.folder)
+    pair = ray.get(host.same_pid_twice.remote(label), timeout=60)
+    if pair is None:
+        print(f"{label}: the pid was taken each time; not staged")
+        return
+    first, second = pair
+    stage.truth.death(label + "/first", first, "exit", exit_code=3, **PROVEN)
+    sender = kill.by_shell(second, 9)
+    stage.truth.death(label + "/second", second, "signal", signal=9, sender=sender, **PROVEN)
+    ray.get(host.wait.remote(label))
+
+
+def out_of_memory(stage, label, count):
+    """`count` children, each at the limit of its own cgroup, all fed in one instant."""
+    host = Host.remote(stage.roll.folder)
+    boss = ray.get(host.who.remote(), timeout=60)
+    made = []
+    for number in range(count):
+        name = f"{label}/{number}"
+        cgroup, limit = stage.small_cgroup(name, number)
+        ray.get(host.start_in.remote(name, cgroup.path))
+        made.append((name, cgroup, limit))
+    victims = [stage.roll.wait(name) for name, _, _ in made]
+    # All have passed the pause after their announcement.
+    time.sleep(0.6)
+    ray.get(host.feed.remote([name for name, _, _ in made]))
+    for (name, cgroup, limit), victim in zip(made, victims):
+        stage.truth.death(
+            name, victim, "kernel-oom-memcg",
+            signal=9, sender=None, limit_bytes=limit, role="descendant", **PROVEN,
+        )
+        stage.ended(name, victim)
+        ray.get(host.wait.remote(name))
+        if cgroup.oom_kills() != 1:
+            stage.truth.failed(name, f"the kernel counts {cgroup.oom_kills()} kills in {cgroup.path}")
+    stage.truth.alive(label + "/worker", boss)
+
+
+@kind
+def child_kernel_oom(stage, label):
+    out_of_memory(stage, label, 1)
+
+
+def thirty_kernel_ooms(stage, label):
+    out_of_memory(stage, label, 30)
+
+
+def killed_with_its_worker(end, killer):
+    """A child that Ray, or its dying worker, ends."""
+    def run(stage, label):
+        if stage.version < (2, 57):
+            return
+        child = Child(stage, label, "sleep")
+        time.sleep(0.5)
+        end(stage, label, child)
+        stage.truth.death(label, child.victim, killer, cause=label + "/worker")
+        stage.ended(label, child.victim)
+    return run
+
+
+def kill_the_worker(stage, label, child):
+    sender = kill.by_shell(child.boss, 9)
+    stage.truth.death(label + "/worker", child.boss, "signal", signal=9, sender=sender, **PROVEN)
+
+
+KINDS["child_of_killed_worker"] = killed_with_its_worker(kill_the_worker, "ray-collapse")
+
+
+@kind
+def child_of_ended_worker(stage, label):
+    if stage.version < (2, 57):
+        return
+    child = Child(stage, label, "sleep")
+    time.sleep(0.5)
+    stage.truth.death(label + "/worker", child.boss, "ray-intended")
+    stage.truth.death(label, child.victim, ["ray-intended", "ray-collapse", "signal"])
+    ray.kill(child.host)
+    stage.ended(label, child.victim)
+
+
+ALONE = {"thirty_kernel_ooms": thirty_kernel_ooms}

@@ -1,0 +1,105 @@
+"""The harness's own record of who was killed how, kept apart from raytrace: one JSON object a line."""
+
+import json
+import os
+import threading
+import time
+
+
+class Truth:
+    """A file of expectations; safe to use from several threads and, by appending whole lines, several processes."""
+
+    def __init__(self, path):
+        self.path = path
+        self.lock = threading.Lock()
+
+    def write(self, **row):
+        line = json.dumps({"time": time.time(), **row}) + "\n"
+        with self.lock, open(self.path, "a") as file:
+            file.write(line)
+
+    def death(self, label, victim, killer, **expected):
+        """`victim` dies of one of the killers in `killer`. A key that is left out is not checked; `sender` None
+        means that no process may be named as the sender."""
+        killers = [killer] if isinstance(killer, str) else killer
+        self.write(kind="death", label=label, **victim, killer=killers, **expected)
+
+    def alive(self, label, victim):
+        """`victim` outlives what was done to it: it may have a death later, but none of a killer in the list."""
+        self.write(kind="alive", label=label, **victim)
+
+    def failed(self, label, why):
+        """The staging itself did not work: the run counts as failed."""
+        self.write(kind="failed", label=label, why=why)
+
+
+def process(pid):
+    """Identity of a live process: its pid and its start in clock ticks; None if it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            fields = file.read().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    if fields[0] in "ZX":
+        return None
+    return {"pid": pid, "start_ticks": int(fields[19])}
+
+
+def myself():
+    return process(os.getpid())
+
+
+def comm(pid):
+    try:
+        with open(f"/proc/{pid}/comm") as file:
+            return file.read().rstrip("\n")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def parent(pid):
+    with open(f"/proc/{pid}/stat") as file:
+        return int(file.read().rpartition(")")[2].split()[1])
+
+
+def gone(victim):
+    return process(victim["pid"]) != victim
+
+
+def wait_gone(victim, seconds=20):
+    """Waits until the process has ended (a zombie counts as ended)."""
+    return wait_for(lambda: gone(victim), seconds)
+
+
+def wait_for(condition, seconds=20, interval=0.02):
+    """The first true value of `condition`, or None when time is up."""
+    end = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value or time.monotonic() > end:
+            return value or None
+        time.sleep(interval)
+
+
+class Roll:
+    """How processes that are about to die tell the harness who they are: a file each."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        os.makedirs(folder, exist_ok=True)
+        os.chmod(folder, 0o1777)
+
+    def announce(self, label, pid=None):
+        victim = process(pid or os.getpid())
+        path = os.path.join(self.folder, label.replace("/", "_"))
+        with open(path + ".new", "w") as file:
+            json.dump(victim, file)
+        os.rename(path + ".new", path)
+        return victim
+
+    def wait(self, label, seconds=40):
+        path = os.path.join(self.folder, label.replace("/", "_"))
+        if not wait_for(lambda: os.path.exists(path), seconds):
+            raise TimeoutError(f"{label}: nobody announced itself within {seconds} s")
+        with open(path) as file:
+            return json.load(file)

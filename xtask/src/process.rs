@@ -1,0 +1,77 @@
+//! Running other programs, and saying what is done and how long it took.
+
+use std::{
+    fmt::Write as _,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail};
+
+/// Does `work`, printing its `name` before and its duration after.
+pub(crate) fn step<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    eprintln!("==> {name}");
+    let started = Instant::now();
+    let result = work();
+    let outcome = if result.is_ok() { "done" } else { "FAILED" };
+    eprintln!("    {outcome} in {}", duration(started.elapsed()));
+    result
+}
+
+/// Says that a step is not needed.
+pub(crate) fn already(name: &str) {
+    eprintln!("    already there: {name}");
+}
+
+/// Runs `command` to its end; anything but success is an error that shows the command.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let line = command_line(command);
+    let status = command
+        .status()
+        .with_context(|| format!("cannot start `{line}`"))?;
+    if !status.success() {
+        bail!("`{line}` ended with {status}");
+    }
+    Ok(())
+}
+
+/// Runs `command` without its output, and shows the output only if it fails.
+pub(crate) fn run_quietly(command: &mut Command) -> Result<()> {
+    let line = command_line(command);
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot start `{line}`"))?;
+    if !output.status.success() {
+        eprint!("{}", String::from_utf8_lossy(&output.stdout));
+        eprint!("{}", String::from_utf8_lossy(&output.stderr));
+        bail!("`{line}` ended with {}", output.status);
+    }
+    Ok(())
+}
+
+/// Whether `command` can be run and succeeds; its output is not shown.
+pub(crate) fn succeeds(command: &mut Command) -> bool {
+    command
+        .stdin(Stdio::null())
+        .output()
+        .is_ok_and(|output| output.status.success())
+}
+
+/// `2 min 4 s`, `3.2 s`.
+pub(crate) fn duration(time: Duration) -> String {
+    if time.as_secs() >= 60 {
+        format!("{} min {} s", time.as_secs() / 60, time.as_secs() % 60)
+    } else {
+        format!("{:.1} s", time.as_secs_f64())
+    }
+}
+
+fn command_line(command: &Command) -> String {
+    let mut line = command.get_program().to_string_lossy().into_owned();
+    for argument in command.get_args() {
+        // Writing to a String cannot fail.
+        let _ = write!(line, " {}", argument.to_string_lossy());
+    }
+    line
+}
