@@ -94,6 +94,10 @@ class Actor:
     def act(self, name, *arguments):
         return ACTS[name](*arguments)
 
+    def announce_and(self, folder, label, name, *arguments):
+        Roll(folder).announce(label)
+        return ACTS[name](*arguments)
+
     def leave(self):
         ray.actor.exit_actor()
 

@@ -151,6 +151,10 @@ class Cluster:
             raise RuntimeError(f"no process called {name} in {self.cgroup.path}")
         return found
 
+    def session(self):
+        """The session's name, which is also that of its folder."""
+        return os.path.basename(os.path.realpath(f"{self.folder}/session_latest"))
+
     def settle(self, seconds=15):
         """Waits until its workers have started: nothing is about to be called ray::IDLE any more."""
         wait_for(lambda: any(name.startswith("ray::IDLE") for _, name in self.members().values()), seconds)

@@ -3,7 +3,6 @@
 import argparse
 import concurrent.futures
 import os
-import threading
 import traceback
 
 import ray
@@ -11,7 +10,7 @@ import ray
 import descendants
 import workers
 from cgroup import MEMORY, Cgroup
-from truth import Roll, Truth, gone, process, wait_gone
+from truth import Roll, Truth, process, wait_gone
 
 MIB = 1 << 20
 TOGETHER = {**workers.KINDS, **descendants.KINDS}

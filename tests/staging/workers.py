@@ -60,9 +60,9 @@ KINDS["self_kill_9"] = dies_alone("kill_myself", 9, killer="crash", certainty="p
 
 @kind
 def sys_exit_7(stage, label):
-    # The exit code is Ray's, 0 or 1; its raylet sends SIGTERM after the fact.
+    # The exit code is Ray's; its raylet sends SIGTERM, and SIGKILL 200 ms later, after the fact.
     reference, victim = begin(stage, label, "sys_exit", 7)
-    stage.truth.death(label, victim, "exit", signal=None)
+    stage.truth.death(label, victim, "exit")
     finish(reference)
     stage.ended(label, victim)
 
@@ -78,8 +78,8 @@ def killed_by_shell(number, **expected):
 
 
 KINDS["user_kill_9"] = killed_by_shell(9, certainty="proven", signal=9)
-# Python's handler runs: the exit code is 0 or 1, and the signal is the cause by order only.
-KINDS["user_kill_15"] = killed_by_shell(15, certainty="inferred", signal=None)
+# Python's handler runs: the signal is the cause by order only; a slow end is cut short by the raylet.
+KINDS["user_kill_15"] = killed_by_shell(15, certainty="inferred")
 
 
 @kind

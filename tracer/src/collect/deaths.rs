@@ -16,15 +16,15 @@ const KEEP_NS: i64 = 60_000_000_000;
 pub struct Told {
     /// The death.
     pub death: Death,
-    /// Whether it was told before, with a verdict that had not settled.
-    pub again: bool,
+    /// What was told of it before, when its verdict had not settled.
+    pub before: Option<String>,
 }
 
 struct Waiting {
     id: EventId,
     process: ProcessKey,
     exit: BootTime,
-    told: bool,
+    told: Option<String>,
 }
 
 /// All that wait, and all that are kept for a while.
@@ -40,7 +40,7 @@ impl Deaths {
             id,
             process,
             exit,
-            told: false,
+            told: None,
         });
     }
 
@@ -53,10 +53,9 @@ impl Deaths {
                 return false;
             };
             let settled = death.verdict.settled;
-            if settled || (!waiting.told && now.since(waiting.exit) > PATIENCE_NS) {
-                let again = waiting.told;
-                waiting.told = true;
-                told.push(Told { death, again });
+            if settled || (waiting.told.is_none() && now.since(waiting.exit) > PATIENCE_NS) {
+                let before = waiting.told.replace(death.verdict.clause.clone());
+                told.push(Told { death, before });
             }
             if settled {
                 kept.push_back((now, waiting.process));

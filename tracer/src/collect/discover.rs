@@ -1,4 +1,4 @@
-//! Finds raylets, their descendants, ancestors and drivers, and has them tracked.
+//! Finds raylets, their descendants and drivers, and has them tracked.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,9 +9,6 @@ use crate::{
     observe::{clock, clusters, processes},
     ray::log::file_name,
 };
-
-/// Ancestors of a raylet that are tracked too: containers and launchers are killed above Ray.
-const ANCESTORS: usize = 8;
 
 impl Collector {
     /// Looks at the whole machine: new raylets, and all that belongs to the known ones.
@@ -40,7 +37,7 @@ impl Collector {
         by_pid && by_folder
     }
 
-    /// Takes up a raylet: its cluster, its logs, itself and its ancestors.
+    /// Takes up a raylet: its cluster, its logs, itself.
     pub(super) fn found_raylet(&mut self, process: &Process) {
         let key = process.process.truncated();
         if self.clusters.contains_key(&key) {
@@ -64,7 +61,6 @@ impl Collector {
             }
         }
         self.clusters.insert(key, cluster);
-        self.track_ancestors(process, key);
     }
 
     fn describe_as(&mut self, mut process: Process, cluster: ProcessKey, role: Role) {
@@ -86,39 +82,6 @@ impl Collector {
         );
     }
 
-    /// Containers, `ray start --block` and drivers stand above a raylet; the machine's own init is left out.
-    fn track_ancestors(&mut self, process: &Process, cluster: ProcessKey) {
-        let mut parent = process.parent;
-        for _ in 0..ANCESTORS {
-            let Some(pid) = parent.filter(|pid| pid.0 > 1) else {
-                return;
-            };
-            if self.known.contains_key(&pid) {
-                return;
-            }
-            let Some(above) = processes::describe(pid) else {
-                return;
-            };
-            parent = above.parent;
-            if pid.0 == std::process::id() {
-                return;
-            }
-            self.track_one(above.process);
-            let role = above.role;
-            self.describe_as(above, cluster, role);
-            if let Some(known) = self.known.get_mut(&pid) {
-                known.identified = false;
-            }
-            self.identities.expect(
-                ProcessKey {
-                    pid,
-                    start: process.process.start,
-                },
-                clock::boot(),
-            );
-        }
-    }
-
     /// Has a process outside Ray tracked with all its descendants.
     pub(super) fn watch_root(&mut self, pid: Pid) {
         let Some(process) = processes::describe(pid) else {
@@ -135,7 +98,7 @@ impl Collector {
             super::Known {
                 process,
                 role: Role::Descendant,
-                identified: true,
+                identified: false,
             },
         );
     }
@@ -170,12 +133,7 @@ impl Collector {
 
     fn new_family(&self, table: &HashMap<Pid, processes::Stat>) -> Vec<ProcessKey> {
         let own = Pid(std::process::id());
-        let mut family: HashSet<Pid> = self
-            .known
-            .iter()
-            .filter(|(_, known)| is_root(known.role, known))
-            .map(|(pid, _)| *pid)
-            .collect();
+        let mut family: HashSet<Pid> = self.known.keys().copied().collect();
         let groups: HashSet<Pid> = self
             .clusters
             .keys()
@@ -288,11 +246,6 @@ impl Collector {
         });
         self.identify(pid);
     }
-}
-
-/// Whose descendants are tracked: not those of ancestors, which may be the machine's login shell.
-fn is_root(role: Role, known: &super::Known) -> bool {
-    role != Role::Other || known.process.role != Role::Other
 }
 
 fn table() -> HashMap<Pid, processes::Stat> {

@@ -5,7 +5,7 @@
 
 use crate::{
     event::Signal,
-    ids::BootTime,
+    ids::{BootTime, ProcessKey},
     judge::world::{ExitSeen, Seen, World},
 };
 
@@ -47,14 +47,7 @@ const ENDING: [i32; 4] = [1, 2, 3, 15];
 pub(super) fn of<'a>(world: &'a World, exit: &ExitSeen) -> Act<'a> {
     let signals = world.signals_to(exit.exit.process);
     let Some(fatal) = exit.exit.signal() else {
-        let caught = signals.iter().rev().find(|seen| {
-            ENDING.contains(&seen.what.signal)
-                && matches!(seen.what.result, 0 | 4)
-                && seen.what.sender.process.pid != exit.exit.process.pid
-                && (0..=CAUGHT_WINDOW_NS).contains(&exit.time.since(seen.time))
-        });
-        // Of several, the first of the last volley: what came later found a process that was ending.
-        let caught = caught.map(|last| first_of_volley(signals, last));
+        let caught = caught_before(world, exit.exit.process, exit.time);
         return Act::Exited { caught };
     };
     let effective = signals
@@ -79,6 +72,23 @@ pub(super) fn of<'a>(world: &'a World, exit: &ExitSeen) -> Act<'a> {
         Some(act) => Act::Killed(act),
         None => Act::Unseen { signal: fatal },
     }
+}
+
+/// The catchable signal from outside that came shortly before `end`. Of several, the first of the last volley: what came
+/// later found a process that was ending.
+pub(super) fn caught_before(
+    world: &World,
+    process: ProcessKey,
+    end: BootTime,
+) -> Option<&Seen<Signal>> {
+    let signals = world.signals_to(process);
+    let last = signals.iter().rev().find(|seen| {
+        ENDING.contains(&seen.what.signal)
+            && matches!(seen.what.result, 0 | 4)
+            && seen.what.sender.process.pid != process.pid
+            && (0..=CAUGHT_WINDOW_NS).contains(&end.since(seen.time))
+    })?;
+    Some(first_of_volley(signals, last))
 }
 
 /// Signals of one sender within a second belong together.

@@ -15,6 +15,8 @@ use crate::{
 const MAX_SIGNALS: usize = 12;
 /// Log lines of Ray's about one process.
 const MAX_LOG_LINES: usize = 8;
+/// Who shares a victim's memory is killed with it.
+const SHARED_NS: i64 = 5_000_000_000;
 /// The kernel log's clock stops in suspend and is read a little late.
 const KERNEL_LOG_NS: i64 = 10_000_000_000;
 
@@ -49,7 +51,10 @@ pub(super) fn gather(world: &World, exit: &ExitSeen, draft: &Draft) -> Vec<Evide
     }
     for seen in &world.victims {
         let own = seen.what.victim.same(exit.exit.process);
-        let shared = exit.exit.mm != 0 && seen.what.mm == exit.exit.mm;
+        // The kernel gives the address of a dead process's mm to the next one.
+        let shared = exit.exit.mm != 0
+            && seen.what.mm == exit.exit.mm
+            && (0..SHARED_NS).contains(&exit.time.since(seen.time));
         if own || shared {
             add(seen.time, "kernel".into(), victim_text(world, seen, own));
         }

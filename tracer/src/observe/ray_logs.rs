@@ -257,16 +257,22 @@ impl Followed {
 }
 
 impl WorkerFile {
+    fn part(&mut self, start: u64, length: u64, bytes: &mut Vec<u8>) {
+        if self.file.seek(SeekFrom::Start(start)).is_ok() {
+            let _partly_read = Read::by_ref(&mut self.file).take(length).read_to_end(bytes);
+        }
+    }
+
     fn tail(&mut self) -> Vec<Line> {
         let size = self.file.metadata().map_or(0, |data| data.len());
         let start = size.saturating_sub(TAIL);
         let mut bytes = Vec::new();
-        if self.file.seek(SeekFrom::Start(start)).is_err() {
-            return Vec::new();
+        // The markers of job and actor stand at the head, what was last said at the end.
+        if start > HEAD {
+            self.part(0, HEAD, &mut bytes);
+            bytes.push(b'\n');
         }
-        let _partly_read = Read::by_ref(&mut self.file)
-            .take(TAIL)
-            .read_to_end(&mut bytes);
+        self.part(start, TAIL, &mut bytes);
         let text = String::from_utf8_lossy(&bytes);
         let mut parser = LogParser::new(self.kind, self.worker_id.clone());
         let mut records = Vec::new();

@@ -38,6 +38,12 @@ pub fn role(comm: &str, argv: &[String]) -> Option<Role> {
         Some(Role::Agent)
     } else if script.ends_with("dashboard/dashboard.py") {
         Some(Role::Dashboard)
+    } else if script.ends_with("ray/_private/log_monitor.py")
+        || script.ends_with("ray/autoscaler/_private/monitor.py")
+        || has(argv, "ray.util.client.server")
+    {
+        // Parts of Ray, although a driver may have started them.
+        Some(Role::Other)
     } else {
         None
     }

@@ -14,6 +14,7 @@ use crate::{
     judge::report::Killer,
     observe::{clock, host},
     recording::{Sender, Summary, place},
+    show::{live, time::Zone},
 };
 
 /// The recording's path: as asked, else in this folder, else (on a network file system) in /var/lib/raytrace.
@@ -63,6 +64,7 @@ pub(super) struct Screen {
     status: bool,
     killers: BTreeMap<Killer, u64>,
     failing: bool,
+    zone: Zone,
 }
 
 impl Screen {
@@ -72,6 +74,7 @@ impl Screen {
             status: false,
             killers: BTreeMap::new(),
             failing: false,
+            zone: Zone::default(),
         }
     }
 
@@ -119,20 +122,20 @@ impl Screen {
         ));
     }
 
-    /// One line a listed death.
+    /// One line a listed death, and one more where a verdict that waited for Ray's log turned out another.
     pub(super) fn death(&mut self, told: &Told) {
         let death = &told.death;
-        if !death.listed && death.verdict.settled && !told.again {
-            return;
-        }
-        if death.verdict.settled && death.listed {
+        let settled = death.verdict.settled;
+        if settled && death.listed {
             *self.killers.entry(death.verdict.killer).or_default() += 1;
         }
-        if !death.listed && !told.again && death.verdict.killer != Killer::Unknown {
-            return;
+        match &told.before {
+            None if death.listed => self.say(&live::death(death, &self.zone)),
+            Some(before) if settled && *before != death.verdict.clause => {
+                self.say(&live::settled(death, &self.zone));
+            }
+            _ => {}
         }
-        let line = format!("{}{}", if told.again { "settled: " } else { "" }, death.verdict.summary);
-        self.say(&line);
     }
 
     /// The status line, rewritten in place, on a terminal only.
@@ -140,13 +143,15 @@ impl Screen {
         if !self.terminal {
             return;
         }
-        let lost: u64 = ledger.iter().map(Ledger::lost).sum();
-        let deaths: u64 = self.killers.values().sum();
-        let seconds = elapsed.as_secs();
-        let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-        anstream::eprint!(
-            "\r\x1b[K{hours:02}:{minutes:02}:{seconds:02} · {workers} workers · deaths {deaths} · lost {lost}"
-        );
+        let columns = rustix::termios::tcgetwinsize(std::io::stderr()).map_or(80, |size| size.ws_col);
+        let status = live::Status {
+            elapsed,
+            workers,
+            deaths: usize::try_from(self.killers.values().sum::<u64>()).unwrap_or(usize::MAX),
+            lost: ledger.iter().map(Ledger::lost).sum(),
+            ..live::Status::default()
+        };
+        anstream::eprint!("\r\x1b[K{}", live::status(&status, usize::from(columns.max(20))));
         self.status = true;
     }
 

@@ -6,8 +6,9 @@ use super::{
 };
 use crate::{
     event::{RayLog, Role, Signal},
-    ids::ProcessKey,
+    ids::{BootTime, ProcessKey},
     judge::{
+        act,
         report::{Certainty, Killer, Mechanism, Relation},
         world::Seen,
     },
@@ -121,6 +122,12 @@ fn after_caught(case: &Case<'_>, signal: &Seen<Signal>) -> Option<Draft> {
             return Some(draft);
         }
     }
+    if case.role() == Role::Worker
+        && let Some(reason) = own_reason_after(case, signal.time)
+    {
+        // It outlived the signal, and says itself what it ended for later.
+        return Some(reason.draft(case, Certainty::Inferred));
+    }
     let mut draft = other::foreign(case, signal, Certainty::Inferred);
     let code = case.exit.exit.code().unwrap_or(0);
     draft.clause = format!(
@@ -128,6 +135,55 @@ fn after_caught(case: &Case<'_>, signal: &Seen<Signal>) -> Option<Draft> {
         draft.clause
     );
     Some(draft)
+}
+
+/// The intended reason that a worker's own log gives after `time`; one that speaks of a signal is none.
+fn own_reason_after(case: &Case<'_>, time: BootTime) -> Option<Reason> {
+    let about = case.world.ray_about(case.key());
+    let own = about.iter().rev().find(|record| {
+        record.time >= time
+            && match &record.what.fact {
+                RayFact::SelfDisconnect { detail, .. } => !detail.contains("SIG"),
+                RayFact::ForceKillActor { .. } => true,
+                _ => false,
+            }
+    })?;
+    last_words(case, own)
+}
+
+/// A worker whose own end had begun when its raylet killed what was left of it: Ray's record then holds the worker's exit
+/// code or the signal that it caught (`Worker exits with an exit code 7.`, `The process receives a SIGTERM.`).
+pub(super) fn ended_before(case: &Case<'_>, act: &Seen<Signal>) -> Option<Draft> {
+    let words = case
+        .world
+        .ray_about(case.key())
+        .into_iter()
+        .filter(|record| record.time <= act.time)
+        .find_map(|record| match &record.what.fact {
+            RayFact::SelfDisconnect { detail, .. } | RayFact::GcsWorkerExit { detail, .. } => {
+                exit_words(detail)
+            }
+            _ => None,
+        })?;
+    if let Some(signal) = act::caught_before(case.world, case.key(), act.time)
+        && other::raylet_of(case, &signal.what.sender).is_none()
+    {
+        let mut draft = other::foreign(case, signal, Certainty::Inferred);
+        draft.clause += ", which it caught; its raylet then ended what was left";
+        return Some(draft);
+    }
+    let clause = format!("exited by itself ({words}); its raylet then ended what was left");
+    Some(Draft::new(Killer::Exit, Certainty::Inferred, clause))
+}
+
+/// The part of Ray's record that says how the worker exited.
+fn exit_words(detail: &str) -> Option<String> {
+    let from = detail.find("exit code ")?;
+    let number: String = detail[from + "exit code ".len()..]
+        .chars()
+        .take_while(char::is_ascii_digit)
+        .collect();
+    (!number.is_empty()).then(|| format!("exit code {number}, by Ray's record"))
 }
 
 /// What the worker's own last words, or the raylet's record of it, say.

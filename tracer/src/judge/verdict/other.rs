@@ -48,7 +48,10 @@ pub(super) fn verdict(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
 pub(super) fn foreign(case: &Case<'_>, signal: &Seen<Signal>, certainty: Certainty) -> Draft {
     let relation = relation(case, &signal.what.sender);
     let mechanism = mechanism(signal);
-    if let Some(tool) = tool(case, &signal.what.sender)
+    let of_the_job = matches!(case.role(), Role::Worker | Role::Driver | Role::Descendant);
+    let tool = tool(case, &signal.what.sender)
+        .or_else(|| own_driver(case, &signal.what.sender).filter(|_| !of_the_job));
+    if let Some(tool) = tool
         && kernel::of_ray(case)
     {
         return Draft::new(
@@ -155,6 +158,14 @@ pub(super) fn tool(case: &Case<'_>, sender: &Sender) -> Option<String> {
     let supervisor = state.label().starts_with("ray::JobSupervisor")
         || state.actor_class.as_deref() == Some("JobSupervisor");
     supervisor.then(|| format!("`ray job stop` (JobSupervisor, pid {})", sender.process.pid))
+}
+
+/// The driver that had started its own Ray (`ray.init()` without an address) and shuts it down, in words.
+pub(super) fn own_driver(case: &Case<'_>, sender: &Sender) -> Option<String> {
+    let driver = case.world.processes.get(sender.process)?;
+    let raylet = case.world.processes.get(case.cluster()?)?;
+    let started_it = driver.role == Role::Driver && raylet.parent == Some(driver.key.pid);
+    started_it.then(|| format!("`ray.shutdown()` in its driver (pid {})", driver.key.pid))
 }
 
 fn relation(case: &Case<'_>, sender: &Sender) -> Relation {

@@ -2,7 +2,7 @@
 //! shuts down.
 
 use super::{
-    Case, Draft, other,
+    Case, Draft, itself, other,
     reasons::{self, Reason},
 };
 use crate::{
@@ -35,6 +35,9 @@ pub(super) fn verdict(
         return Draft::new(killer, certainty, clause)
             .caused_by(Some(worker))
             .sent(signal, Relation::Ray, mechanism);
+    }
+    if let Some(draft) = itself::ended_before(case, signal) {
+        return draft;
     }
     let clause = format!(
         "was ended by its raylet (pid {}), which gave no reason that was seen",

@@ -221,7 +221,8 @@ pub(super) fn raylet_was_stopped(
             && matches!(seen.what.result, 0 | 4)
             && (0..60_000_000_000).contains(&act.since(seen.time))
     })?;
-    Some(match other::tool(case, &term.what.sender) {
+    let sender = &term.what.sender;
+    Some(match other::tool(case, sender).or_else(|| other::own_driver(case, sender)) {
         Some(tool) => Reason::Intended(format!("was ended by its raylet on {tool}")),
         None => Reason::Collapse {
             words: format!(

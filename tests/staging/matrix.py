@@ -1,0 +1,45 @@
+"""Stages the kill matrix on a private cluster, and writes what was done to whom: the truth.
+
+    python matrix.py --truth FILE [--repeat N] [--only KIND…] [--user UID] [--pid-namespace]
+"""
+
+import argparse
+import os
+
+import nodes
+from cluster import Cluster
+from truth import Roll, Truth
+
+
+def workers(arguments, truth):
+    """Deaths of workers and their subprocesses: one cluster for all of them."""
+    with Cluster("matrix", arguments.user, arguments.pid_namespace) as cluster:
+        cluster.start()
+        truth.write(kind="cluster", session=cluster.session(), raylet=cluster.raylet)
+        roll = Roll(os.path.join(cluster.folder, "roll")).folder
+        command = ["drive.py", "--truth", truth.path, "--roll", roll, "--raylet", str(cluster.raylet["pid"])]
+        command += ["--repeat", str(arguments.repeat)]
+        command += ["--only", *arguments.only] if arguments.only else []
+        driver = cluster.python(*command)
+        if driver.wait(timeout=900) != 0:
+            truth.failed("driver", f"the driver ended with {driver.returncode}")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--truth", required=True)
+    parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--only", nargs="*", default=None, help="kinds; all without it")
+    parser.add_argument("--user", type=int, default=None, help="run Ray as this uid, without capabilities")
+    parser.add_argument("--pid-namespace", action="store_true")
+    parser.add_argument("--nodes", action="store_true", help="the deaths that take the whole node along")
+    arguments = parser.parse_args()
+    truth = Truth(os.path.abspath(arguments.truth))
+    if arguments.nodes:
+        nodes.run(truth, arguments)
+    else:
+        workers(arguments, truth)
+
+
+if __name__ == "__main__":
+    main()

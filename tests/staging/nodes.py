@@ -1,0 +1,161 @@
+"""Deaths that take a whole Ray node or job along; each entry of KINDS gets a cluster of its own."""
+
+import concurrent.futures
+import signal
+import subprocess
+import sys
+import time
+import traceback
+
+import kill
+from cgroup import Cgroup
+from cluster import BIN, Cluster
+from truth import Roll, comm, parent, process, wait_for, wait_gone
+
+KINDS = {}
+PROVEN = {"certainty": "proven"}
+
+
+def kind(function):
+    KINDS[function.__name__] = function
+    return function
+
+
+class Node:
+    """A cluster with a driver whose two actors and one task are busy."""
+
+    def __init__(self, cluster, truth, label):
+        self.cluster, self.truth, self.label = cluster, truth, label
+        self.roll = Roll(cluster.folder + "/roll")
+        self.program = cluster.python("job.py", self.roll.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.workers = [self.roll.wait(f"busy{number}") for number in range(3)]
+        self.driver = self.roll.wait("driver")
+        # What Ray's logs and the recorder need to know everybody.
+        time.sleep(1.5)
+
+    def killed(self, name, victim, number=9):
+        label = f"{self.label}/{name}"
+        sender = kill.by_shell(victim, number)
+        self.truth.death(label, victim, "signal", signal=number, sender=sender, **PROVEN)
+        return label
+
+    def follow(self, victims, cause, killers, **expected):
+        for number, victim in enumerate(victims):
+            self.truth.death(f"{self.label}/follower{number}", victim, killers, cause=cause, **expected)
+
+    def ended(self, victims, seconds=40):
+        for victim in victims:
+            if not wait_gone(victim, seconds):
+                self.truth.failed(self.label, f"pid {victim['pid']} ({comm(victim['pid'])}) was still alive")
+
+
+@kind
+def raylet_killed(node):
+    cause = node.killed("raylet", node.cluster.raylet)
+    node.follow(node.workers, cause, "ray-collapse")
+    node.ended(node.workers)
+
+
+@kind
+def agent_killed(node):
+    """The raylet ends when one of its agents does, and kills every worker before."""
+    agent = node.cluster.one("ray::Dashboard")
+    cause = node.killed("agent", agent)
+    node.follow([*node.workers, node.cluster.raylet], cause, "ray-collapse")
+    node.ended([*node.workers, node.cluster.raylet])
+
+
+@kind
+def agent_out_of_memory(node):
+    """The kernel kills an agent at a limit of its own; everything else follows from that."""
+    agent = node.cluster.one("ray::Dashboard")
+    cgroup = Cgroup(f"{node.cluster.small.path}/agent-{node.cluster.raylet['pid']}", 1 << 30)
+    cgroup.add(agent["pid"])
+    label = f"{node.label}/agent"
+    # Its next allocation is charged here, where nothing may be.
+    limit = 1 << 20
+    cgroup.limit(limit)
+    if not wait_gone(agent, 30):
+        node.truth.failed(label, "the agent was not killed at its limit")
+        return
+    node.truth.death(label, agent, "kernel-oom-memcg", signal=9, sender=None, limit_bytes=limit, **PROVEN)
+    node.follow([*node.workers, node.cluster.raylet], label, "ray-collapse")
+    node.ended([*node.workers, node.cluster.raylet])
+
+
+@kind
+def gcs_killed(node):
+    cause = node.killed("gcs", node.cluster.one("gcs_server"))
+    node.ended([node.cluster.raylet], 90)
+    node.follow([node.cluster.raylet, *node.workers], cause, "ray-collapse")
+    node.ended(node.workers)
+
+
+@kind
+def driver_killed(node):
+    """The job ends with its driver; its workers are ended by Ray, its cluster lives on."""
+    cause = node.killed("driver", node.driver)
+    node.truth.write(kind="job", driver=node.driver, outcome="failed", cause=cause)
+    node.follow(node.workers, cause, "ray-collapse")
+    node.ended(node.workers)
+
+
+@kind
+def driver_interrupted(node):
+    """Ctrl-C: SIGINT, which Python turns into an exception."""
+    label = f"{node.label}/driver"
+    sender = kill.by_shell(node.driver, signal.SIGINT)
+    node.truth.death(label, node.driver, ["signal", "exit"], sender=None if False else sender)
+    node.follow(node.workers, label, ["ray-collapse", "ray-intended"])
+    node.ended([node.driver, *node.workers])
+
+
+def stopped(node, *flags):
+    """`ray stop` ends every Ray process of the machine; here, of the cluster's own pid namespace."""
+    everybody = [who for who, _ in node.cluster.members().values() if who["pid"] != node.cluster.init["pid"]]
+    node.cluster.run([f"{BIN}/ray", "stop", *flags], check=False)
+    ray = [who for who in everybody if who["pid"] not in node.cluster.keepers()]
+    node.follow(ray_processes(node, ray), None, ["ray-intended", "ray-collapse"])
+    node.ended(ray_processes(node, ray))
+
+
+def ray_processes(node, everybody):
+    known = [node.cluster.raylet, *node.workers]
+    return [who for who in everybody if who in known]
+
+
+@kind
+def ray_stop(node):
+    stopped(node)
+
+
+@kind
+def ray_stop_force(node):
+    stopped(node, "--force")
+
+
+PID_NAMESPACE = {"ray_stop", "ray_stop_force"}
+DASHBOARD = {"agent_killed", "agent_out_of_memory"}
+
+
+def stage(truth, name, number, user):
+    label = f"{name}/{number}"
+    try:
+        with Cluster(name, user, pid_namespace=name in PID_NAMESPACE) as cluster:
+            cluster.start()
+            truth.write(kind="cluster", session=cluster.session(), raylet=cluster.raylet)
+            node = Node(cluster, truth, label)
+            KINDS[name](node)
+            time.sleep(1)
+            truth.write(kind="done", label=label)
+            # What ends now is the harness's doing.
+    except Exception:  # noqa: BLE001 - one kind that cannot be staged does not stop the others
+        truth.failed(label, traceback.format_exc())
+
+
+def run(truth, arguments):
+    names = arguments.only or list(KINDS)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for number in range(arguments.repeat):
+            for name in names:
+                pool.submit(stage, truth, name, number, arguments.user)
