@@ -59,6 +59,7 @@ pub(super) fn report(world: &World) -> Report {
             })
         }),
         notes: Vec::new(),
+        texts: Vec::new(),
     }
 }
 
@@ -80,6 +81,7 @@ pub(super) fn death(world: &World, exit: &ExitSeen, now: Option<BootTime>) -> De
         time: world.clock.wall(act_time),
         act_time,
         exit_time: world.clock.wall(exit.time),
+        stamp: None,
         pid: key.pid,
         ns_pid: exit.exit.ns_pid.or(state.ns_pid),
         start_time: world.clock.wall(state.key.start),

@@ -33,6 +33,21 @@ pub struct Report {
     pub peak: Option<Peak>,
     /// What the text said besides deaths (`explain`): one line each.
     pub notes: Vec<String>,
+    /// The texts that were read; empty for recordings.
+    pub texts: Vec<TextSource>,
+}
+
+/// A text that `explain` read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TextSource {
+    /// Its name as given, or inside the archive.
+    pub name: String,
+    /// Its lines.
+    pub lines: u64,
+    /// Seconds east of UTC of its local times, where that is known.
+    pub utc_offset_s: Option<i32>,
+    /// How the zone was found, or which times it has instead.
+    pub clock: String,
 }
 
 /// One recording.
@@ -175,7 +190,10 @@ pub struct Death {
     pub act_time: BootTime,
     /// When the kernel reported the exit.
     pub exit_time: Option<Utc>,
-    /// Pid in the initial namespace (in `explain`: as the text has it).
+    /// The time as the text prints it, where its zone is not known (`explain`).
+    pub stamp: Option<String>,
+    /// Pid in the initial namespace (in `explain`: as the text has it; 0, in JSON null, where it has none).
+    #[serde(serialize_with = "known_pid")]
     pub pid: Pid,
     /// Pid in its own namespace.
     pub ns_pid: Option<Pid>,
@@ -227,6 +245,15 @@ pub struct Death {
     pub listed: bool,
     /// What Ray did next: `task retried …`, `actor restarted …`.
     pub then: Option<String>,
+}
+
+/// No process that dies has pid 0: it stands for one that a text does not name.
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands fields by reference"
+)]
+fn known_pid<S: Serializer>(pid: &Pid, serializer: S) -> Result<S::Ok, S::Error> {
+    Some(*pid).filter(|pid| pid.0 != 0).serialize(serializer)
 }
 
 /// Who ended a process, and how sure that is.

@@ -79,6 +79,7 @@ pub(super) fn death(id: u64, pid: u32, time: i64, killer: Killer, clause: &str) 
         stack_at_death: None,
         listed: true,
         then: None,
+        stamp: None,
     }
 }
 
@@ -147,6 +148,7 @@ pub(super) fn report(jobs: Vec<Job>, deaths: Vec<Death>) -> Report {
             total_bytes: gib(188.0),
         }),
         notes: Vec::new(),
+        texts: Vec::new(),
     }
 }
 

@@ -1,8 +1,8 @@
 //! What every part of a view needs: the chosen deaths and how they are shown.
 
 use crate::{
-    judge::report::{Report, Utc},
-    show::{Style, select::Shown},
+    judge::report::{Death, Report, Utc},
+    show::{Style, sanitize, select::Shown},
 };
 
 /// The chosen deaths with the way they are shown.
@@ -24,6 +24,16 @@ impl<'a> View<'a> {
             shown,
             style,
             dated: spans_days(&shown.report, style),
+        }
+    }
+
+    /// When a death happened; as its text prints it where the zone is not known.
+    #[must_use]
+    pub fn death_time(&self, death: &Death) -> String {
+        let known = death.time.or(death.exit_time);
+        match (known, &death.stamp) {
+            (None, Some(stamp)) => sanitize::name(stamp),
+            _ => self.time(known),
         }
     }
 

@@ -97,13 +97,24 @@ pub fn kind(death: &Death) -> Option<&'static str> {
 pub fn subject(death: &Death) -> String {
     let mut details: Vec<String> = Vec::new();
     details.extend(kind(death).map(str::to_owned));
-    details.push(format!("pid {}", death.pid));
+    details.extend((death.pid.0 != 0).then(|| format!("pid {}", death.pid)));
     if let Some(inside) = death.ns_pid.filter(|inside| *inside != death.pid) {
         details.push(format!("{inside} in its container"));
     }
     details.extend(death.attempt.map(|attempt| format!("attempt {attempt}")));
     let resident = death.memory.resident().filter(|bytes| bytes.0 > 0);
-    details.extend(resident.map(size));
+    // A text may have no more than Ray's figure of its private memory.
+    let private = || {
+        death
+            .top
+            .iter()
+            .find(|top| top.victim)
+            .map(|top| top.private_bytes)
+    };
+    details.extend(resident.or_else(private).map(size));
+    if details.is_empty() {
+        return name(death);
+    }
     format!("{} ({})", name(death), details.join(", "))
 }
 

@@ -12,7 +12,7 @@ use crate::{
 /// The block of one first cause.
 pub(super) fn write(view: &View<'_>, page: &mut Page, cause: &Cause<'_>) {
     let death = cause.death;
-    let time = view.time(death.time.or(death.exit_time));
+    let time = view.death_time(death);
     page.headline(
         &format!("{}  {time}  ", cause.label()),
         &words::headline(death),

@@ -24,7 +24,7 @@ pub(super) fn write(view: &View<'_>, page: &mut Page, causes: &[Cause<'_>]) {
     let lead = format!(
         "{word} {}  {}  ",
         words::ranges(&numbers),
-        view.time(first.time.or(first.exit_time))
+        view.death_time(first)
     );
     let least = least_certain(causes);
     page.headline(
@@ -99,7 +99,7 @@ fn cgroup(death: &Death) -> Option<&str> {
 
 fn line(view: &View<'_>, cause: &Cause<'_>, with_cgroup: bool) -> String {
     let death = cause.death;
-    let time = view.time(death.time.or(death.exit_time));
+    let time = view.death_time(death);
     let mut parts = vec![format!("{} {time} {}", cause.number, words::subject(death))];
     if let Some(cgroup) = cgroup(death).filter(|_| with_cgroup) {
         let limit = death.oom.as_ref().and_then(|oom| oom.limit_bytes);
@@ -130,7 +130,7 @@ pub(super) fn normal_exits(view: &View<'_>, page: &mut Page) {
             page.paragraph("NORMAL EXITS", owo_colors::Style::new().bold(), "", 0);
             first = false;
         }
-        let time = view.time(death.time.or(death.exit_time));
+        let time = view.death_time(death);
         let text = format!("{time} {} {}", words::subject(death), words::clause(death));
         page.paragraph("  ", owo_colors::Style::new(), &text, 4);
     }
