@@ -142,6 +142,17 @@ class Cluster:
         found = {pid: (process(pid), comm(pid)) for pid in self.cgroup.pids()}
         return {pid: known for pid, known in found.items() if known[0]}
 
+    def outside(self, inside):
+        """The process that calls itself `inside` in the cluster's pid namespace, as the machine sees it."""
+        if not self.init:
+            return inside
+        for pid in self.cgroup.pids():
+            with open(f"/proc/{pid}/status") as file:
+                pids = next(line for line in file if line.startswith("NSpid:")).split()
+            if int(pids[-1]) == inside["pid"]:
+                return process(pid)
+        raise RuntimeError(f"no process has pid {inside['pid']} inside")
+
     def one(self, name, seconds=20):
         """The member whose comm starts with `name`."""
         def look():

@@ -3,14 +3,13 @@
 import concurrent.futures
 import signal
 import subprocess
-import sys
 import time
 import traceback
 
 import kill
 from cgroup import Cgroup
 from cluster import BIN, Cluster
-from truth import Roll, comm, parent, process, wait_for, wait_gone
+from truth import Roll, comm, wait_gone
 
 KINDS = {}
 PROVEN = {"certainty": "proven"}
@@ -105,23 +104,18 @@ def driver_interrupted(node):
     """Ctrl-C: SIGINT, which Python turns into an exception."""
     label = f"{node.label}/driver"
     sender = kill.by_shell(node.driver, signal.SIGINT)
-    node.truth.death(label, node.driver, ["signal", "exit"], sender=None if False else sender)
+    node.truth.death(label, node.driver, "signal", sender=sender)
     node.follow(node.workers, label, ["ray-collapse", "ray-intended"])
     node.ended([node.driver, *node.workers])
 
 
 def stopped(node, *flags):
-    """`ray stop` ends every Ray process of the machine; here, of the cluster's own pid namespace."""
-    everybody = [who for who, _ in node.cluster.members().values() if who["pid"] != node.cluster.init["pid"]]
+    """`ray stop` ends every Ray process that it sees: here, those of the cluster's own pid namespace."""
+    victims = [node.cluster.raylet, *(node.cluster.outside(worker) for worker in node.workers)]
     node.cluster.run([f"{BIN}/ray", "stop", *flags], check=False)
-    ray = [who for who in everybody if who["pid"] not in node.cluster.keepers()]
-    node.follow(ray_processes(node, ray), None, ["ray-intended", "ray-collapse"])
-    node.ended(ray_processes(node, ray))
-
-
-def ray_processes(node, everybody):
-    known = [node.cluster.raylet, *node.workers]
-    return [who for who in everybody if who in known]
+    for number, victim in enumerate(victims):
+        node.truth.death(f"{node.label}/{number}", victim, ["ray-intended"])
+    node.ended(victims)
 
 
 @kind
@@ -135,7 +129,6 @@ def ray_stop_force(node):
 
 
 PID_NAMESPACE = {"ray_stop", "ray_stop_force"}
-DASHBOARD = {"agent_killed", "agent_out_of_memory"}
 
 
 def stage(truth, name, number, user):

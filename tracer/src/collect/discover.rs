@@ -235,15 +235,24 @@ impl Collector {
             return;
         };
         self.track_one(process.process);
+        let process = Process {
+            cluster: Some(cluster),
+            ..process
+        };
+        self.emit(
+            Source::Proc,
+            clock::boot(),
+            Observation::Process(process.clone()),
+        );
         let pid = process.process.pid;
-        self.known.entry(pid).or_insert_with(|| super::Known {
-            process: Process {
-                cluster: Some(cluster),
-                ..process
+        self.known.insert(
+            pid,
+            super::Known {
+                process,
+                role: Role::Other,
+                identified: false,
             },
-            role: Role::Other,
-            identified: false,
-        });
+        );
         self.identify(pid);
     }
 }

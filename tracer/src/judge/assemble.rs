@@ -96,7 +96,7 @@ pub(super) fn death(world: &World, exit: &ExitSeen, now: Option<BootTime>) -> De
             .and_then(|title| title.actor_class.clone())
             .or_else(|| state.actor_class.clone()),
         task_name: named.and_then(|title| title.task),
-        job_id: state.job_id.clone().or_else(|| ray_job(world, key)),
+        job_id: state.job_id.clone().or_else(|| world.ray_job(key)),
         attempt: None,
         exit_code: exit.exit.code(),
         signal: exit.exit.signal(),
@@ -217,25 +217,6 @@ fn ray_actor(world: &World, key: ProcessKey) -> Option<crate::ids::HexId> {
                 .and_then(|one| one.actor_id.clone()),
             RayFact::KillActorRequested { actor_id, .. } => actor_id.clone(),
             RayFact::ActorState { actor_id, .. } => Some(actor_id.clone()),
-            _ => None,
-        })
-}
-
-fn ray_job(world: &World, key: ProcessKey) -> Option<crate::ids::HexId> {
-    let worker = world.processes.get(key)?.worker_id.clone();
-    world
-        .ray_about(key)
-        .iter()
-        .find_map(|record| match &record.what.fact {
-            RayFact::MonitorKill(kill) => kill
-                .selected
-                .iter()
-                .find(|one| one.worker_id == worker)
-                .and_then(|one| one.job_id.clone()),
-            RayFact::Marker { name, value, .. } if name == "job_id" => {
-                crate::ids::HexId::parse(value)
-            }
-            RayFact::Disconnected { job_id, .. } => job_id.clone(),
             _ => None,
         })
 }

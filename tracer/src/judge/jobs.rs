@@ -29,7 +29,7 @@ pub(super) fn all(
         .iter()
         .filter(|state| state.role == Role::Driver)
     {
-        if let Some(job) = job_id(state) {
+        if let Some(job) = state.job() {
             drivers.insert((cluster_number(state), job), state);
         }
     }
@@ -37,14 +37,6 @@ pub(super) fn all(
         .into_iter()
         .map(|((cluster, job_id), driver)| job(world, deaths, cluster, &job_id, driver))
         .collect()
-}
-
-/// A driver's worker id begins with its job id.
-fn job_id(driver: &ProcessState) -> Option<HexId> {
-    driver
-        .job_id
-        .clone()
-        .or_else(|| HexId::parse(driver.worker_id.as_ref()?.0.get(..8)?))
 }
 
 fn job(
@@ -70,7 +62,7 @@ fn job(
     };
     let hits: Vec<&Death> = deaths
         .iter()
-        .filter(|other| other.job_id.as_ref() == Some(job_id) && first_cause(other, driver))
+        .filter(|other| other.cluster == cluster && first_cause(other, job_id, driver))
         .collect();
     let Some(death) = death else {
         job.survived = hits.iter().filter_map(|hit| survived(world, hit)).collect();
@@ -97,12 +89,14 @@ fn job(
     job
 }
 
-/// A death of the job's own that nothing else had caused and that somebody would ask about.
-fn first_cause(death: &Death, driver: &ProcessState) -> bool {
+/// A death of the job's own, or of the node's, that nothing else had caused and that somebody would ask about.
+fn first_cause(death: &Death, job_id: &HexId, driver: &ProcessState) -> bool {
+    let of_the_job = death.role == Role::Worker && death.job_id.as_ref() == Some(job_id);
+    let of_the_node = matches!(death.role, Role::Raylet | Role::Gcs | Role::Agent);
     death.listed
         && death.verdict.cause_death_id.is_none()
         && death.pid != driver.key.pid
-        && death.role == Role::Worker
+        && (of_the_job || of_the_node)
 }
 
 fn outcome(

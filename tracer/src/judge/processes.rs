@@ -62,6 +62,18 @@ impl ProcessState {
         self.ns_pid.unwrap_or(self.key.pid)
     }
 
+    /// Its job; a driver's worker id begins with it.
+    pub(super) fn job(&self) -> Option<HexId> {
+        let of_id = || HexId::parse(self.worker_id.as_ref()?.0.get(..8)?);
+        let driver = self.role == Role::Driver;
+        self.job_id.clone().or_else(|| of_id().filter(|_| driver))
+    }
+
+    /// Whether it is part of this cluster.
+    pub(super) fn belongs_to(&self, cluster: ProcessKey) -> bool {
+        self.cluster.is_some_and(|own| own.same(cluster))
+    }
+
     /// What a person would call it: its title, else its command line, else its name.
     pub(super) fn label(&self) -> String {
         match &self.title {
@@ -80,7 +92,8 @@ pub(super) struct Processes {
     by_pid: HashMap<Pid, ProcessKey>,
     /// The latest process with each pid of Ray's own namespace, by cluster.
     by_ray_pid: HashMap<(ProcessKey, Pid), ProcessKey>,
-    by_worker: HashMap<HexId, ProcessKey>,
+    /// Drivers of all clusters have the same ids: several may answer to one.
+    by_worker: HashMap<HexId, Vec<ProcessKey>>,
 }
 
 impl Processes {
@@ -98,8 +111,11 @@ impl Processes {
             .get(self.by_ray_pid.get(&(cluster.truncated(), pid))?)
     }
 
-    pub(super) fn by_worker(&self, worker: &HexId) -> Option<&ProcessState> {
-        self.known.get(self.by_worker.get(worker)?)
+    /// The worker or driver of a cluster that has this id.
+    pub(super) fn by_worker(&self, cluster: ProcessKey, worker: &HexId) -> Option<&ProcessState> {
+        let found = self.by_worker.get(worker)?;
+        let mut states = found.iter().rev().filter_map(|key| self.known.get(key));
+        states.find(|state| state.belongs_to(cluster))
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &ProcessState> {
@@ -211,7 +227,10 @@ impl Processes {
             return;
         };
         if let Some(worker) = worker_id {
-            self.by_worker.insert(worker.clone(), short);
+            let answering = self.by_worker.entry(worker.clone()).or_default();
+            if !answering.contains(&short) {
+                answering.push(short);
+            }
             state.worker_id = Some(worker);
         }
         if let Some(cluster) = state.cluster {
@@ -229,8 +248,13 @@ impl Processes {
         if self.by_pid.get(&key.pid) == Some(&short) {
             self.by_pid.remove(&key.pid);
         }
-        if let Some(worker) = &state.worker_id {
-            self.by_worker.remove(worker);
+        if let Some(worker) = &state.worker_id
+            && let Some(answering) = self.by_worker.get_mut(worker)
+        {
+            answering.retain(|key| *key != short);
+            if answering.is_empty() {
+                self.by_worker.remove(worker);
+            }
         }
         if let Some(cluster) = state.cluster {
             self.by_ray_pid

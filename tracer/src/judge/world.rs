@@ -252,10 +252,33 @@ impl World {
             .collect();
         found.sort_unstable();
         found.dedup();
+        // Drivers of all clusters have the same ids.
+        let of_its_cluster = |seen: &&Seen<RayLog>| match (seen.what.cluster, state.cluster) {
+            (Some(one), Some(other)) => one.same(other),
+            _ => true,
+        };
         found
             .into_iter()
             .filter_map(|at| self.ray_log.get(at))
+            .filter(of_its_cluster)
             .collect()
+    }
+
+    /// The job of a worker, by Ray's logs.
+    pub(super) fn ray_job(&self, key: ProcessKey) -> Option<HexId> {
+        let worker = self.processes.get(key)?.worker_id.clone();
+        self.ray_about(key)
+            .iter()
+            .find_map(|record| match &record.what.fact {
+                RayFact::MonitorKill(kill) => kill
+                    .selected
+                    .iter()
+                    .find(|one| one.worker_id == worker)
+                    .and_then(|one| one.job_id.clone()),
+                RayFact::Marker { name, value, .. } if name == "job_id" => HexId::parse(value),
+                RayFact::Disconnected { job_id, .. } => job_id.clone(),
+                _ => None,
+            })
     }
 
     /// What the logs of a cluster say about itself.

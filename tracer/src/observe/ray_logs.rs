@@ -83,7 +83,12 @@ impl RayLogs {
         let Some(parsed) = file_name::parse(name) else {
             return false;
         };
-        if self.followed.iter().any(|one| one.path == path) {
+        // One file may be reached by several paths: through the raylet's root and through the driver's.
+        if self
+            .followed
+            .iter()
+            .any(|one| one.cluster.same(cluster) && one.name == name)
+        {
             return true;
         }
         let Some((file, size, inode)) = open(path) else {

@@ -92,7 +92,10 @@ pub(super) fn exited(case: &Case<'_>, caught: Option<&Seen<Signal>>) -> Draft {
     {
         return draft;
     }
-    if let Some(draft) = by_rays_words(case).or_else(|| after_raylet(case)) {
+    // A driver disconnects from Ray at each end that it comes to: its exit code says more.
+    if case.role() != Role::Driver
+        && let Some(draft) = by_rays_words(case).or_else(|| after_raylet(case))
+    {
         return draft;
     }
     by_code(case)
@@ -231,10 +234,7 @@ fn last_words(case: &Case<'_>, record: &Seen<RayLog>) -> Option<Reason> {
             exit_type, detail, ..
         } => (exit_type, detail),
         RayFact::ForceKillActor { reason, .. } => {
-            return Some(Reason::Intended(format!(
-                "exited on Ray's request: {}",
-                sentence(reason)
-            )));
+            return Some(reasons::actor_reason(case, reason));
         }
         _ => return None,
     };
@@ -247,26 +247,9 @@ fn last_words(case: &Case<'_>, record: &Seen<RayLog>) -> Option<Reason> {
     if detail.contains("job has finished") {
         return Some(reasons::after_job(case));
     }
-    if detail.contains("owner has died") || detail.contains("owner died") {
-        let reason = reasons::for_process(case, case.cluster()?, case.exit.time);
-        return reason
-            .filter(|reason| matches!(reason, Reason::Collapse { .. }))
-            .or_else(|| Some(reasons::after_job(case)));
-    }
-    Some(Reason::Intended(format!(
-        "exited on Ray's request: {}",
-        sentence(detail)
-    )))
+    Some(reasons::actor_reason(case, detail))
 }
 
-/// The part of a detail that says something: without Ray's "Worker exits because" and what follows the first two sentences.
-fn sentence(detail: &str) -> String {
-    let detail = detail
-        .trim_start_matches("Worker exits because ")
-        .trim_start_matches("Worker exits by an user request. ")
-        .trim_start_matches("Worker exited because ");
-    detail.chars().take(160).collect()
-}
 
 /// Workers look for their raylet each second and exit with code 1 when it is gone; agents likewise.
 fn after_raylet(case: &Case<'_>) -> Option<Draft> {

@@ -3,10 +3,11 @@
 use super::{Case, Draft, other};
 use crate::{
     event::{RayLog, Role},
-    ids::{BootTime, ProcessKey},
+    ids::{BootTime, HexId, ProcessKey},
     judge::{
         act::{self, Act},
         oom,
+        processes::ProcessState,
         report::{Certainty, Killer},
         world::Seen,
     },
@@ -65,8 +66,17 @@ fn memory_clause(kill: &MonitorKill) -> String {
 pub(super) fn for_process(case: &Case<'_>, raylet: ProcessKey, act: BootTime) -> Option<Reason> {
     let about = case.world.ray_about(case.key());
     let by_worker = about.iter().find_map(|record| monitor(case, record, act));
+    // A raylet that ends all its workers by name was ending before it asked for anything else.
+    let stopped = || {
+        let named = about
+            .iter()
+            .any(|record| matches!(record.what.fact, RayFact::StopSignal { .. }));
+        named.then(|| shutdown(case, raylet, act)).flatten()
+    };
     by_worker
+        .or_else(stopped)
         .or_else(|| about.iter().find_map(|record| specific(case, record, act)))
+        .or_else(|| about.iter().find_map(|record| actor_kill(case, record, act)))
         .or_else(|| shutdown(case, raylet, act))
         .or_else(|| {
             about
@@ -103,13 +113,10 @@ fn specific(case: &Case<'_>, record: &Seen<RayLog>, act: BootTime) -> Option<Rea
         } => {
             let owner = owner_worker_id
                 .as_ref()
-                .and_then(|id| case.world.processes.by_worker(id));
+                .and_then(|id| case.world.processes.by_worker(case.cluster()?, id));
             Some(after_owner(case, owner.map(|state| state.key), reason))
         }
         RayFact::JobFinished { .. } => Some(after_job(case)),
-        RayFact::KillActorRequested { .. } => Some(Reason::Intended(
-            "was ended by Ray on request: its actor was killed or is no longer referenced".into(),
-        )),
         RayFact::ForceKilled { .. } if Reason::near(record.time, act) => Some(Reason::Intended(
             "was killed by Ray because it did not exit within 5 s after being asked to".into(),
         )),
@@ -119,6 +126,53 @@ fn specific(case: &Case<'_>, record: &Seen<RayLog>, act: BootTime) -> Option<Rea
         RayFact::MonitorEvicted { .. } => Some(Reason::Memory(MonitorKill::default())),
         _ => None,
     }
+}
+
+/// A request to kill the actor: what for, the worker's own log says (≥ 2.9), else nothing better is known.
+fn actor_kill(case: &Case<'_>, record: &Seen<RayLog>, act: BootTime) -> Option<Reason> {
+    if record.time.since(act) > 1_000_000_000 {
+        return None;
+    }
+    match &record.what.fact {
+        RayFact::KillActorRequested { .. } => Some(own_words(case).unwrap_or_else(|| {
+            Reason::Intended(
+                "was ended by Ray on request: its actor was killed or is no longer referenced"
+                    .into(),
+            )
+        })),
+        _ => None,
+    }
+}
+
+/// `Force kill actor request has received. … The actor is dead because its owner has died. Owner Id: …`.
+fn own_words(case: &Case<'_>) -> Option<Reason> {
+    let about = case.world.ray_about(case.key());
+    about.iter().find_map(|record| match &record.what.fact {
+        RayFact::ForceKillActor { reason, .. } => Some(actor_reason(case, reason)),
+        _ => None,
+    })
+}
+
+/// The reason that a worker is given when its actor is to be killed.
+pub(super) fn actor_reason(case: &Case<'_>, reason: &str) -> Reason {
+    if reason.contains("owner has died") {
+        let owner = reason
+            .split("Owner Id: ")
+            .nth(1)
+            .and_then(|rest| HexId::parse(rest.split_whitespace().next()?))
+            .and_then(|id| case.world.processes.by_worker(case.cluster()?, &id));
+        return after_owner(case, owner.map(|state| state.key), "owner has died");
+    }
+    Reason::Intended(format!("exited on Ray's request: {}", sentence(reason)))
+}
+
+/// The part of a detail that says something: without Ray's "Worker exits because" and what follows the first two sentences.
+fn sentence(detail: &str) -> String {
+    let detail = detail
+        .trim_start_matches("Worker exits because ")
+        .trim_start_matches("Worker exits by an user request. ")
+        .trim_start_matches("Worker exited because ");
+    detail.chars().take(160).collect()
 }
 
 fn after_owner(case: &Case<'_>, owner: Option<ProcessKey>, reason: &str) -> Reason {
@@ -145,16 +199,7 @@ fn after_owner(case: &Case<'_>, owner: Option<ProcessKey>, reason: &str) -> Reas
 /// The job of this worker is over: by its driver's own end, or by its death.
 pub(super) fn after_job(case: &Case<'_>) -> Reason {
     let words = "was ended by Ray because its job had ended".to_owned();
-    let job = case
-        .world
-        .processes
-        .get(case.key())
-        .and_then(|state| state.job_id.clone());
-    let driver = case
-        .world
-        .processes
-        .iter()
-        .find(|state| state.role == Role::Driver && job.is_some() && state.job_id == job);
+    let driver = driver_of(case);
     match driver.map(|state| (state.key, case.ended_well(state.key))) {
         Some((key, Some(false))) => Reason::Collapse {
             words,
@@ -163,6 +208,16 @@ pub(super) fn after_job(case: &Case<'_>) -> Reason {
         },
         _ => Reason::Intended(words),
     }
+}
+
+/// The driver of this worker's job.
+fn driver_of<'a>(case: &Case<'a>) -> Option<&'a ProcessState> {
+    let worker = case.world.processes.get(case.key())?;
+    let job = worker.job_id.clone().or_else(|| case.world.ray_job(case.key()))?;
+    let cluster = worker.cluster?;
+    case.world.processes.iter().find(|state| {
+        state.role == Role::Driver && state.belongs_to(cluster) && state.job() == Some(job.clone())
+    })
 }
 
 /// The raylet is shutting down.
