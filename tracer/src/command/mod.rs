@@ -2,6 +2,7 @@
 
 pub mod record;
 pub mod report;
+pub mod view;
 
 use std::process::ExitCode;
 
@@ -13,8 +14,10 @@ use crate::{
     recording::RecordingError,
 };
 
-/// Exit codes beyond 0 (ok), 1 (unexpected) and 2 (usage).
+/// Exit codes beyond 0 (ok) and 1 (unexpected).
 pub mod code {
+    /// What was asked for cannot be done or is not there; clap's too.
+    pub const USAGE: u8 = 2;
     /// A privilege is missing, with `--require-ebpf`.
     pub const PRIVILEGE: u8 = 3;
     /// The kernel lacks something, with `--require-ebpf`.
@@ -51,6 +54,11 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
             | RecordingError::Newer { .. }
             | RecordingError::NotARecording(_),
         ) => code::RECORDING,
+        Some(RecordingError::Open { source, .. })
+            if source.kind() == std::io::ErrorKind::NotFound =>
+        {
+            code::USAGE
+        }
         _ => 1,
     }
 }

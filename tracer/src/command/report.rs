@@ -1,27 +1,84 @@
-//! `raytrace report`.
+//! `raytrace report`: what a recording says, on any machine, without privilege.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
-use anyhow::Context as _;
+use super::{
+    Failure, code,
+    view::{self, ViewArgs},
+};
+use crate::{
+    judge,
+    recording::{self, place},
+};
 
-/// Arguments.
+/// Arguments of `report`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  raytrace report                             the newest recording
+  raytrace report run.raytrace --kill 2       one kill with all its evidence
+  raytrace report run.raytrace --match 41877  any pid or id of a traceback
+  raytrace report run.raytrace --since -10m   its last ten minutes
+  raytrace report run.raytrace --format json | jq '.deaths[].verdict.summary'
+  raytrace report run.raytrace --format markdown --redact -o issue.md
+  raytrace report run.raytrace --fail-on      exit code 8 for a memory kill
+  raytrace report run.raytrace --fail-on signal,crash --fail-above 85%
+
+Exit codes: 0 ok, 2 what was asked for is not there, 6 the recording is damaged
+or of a newer raytrace, 8 --fail-on or --fail-above was met")]
 pub struct ReportArgs {
     /// The recording; without it the newest one of this folder, else of /var/lib/raytrace.
     file: Option<PathBuf>,
-    /// `text` or `json`.
-    #[arg(long, default_value = "text")]
-    format: String,
+    #[command(flatten)]
+    view: ViewArgs,
 }
 
 /// Runs it.
 pub fn run(args: ReportArgs) -> anyhow::Result<ExitCode> {
-    let file = args
-        .file
-        .or_else(crate::recording::place::newest)
-        .context("no recording here")?;
-    let read = crate::recording::read(&file)?;
-    let report = crate::judge::judge(&read.events);
-    println!("{}", crate::show::json::render(&report)?);
-    Ok(ExitCode::SUCCESS)
+    let file = match args.file {
+        Some(file) => file,
+        None => newest()?,
+    };
+    let read = recording::read(&file)?;
+    if read.events.is_empty() {
+        return Err(empty(&file));
+    }
+    let mut report = judge::judge(&read.events);
+    report.notes.extend(read.warnings.iter().cloned());
+    let code = view::show(&report, Some(&file), &args.view)?;
+    if !read.damaged || code != ExitCode::SUCCESS {
+        return Ok(code);
+    }
+    for warning in &read.warnings {
+        anstream::eprintln!("raytrace: {warning}");
+    }
+    Ok(ExitCode::from(code::RECORDING))
+}
+
+fn newest() -> anyhow::Result<PathBuf> {
+    let Some(file) = place::newest() else {
+        return Err(Failure {
+            code: code::USAGE,
+            message: format!(
+                "no recording (*.raytrace) in this folder or in {}; name one: raytrace report FILE, or make one: sudo raytrace record",
+                place::FALLBACK
+            ),
+        }
+        .into());
+    };
+    anstream::eprintln!("Reading {}, the newest recording here", file.display());
+    Ok(file)
+}
+
+fn empty(file: &Path) -> anyhow::Error {
+    Failure {
+        code: code::RECORDING,
+        message: format!(
+            "{} holds no events: its recorder was ended before it wrote any; record again: sudo raytrace record",
+            file.display()
+        ),
+    }
+    .into()
 }

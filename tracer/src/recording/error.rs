@@ -1,6 +1,16 @@
 //! Why a recording could not be made or read.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+/// What to type when a recording cannot be opened.
+fn hint(path: &Path, source: &std::io::Error) -> String {
+    match source.kind() {
+        std::io::ErrorKind::PermissionDenied => {
+            format!("take it over with: sudo chown $USER {}", path.display())
+        }
+        _ => "list recordings with: ls *.raytrace".to_owned(),
+    }
+}
 
 /// Each with what was found and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -17,7 +27,7 @@ pub enum RecordingError {
         source: std::io::Error,
     },
     /// There is no such file.
-    #[error("cannot open {path}: {source}; list recordings with: ls *.raytrace", path = .path.display())]
+    #[error("cannot open {path}: {source}; {hint}", path = .path.display(), hint = hint(.path, .source))]
     Open {
         /// The file.
         path: PathBuf,
@@ -25,7 +35,7 @@ pub enum RecordingError {
         source: std::io::Error,
     },
     /// A file of something else.
-    #[error("{path} is not a raytrace recording", path = .0.display())]
+    #[error("{path} is not a raytrace recording; list recordings with: ls *.raytrace (logs are read by: raytrace explain {path})", path = .0.display())]
     NotARecording(PathBuf),
     /// A later raytrace wrote it.
     #[error("{path} has format {found}, this raytrace reads up to {known}: use a newer raytrace", path = .path.display())]

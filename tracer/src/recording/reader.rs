@@ -17,6 +17,8 @@ pub struct Read {
     pub events: Vec<Event>,
     /// What is missing, in words for the user.
     pub warnings: Vec<String>,
+    /// Whether some events could not be read because the file is damaged.
+    pub damaged: bool,
 }
 
 /// Reads all events.
@@ -34,8 +36,7 @@ pub fn read(path: &Path) -> Result<Read, RecordingError> {
     // Bytes 18 and 19 are 2 for WAL; a cleanly ended recording has 1 (SQLite file format, 1.3.2).
     if header.get(18) == Some(&2) && !beside("-wal").exists() {
         found.warnings.push(format!(
-            "{} was not ended cleanly and its {}-wal file is missing: its last seconds are lost",
-            path.display(),
+            "{} was not ended cleanly and the -wal file beside it is missing: its last seconds are lost",
             path.display()
         ));
     }
@@ -90,6 +91,7 @@ fn rows(source: &Path, named: &Path, mut found: Read) -> Result<Read, RecordingE
                 return Err(damaged(error));
             }
             Err(error) => {
+                found.damaged = true;
                 found.warnings.push(format!(
                     "{} is damaged ({error}): what follows event {} is missing",
                     named.display(),

@@ -180,9 +180,7 @@ fn memory_line(memory: &MemoryReport) -> Option<String> {
 
 /// The biggest processes of the node, by class.
 fn biggest(death: &Death) -> Option<String> {
-    if death.top.is_empty() {
-        return None;
-    }
+    death.top.first().filter(|top| top.private_bytes.0 > 0)?;
     let age = death.top.iter().filter_map(|one| one.age_ms).max();
     let age = age
         .filter(|age| *age > 1000)
@@ -193,7 +191,7 @@ fn biggest(death: &Death) -> Option<String> {
     // The biggest of the machine may lie outside the cgroup that was full.
     let memcg = death.verdict.killer == Killer::KernelOomMemcg;
     let scope = if memcg { " on the whole node" } else { "" };
-    Some(format!("{shown} GiB of private memory{scope}{age}"))
+    Some(format!("{shown} of private memory{scope}{age}"))
 }
 
 /// Who held the memory, where the victim did not. Said only where the whole machine was short: the biggest process of

@@ -5,8 +5,8 @@ use std::str::FromStr;
 use crate::{
     judge::report::{Killer, Report},
     show::{
-        causes,
-        size::{percent, share, size},
+        causes, limit,
+        size::{percent, size},
         words,
     },
 };
@@ -23,7 +23,7 @@ pub const MEMORY_KILLERS: [Killer; 3] = [
 pub struct FailWhen {
     /// A first cause by one of these; what merely followed from another death never fails by itself.
     pub killers: Vec<Killer>,
-    /// The node's memory was used above this share at its peak.
+    /// Memory came nearer to its nearest limit than this share of it.
     pub above: Option<Share>,
 }
 
@@ -55,7 +55,15 @@ fn parse_killer(name: &str) -> Result<Killer, String> {
     let known = Killer::ALL.into_iter().find(|killer| killer.name() == name);
     known.ok_or_else(|| {
         let names: Vec<&str> = Killer::ALL.iter().map(|killer| killer.name()).collect();
-        format!("unknown killer {name:?}; known are {}", names.join(", "))
+        let hint = if name.contains(['.', '/']) {
+            "; FILE goes before --fail-on"
+        } else {
+            ""
+        };
+        format!(
+            "unknown killer {name:?}; known are {}{hint}",
+            names.join(", ")
+        )
     })
 }
 
@@ -73,13 +81,15 @@ pub fn reasons(report: &Report, when: &FailWhen) -> Vec<String> {
             reasons.push(format!("--fail-on: {deaths} by {}", killer.name()));
         }
     }
-    if let (Some(above), Some(peak)) = (when.above, &report.peak)
-        && share(peak.used_bytes, peak.total_bytes) > above.0
+    if let (Some(above), Some(nearest)) = (when.above, limit::nearest(report))
+        && nearest.share() > above.0
     {
         reasons.push(format!(
-            "--fail-above: the peak was {} ({}), above {:.1} %",
-            size(peak.used_bytes),
-            percent(peak.used_bytes, peak.total_bytes),
+            "--fail-above: the peak was {}, {} of {} {}, above {:.1} %",
+            size(nearest.used),
+            percent(nearest.used, nearest.limit),
+            nearest.whose,
+            size(nearest.limit),
             above.0 * 100.0
         ));
     }
@@ -89,7 +99,11 @@ pub fn reasons(report: &Report, when: &FailWhen) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ids::EventId, show::sample};
+    use crate::{
+        ids::{Bytes, EventId},
+        judge::report::{AtDeath, Limit},
+        show::sample,
+    };
 
     fn on(killers: &[Killer]) -> FailWhen {
         FailWhen {
@@ -126,18 +140,52 @@ mod tests {
     }
 
     #[test]
-    fn the_peak_fails_above_the_share_only() {
+    fn the_peak_fails_above_the_share_of_the_nearest_limit_only() {
         let above = |percent: &str| FailWhen {
             killers: Vec::new(),
             above: Some(percent.parse().expect("a share")),
         };
-        assert_eq!(reasons(&sample::quiet(), &above("81.1%")).len(), 0);
+        assert_eq!(reasons(&sample::quiet(), &above("85.3%")).len(), 0);
         assert_eq!(
-            reasons(&sample::quiet(), &above("80 %")),
-            ["--fail-above: the peak was 152.3 GiB (81.0 %), above 80.0 %"]
+            reasons(&sample::quiet(), &above("85 %")),
+            [
+                "--fail-above: the peak was 152.3 GiB, 85.3 % of Ray's threshold 178.6 GiB, above 85.0 %"
+            ]
+        );
+        let mut unmonitored = sample::quiet();
+        unmonitored.clusters.clear();
+        assert_eq!(reasons(&unmonitored, &above("81.1%")).len(), 0);
+        assert_eq!(
+            reasons(&unmonitored, &above("80%")),
+            [
+                "--fail-above: the peak was 152.3 GiB, 81.0 % of the machine's memory 188.0 GiB, above 80.0 %"
+            ]
         );
         assert!("850%".parse::<Share>().is_err());
         assert!("much".parse::<Share>().is_err());
+    }
+
+    #[test]
+    fn a_cgroup_that_was_full_counts_where_the_machine_was_not() {
+        let mut report = sample::burst();
+        report.deaths[0].at_death = Some(AtDeath {
+            ray_used_bytes: None,
+            ray_threshold_bytes: None,
+            limits: vec![Limit {
+                cgroup: "/job".into(),
+                usage_bytes: Bytes(2 << 30),
+                limit_bytes: Some(Bytes(2 << 30)),
+            }],
+            object_store_bytes: None,
+        });
+        let when = FailWhen {
+            killers: Vec::new(),
+            above: Some(Share(0.9)),
+        };
+        assert_eq!(
+            reasons(&report, &when),
+            ["--fail-above: the peak was 2.0 GiB, 100.0 % of cgroup /job 2.0 GiB, above 90.0 %"]
+        );
     }
 
     #[test]

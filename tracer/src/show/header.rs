@@ -2,10 +2,11 @@
 
 use crate::{
     event::{Mode, ProbeState},
-    judge::report::{Recording, Report},
+    ids::Bytes,
+    judge::report::{Peak, Recording, Report},
     show::{
         causes::Cause,
-        sanitize,
+        limit, sanitize,
         size::{gib, of, percent, size},
         time::offset_name,
         view::View,
@@ -150,9 +151,9 @@ pub fn counts(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
     if shown.totals.0 == 0 {
         lines.push(format!("0 kills.{}", peak(view)));
     }
-    if shown.filtered && causes.is_empty() {
+    if shown.filtered && causes.is_empty() && !shown.lists_normal {
         lines.push(
-            "No death matches. Without --kill, --match, --since and --until all are shown."
+            "No listed death lies there. Without --kill, --match, --since and --until all are shown."
                 .to_owned(),
         );
     }
@@ -176,7 +177,7 @@ fn count_line(view: &View<'_>, causes: &[Cause<'_>]) -> Option<String> {
         parts.push(words::count(shown.totals.0, "first cause", "first causes"));
         parts.push(words::count(shown.totals.1, "death", "deaths"));
     }
-    if normal > 0 && !shown.all {
+    if normal > 0 && !shown.lists_normal {
         let normal = usize::try_from(normal).unwrap_or(usize::MAX);
         let exits = words::count(normal, "normal exit", "normal exits");
         parts.push(format!("{exits} not listed (--all)"));
@@ -198,33 +199,19 @@ fn peak(view: &View<'_>) -> String {
     let at = view.style.zone.seconds(peak.time);
     format!(
         " Peak {figures} ({share}) at {at}{}.",
-        nearest_limit(&view.shown.report)
+        nearest_limit(&view.shown.report, peak)
     )
 }
 
 /// Of the limits that the report knows: Ray's threshold, where the monitor counts the whole machine.
-fn nearest_limit(report: &Report) -> String {
-    let Some(peak) = &report.peak else {
-        return String::new();
-    };
-    let whole = |total: crate::ids::Bytes| total.0.abs_diff(peak.total_bytes.0) <= (1 << 30);
-    let monitors = || {
-        report
-            .clusters
-            .iter()
-            .filter_map(|cluster| cluster.monitor.as_ref())
-    };
-    let threshold = monitors()
-        .filter(|monitor| monitor.enabled && monitor.total_bytes.is_none_or(whole))
-        .filter_map(|monitor| monitor.threshold_bytes)
-        .min();
-    match threshold {
+fn nearest_limit(report: &Report, peak: &Peak) -> String {
+    match limit::threshold(report, peak) {
         Some(threshold) if threshold > peak.used_bytes => {
-            let away = crate::ids::Bytes(threshold.0 - peak.used_bytes.0);
+            let away = Bytes(threshold.0 - peak.used_bytes.0);
             format!("; nearest limit Ray's threshold, {} away", size(away))
         }
         Some(threshold) => format!("; Ray's threshold is {} GiB", gib(threshold)),
-        None if monitors().any(|monitor| !monitor.enabled) => {
+        None if limit::monitors(report).any(|monitor| !monitor.enabled) => {
             "; Ray's memory monitor is off".to_owned()
         }
         None => String::new(),

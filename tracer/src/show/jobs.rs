@@ -16,14 +16,14 @@ use crate::{
 #[must_use]
 pub fn lines(view: &View<'_>, causes: &[Cause<'_>], most: usize) -> Vec<(String, String)> {
     let mut jobs: Vec<&Job> = view.shown.report.jobs.iter().collect();
-    let many = jobs.len() > most && !view.shown.all;
+    let many = jobs.len() > most;
     if many {
         jobs.sort_by_key(|job| job.outcome != Outcome::Failed);
     }
     let kept = if many { most } else { jobs.len() };
     let mut lines: Vec<(String, String)> = jobs[..kept]
         .iter()
-        .map(|job| (label(job), line(view, job, causes)))
+        .map(|job| parts(label(job), line(view, job, causes)))
         .collect();
     if many {
         lines.push((
@@ -32,6 +32,14 @@ pub fn lines(view: &View<'_>, causes: &[Cause<'_>], most: usize) -> Vec<(String,
         ));
     }
     lines
+}
+
+/// A colon stands with the label where nothing comes between: `JOB 02000000 RUNNING:`.
+fn parts(label: String, line: String) -> (String, String) {
+    match line.strip_prefix(": ") {
+        Some(rest) => (format!("{label}:"), rest.to_owned()),
+        None => (label, line),
+    }
 }
 
 /// `JOB 02000000 FAILED`.

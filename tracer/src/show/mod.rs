@@ -3,6 +3,7 @@
 //! Every view takes what [`select::select`] kept, passes foreign text through [`sanitize`], and returns a string. Text
 //! views carry colours; whoever prints them strips these where no terminal is (anstream does).
 
+pub mod alike;
 pub mod cascade;
 pub mod causes;
 pub mod evidence;
@@ -13,7 +14,10 @@ pub mod header;
 pub mod jobs;
 pub mod json;
 pub mod layout;
+pub mod limit;
 pub mod live;
+pub mod markdown;
+pub mod rank;
 pub mod redact;
 pub mod sanitize;
 pub mod select;

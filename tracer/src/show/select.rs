@@ -54,6 +54,10 @@ impl FromStr for Kill {
 
 /// A report with only the deaths that were asked for.
 #[derive(Debug, Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "four independent answers to what was asked for"
+)]
 pub struct Shown {
     /// What is left of the report.
     pub report: Report,
@@ -65,6 +69,8 @@ pub struct Shown {
     pub detail: bool,
     /// Whether nothing is folded.
     pub all: bool,
+    /// Whether deaths that are normal exits are listed too.
+    pub lists_normal: bool,
     /// Whether a filter took deaths away.
     pub filtered: bool,
 }
@@ -87,7 +93,7 @@ impl Shown {
         causes
     }
 
-    /// The label of the first cause that a death hangs on: `KILL 2`. Also for deaths that a filter took away.
+    /// The number of a first cause, also of one that a filter took away.
     #[must_use]
     pub fn number(&self, root: EventId) -> Option<u32> {
         let known = self.numbers.iter().find(|(id, _)| *id == root);
@@ -141,6 +147,9 @@ pub fn select(report: &Report, selection: &Selection) -> Shown {
         totals,
         detail: selection.kill.is_some(),
         all: selection.all,
+        lists_normal: selection.all
+            || selection.matching.is_some()
+            || matches!(selection.kill, Some(Kill::Id(_))),
     }
 }
 

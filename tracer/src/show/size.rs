@@ -22,6 +22,35 @@ pub fn gib(bytes: Bytes) -> String {
     format!("{:.1}", bytes.gib())
 }
 
+/// The unit of figures that stand in one sum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// For sums of a GiB and more.
+    Gib,
+    /// For smaller ones.
+    Mib,
+}
+
+impl Unit {
+    /// Its sign.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gib => "GiB",
+            Self::Mib => "MiB",
+        }
+    }
+
+    /// `bytes` in it, without its sign.
+    #[must_use]
+    pub fn figure(self, bytes: Bytes) -> String {
+        match self {
+            Self::Gib => gib(bytes),
+            Self::Mib => format!("{:.0}", bytes.0 as f64 / MIB),
+        }
+    }
+}
+
 /// `23.9 of 24.0 GiB`; MiB where the whole is small.
 #[must_use]
 pub fn of(part: Bytes, whole: Bytes) -> String {
@@ -58,6 +87,12 @@ mod tests {
         assert_eq!(size(Bytes(54 << 20)), "54 MiB");
         assert_eq!(size(Bytes(SMALL)), "0.1 GiB");
         assert_eq!(size(Bytes(3 << 30)), "3.0 GiB");
+    }
+
+    #[test]
+    fn figures_of_a_sum_have_no_unit_of_their_own() {
+        assert_eq!(Unit::Gib.figure(Bytes(3 << 29)), "1.5");
+        assert_eq!(Unit::Mib.figure(Bytes(3 << 20)), "3");
     }
 
     #[test]

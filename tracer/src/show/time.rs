@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use jiff::{
-    Timestamp, Zoned,
+    SignedDuration, Timestamp, Zoned,
     civil::{Date, DateTime},
     tz::{Offset, TimeZone},
 };
@@ -18,9 +18,9 @@ pub enum TimeError {
         "unknown time zone {0:?}: give UTC, an offset like +08:00, or a name like Asia/Shanghai"
     )]
     Zone(String),
-    /// Neither RFC 3339 nor a time of day.
+    /// Neither RFC 3339, nor a time of day, nor a span.
     #[error(
-        "unknown time {0:?}: give a time of day like 08:41:07, or 2026-11-20T08:41:07Z with its zone"
+        "unknown time {0:?}: give a time of day like 08:41:07, 2026-11-20T08:41:07Z with its zone, or -10m for ten minutes before the end"
     )]
     Time(String),
 }
@@ -74,10 +74,13 @@ impl Zone {
         self.zoned(time).date()
     }
 
-    /// A time that a user typed: RFC 3339, or a time of day of the recording that ran from `began` to `ended` (the
-    /// next day's, where only that one lies inside).
+    /// A time that a user typed: RFC 3339, a time of day of the recording that ran from `began` to `ended` (the next
+    /// day's, where only that one lies inside), or a span before its end, `-10m`.
     pub fn parse(&self, text: &str, began: Utc, ended: Utc) -> Result<Utc, TimeError> {
         let refused = || TimeError::Time(text.to_owned());
+        if let Some(span) = text.strip_prefix('-') {
+            return before(span, ended).ok_or_else(refused);
+        }
         if let Ok(time) = text.parse::<Timestamp>() {
             return utc(time).ok_or_else(refused);
         }
@@ -152,6 +155,13 @@ fn utc(time: Timestamp) -> Option<Utc> {
     Some(Utc(WallTime(nanoseconds)))
 }
 
+/// The moment a span like `10m` or `1h 30m` before `ended`.
+fn before(span: &str, ended: Utc) -> Option<Utc> {
+    let span = span.parse::<SignedDuration>().ok()?;
+    let span = i64::try_from(span.as_nanos()).ok()?;
+    ended.0.0.checked_sub(span).map(|time| Utc(WallTime(time)))
+}
+
 fn offset(text: &str) -> Option<Offset> {
     let text = text.strip_prefix("UTC").unwrap_or(text);
     let (sign, digits) = match text.strip_prefix('-') {
@@ -217,6 +227,16 @@ mod tests {
             time("2026-11-20T22:30:00Z")
         );
         assert!(utc.parse("yesterday", began, ended).is_err());
+    }
+
+    #[test]
+    fn a_span_counts_back_from_the_end() {
+        let (began, ended) = (time("2026-11-20T22:00:00Z"), time("2026-11-21T03:00:00Z"));
+        let parse = |text| Zone::default().parse(text, began, ended);
+        assert_eq!(parse("-10m"), Ok(time("2026-11-21T02:50:00Z")));
+        assert_eq!(parse("-1h30m"), Ok(time("2026-11-21T01:30:00Z")));
+        assert_eq!(parse("-90s"), Ok(time("2026-11-21T02:58:30Z")));
+        assert!(parse("-").is_err() && parse("-ten").is_err());
     }
 
     #[test]

@@ -2,10 +2,11 @@
 
 use crate::{
     event::Role,
+    ids::Bytes,
     judge::report::{Certainty, Death, Killer, Mechanism, Outcome, Relation, TopProcess},
     show::{
         sanitize,
-        size::{gib, size},
+        size::{Unit, size},
     },
 };
 
@@ -43,6 +44,7 @@ pub fn class(death: &Death) -> String {
 #[must_use]
 pub fn class_of_top(process: &TopProcess) -> String {
     let shown = match process.title.strip_prefix("ray::") {
+        None if process.title.is_empty() => format!("pid {}", process.pid),
         Some(title) => title.split('.').next().unwrap_or(title).to_owned(),
         None => program(&process.title),
     };
@@ -351,11 +353,18 @@ pub fn join(parts: &[String]) -> String {
     }
 }
 
-/// The biggest processes by class: `TaskRunner 402.6 + 4 WorkerDict 32.4 (8.1 each)`, in GiB.
+/// The biggest processes by class: `TaskRunner 402.6 + 4 WorkerDict 32.4 (8.1 each) GiB`. Those that would show as
+/// nothing are left out.
 #[must_use]
 pub fn biggest(top: &[TopProcess]) -> String {
+    let large = top.iter().any(|process| process.private_bytes.0 >= 1 << 30);
+    let unit = if large { Unit::Gib } else { Unit::Mib };
+    let zero = unit.figure(Bytes(0));
     let mut classes: Vec<(String, Vec<&TopProcess>)> = Vec::new();
     for process in top {
+        if unit.figure(process.private_bytes) == zero {
+            continue;
+        }
         let class = class_of_top(process);
         match classes.iter_mut().find(|(known, _)| *known == class) {
             Some((_, members)) => members.push(process),
@@ -364,18 +373,19 @@ pub fn biggest(top: &[TopProcess]) -> String {
     }
     let shown: Vec<String> = classes
         .iter()
-        .map(|(class, members)| biggest_class(class, members))
+        .map(|(class, members)| biggest_class(class, members, unit))
         .collect();
-    shown.join(" + ")
+    format!("{} {}", shown.join(" + "), unit.name())
 }
 
-fn biggest_class(class: &str, members: &[&TopProcess]) -> String {
-    let sum = crate::ids::Bytes(members.iter().map(|member| member.private_bytes.0).sum());
+fn biggest_class(class: &str, members: &[&TopProcess], unit: Unit) -> String {
+    let sum = Bytes(members.iter().map(|member| member.private_bytes.0).sum());
     let count = members.len() as u64;
+    let all = unit.figure(sum);
     if count == 1 {
-        format!("{class} {}", gib(sum))
+        format!("{class} {all}")
     } else {
-        let each = crate::ids::Bytes(sum.0 / count);
-        format!("{count} {class} {} ({} each)", gib(sum), gib(each))
+        let each = unit.figure(Bytes(sum.0 / count));
+        format!("{count} {class} {all} ({each} each)")
     }
 }

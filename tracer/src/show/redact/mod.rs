@@ -130,10 +130,9 @@ fn redact_sender(scrubber: &mut Scrubber, sender: &mut SenderReport) {
 }
 
 fn redact_oom(scrubber: &mut Scrubber, oom: &mut OomReport) {
-    for cgroup in [&mut oom.cgroup, &mut oom.task_cgroup] {
-        if let Some(path) = cgroup {
-            *path = scrubber.path(path);
-        }
+    let cgroups = [&mut oom.cgroup, &mut oom.task_cgroup];
+    for path in cgroups.into_iter().flatten() {
+        *path = scrubber.path(path);
     }
     scrubber.text_if_any(&mut oom.invoker_comm);
 }

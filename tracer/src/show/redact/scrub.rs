@@ -18,7 +18,7 @@ static IDENTIFYING: LazyLock<Regex> = LazyLock::new(|| {
         // A URL, with what it carries.
         r#"(?P<url>\b[a-zA-Z][a-zA-Z0-9+.-]*://[^\s"'<>),;]+)"#,
         // An absolute path, and a relative one of three names or with a file's ending.
-        r#"(?P<path>(?:\B(?:~|\.{1,2})?(?:/+[^\s/"'<>|:;,()\[\]{}=]+)+/*)|\b[\w.-]+(?:/[\w.-]+){2,}|\b[\w.-]+/[\w.-]+\.[a-z]{1,6}\b)"#,
+        r#"(?P<path>(?:\B(?:~|\.{1,3})?(?:/+[^\s/"'<>|:;,()\[\]{}=]+)+/*)|\b[\w.-]+(?:/[\w.-]+){2,}|\b[\w.-]+/[\w.-]+\.[a-z]{1,6}\b)"#,
         r"(?P<mac>\b(?:[0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}\b)",
         r"(?P<ipv6>(?:\b[0-9a-fA-F]{1,4}:|\B::)[0-9a-fA-F:.]*[0-9a-fA-F]\b|\b(?:[0-9a-fA-F]{1,4}:)+:)",
         r"(?P<ipv4>\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b)",

@@ -48,7 +48,7 @@ pub(super) fn write(view: &View<'_>, page: &mut Page, cause: &Cause<'_>) {
 }
 
 /// Several texts under one label.
-fn items(page: &mut Page, label: &str, texts: &[String]) {
+pub(super) fn items(page: &mut Page, label: &str, texts: &[String]) {
     for (number, text) in texts.iter().enumerate() {
         page.item(if number == 0 { label } else { "" }, text);
     }

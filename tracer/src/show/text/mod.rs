@@ -8,14 +8,8 @@ mod tests;
 use owo_colors::Style as Colour;
 
 use crate::show::{
-    Style,
-    causes::{self, Cause, Entry},
-    findings, header, jobs,
-    layout::Page,
-    sanitize,
-    select::Shown,
+    Style, causes::Cause, findings, header, jobs, layout::Page, rank, sanitize, select::Shown,
     view::View,
-    words,
 };
 
 /// More places than this are not shown unless asked for.
@@ -32,7 +26,7 @@ pub fn render(shown: &Shown, style: &Style) -> String {
     top(&view, &mut page, &causes);
     let next = findings::next(&view, &causes);
     entries(&view, &mut page, causes);
-    if shown.all {
+    if shown.lists_normal {
         group::normal_exits(&view, &mut page);
     }
     bottom(&view, &mut page);
@@ -51,7 +45,8 @@ fn top(view: &View<'_>, page: &mut Page, causes: &[Cause<'_>]) {
     for line in header::gaps(view) {
         page.paragraph("! ", Colour::new().yellow().bold(), &line, 2);
     }
-    for (label, line) in jobs::lines(view, causes, MAX_JOBS) {
+    let most = if view.shown.all { usize::MAX } else { MAX_JOBS };
+    for (label, line) in jobs::lines(view, causes, most) {
         let lead = if label.is_empty() {
             label
         } else {
@@ -95,12 +90,13 @@ fn heading(page: &mut Page, text: &str) {
 }
 
 fn entries(view: &View<'_>, page: &mut Page, causes: Vec<Cause<'_>>) {
-    let entries = if view.shown.all || view.shown.detail {
-        causes.into_iter().map(alone).collect()
+    let entries = rank::entries(view, causes);
+    let most = if view.shown.all {
+        usize::MAX
     } else {
-        causes::fold(causes)
+        MAX_ENTRIES
     };
-    let (kept, left_out) = most_important(view, entries);
+    let (kept, left_out) = rank::most_important(view, entries, most);
     for entry in &kept {
         page.blank();
         match entry.causes.as_slice() {
@@ -110,36 +106,6 @@ fn entries(view: &View<'_>, page: &mut Page, causes: Vec<Cause<'_>>) {
     }
     if left_out > 0 {
         page.blank();
-        let what = words::count(left_out, "more first cause", "more first causes");
-        let text = format!("… and {what}, none a memory kill that ended a job (--all lists them)");
-        page.paragraph("", Colour::new(), &text, 2);
+        page.paragraph("", Colour::new(), &rank::left_out(left_out), 2);
     }
-}
-
-fn alone(cause: Cause<'_>) -> Entry<'_> {
-    Entry {
-        causes: vec![cause],
-    }
-}
-
-/// The places that fit, in their order, and how many first causes are left out: those that ended a job stay, then
-/// memory kills, then the earliest.
-fn most_important<'a>(view: &View<'_>, entries: Vec<Entry<'a>>) -> (Vec<Entry<'a>>, usize) {
-    if view.shown.all || entries.len() <= MAX_ENTRIES {
-        return (entries, 0);
-    }
-    let mut ranked = entries;
-    ranked.sort_by_key(|entry| {
-        let first = entry.first();
-        let ended = entry
-            .causes
-            .iter()
-            .any(|cause| jobs::ended_by(view, cause).is_some());
-        let memory = words::is_memory_kill(first.death.verdict.killer);
-        (!(ended && memory), !ended, !memory, first.number)
-    });
-    let left = ranked.split_off(MAX_ENTRIES);
-    ranked.sort_by_key(|entry| entry.first().number);
-    let left_out = left.iter().map(|entry| entry.causes.len()).sum();
-    (ranked, left_out)
 }

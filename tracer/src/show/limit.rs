@@ -1,0 +1,87 @@
+//! How near the memory came to a limit: the node's peak against Ray's threshold or the machine, and what was in use at
+//! each kill.
+
+use crate::{
+    ids::Bytes,
+    judge::report::{Death, Monitor, Peak, Report},
+    show::{sanitize, size::share, words},
+};
+
+/// Use of memory against one limit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LimitUse {
+    /// In use.
+    pub used: Bytes,
+    /// The limit.
+    pub limit: Bytes,
+    /// Whose limit: `Ray's threshold`, `cgroup .../system`.
+    pub whose: String,
+}
+
+impl LimitUse {
+    /// The share of the limit that was in use.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        share(self.used, self.limit)
+    }
+}
+
+/// The memory monitors that the report knows.
+pub fn monitors(report: &Report) -> impl Iterator<Item = &Monitor> {
+    let clusters = report.clusters.iter();
+    clusters.filter_map(|cluster| cluster.monitor.as_ref())
+}
+
+/// Ray's lowest threshold, of monitors that count the whole machine: others cannot be held against its peak.
+#[must_use]
+pub fn threshold(report: &Report, peak: &Peak) -> Option<Bytes> {
+    let whole = |total: Bytes| total.0.abs_diff(peak.total_bytes.0) <= (1 << 30);
+    monitors(report)
+        .filter(|monitor| monitor.enabled && monitor.total_bytes.is_none_or(whole))
+        .filter_map(|monitor| monitor.threshold_bytes)
+        .min()
+}
+
+/// Where memory came nearest to a limit, or went farthest above it; `None` where no use of memory is known.
+#[must_use]
+pub fn nearest(report: &Report) -> Option<LimitUse> {
+    let peak = report.peak.iter().map(|peak| at_peak(report, peak));
+    let deaths = report.deaths.iter().flat_map(at_death);
+    peak.chain(deaths)
+        .max_by(|one, other| one.share().total_cmp(&other.share()))
+}
+
+fn at_peak(report: &Report, peak: &Peak) -> LimitUse {
+    let threshold = threshold(report, peak).filter(|limit| *limit < peak.total_bytes);
+    let whose = if threshold.is_some() {
+        "Ray's threshold"
+    } else {
+        "the machine's memory"
+    };
+    LimitUse {
+        used: peak.used_bytes,
+        limit: threshold.unwrap_or(peak.total_bytes),
+        whose: whose.to_owned(),
+    }
+}
+
+/// What Ray counted, and the cgroups on the victim's path.
+fn at_death(death: &Death) -> Vec<LimitUse> {
+    let Some(at) = &death.at_death else {
+        return Vec::new();
+    };
+    let ray = at.ray_used_bytes.zip(at.ray_threshold_bytes);
+    let ray = ray.map(|(used, limit)| LimitUse {
+        used,
+        limit,
+        whose: "Ray's threshold".to_owned(),
+    });
+    let cgroups = at.limits.iter().filter_map(|level| {
+        Some(LimitUse {
+            used: level.usage_bytes,
+            limit: level.limit_bytes?,
+            whose: format!("cgroup {}", sanitize::name(&words::cgroup(&level.cgroup))),
+        })
+    });
+    cgroups.chain(ray).collect()
+}

@@ -1,0 +1,128 @@
+//! Foreign text in Markdown: it stays text, also on GitHub, which looks for mentions after it has rendered.
+//!
+//! Text must be on one line and harmless already (`sanitize`).
+
+/// Stands after `@` and `#` where a name or number would follow: GitHub notifies nobody then. A backslash would not do,
+/// because mentions are looked for in the rendered text.
+const BREAK: char = '\u{200b}';
+
+/// `text` as running text.
+#[must_use]
+pub(super) fn text(text: &str) -> String {
+    let mut shown = String::new();
+    let mut before = None;
+    let mut rest = text.chars().peekable();
+    while let Some(character) = rest.next() {
+        let after = rest.peek().copied();
+        push(&mut shown, before, character, after);
+        before = Some(character);
+    }
+    shown
+}
+
+fn push(shown: &mut String, before: Option<char>, character: char, after: Option<char>) {
+    let inside = |one: Option<char>| one.is_some_and(char::is_alphanumeric);
+    let ends_word = after.is_none_or(|after| after == ' ');
+    match character {
+        '\u{a0}' => shown.push(' '),
+        '<' => shown.push_str("&lt;"),
+        '>' => shown.push_str("&gt;"),
+        '&' => shown.push_str("&amp;"),
+        '@' | '#' if inside(after) => shown.extend([character, BREAK]),
+        // Inside a word it is no emphasis, and chats show the backslash.
+        '_' if inside(before) && inside(after) => shown.push('_'),
+        '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '$' => shown.extend(['\\', character]),
+        // No heading, list or rule.
+        '#' | '-' if before.is_none() => shown.extend(['\\', character]),
+        '+' if before.is_none() && ends_word => shown.push_str("\\+"),
+        // No link out of a URL that stands in a log.
+        ':' if after == Some('/') => shown.push_str("\\:"),
+        '.' if before == Some('w') => shown.push_str("\\."),
+        '.' | ')' if ends_word && all_digits(shown) => shown.extend(['\\', character]),
+        _ => shown.push(character),
+    }
+}
+
+/// Whether a list number stands at the start.
+fn all_digits(shown: &str) -> bool {
+    !shown.is_empty() && shown.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// `text` as code: nothing in it is looked at, neither Markdown nor mentions.
+#[must_use]
+pub(super) fn code(text: &str) -> String {
+    let text = text.replace('\u{a0}', " ");
+    let text = text.trim();
+    if text.is_empty() {
+        return String::new();
+    }
+    let fence = "`".repeat(longest_run(text) + 1);
+    let space = if text.starts_with('`') || text.ends_with('`') {
+        " "
+    } else {
+        ""
+    };
+    format!("{fence}{space}{text}{space}{fence}")
+}
+
+/// The longest run of backticks.
+fn longest_run(text: &str) -> usize {
+    let runs = text.split(|character| character != '`');
+    runs.map(str::len).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markup_stays_text() {
+        assert_eq!(
+            text("a*b* `c` [d](e) |f| ~g~ $h$"),
+            r"a\*b\* \`c\` \[d\](e) \|f\| \~g\~ \$h\$"
+        );
+        assert_eq!(
+            text("<img src=x onerror=y> &amp;"),
+            "&lt;img src=x onerror=y&gt; &amp;amp;"
+        );
+        assert_eq!(text(r"C:\x"), r"C:\\x");
+    }
+
+    #[test]
+    fn underscores_inside_a_name_need_no_escape() {
+        assert_eq!(
+            text("compute_score __init__ _x_"),
+            r"compute_score \_\_init\_\_ \_x\_"
+        );
+    }
+
+    #[test]
+    fn nobody_is_mentioned_and_nothing_is_linked() {
+        assert_eq!(
+            text("@everyone see #12"),
+            "@\u{200b}everyone see #\u{200b}12"
+        );
+        assert_eq!(
+            text("http://evil.example www.evil.example"),
+            r"http\://evil.example www\.evil.example"
+        );
+    }
+
+    #[test]
+    fn no_text_begins_a_list_or_a_heading() {
+        assert_eq!(text("# x"), r"\# x");
+        assert_eq!(text("- x"), r"\- x");
+        assert_eq!(text("12. x"), r"12\. x");
+        assert_eq!(text("+ x"), r"\+ x");
+        assert_eq!(text("3.4 GiB"), "3.4 GiB");
+        assert_eq!(text("+18 ms"), "+18 ms");
+    }
+
+    #[test]
+    fn code_cannot_be_left() {
+        assert_eq!(code("plain @everyone <b>"), "`plain @everyone <b>`");
+        assert_eq!(code("a```b`"), "```` a```b` ````");
+        assert_eq!(code("`"), "`` ` ``");
+        assert_eq!(code("  "), "");
+    }
+}

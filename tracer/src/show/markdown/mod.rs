@@ -1,0 +1,238 @@
+//! The report as Markdown to paste into an issue or a chat: at most 60 lines, whatever happened.
+//!
+//! No tables and no HTML, so that it also reads well where Markdown is not rendered. All text passes
+//! [`escape`]: names of tasks and lines of logs come from whoever ran the job.
+
+mod escape;
+#[cfg(test)]
+mod tests;
+
+use crate::show::{
+    Style, alike, cascade,
+    causes::{Cause, Entry},
+    evidence, facts, findings, header, jobs, rank, sanitize,
+    select::Shown,
+    view::View,
+    words,
+};
+
+/// Longer pastes are not read.
+const MAX_LINES: usize = 60;
+/// At most so many jobs, and as many gaps, findings, and notes.
+const MAX_EACH: usize = 5;
+/// Of first causes that are alike, so many have a line.
+const MAX_ALIKE: usize = 10;
+/// Recordings that are named.
+const MAX_RECORDINGS: usize = 3;
+
+/// How much is said of each first cause.
+#[derive(Debug, Clone, Copy)]
+struct Detail {
+    /// Places that are shown.
+    entries: usize,
+    /// Lines of evidence, of a cascade, of a stack, each; `None` leaves a headline only.
+    items: Option<usize>,
+}
+
+/// From much to little: the first that fits is taken. The last one always fits.
+const DETAILS: [Detail; 7] = [
+    detail(16, Some(usize::MAX)),
+    detail(16, Some(6)),
+    detail(16, Some(4)),
+    detail(16, Some(2)),
+    detail(8, Some(1)),
+    detail(16, None),
+    detail(8, None),
+];
+
+const fn detail(entries: usize, items: Option<usize>) -> Detail {
+    Detail { entries, items }
+}
+
+/// The whole report.
+#[must_use]
+pub fn render(shown: &Shown, style: &Style) -> String {
+    let view = View::new(shown, style);
+    let mut lines = Vec::new();
+    for detail in DETAILS {
+        lines = page(&view, detail);
+        if lines.len() <= MAX_LINES {
+            break;
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+fn page(view: &View<'_>, detail: Detail) -> Vec<String> {
+    let causes = view.shown.causes();
+    let mut lines = top(view, &causes);
+    let (kept, left_out) = rank::most_important(view, rank::entries(view, causes), detail.entries);
+    if detail.items.is_none() && !kept.is_empty() {
+        lines.push(String::new());
+    }
+    for entry in &kept {
+        lines.extend(match detail.items {
+            Some(items) => block(view, entry, items),
+            None => vec![format!("- {}", headline(view, entry, "**"))],
+        });
+    }
+    if left_out > 0 {
+        lines.push(String::new());
+        lines.push(rank::left_out(left_out));
+    }
+    lines.extend(normal_exits(view));
+    lines.extend(section("What to change", &findings::lines(view)));
+    let notes = view.shown.report.notes.iter();
+    let notes: Vec<String> = notes
+        .map(|note| sanitize::line(note, sanitize::EVIDENCE))
+        .collect();
+    lines.extend(section("Also", &notes));
+    lines
+}
+
+/// Where and how it was recorded, what was missed, how each job ended, and how many deaths there are.
+fn top(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
+    let version = sanitize::name(&view.shown.report.raytrace);
+    let mut lines = vec![
+        format!("## Deaths recorded by raytrace {}", escape::text(&version)),
+        String::new(),
+    ];
+    for line in first(header::recordings(view), MAX_RECORDINGS) {
+        lines.push(format!("- {}", escape::text(&line)));
+    }
+    for line in first(header::gaps(view), MAX_EACH) {
+        lines.push(format!("- **Gap:** {}", escape::text(&line)));
+    }
+    for (label, line) in jobs::lines(view, causes, MAX_EACH) {
+        let label = escape::text(&label);
+        let line = escape::text(&line);
+        lines.push(match label.as_str() {
+            "" => format!("- {line}"),
+            _ => format!("- **{label}** {line}"),
+        });
+    }
+    for line in header::counts(view, causes) {
+        lines.push(format!("- {}", escape::text(&line)));
+    }
+    lines
+}
+
+/// `**KILL 1** · 08:41:07.482Z · Ray's memory monitor killed hog (task, pid 7, 3.4 GiB) · PROVEN`.
+fn headline(view: &View<'_>, entry: &Entry<'_>, mark: &str) -> String {
+    let death = entry.first().death;
+    let time = view.death_time(death);
+    let (label, text, sure) = match entry.causes.as_slice() {
+        [cause] => (cause.label(), words::headline(death), death),
+        causes => (
+            alike::label(causes),
+            alike::headline(causes),
+            alike::least_certain(causes),
+        ),
+    };
+    format!(
+        "{mark}{}{mark} · {time} · {} · {}",
+        escape::text(&label),
+        escape::text(&text),
+        words::certainty(sure)
+    )
+}
+
+/// A first cause, or several alike, with the facts below.
+fn block(view: &View<'_>, entry: &Entry<'_>, most: usize) -> Vec<String> {
+    let mut lines = vec![String::new(), format!("### {}", headline(view, entry, ""))];
+    match entry.causes.as_slice() {
+        [cause] => lines.extend(alone(view, cause, most)),
+        causes => {
+            lines.extend(fact_lines(&alike::facts(view, causes)));
+            let each = alike::lines(view, causes, most.min(MAX_ALIKE));
+            lines.extend(items("each", &each, usize::MAX, escape::text));
+        }
+    }
+    lines
+}
+
+fn alone(view: &View<'_>, cause: &Cause<'_>, most: usize) -> Vec<String> {
+    let death = cause.death;
+    let mut lines = fact_lines(&facts::all(view, death));
+    if view.shown.detail {
+        lines.extend(fact_lines(&facts::identity(view, death)));
+    }
+    let evidence = evidence::lines(view, cause);
+    lines.extend(items("evidence", &evidence, most, escape::code));
+    let cascade = cascade::lines(view, cause);
+    lines.extend(items("cascade", &cascade, most, escape::text));
+    if let Some(job) = jobs::ended_by(view, cause) {
+        let id = sanitize::name(&job.job_id.0);
+        lines.push(format!("- **ended** job {}", escape::text(&id)));
+    }
+    if let Some(then) = &death.then {
+        let then = sanitize::line(then, sanitize::EVIDENCE);
+        lines.push(format!("- **then** {}", escape::text(&then)));
+    }
+    lines
+}
+
+fn fact_lines(facts: &[facts::Fact]) -> Vec<String> {
+    facts
+        .iter()
+        .map(|(label, text)| format!("- **{label}** {}", escape::text(text)))
+        .collect()
+}
+
+/// Texts under a label: beside it where there is one, else as a list of at most `most`.
+fn items(label: &str, texts: &[String], most: usize, shown: fn(&str) -> String) -> Vec<String> {
+    if let [] | [_] = texts {
+        let one = texts.iter();
+        return one
+            .map(|text| format!("- **{label}** {}", shown(text)))
+            .collect();
+    }
+    let mut lines = vec![format!("- **{label}**")];
+    for text in first(texts.to_vec(), most) {
+        // What raytrace itself says about what it left out is no evidence.
+        let own = text.starts_with('…');
+        let text = if own {
+            escape::text(&text)
+        } else {
+            shown(&text)
+        };
+        lines.push(format!("  - {text}"));
+    }
+    lines
+}
+
+/// Deaths that nobody asks about by default, where they were asked for.
+fn normal_exits(view: &View<'_>) -> Vec<String> {
+    if !view.shown.lists_normal {
+        return Vec::new();
+    }
+    let deaths = view.shown.report.deaths.iter();
+    let texts: Vec<String> = deaths
+        .filter(|death| !death.listed)
+        .map(|death| {
+            let time = view.death_time(death);
+            format!("{time} {} {}", words::subject(death), words::clause(death))
+        })
+        .collect();
+    section("Normal exits", &texts)
+}
+
+/// A heading and a list; nothing where there is nothing.
+fn section(heading: &str, texts: &[String]) -> Vec<String> {
+    if texts.is_empty() {
+        return Vec::new();
+    }
+    let mut lines = vec![String::new(), format!("### {heading}")];
+    let texts = first(texts.to_vec(), MAX_EACH);
+    lines.extend(texts.iter().map(|text| format!("- {}", escape::text(text))));
+    lines
+}
+
+/// The first `most` texts, and how many are left.
+fn first(mut texts: Vec<String>, most: usize) -> Vec<String> {
+    if texts.len() > most {
+        let left = texts.split_off(most).len();
+        texts.push(format!("… and {left} more"));
+    }
+    texts
+}

@@ -1,0 +1,131 @@
+//! What is pasted into issues and chats.
+
+use super::{MAX_LINES, render};
+use crate::{
+    event::{Probe, ProbeState},
+    ids::HexId,
+    judge::report::{Outcome, Report},
+    show::{
+        Style, redact, sample,
+        sanitize::is_harmless,
+        select::{Kill, Selection, Shown, select},
+        time::Zone,
+    },
+};
+
+fn markdown(shown: &Shown) -> String {
+    let style = Style {
+        width: 100,
+        zone: Zone::default(),
+        file: Some("a.raytrace".into()),
+    };
+    render(shown, &style)
+}
+
+fn whole(report: &Report) -> String {
+    markdown(&Shown::whole(report))
+}
+
+#[test]
+fn the_verl_job() {
+    insta::assert_snapshot!(whole(&sample::verl()));
+}
+
+#[test]
+fn the_verl_job_redacted() {
+    insta::assert_snapshot!(whole(&redact::redact(&sample::verl())));
+}
+
+#[test]
+fn one_kill_in_full() {
+    let selection = Selection {
+        kill: Some(Kill::Number(2)),
+        ..Selection::default()
+    };
+    insta::assert_snapshot!(markdown(&select(&sample::verl(), &selection)));
+}
+
+#[test]
+fn a_run_without_kills() {
+    insta::assert_snapshot!(whole(&sample::quiet()));
+}
+
+#[test]
+fn thirty_kills_in_a_second() {
+    insta::assert_snapshot!(whole(&sample::burst()));
+}
+
+#[test]
+fn deaths_that_are_no_memory_kills_and_a_recording_with_gaps() {
+    insta::assert_snapshot!(whole(&sample::others()));
+}
+
+#[test]
+fn a_hostile_name_stays_text() {
+    insta::assert_snapshot!(whole(&sample::hostile()));
+}
+
+/// Many of everything: jobs, gaps, first causes of different kinds, findings, notes.
+fn crowded() -> Report {
+    let mut report = sample::others();
+    let template = report.deaths[0].clone();
+    for number in 0..200u32 {
+        let mut death = template.clone();
+        death.id.0 = 1000 + u64::from(number);
+        death.act_time.0 += u64::from(number);
+        death.title = Some(format!("ray::task_{number}"));
+        death.actor_class = None;
+        report.deaths.push(death);
+        let mut job = sample::job(Outcome::Failed, None, "");
+        job.job_id = HexId(format!("{number:08x}"));
+        report.jobs.push(job);
+        report.recordings[0].probes.push(Probe {
+            name: format!("probe{number}"),
+            state: ProbeState::Missing,
+            reason: None,
+            required: false,
+        });
+        report.notes.push(format!("note {number}"));
+        let mut finding = sample::verl().findings.remove(0);
+        finding.deaths.clear();
+        report.findings.push(finding);
+    }
+    report
+}
+
+#[test]
+fn no_report_has_more_than_sixty_lines_or_a_hidden_character() {
+    let reports = [
+        sample::verl(),
+        sample::quiet(),
+        sample::burst(),
+        sample::others(),
+        sample::hostile(),
+        sample::flood(),
+        crowded(),
+    ];
+    for report in &reports {
+        for (all, kill) in [(false, None), (true, None), (false, Some(Kill::Number(1)))] {
+            let selection = Selection {
+                kill,
+                all,
+                ..Selection::default()
+            };
+            let text = markdown(&select(report, &selection));
+            assert!(text.lines().count() <= MAX_LINES, "{text}");
+            let shown = text.replace("@\u{200b}", "@").replace("#\u{200b}", "#");
+            assert!(shown.chars().all(|one| is_harmless(one) || one == '\n'));
+        }
+    }
+}
+
+#[test]
+fn a_crowded_report_leads_with_what_it_has_and_counts_the_rest() {
+    let text = whole(&crowded());
+    assert!(
+        text.contains("more first causes (--all lists them)"),
+        "{text}"
+    );
+    assert!(text.contains("… and 196 more jobs"), "{text}");
+    assert!(text.contains("### What to change"), "{text}");
+}
