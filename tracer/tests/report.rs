@@ -342,7 +342,7 @@ fn every_example_of_the_help_runs() {
         .collect();
     assert!(examples.len() >= 6, "{}", help.out);
     for example in examples {
-        let arguments = example.split("   ").next().unwrap_or(example);
+        let arguments = example.split("  ").next().unwrap_or(example);
         let arguments = arguments.split(" | ").next().unwrap_or(arguments);
         let arguments = arguments.replace("41877", "4001");
         let arguments: Vec<&str> = arguments.split_whitespace().collect();
