@@ -84,12 +84,10 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Record(args) => record::run(args),
         Command::Report(args) => report::run(args),
         Command::Completions { shell } => {
-            clap_complete::generate(
-                shell,
-                &mut Cli::command(),
-                "raytrace",
-                &mut std::io::stdout(),
-            );
+            // Into a buffer: clap_complete panics where a pipe is closed early.
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "raytrace", &mut script);
+            view::output::print(&String::from_utf8_lossy(&script))?;
             Ok(ExitCode::SUCCESS)
         }
     }

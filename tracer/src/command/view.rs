@@ -1,9 +1,8 @@
 //! What every command that prints a report shares: which deaths, in which form, to where, and when it is a failure.
 
+pub(super) mod output;
+
 use std::{
-    fs::File,
-    io::{ErrorKind, IsTerminal as _, Write as _},
-    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -21,11 +20,6 @@ use crate::{
         time::Zone,
     },
 };
-
-/// Columns where no terminal says otherwise.
-const WIDTH: u16 = 100;
-/// Narrower is cut by the terminal, wider is hard to read.
-const WIDTHS: (u16, u16) = (40, 120);
 
 /// A list of killers; by another name, because clap takes a plain `Vec` for an option that is given many times.
 type Killers = Vec<Killer>;
@@ -124,8 +118,8 @@ pub fn show(
     }
     let text = args.render(&shown, recording)?;
     match &args.output {
-        Some(path) => args.write(path, recording, &text)?,
-        None => print(&text)?,
+        Some(path) => output::write(path, args.force, recording, &text)?,
+        None => output::print(&text)?,
     }
     for reason in &reasons {
         anstream::eprintln!("raytrace: {reason}");
@@ -209,7 +203,7 @@ impl ViewArgs {
             return Ok(());
         };
         Err(usage(format!(
-            "--match: none of {} deaths has {text:?} as a pid, the beginning of an id, or in its name. List them: --all",
+            "--match: none of {} deaths has {text:?} as a pid, the beginning of an id, or in its name: it did not die here, or under another id. List them: --all",
             report.deaths.len()
         )))
     }
@@ -230,13 +224,12 @@ impl ViewArgs {
 
     fn render(&self, shown: &Shown, recording: Option<&Path>) -> anyhow::Result<String> {
         let file = recording.map(|path| path.display().to_string());
+        let width = match self.output {
+            Some(_) => output::WIDTH,
+            None => output::width(),
+        };
         let style = Style {
-            width: if self.output.is_some() {
-                WIDTH
-            } else {
-                width()
-            }
-            .into(),
+            width: width.into(),
             zone: self.tz.clone(),
             // A recording is named after its host.
             file: file.map(|file| if self.redact { "FILE".to_owned() } else { file }),
@@ -246,34 +239,6 @@ impl ViewArgs {
             Format::Json => json::render(&shown.report).context("cannot write the JSON")?,
             Format::Markdown => markdown::render(shown, &style),
         })
-    }
-
-    /// Writes the file of `-o`.
-    fn write(&self, path: &Path, recording: Option<&Path>, text: &str) -> anyhow::Result<()> {
-        let shown = path.display();
-        if recording.is_some_and(|recording| same_file(recording, path)) {
-            return Err(usage(format!(
-                "-o {shown} is the recording itself: choose another name"
-            )));
-        }
-        let mut options = File::options();
-        options.write(true).create_new(!self.force);
-        options.create(self.force).truncate(self.force);
-        let opened = options.open(path).map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => usage(format!(
-                "{shown} exists: choose another name for -o, or add --force to overwrite it"
-            )),
-            _ => anyhow::Error::new(error).context(format!(
-                "cannot write {shown}; choose a folder that you can write"
-            )),
-        });
-        let text = anstream::adapter::strip_str(text).to_string();
-        let mut file = opened?;
-        file.write_all(text.as_bytes())
-            .and_then(|()| file.flush())
-            .with_context(|| format!("cannot write {shown}; is the disk full? df -h {shown}"))?;
-        anstream::eprintln!("Wrote {shown} ({} lines)", text.lines().count());
-        Ok(())
     }
 }
 
@@ -286,36 +251,4 @@ fn bounds(report: &Report) -> Option<(Utc, Utc)> {
         times.extend(report.deaths.iter().filter_map(|death| death.time));
     }
     Some((*times.iter().min()?, *times.iter().max()?))
-}
-
-fn same_file(one: &Path, other: &Path) -> bool {
-    let identity = |path: &Path| path.metadata().ok().map(|data| (data.dev(), data.ino()));
-    identity(one).is_some_and(|one| Some(one) == identity(other))
-}
-
-/// The columns of the terminal that stdout is.
-fn width() -> u16 {
-    let stdout = std::io::stdout();
-    if !stdout.is_terminal() {
-        return WIDTH;
-    }
-    let size = rustix::termios::tcgetwinsize(&stdout);
-    let columns = size.map_or(0, |size| size.ws_col);
-    if columns == 0 {
-        WIDTH
-    } else {
-        columns.clamp(WIDTHS.0, WIDTHS.1)
-    }
-}
-
-/// Results go to stdout; whoever closes the pipe early (`| head`) has seen enough.
-fn print(text: &str) -> anyhow::Result<()> {
-    let mut stdout = anstream::stdout().lock();
-    let printed = stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush());
-    match printed {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        printed => printed.context("cannot write to stdout"),
-    }
 }
