@@ -8,7 +8,7 @@ use crate::command::{record::RecordArgs, report::ReportArgs};
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
 pub struct Cli {
-    /// More talk on stderr about what raytrace itself does (-v, -vv); RUST_LOG overrides it.
+    /// More talk on stderr about what raytrace itself does (-v, -vv); `RUST_LOG` overrides it.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
     /// What to do.

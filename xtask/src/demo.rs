@@ -1,7 +1,91 @@
-//! `cargo xtask demo`.
+//! `cargo xtask demo`: a private Ray cluster whose workers die in real ways, recorded and reported.
 
-use anyhow::Result;
+use std::{
+    io::{BufRead as _, BufReader},
+    process::{Child, Command, Stdio},
+};
 
-use crate::{layout, process::run, setup};
+use anyhow::{Context as _, Result, bail};
 
-pub(crate) fn run_demo() -> Result<()> { Ok(()) }
+use crate::{
+    layout,
+    process::{run, step},
+    setup, test,
+};
+
+/// Deaths that are staged, of those in `tests/staging`.
+const KINDS: [&str; 7] = [
+    "user_kill_9",
+    "segv",
+    "os_exit_3",
+    "ray_kill",
+    "kernel_oom_task",
+    "child_kernel_oom",
+    "monitor_task",
+];
+
+pub(crate) fn run_demo() -> Result<()> {
+    setup::for_demo()?;
+    let raytrace = step("build raytrace", test::build)?;
+    let folder = layout::target().join("demo");
+    std::fs::create_dir_all(&folder)?;
+    let recording = folder.join("demo.raytrace");
+    for file in ["demo.raytrace", "truth.jsonl"] {
+        // What an earlier demo left may not be there.
+        let _removed = std::fs::remove_file(folder.join(file));
+    }
+    eprintln!("==> raytrace record -o {}", recording.display());
+    let mut recorder = Command::new(&raytrace);
+    recorder
+        .arg("record")
+        .arg("-o")
+        .arg(&recording)
+        .stderr(Stdio::piped());
+    let mut recorder = recorder.spawn().context("cannot start raytrace record")?;
+    let talk = show_until_recording(&mut recorder)?;
+    let staged = step(
+        "a private Ray cluster; its workers die in real ways (about 30 s)",
+        || {
+            run(
+                Command::new(layout::ray(setup::DEMO_VERSION).join("bin/python"))
+                    .arg(layout::root().join("tests/staging/matrix.py"))
+                    .arg("--truth")
+                    .arg(folder.join("truth.jsonl"))
+                    .arg("--only")
+                    .args(KINDS)
+                    .stdout(Stdio::null())
+                    .stderr(Stdio::null()),
+            )
+        },
+    );
+    run(Command::new("kill").args(["-INT", &recorder.id().to_string()]))?;
+    let status = recorder.wait()?;
+    let _printed = talk.join();
+    staged?;
+    if !status.success() {
+        bail!("raytrace record ended with {status}");
+    }
+    eprintln!("==> raytrace report {}", recording.display());
+    run(Command::new(&raytrace).arg("report").arg(&recording))?;
+    eprintln!("\nThe recording: {}", recording.display());
+    Ok(())
+}
+
+/// Passes on what the recorder says; returns once it records.
+fn show_until_recording(recorder: &mut Child) -> Result<std::thread::JoinHandle<()>> {
+    let errors = recorder.stderr.take().context("no stderr")?;
+    let (sender, started) = std::sync::mpsc::channel();
+    let talk = std::thread::spawn(move || {
+        for line in BufReader::new(errors).lines().map_while(Result::ok) {
+            eprintln!("    {line}");
+            if line.starts_with("Recording to") {
+                // Nobody waits for a second one.
+                let _sent = sender.send(());
+            }
+        }
+    });
+    started
+        .recv()
+        .context("raytrace record ended before it recorded")?;
+    Ok(talk)
+}

@@ -31,11 +31,6 @@ pub(crate) fn raytrace() -> PathBuf {
     target().join("release").join("raytrace")
 }
 
-/// The script that stages deaths on a real Ray cluster.
-pub(crate) fn staging() -> PathBuf {
-    root().join("tests").join("staging").join("stage.py")
-}
-
 /// `PATH` with the tools of `setup` first.
 pub(crate) fn path_with_tools() -> std::ffi::OsString {
     let mut path = tools().join("bin").into_os_string();

@@ -1,8 +1,9 @@
-//! Development tasks of raytrace: `cargo xtask setup | demo | test | bench`.
+//! Development tasks of raytrace: `cargo xtask setup | build-ebpf | demo | test`.
 //!
 //! Needs nothing but stable Rust to start; what a task needs besides, it installs itself and says so.
 
 mod demo;
+mod ebpf;
 mod layout;
 mod process;
 mod setup;
@@ -24,6 +25,8 @@ struct Arguments {
 enum Task {
     /// Install what the tests need: Ray into target/ray, the eBPF toolchain, lint tools. May be repeated.
     Setup,
+    /// Compile the eBPF programs and replace the committed object; needed after a change in tracer-ebpf.
+    BuildEbpf,
     /// Record a private Ray cluster while its workers die in real ways, and print the report.
     Demo,
     /// Set up what is missing and run every test.
@@ -33,8 +36,9 @@ enum Task {
 fn main() -> ExitCode {
     let result = match Arguments::parse().task {
         Task::Setup => setup::everything(),
-        Task::Demo => demo::run(),
-        Task::Test => return test::run(),
+        Task::BuildEbpf => ebpf::build(),
+        Task::Demo => demo::run_demo(),
+        Task::Test => test::everything(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

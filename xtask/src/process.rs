@@ -50,6 +50,19 @@ pub(crate) fn run_quietly(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
+/// The standard output of `command`.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let line = command_line(command);
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot start `{line}`"))?;
+    if !output.status.success() {
+        bail!("`{line}` ended with {}", output.status);
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
 /// Whether `command` can be run and succeeds; its output is not shown.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     command

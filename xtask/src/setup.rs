@@ -10,13 +10,19 @@ use anyhow::Result;
 
 use crate::process::{already, run_quietly, step, succeeds};
 
-pub(crate) use ray::{DEMO_VERSION, VERSIONS};
+use ray::VERSIONS;
+
+/// The Ray of the demo: the newest.
+pub(crate) const DEMO_VERSION: &str = VERSIONS[0].version;
 
 /// Everything that `cargo xtask test` needs.
 pub(crate) fn everything() -> Result<()> {
-    step("lint tools (rustup component add rustfmt clippy)", lint_tools)?;
-    ebpf::install()?;
-    for version in VERSIONS {
+    step(
+        "lint tools (rustup component add rustfmt clippy)",
+        lint_tools,
+    )?;
+    ebpf_toolchain()?;
+    for version in &VERSIONS {
         ray::install(version)?;
     }
     Ok(())
@@ -24,7 +30,12 @@ pub(crate) fn everything() -> Result<()> {
 
 /// What `cargo xtask demo` needs: one Ray.
 pub(crate) fn for_demo() -> Result<()> {
-    ray::install(&VERSIONS[DEMO_VERSION])
+    ray::install(&VERSIONS[0])
+}
+
+/// What compiles the eBPF programs.
+pub(crate) fn ebpf_toolchain() -> Result<()> {
+    ebpf::install()
 }
 
 fn lint_tools() -> Result<()> {

@@ -115,7 +115,8 @@ impl Collector {
             if name.pid != Some(own) {
                 continue;
             }
-            if let (Some(cluster), Some(path)) = (process.cluster, self.reachable(process, &path)) {
+            if let (Some(cluster), Some(path)) = (process.cluster, Self::reachable(process, &path))
+            {
                 let offset = self
                     .clusters
                     .get(&cluster.truncated())
@@ -145,7 +146,7 @@ impl Collector {
     }
 
     /// A path that the process sees, as this process reaches it.
-    fn reachable(&self, process: &Process, path: &std::path::Path) -> Option<std::path::PathBuf> {
+    fn reachable(process: &Process, path: &std::path::Path) -> Option<std::path::PathBuf> {
         let relative = path.strip_prefix("/").ok()?;
         Some(std::path::Path::new(&format!("/proc/{}/root", process.process.pid)).join(relative))
     }

@@ -60,6 +60,7 @@ pub struct Wanted {
 }
 
 /// How processes are watched.
+#[expect(clippy::large_enum_variant, reason = "there is one, for a moment")]
 pub enum Watch {
     /// In the kernel.
     Kernel {

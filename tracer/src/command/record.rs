@@ -37,6 +37,10 @@ const LAST_WORDS: Duration = Duration::from_millis(300);
 
 /// Arguments of `record`.
 #[derive(Debug, clap::Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "they are flags of a command line"
+)]
 #[command(after_help = "Examples:
   sudo raytrace record                      every cluster of this machine, now or when one starts
   sudo raytrace record -o oom.raytrace --duration 2h

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     event::Role,
-    ids::{BootTime, EventId, HexId},
+    ids::{BootTime, EventId, HexId, Pid},
     judge::{
         processes::ProcessState,
         report::{Death, Job, Killer, Outcome, Survived},
@@ -23,19 +23,20 @@ pub(super) fn all(
     deaths: &[Death],
     cluster_number: impl Fn(&ProcessState) -> Option<u32>,
 ) -> Vec<Job> {
-    let mut drivers: BTreeMap<(Option<u32>, HexId), &ProcessState> = BTreeMap::new();
+    // Drivers whose cluster is not known may share a job id.
+    let mut drivers: BTreeMap<(Option<u32>, HexId, Pid), &ProcessState> = BTreeMap::new();
     for state in world
         .processes
         .iter()
         .filter(|state| state.role == Role::Driver)
     {
         if let Some(job) = state.job() {
-            drivers.insert((cluster_number(state), job), state);
+            drivers.insert((cluster_number(state), job, state.key.pid), state);
         }
     }
     drivers
         .into_iter()
-        .map(|((cluster, job_id), driver)| job(world, deaths, cluster, &job_id, driver))
+        .map(|((cluster, job_id, _), driver)| job(world, deaths, cluster, &job_id, driver))
         .collect()
 }
 
@@ -72,13 +73,14 @@ fn job(
     let end = world
         .exit(driver.key)
         .map_or(death.act_time, |exit| exit.time);
-    let (outcome, ended_by, because) = outcome(world, death, &hits, end);
+    let (outcome, ended_by, because) =
+        stopped(deaths, cluster, death, end).unwrap_or_else(|| outcome(world, death, &hits, end));
     job.outcome = outcome;
     job.ended_by_death_id = ended_by;
     job.because = because;
     job.survived = hits
         .iter()
-        .filter(|hit| Some(hit.id) != ended_by)
+        .filter(|hit| Some(hit.id) != ended_by && hit.act_time < end)
         .map(|hit| {
             survived(world, hit).unwrap_or(Survived {
                 death_id: hit.id,
@@ -97,6 +99,26 @@ fn first_cause(death: &Death, job_id: &HexId, driver: &ProcessState) -> bool {
         && death.verdict.cause_death_id.is_none()
         && death.pid != driver.key.pid
         && (of_the_job || of_the_node)
+}
+
+/// A driver that failed because somebody stopped its node: `ray stop` ends the raylet first.
+fn stopped(
+    deaths: &[Death],
+    cluster: Option<u32>,
+    driver: &Death,
+    end: BootTime,
+) -> Option<(Outcome, Option<EventId>, String)> {
+    if driver.verdict.killer != Killer::Exit || driver.exit_code == Some(0) {
+        return None;
+    }
+    let node = deaths.iter().find(|death| {
+        death.cluster == cluster
+            && death.role == Role::Raylet
+            && death.verdict.killer == Killer::RayIntended
+            && (0..BEFORE_DRIVER_NS).contains(&end.since(death.act_time))
+    })?;
+    let because = format!("its raylet {}", verb(&node.verdict.summary));
+    Some((Outcome::Stopped, Some(node.id), because))
 }
 
 fn outcome(

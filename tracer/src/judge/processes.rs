@@ -78,7 +78,7 @@ impl ProcessState {
     pub(super) fn label(&self) -> String {
         match &self.title {
             Some(title) if !title.is_empty() => title.clone(),
-            _ if !self.argv.is_empty() => self.argv.join(" "),
+            _ if self.argv.iter().any(|argument| !argument.is_empty()) => self.argv.join(" "),
             _ => self.comm.clone(),
         }
     }

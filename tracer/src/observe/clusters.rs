@@ -63,7 +63,7 @@ pub fn describe(raylet: &Process) -> Cluster {
             .map(Bytes),
         container_id: raylet.container_id.clone(),
         settings: settings(pid),
-        log_utc_offset_s: log_offset(pid, session_dir.as_deref()),
+        log_utc_offset_s: Some(log_offset(pid)),
         session_dir,
     }
 }
@@ -131,7 +131,7 @@ fn settings(pid: Pid) -> Vec<(String, String)> {
 
 /// The offset of the raylet's local time: by the first stamp of its log against the time of the file's making is unsure, so by its
 /// TZ variable, else by its `/etc/localtime`.
-fn log_offset(pid: Pid, _session: Option<&str>) -> Option<i32> {
+fn log_offset(pid: Pid) -> i32 {
     let zone = zone_variable(pid).and_then(|name| {
         let name = name.trim_start_matches(':');
         jiff::tz::TimeZone::get(name)
@@ -143,11 +143,9 @@ fn log_offset(pid: Pid, _session: Option<&str>) -> Option<i32> {
         jiff::tz::TimeZone::tzif("localtime", &data).ok()
     });
     let now = clock::wall().timestamp();
-    Some(
-        zone.unwrap_or(jiff::tz::TimeZone::UTC)
-            .to_offset(now)
-            .seconds(),
-    )
+    zone.unwrap_or(jiff::tz::TimeZone::UTC)
+        .to_offset(now)
+        .seconds()
 }
 
 fn zone_variable(pid: Pid) -> Option<String> {

@@ -2,6 +2,8 @@
 //!
 //! Mirrors `python/ray/_private/services.py` (how components are started) and `python/ray/_raylet.pyx` (titles) of Ray 2.9 to 2.60.
 
+use std::path::Path;
+
 use crate::{event::Role, ids::HexId};
 
 /// What a title says: `ray::Class.method`, `ray::task`, `ray::Class`.
@@ -27,10 +29,12 @@ pub fn role(comm: &str, argv: &[String]) -> Option<Role> {
         title if title.starts_with("ray::") => return Some(Role::Worker),
         _ => {}
     }
-    let script = argv
-        .iter()
-        .find(|argument| argument.ends_with(".py"))
-        .map_or("", String::as_str);
+    let is_python = |argument: &&String| {
+        Path::new(argument)
+            .extension()
+            .is_some_and(|end| end == "py")
+    };
+    let script = argv.iter().find(is_python).map_or("", String::as_str);
     if script.ends_with("workers/default_worker.py") || script.ends_with("workers/setup_worker.py")
     {
         Some(Role::Worker)

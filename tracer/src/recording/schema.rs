@@ -10,7 +10,7 @@ use crate::{
     ids::{BootTime, Bytes, EventId, ProcessKey},
 };
 
-/// `PRAGMA application_id` of a recording: "RayT".
+/// `PRAGMA application_id` of a recording: `RayT`.
 pub(super) const APPLICATION_ID: i64 = 0x5261_7954;
 /// `PRAGMA user_version`: the format.
 pub(super) const VERSION: i64 = 1;

@@ -30,7 +30,9 @@ pub(super) fn install() -> Result<()> {
 
 fn bpf_linker() -> Result<()> {
     let mut version = Command::new("bpf-linker");
-    version.arg("--version").env("PATH", layout::path_with_tools());
+    version
+        .arg("--version")
+        .env("PATH", layout::path_with_tools());
     if succeeds(&mut version) {
         already("bpf-linker");
         return Ok(());

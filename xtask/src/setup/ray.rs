@@ -35,9 +35,6 @@ pub(crate) const VERSIONS: [RayVersion; 3] = [
     },
 ];
 
-/// The place in [`VERSIONS`] of the one that the demo uses.
-pub(crate) const DEMO_VERSION: usize = 0;
-
 /// Installs one Ray, unless `ray --version` there already answers.
 pub(crate) fn install(ray: &RayVersion) -> Result<()> {
     let name = format!("Ray {} in target/ray/{0}", ray.version);
@@ -49,7 +46,11 @@ pub(crate) fn install(ray: &RayVersion) -> Result<()> {
             return Ok(());
         }
         let python = python()?;
-        run_quietly(Command::new(python).args(["-m", "venv", "--clear"]).arg(&folder))?;
+        run_quietly(
+            Command::new(python)
+                .args(["-m", "venv", "--clear"])
+                .arg(&folder),
+        )?;
         run_quietly(
             Command::new(folder.join("bin/pip"))
                 .args(["install", "--no-input", "--disable-pip-version-check"])

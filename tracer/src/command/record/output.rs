@@ -143,7 +143,8 @@ impl Screen {
         if !self.terminal {
             return;
         }
-        let columns = rustix::termios::tcgetwinsize(std::io::stderr()).map_or(80, |size| size.ws_col);
+        let columns =
+            rustix::termios::tcgetwinsize(std::io::stderr()).map_or(80, |size| size.ws_col);
         let status = live::Status {
             elapsed,
             workers,
@@ -151,7 +152,10 @@ impl Screen {
             lost: ledger.iter().map(Ledger::lost).sum(),
             ..live::Status::default()
         };
-        anstream::eprint!("\r\x1b[K{}", live::status(&status, usize::from(columns.max(20))));
+        anstream::eprint!(
+            "\r\x1b[K{}",
+            live::status(&status, usize::from(columns.max(20)))
+        );
         self.status = true;
     }
 

@@ -250,7 +250,6 @@ fn last_words(case: &Case<'_>, record: &Seen<RayLog>) -> Option<Reason> {
     Some(reasons::actor_reason(case, detail))
 }
 
-
 /// Workers look for their raylet each second and exit with code 1 when it is gone; agents likewise.
 fn after_raylet(case: &Case<'_>) -> Option<Draft> {
     let raylet = case.cluster().filter(|raylet| !raylet.same(case.key()))?;

@@ -76,7 +76,11 @@ pub(super) fn for_process(case: &Case<'_>, raylet: ProcessKey, act: BootTime) ->
     by_worker
         .or_else(stopped)
         .or_else(|| about.iter().find_map(|record| specific(case, record, act)))
-        .or_else(|| about.iter().find_map(|record| actor_kill(case, record, act)))
+        .or_else(|| {
+            about
+                .iter()
+                .find_map(|record| actor_kill(case, record, act))
+        })
         .or_else(|| shutdown(case, raylet, act))
         .or_else(|| {
             about
@@ -213,7 +217,10 @@ pub(super) fn after_job(case: &Case<'_>) -> Reason {
 /// The driver of this worker's job.
 fn driver_of<'a>(case: &Case<'a>) -> Option<&'a ProcessState> {
     let worker = case.world.processes.get(case.key())?;
-    let job = worker.job_id.clone().or_else(|| case.world.ray_job(case.key()))?;
+    let job = worker
+        .job_id
+        .clone()
+        .or_else(|| case.world.ray_job(case.key()))?;
     let cluster = worker.cluster?;
     case.world.processes.iter().find(|state| {
         state.role == Role::Driver && state.belongs_to(cluster) && state.job() == Some(job.clone())
@@ -277,17 +284,19 @@ pub(super) fn raylet_was_stopped(
             && (0..60_000_000_000).contains(&act.since(seen.time))
     })?;
     let sender = &term.what.sender;
-    Some(match other::tool(case, sender).or_else(|| other::own_driver(case, sender)) {
-        Some(tool) => Reason::Intended(format!("was ended by its raylet on {tool}")),
-        None => Reason::Collapse {
-            words: format!(
-                "was ended by its raylet, which {} (pid {}) had told to end",
-                term.what.sender.comm, term.what.sender.process.pid
-            ),
-            cause: Some(raylet),
-            remote: None,
+    Some(
+        match other::tool(case, sender).or_else(|| other::own_driver(case, sender)) {
+            Some(tool) => Reason::Intended(format!("was ended by its raylet on {tool}")),
+            None => Reason::Collapse {
+                words: format!(
+                    "was ended by its raylet, which {} (pid {}) had told to end",
+                    term.what.sender.comm, term.what.sender.process.pid
+                ),
+                cause: Some(raylet),
+                remote: None,
+            },
         },
-    })
+    )
 }
 
 /// The agent whose end the raylet reports: the one of that name, by title, that ended last before the record.

@@ -39,7 +39,7 @@ pub(super) fn ends(line: &str) -> bool {
 static CANDIDATE: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"pid=(\d+), (?:actual )?memory used=([\d.]+)\s?GB(?:, worker ID=([0-9a-f]+))?")
 });
-/// `12345	1.46	ray::hog`
+/// Pid, GiB and title, separated by tabs.
 static TOP: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:^|[;\n] ?)(\d+)\t([\d.]+)\t([^;\n]*)"));
 /// `was 3.95GB / 23.54GB (0.167)`, 2.60: `was 2.06GB used / 4.00GB limit`.
 static USED: LazyLock<Regex> = LazyLock::new(|| pattern(r"was ([\d.]+)GB(?: used)? / ([\d.]+)GB"));

@@ -1,0 +1,174 @@
+//! The recorder under test, as a user runs it: a program with a terminal's output and a file.
+
+use std::{
+    io::{BufRead as _, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::mpsc::{Receiver, channel},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// The program under test: `RAYTRACE`, else the one that cargo built beside this test.
+#[must_use]
+pub fn raytrace() -> PathBuf {
+    if let Some(path) = std::env::var_os("RAYTRACE") {
+        return path.into();
+    }
+    let here = std::env::current_exe().unwrap_or_default();
+    let target = here.ancestors().nth(2).unwrap_or(Path::new("."));
+    target.join("raytrace")
+}
+
+/// A line of the recorder's, and when it was read.
+#[derive(Debug, Clone)]
+pub struct Line {
+    /// Nanoseconds since 1970.
+    pub read_at: i128,
+    /// Without its line feed.
+    pub text: String,
+}
+
+/// A running recorder.
+pub struct Recorder {
+    child: Child,
+    lines: Receiver<Line>,
+    seen: Vec<Line>,
+    file: PathBuf,
+}
+
+impl Recorder {
+    /// `raytrace record -o FILE ARGUMENTS`, once it says that it records.
+    pub fn start(file: &Path, arguments: &[&str]) -> Result<Self> {
+        let mut command = Command::new(raytrace());
+        command.arg("record").arg("-o").arg(file).args(arguments);
+        Self::run(command, file)
+    }
+
+    /// Starts `command`, a recorder that writes `file`.
+    pub fn run(mut command: Command, file: &Path) -> Result<Self> {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .with_context(|| {
+                format!("cannot start {command:?}; build it, or run cargo xtask test")
+            })?;
+        let errors = child.stderr.take().context("no stderr")?;
+        let (sender, lines) = channel();
+        thread::spawn(move || {
+            for text in BufReader::new(errors).lines().map_while(Result::ok) {
+                let read_at = now();
+                if sender.send(Line { read_at, text }).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut recorder = Self {
+            child,
+            lines,
+            seen: Vec::new(),
+            file: file.to_owned(),
+        };
+        recorder.wait_for("Recording to", Duration::from_secs(20))?;
+        Ok(recorder)
+    }
+
+    /// Waits for a line that contains `text`.
+    pub fn wait_for(&mut self, text: &str, patience: Duration) -> Result<Line> {
+        let end = Instant::now() + patience;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let Ok(line) = self.lines.recv_timeout(left) else {
+                bail!(
+                    "the recorder did not say {text:?} within {patience:?}; it said: {:#?}",
+                    self.seen
+                );
+            };
+            self.seen.push(line.clone());
+            if line.text.contains(text) {
+                return Ok(line);
+            }
+        }
+    }
+
+    /// The recorder's pid.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends it with SIGINT, as Ctrl-C does, and reads its recording.
+    pub fn stop(mut self) -> Result<Recorded> {
+        self.signal(Signal::INT)?;
+        let status = self.wait(Duration::from_secs(30))?;
+        if !status.success() {
+            bail!("the recorder ended with {status}: {:#?}", self.seen);
+        }
+        self.seen.extend(self.lines.iter());
+        let report = report(&self.file)?;
+        Ok(Recorded {
+            lines: std::mem::take(&mut self.seen),
+            report,
+        })
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        let pid = Pid::from_child(&self.child);
+        Ok(kill_process(pid, signal)?)
+    }
+
+    /// Waits for its end.
+    pub fn wait(&mut self, patience: Duration) -> Result<ExitStatus> {
+        let end = Instant::now() + patience;
+        while Instant::now() < end {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(status);
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        bail!("the recorder did not end within {patience:?}")
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        // Already ended is as good.
+        let _ended = self.child.kill();
+        let _status = self.child.wait();
+    }
+}
+
+/// What a recorder left.
+pub struct Recorded {
+    /// All that it printed.
+    pub lines: Vec<Line>,
+    /// `raytrace report --format json`.
+    pub report: Value,
+}
+
+/// The JSON report of a recording.
+pub fn report(file: &Path) -> Result<Value> {
+    let output = Command::new(raytrace())
+        .args(["report", "--format", "json"])
+        .arg(file)
+        .output()?;
+    if !output.status.success() {
+        bail!(
+            "raytrace report ended with {}: {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    serde_json::from_slice(&output.stdout).context("the report is not JSON")
+}
+
+fn now() -> i128 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos().cast_signed())
+}

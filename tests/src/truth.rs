@@ -1,0 +1,389 @@
+//! The staging's own record of who was killed how, and the comparison of a report with it.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    path::Path,
+};
+
+use anyhow::{Context as _, Result};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// A process by pid and start, in clock ticks since boot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+pub struct Who {
+    /// Pid.
+    pub pid: u32,
+    /// Start.
+    pub start_ticks: u64,
+}
+
+/// One expected death.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Expected {
+    /// `KIND/NUMBER`.
+    pub label: String,
+    /// Who.
+    #[serde(flatten)]
+    pub who: Who,
+    /// Any of these.
+    pub killer: Vec<String>,
+    /// The label of the death that caused it, at the root of the chain.
+    pub cause: Option<String>,
+    /// Fields of the death, its verdict, sender or oom that are demanded.
+    #[serde(flatten)]
+    pub fields: HashMap<String, Value>,
+}
+
+/// A line of the truth.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum Row {
+    Death(Expected),
+    Alive {
+        label: String,
+        #[serde(flatten)]
+        who: Who,
+    },
+    Failed {
+        label: String,
+        why: String,
+    },
+    Cluster {
+        session: String,
+    },
+    Job(ExpectedJob),
+    #[serde(other)]
+    Other,
+}
+
+/// The expected end of a job.
+#[derive(Debug, Clone, Deserialize)]
+pub struct ExpectedJob {
+    /// Its driver.
+    pub driver: Who,
+    /// Outcome.
+    pub outcome: String,
+    /// The label of the death that ended it.
+    pub cause: Option<String>,
+}
+
+/// All that was staged.
+#[derive(Debug, Default)]
+pub struct Truth {
+    rows: Vec<Row>,
+}
+
+/// How a report compares.
+#[derive(Debug, Default)]
+pub struct Comparison {
+    /// Deaths that were compared.
+    pub deaths: usize,
+    /// Everything that is wrong, in words.
+    pub wrong: Vec<String>,
+}
+
+/// What may be demanded: without privilege certainty and senders are less.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sight {
+    /// Every field.
+    Full,
+    /// Nothing may be `proven`, a killer may be `unknown`, senders are not known.
+    Unprivileged,
+}
+
+impl Truth {
+    /// Reads the staging's file.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read {}", path.display()))?;
+        let rows = text
+            .lines()
+            .map(|line| serde_json::from_str(line).with_context(|| line.to_owned()))
+            .collect::<Result<_>>()?;
+        Ok(Self { rows })
+    }
+
+    fn deaths(&self) -> impl Iterator<Item = &Expected> {
+        self.rows.iter().filter_map(|row| match row {
+            Row::Death(expected) => Some(expected),
+            _ => None,
+        })
+    }
+
+    /// How many deaths were staged.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.deaths().count()
+    }
+
+    /// Whether nothing was staged.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Compares every staged death with the report.
+    #[must_use]
+    pub fn compare(&self, report: &Value, sight: Sight) -> Comparison {
+        let found = Found::new(report);
+        let mut wrong = Vec::new();
+        for row in &self.rows {
+            match row {
+                Row::Death(expected) => self.compare_one(expected, &found, sight, &mut wrong),
+                Row::Failed { label, why } => wrong.push(format!("{label}: not staged: {why}")),
+                Row::Alive { label, who } => outlived(label, *who, &found, &mut wrong),
+                Row::Job(job) => self.compare_job(job, &found, report, &mut wrong),
+                Row::Cluster { .. } | Row::Other => {}
+            }
+        }
+        self.nothing_invented(report, &found, &mut wrong);
+        Comparison {
+            deaths: self.len(),
+            wrong,
+        }
+    }
+
+    fn compare_one(
+        &self,
+        expected: &Expected,
+        found: &Found<'_>,
+        sight: Sight,
+        wrong: &mut Vec<String>,
+    ) {
+        let label = &expected.label;
+        let deaths = found.of(expected.who);
+        let [death] = deaths.as_slice() else {
+            wrong.push(format!(
+                "{label}: {} deaths of pid {}, not 1",
+                deaths.len(),
+                expected.who.pid
+            ));
+            return;
+        };
+        let verdict = &death["verdict"];
+        let summary = verdict["summary"].as_str().unwrap_or_default();
+        let mut complain = |what: String| wrong.push(format!("{label}: {what} | {summary}"));
+        let killer = verdict["killer"].as_str().unwrap_or_default();
+        let unknown_is_fine = sight == Sight::Unprivileged && killer == "unknown";
+        if !expected.killer.iter().any(|one| one == killer) && !unknown_is_fine {
+            complain(format!("killer is {killer}, not {:?}", expected.killer));
+        }
+        if verdict["settled"] != true {
+            complain("not settled".into());
+        }
+        if sight == Sight::Unprivileged {
+            if verdict["certainty"] == "proven" {
+                complain("proven, without privilege".into());
+            }
+            return;
+        }
+        for (name, wanted) in &expected.fields {
+            if let Some(what) = differs(death, name, wanted) {
+                complain(what);
+            }
+        }
+        if let Some(cause) = &expected.cause
+            && !self.leads_to(death, cause, found)
+        {
+            complain(format!(
+                "its cause {} is not {cause}",
+                verdict["cause_death_id"]
+            ));
+        }
+    }
+
+    /// Whether the chain of causes reaches the death with this label.
+    fn leads_to(&self, death: &Value, label: &str, found: &Found<'_>) -> bool {
+        let Some(wanted) = self.id_of(label, found) else {
+            return false;
+        };
+        let mut id = death["verdict"]["cause_death_id"].as_u64();
+        for _ in 0..8 {
+            match id {
+                Some(id) if id == wanted => return true,
+                Some(one) => {
+                    id = found
+                        .by_id
+                        .get(&one)
+                        .and_then(|death| death["verdict"]["cause_death_id"].as_u64());
+                }
+                None => return false,
+            }
+        }
+        false
+    }
+
+    fn id_of(&self, label: &str, found: &Found<'_>) -> Option<u64> {
+        let cause = self.deaths().find(|expected| expected.label == label)?;
+        found.of(cause.who).first()?["id"].as_u64()
+    }
+
+    fn compare_job(
+        &self,
+        expected: &ExpectedJob,
+        found: &Found<'_>,
+        report: &Value,
+        wrong: &mut Vec<String>,
+    ) {
+        let driver = expected.driver.pid;
+        let jobs = report["jobs"].as_array();
+        let Some(job) = jobs
+            .into_iter()
+            .flatten()
+            .find(|job| job["driver_pid"] == driver)
+        else {
+            wrong.push(format!("no job of driver {driver}"));
+            return;
+        };
+        if job["outcome"] != expected.outcome.as_str() {
+            wrong.push(format!(
+                "job of driver {driver}: {} ({}), not {}",
+                job["outcome"], job["because"], expected.outcome
+            ));
+        }
+        let wanted = expected
+            .cause
+            .as_ref()
+            .and_then(|cause| self.id_of(cause, found));
+        if job["ended_by_death_id"].as_u64() != wanted {
+            wrong.push(format!(
+                "job of driver {driver}: ended by {}, not {wanted:?}: {}",
+                job["ended_by_death_id"], job["because"]
+            ));
+        }
+    }
+
+    /// No kill that nobody staged: the harness itself never causes one of these.
+    fn nothing_invented(&self, report: &Value, found: &Found<'_>, wrong: &mut Vec<String>) {
+        let sessions: BTreeSet<&str> = self
+            .rows
+            .iter()
+            .filter_map(|row| match row {
+                Row::Cluster { session } => Some(session.as_str()),
+                _ => None,
+            })
+            .collect();
+        let clusters: Vec<&Value> = report["clusters"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(|cluster| {
+                cluster["session"]
+                    .as_str()
+                    .is_some_and(|name| sessions.contains(name))
+            })
+            .map(|cluster| &cluster["id"])
+            .collect();
+        let staged: BTreeSet<u64> = self
+            .deaths()
+            .flat_map(|expected| found.of(expected.who))
+            .filter_map(|death| death["id"].as_u64())
+            .collect();
+        for death in found.by_id.values() {
+            let id = death["id"].as_u64().unwrap_or_default();
+            let killer = death["verdict"]["killer"].as_str().unwrap_or_default();
+            let strange = matches!(
+                killer,
+                "kernel-oom-memcg" | "kernel-oom-global" | "ray-memory-monitor" | "crash"
+            );
+            if strange && !staged.contains(&id) && clusters.contains(&&death["cluster"]) {
+                wrong.push(format!(
+                    "nobody staged this: {}",
+                    death["verdict"]["summary"]
+                ));
+            }
+        }
+    }
+}
+
+/// A process that was only shot at must not be called killed by it.
+fn outlived(label: &str, who: Who, found: &Found<'_>, wrong: &mut Vec<String>) {
+    for death in found.of(who) {
+        let killer = death["verdict"]["killer"].as_str().unwrap_or_default();
+        if matches!(
+            killer,
+            "kernel-oom-memcg" | "crash" | "kernel-other" | "exit"
+        ) {
+            wrong.push(format!(
+                "{label}: it outlived this, and is called dead of it: {}",
+                death["verdict"]["summary"]
+            ));
+        }
+    }
+}
+
+/// What a demanded field differs in.
+fn differs(death: &Value, name: &str, wanted: &Value) -> Option<String> {
+    let sender = &death["sender"];
+    let found = match name {
+        "certainty" => &death["verdict"]["certainty"],
+        "signal" | "exit_code" | "role" => &death[name],
+        "limit_bytes" => &death["oom"]["limit_bytes"],
+        "mechanism" => &sender["mechanism"],
+        "sender" if wanted.is_null() => {
+            let named = sender["pid"].as_u64().is_some_and(|pid| pid != 0);
+            return named.then(|| format!("sender is {sender}, and there was none"));
+        }
+        "sender" => {
+            let parts = wanted.as_object()?;
+            let wrong = parts
+                .iter()
+                .find(|(key, value)| sender[key.as_str()] != **value);
+            return wrong.map(|(key, value)| {
+                format!("sender's {key} is {}, not {value}", sender[key.as_str()])
+            });
+        }
+        _ => return None,
+    };
+    (found != wanted).then(|| format!("{name} is {found}, not {wanted}"))
+}
+
+/// The deaths of a report, by id and by pid.
+struct Found<'a> {
+    by_id: HashMap<u64, &'a Value>,
+    /// Boot, in seconds since 1970.
+    boot: f64,
+}
+
+impl<'a> Found<'a> {
+    fn new(report: &'a Value) -> Self {
+        let deaths = report["deaths"].as_array();
+        let by_id = deaths
+            .into_iter()
+            .flatten()
+            .filter_map(|death| Some((death["id"].as_u64()?, death)))
+            .collect();
+        Self {
+            by_id,
+            boot: boot(),
+        }
+    }
+
+    fn of(&self, who: Who) -> Vec<&'a Value> {
+        let ticks = who.start_ticks as f64;
+        let start = self.boot + ticks / 100.0;
+        let same = |death: &&&Value| {
+            death["pid"] == who.pid
+                && seconds(&death["start_time"]).is_none_or(|found| (found - start).abs() < 0.05)
+        };
+        self.by_id.values().filter(same).copied().collect()
+    }
+}
+
+/// When the machine booted, by its two clocks.
+fn boot() -> f64 {
+    use rustix::time::{ClockId, clock_gettime};
+    let seconds = |clock| {
+        let time = clock_gettime(clock);
+        time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+    };
+    seconds(ClockId::Realtime) - seconds(ClockId::Boottime)
+}
+
+/// Seconds since 1970 of a time of the report.
+#[must_use]
+pub fn seconds(time: &Value) -> Option<f64> {
+    let time: jiff::Timestamp = time.as_str()?.parse().ok()?;
+    Some(time.as_nanosecond() as f64 / 1e9)
+}

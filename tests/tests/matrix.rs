@@ -1,0 +1,72 @@
+//! The kill matrix: every kind of death that this machine can stage, on real Ray, with every verdict compared to the truth.
+
+use raytrace_tests::{
+    recorder::Recorder,
+    staging,
+    truth::{Comparison, Sight},
+};
+
+/// Records while `arguments` of `matrix.py` are staged, and compares.
+fn matrix(version: &str, arguments: &[&str], least: usize) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let recorder =
+        Recorder::start(&folder.path().join("matrix.raytrace"), &[]).expect("a recorder");
+    let script = staging::start(version, "matrix.py", arguments, folder.path()).expect("a script");
+    let truth = script.finish().expect("staging");
+    let recorded = recorder.stop().expect("a recording");
+    let Comparison { deaths, wrong } = truth.compare(&recorded.report, Sight::Full);
+    let name = format!("Ray {version} {}", arguments.join(" "));
+    eprintln!("{name}: {deaths} deaths staged, {} wrong", wrong.len());
+    assert!(wrong.is_empty(), "{name}:\n{}", wrong.join("\n"));
+    assert!(deaths >= least, "{name}: only {deaths} deaths were staged");
+    balanced(&recorded.report);
+}
+
+/// The loss ledger: nothing vanished without being counted, and nothing was lost.
+fn balanced(report: &serde_json::Value) {
+    let recording = &report["recordings"][0];
+    assert_eq!(recording["lost_events"], 0);
+    for row in recording["ledgers"].as_array().expect("ledgers") {
+        let count = |name: &str| row[name].as_u64().expect("a count");
+        assert_eq!(
+            count("seen"),
+            count("submitted") + count("filtered") + count("ring_full") + count("map_full"),
+            "{row}"
+        );
+        assert_eq!(
+            count("received"),
+            count("written") + count("dropped"),
+            "{row}"
+        );
+    }
+}
+
+#[test]
+fn each_death_of_a_worker_on_ray_2_60_is_named() {
+    matrix("2.60.0", &["--repeat", "3"], 240);
+}
+
+#[test]
+fn each_death_of_a_worker_on_ray_2_51_is_named() {
+    matrix("2.51.1", &[], 60);
+}
+
+#[test]
+fn each_death_of_a_worker_on_ray_2_9_is_named() {
+    matrix("2.9.3", &[], 60);
+}
+
+#[test]
+fn each_death_that_takes_a_node_or_a_job_along_on_ray_2_60_is_named() {
+    matrix("2.60.0", &["--nodes", "--repeat", "3"], 90);
+}
+
+#[test]
+fn each_death_that_takes_a_node_or_a_job_along_on_ray_2_51_is_named() {
+    matrix("2.51.1", &["--nodes"], 25);
+}
+
+#[test]
+fn each_death_that_takes_a_node_or_a_job_along_on_ray_2_9_is_named() {
+    matrix("2.9.3", &["--nodes"], 20);
+}

@@ -1,0 +1,197 @@
+//! `cargo xtask build-ebpf`: compiles the eBPF programs, and says what they were compiled from.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, Result, bail};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::{
+    layout,
+    process::{output, run_quietly, step, succeeds},
+    setup,
+};
+
+const TARGET: &str = "bpfel-unknown-none";
+
+/// What stands beside the committed object.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Manifest {
+    /// Over the sources of the programs, their manifest and the locked versions of what they use.
+    source_sha256: String,
+    /// Over `deaths.o`.
+    object_sha256: String,
+    /// Compiler and linker.
+    toolchain: String,
+}
+
+/// Builds the object and puts it, with its manifest, in the place of the committed one.
+pub(crate) fn build() -> Result<()> {
+    setup::ebpf_toolchain()?;
+    let (object, toolchain) = compile()?;
+    let bytes = fs::read(&object)?;
+    let manifest = Manifest {
+        source_sha256: source_hash()?,
+        object_sha256: hex(&Sha256::digest(&bytes)),
+        toolchain,
+    };
+    fs::write(committed(), &bytes)?;
+    let text = serde_json::to_string_pretty(&manifest)? + "\n";
+    fs::write(manifest_path(), text)?;
+    eprintln!(
+        "    wrote {} ({} bytes)",
+        committed().display(),
+        bytes.len()
+    );
+    Ok(())
+}
+
+/// Builds the object from source and runs `work` with it in place of the committed one, which is put back if it differs.
+pub(crate) fn with_rebuilt_object(work: impl FnOnce() -> Result<()>) -> Result<()> {
+    setup::ebpf_toolchain()?;
+    let (object, _) = step("rebuild the eBPF object from source", compile)?;
+    let (rebuilt, kept) = (fs::read(object)?, fs::read(committed())?);
+    if rebuilt == kept {
+        eprintln!("    identical to the committed object");
+        return work();
+    }
+    eprintln!(
+        "    differs from the committed object (another toolchain): the tests below run on the rebuilt one"
+    );
+    fs::write(committed(), &rebuilt)?;
+    let result = work();
+    fs::write(committed(), &kept)
+        .context("cannot put the committed object back; run: git checkout tracer-ebpf/object")?;
+    result
+}
+
+/// Debian's rustc, which has `core` for BPF, else a nightly with rust-src.
+fn compile() -> Result<(PathBuf, String)> {
+    let target = layout::target().join("ebpf");
+    let mut cargo = Command::new("cargo");
+    let debian = Path::new("/usr/bin/rustc");
+    let core = Command::new(debian)
+        .args(["--print", "target-libdir", "--target", TARGET])
+        .output();
+    let has_core =
+        core.is_ok_and(|found| Path::new(String::from_utf8_lossy(&found.stdout).trim()).is_dir());
+    let mut version = Command::new(debian);
+    if has_core {
+        cargo
+            .env("RUSTC", debian)
+            .env("RUSTC_BOOTSTRAP", "1")
+            .arg("build");
+    } else if succeeds(Command::new("rustc").args(["+nightly", "--version"])) {
+        cargo.args(["+nightly", "build", "-Z", "build-std=core"]);
+        version = Command::new("rustc");
+        version.arg("+nightly");
+    } else {
+        bail!(
+            "no compiler for {TARGET}: install Debian's (apt-get install rustc-web libstd-rust-web-dev-bpf) or `rustup toolchain install nightly --component rust-src`"
+        );
+    }
+    cargo
+        .current_dir(layout::root().join("tracer-ebpf"))
+        .env("PATH", layout::path_with_tools())
+        .args([
+            "--release",
+            "--bin",
+            "deaths",
+            "--target",
+            TARGET,
+            "--target-dir",
+        ])
+        .arg(&target);
+    run_quietly(&mut cargo)?;
+    let compiler = output(version.arg("--version"))?;
+    let linker = output(
+        Command::new("bpf-linker")
+            .arg("--version")
+            .env("PATH", layout::path_with_tools()),
+    )?;
+    let toolchain = format!("{}, {}", compiler.trim(), linker.trim());
+    Ok((target.join(TARGET).join("release/deaths"), toolchain))
+}
+
+/// Over everything that the object is made from.
+fn source_hash() -> Result<String> {
+    let folder = layout::root().join("tracer-ebpf");
+    let mut files = vec![folder.join("Cargo.toml")];
+    find(&folder.join("src"), &mut files)?;
+    files.sort();
+    let mut hash = Sha256::new();
+    for file in files {
+        let name = file.strip_prefix(&folder).unwrap_or(&file);
+        hash.update(name.to_string_lossy().as_bytes());
+        hash.update([0]);
+        hash.update(fs::read(&file).with_context(|| file.display().to_string())?);
+    }
+    hash.update(locked("aya-ebpf")?);
+    Ok(hex(&hash.finalize()))
+}
+
+/// The version of a package in the lock file.
+fn locked(package: &str) -> Result<String> {
+    let lock = fs::read_to_string(layout::root().join("Cargo.lock"))?;
+    let entry = lock
+        .split("[[package]]")
+        .find(|entry| entry.contains(&format!("name = \"{package}\"")));
+    let version = entry.and_then(|entry| entry.lines().find(|line| line.starts_with("version")));
+    Ok(version
+        .with_context(|| format!("{package} is not in Cargo.lock"))?
+        .to_owned())
+}
+
+fn find(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            find(&path, files)?;
+        } else {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn committed() -> PathBuf {
+    layout::root().join("tracer-ebpf/object/deaths.o")
+}
+
+fn manifest_path() -> PathBuf {
+    layout::root().join("tracer-ebpf/object/manifest.json")
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits
+        .filter_map(|digit| char::from_digit(digit.into(), 16))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_committed_object_is_that_of_its_sources() {
+        let text = fs::read_to_string(manifest_path()).expect("a manifest");
+        let manifest: Manifest = serde_json::from_str(&text).expect("JSON");
+        let object = fs::read(committed()).expect("an object");
+        let advice = "the eBPF sources have moved on: run cargo xtask build-ebpf and commit tracer-ebpf/object";
+        assert_eq!(
+            manifest.source_sha256,
+            source_hash().expect("a hash"),
+            "{advice}"
+        );
+        assert_eq!(
+            manifest.object_sha256,
+            hex(&Sha256::digest(object)),
+            "{advice}"
+        );
+    }
+}
