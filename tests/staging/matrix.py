@@ -1,10 +1,11 @@
 """Stages the kill matrix on a private cluster, and writes what was done to whom: the truth.
 
-    python matrix.py --truth FILE [--repeat N] [--only KIND…] [--user UID] [--pid-namespace]
+    python matrix.py --truth FILE [--repeat N] [--only KIND…] [--user UID] [--pid-namespace] [--hold] [--nodes]
 """
 
 import argparse
 import os
+import sys
 
 import nodes
 from cluster import Cluster
@@ -23,6 +24,9 @@ def workers(arguments, truth):
         driver = cluster.python(*command)
         if driver.wait(timeout=900) != 0:
             truth.failed("driver", f"the driver ended with {driver.returncode}")
+        if arguments.hold:
+            print("staged", flush=True)
+            sys.stdin.read()
 
 
 def main():
@@ -32,6 +36,7 @@ def main():
     parser.add_argument("--only", nargs="*", default=None, help="kinds; all without it")
     parser.add_argument("--user", type=int, default=None, help="run Ray as this uid, without capabilities")
     parser.add_argument("--pid-namespace", action="store_true")
+    parser.add_argument("--hold", action="store_true", help="keep the cluster until standard input ends")
     parser.add_argument("--nodes", action="store_true", help="the deaths that take the whole node along")
     arguments = parser.parse_args()
     truth = Truth(os.path.abspath(arguments.truth))

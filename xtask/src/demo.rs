@@ -1,7 +1,9 @@
 //! `cargo xtask demo`: a private Ray cluster whose workers die in real ways, recorded and reported.
 
 use std::{
+    fs::File,
     io::{BufRead as _, BufReader},
+    path::Path,
     process::{Child, Command, Stdio},
 };
 
@@ -43,25 +45,15 @@ pub(crate) fn run_demo() -> Result<()> {
         .stderr(Stdio::piped());
     let mut recorder = recorder.spawn().context("cannot start raytrace record")?;
     let talk = show_until_recording(&mut recorder)?;
-    let staged = step(
+    let cluster = step(
         "a private Ray cluster; its workers die in real ways (about 30 s)",
-        || {
-            run(
-                Command::new(layout::ray(setup::DEMO_VERSION).join("bin/python"))
-                    .arg(layout::root().join("tests/staging/matrix.py"))
-                    .arg("--truth")
-                    .arg(folder.join("truth.jsonl"))
-                    .arg("--only")
-                    .args(KINDS)
-                    .stdout(Stdio::null())
-                    .stderr(Stdio::null()),
-            )
-        },
+        || stage(&folder),
     );
+    // Before the cluster is taken down, which would be deaths too.
     run(Command::new("kill").args(["-INT", &recorder.id().to_string()]))?;
     let status = recorder.wait()?;
     let _printed = talk.join();
-    staged?;
+    take_down(cluster?)?;
     if !status.success() {
         bail!("raytrace record ended with {status}");
     }
@@ -88,4 +80,42 @@ fn show_until_recording(recorder: &mut Child) -> Result<std::thread::JoinHandle<
         .recv()
         .context("raytrace record ended before it recorded")?;
     Ok(talk)
+}
+
+/// Starts the cluster and returns when all deaths have been staged.
+fn stage(folder: &Path) -> Result<Child> {
+    let log = File::create(folder.join("staging.log"))?;
+    let mut staging = Command::new(layout::ray(setup::DEMO_VERSION).join("bin/python"))
+        .arg(layout::root().join("tests/staging/matrix.py"))
+        .arg("--truth")
+        .arg(folder.join("truth.jsonl"))
+        .arg("--hold")
+        .arg("--only")
+        .args(KINDS)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .spawn()
+        .context("cannot start the staging")?;
+    let output = staging.stdout.take().context("no stdout")?;
+    let mut lines = BufReader::new(output).lines().map_while(Result::ok);
+    if !lines.any(|line| line == "staged") {
+        bail!(
+            "the staging failed; it said: {}",
+            folder.join("staging.log").display()
+        );
+    }
+    // Nothing more is read: what it still prints may go nowhere.
+    std::thread::spawn(move || lines.for_each(drop));
+    Ok(staging)
+}
+
+/// The cluster lasts as long as the staging's standard input.
+fn take_down(mut staging: Child) -> Result<()> {
+    drop(staging.stdin.take());
+    let status = staging.wait()?;
+    if !status.success() {
+        bail!("the staging ended with {status}");
+    }
+    Ok(())
 }

@@ -377,7 +377,7 @@ mod tests {
         found.extend(poll(&mut logs));
         assert_eq!(found.len(), 2);
         // Truncated in place.
-        std::fs::write(&path, started(5)[..30].to_owned()).expect("write");
+        std::fs::write(&path, &started(5)[..30]).expect("write");
         assert!(poll(&mut logs).is_empty());
         std::fs::write(&path, started(5)).expect("write");
         assert_eq!(poll(&mut logs).len(), 1);

@@ -1,5 +1,6 @@
 //! Round trips, cuts, kills and full disks.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::*;
@@ -84,7 +85,6 @@ fn what_was_sent_is_read_back_in_order_from_one_file() {
     assert_eq!(found.events, events);
     assert!(found.warnings.is_empty());
     assert_eq!(std::fs::read_dir(folder.path()).expect("folder").count(), 1);
-    use std::os::unix::fs::PermissionsExt;
     assert_eq!(
         path.metadata().expect("data").permissions().mode() & 0o777,
         0o600

@@ -290,7 +290,15 @@ fn by_code(case: &Case<'_>) -> Draft {
         }
         (_, None) => format!("exited by itself with code {code}"),
     };
-    let wait_for_words = code != 0 && case.role() == Role::Worker && case.may_still_learn();
+    // Ray ends its own exits with 0 or 1; once the raylet has dropped the worker, all has been said.
+    let dropped = || {
+        let about = case.world.ray_about(case.key());
+        about
+            .iter()
+            .any(|record| matches!(record.what.fact, RayFact::Disconnected { .. }))
+    };
+    let wait_for_words =
+        code == 1 && case.role() == Role::Worker && case.may_still_learn() && !dropped();
     Draft::new(Killer::Exit, certainty, clause).open(wait_for_words)
 }
 
