@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::command::{record::RecordArgs, report::ReportArgs};
+use crate::command::{explain::ExplainArgs, record::RecordArgs, report::ReportArgs};
 
 /// The flight recorder for memory deaths on Ray clusters: who killed this process, what grew, whose it was.
 #[derive(Debug, Parser)]
@@ -23,6 +23,8 @@ pub enum Command {
     Record(RecordArgs),
     /// Print what a recording says: who killed whom, with the evidence.
     Report(ReportArgs),
+    /// Say from logs alone who killed what: no recording, no root.
+    Explain(ExplainArgs),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.

@@ -7,6 +7,7 @@ pub mod cli;
 pub mod collect;
 pub mod command;
 pub mod event;
+pub mod explain;
 pub mod ids;
 pub mod judge;
 pub mod kernel_log;

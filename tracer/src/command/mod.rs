@@ -1,5 +1,6 @@
 //! The subcommands, one file each.
 
+pub mod explain;
 pub mod record;
 pub mod report;
 pub mod view;
@@ -83,6 +84,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Record(args) => record::run(args),
         Command::Report(args) => report::run(args),
+        Command::Explain(args) => explain::run(args),
         Command::Completions { shell } => {
             // Into a buffer: clap_complete panics where a pipe is closed early.
             let mut script = Vec::new();

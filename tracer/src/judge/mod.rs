@@ -7,6 +7,7 @@ mod act;
 mod assemble;
 mod clock;
 mod evidence;
+pub mod from_text;
 mod jobs;
 mod memory;
 mod oom;

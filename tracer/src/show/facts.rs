@@ -190,7 +190,12 @@ fn biggest(death: &Death) -> Option<String> {
     let shown = words::biggest(&death.top);
     // The biggest of the machine may lie outside the cgroup that was full.
     let memcg = death.verdict.killer == Killer::KernelOomMemcg;
-    let scope = if memcg { " on the whole node" } else { "" };
+    let scope = match (memcg, death.recording_id) {
+        (true, Some(_)) => " on the whole node",
+        // The kernel's report lists the tasks of the cgroup.
+        (true, None) => " in the cgroup",
+        (false, _) => "",
+    };
     Some(format!("{shown} of private memory{scope}{age}"))
 }
 

@@ -50,6 +50,12 @@ impl FromStr for Zone {
 }
 
 impl Zone {
+    /// The zone itself.
+    #[must_use]
+    pub fn time_zone(&self) -> TimeZone {
+        self.0.clone()
+    }
+
     /// `08:41:07.482Z`.
     #[must_use]
     pub fn clock(&self, time: Utc) -> String {

@@ -83,7 +83,7 @@ fn base(path: &str) -> &str {
 #[must_use]
 pub fn kind(death: &Death) -> Option<&'static str> {
     match death.role {
-        Role::Worker if name(death) == IDLE => None,
+        Role::Worker if name(death) == IDLE || name(death) == "worker" => None,
         Role::Worker if death.actor_class.is_some() => Some("actor"),
         Role::Worker if death.task_name.is_some() => Some("task"),
         Role::Worker => Some("worker"),

@@ -1,0 +1,260 @@
+//! `raytrace explain`: the verdict from logs alone.
+
+use std::{
+    fs::File,
+    io::{self, IsTerminal as _, Read},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::Context as _;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::{
+    explain::Explainer,
+    judge::from_text,
+    show::{self, Style, redact, select, time::Zone},
+};
+
+/// Files below a folder that are looked at.
+const MAX_FILES: usize = 100_000;
+/// Columns where there is no terminal.
+const WIDTH: usize = 100;
+
+/// Arguments of `explain`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  raytrace explain driver.log raylet.out dmesg.txt
+  raytrace explain /tmp/ray/session_latest --timezone Asia/Shanghai
+  kubectl logs POD | raytrace explain --format json
+  raytrace explain session.tar.gz --match WorkerDict --redact --format markdown")]
+pub struct ExplainArgs {
+    /// Logs, session folders, or tar archives of them; standard input without any, or where `-` stands.
+    files: Vec<PathBuf>,
+    /// How to print.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Only deaths with this pid, id (or its beginning) or name.
+    #[arg(long = "match", value_name = "TEXT")]
+    matching: Option<String>,
+    /// Zone of times that have none, and of the times shown: UTC, +08:00, Asia/Shanghai.
+    #[arg(long, value_name = "ZONE")]
+    timezone: Option<String>,
+    /// Without host and user names, addresses, paths and command arguments.
+    #[arg(long)]
+    redact: bool,
+    /// Also list deaths that were wanted.
+    #[arg(long)]
+    all: bool,
+}
+
+/// How to print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// For people.
+    Text,
+    /// The contract of `report --format json`.
+    Json,
+}
+
+/// Runs it.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "every subcommand takes its arguments"
+)]
+pub fn run(args: ExplainArgs) -> anyhow::Result<ExitCode> {
+    let zone: Zone = args.timezone.as_deref().unwrap_or("UTC").parse()?;
+    let given = args.timezone.is_some().then(|| zone.time_zone());
+    let inputs = inputs(&args.files)?;
+    let mut explainer = Explainer::default();
+    let progress = progress(&inputs);
+    for input in &inputs {
+        read(input, &mut explainer, &progress)
+            .with_context(|| format!("cannot read {}", input.name()))?;
+    }
+    progress.finish_and_clear();
+    let mut report = from_text::judge(&explainer.finish(), given.as_ref());
+    if args.redact {
+        report = redact::redact(&report);
+    }
+    print(&args, &report, zone)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(
+    args: &ExplainArgs,
+    report: &crate::judge::report::Report,
+    zone: Zone,
+) -> anyhow::Result<()> {
+    let selection = select::Selection {
+        matching: args.matching.clone(),
+        all: args.all,
+        ..select::Selection::default()
+    };
+    let shown = select::select(report, &selection);
+    let style = Style {
+        width: width(),
+        zone,
+        file: None,
+    };
+    match args.format {
+        Format::Json => anstream::print!("{}", show::json::render(&shown.report)?),
+        Format::Text => anstream::print!("{}", show::text::render(&shown, &style)),
+    }
+    Ok(())
+}
+
+fn width() -> usize {
+    let columns = std::env::var("COLUMNS")
+        .ok()
+        .and_then(|columns| columns.parse().ok());
+    columns.unwrap_or(WIDTH).clamp(60, 160)
+}
+
+/// One thing to read.
+enum Input {
+    Stdin,
+    File(PathBuf),
+}
+
+impl Input {
+    fn name(&self) -> String {
+        match self {
+            Self::Stdin => "standard input".into(),
+            Self::File(path) => path.display().to_string(),
+        }
+    }
+}
+
+/// Files as given, and the logs below folders in the order of their names.
+fn inputs(given: &[PathBuf]) -> anyhow::Result<Vec<Input>> {
+    if given.is_empty() {
+        return Ok(vec![Input::Stdin]);
+    }
+    let mut inputs = Vec::new();
+    for path in given {
+        if path.as_os_str() == "-" {
+            inputs.push(Input::Stdin);
+        } else if path.is_dir() {
+            let mut files = Vec::new();
+            walk(path, &mut files).with_context(|| format!("cannot list {}", path.display()))?;
+            files.sort();
+            inputs.extend(files.into_iter().map(Input::File));
+        } else {
+            inputs.push(Input::File(path.clone()));
+        }
+    }
+    Ok(inputs)
+}
+
+/// No symlink below the folder is followed: a session's sockets and links lead elsewhere.
+fn walk(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if files.len() >= MAX_FILES {
+            return Ok(());
+        }
+        if kind.is_dir() {
+            // A folder that may not be read hides no more than itself.
+            if let Err(error) = walk(&entry.path(), files) {
+                tracing::warn!("{}: {error}", entry.path().display());
+            }
+        } else if kind.is_file() && is_log(&entry.path()) {
+            files.push(entry.path());
+        }
+    }
+    Ok(())
+}
+
+/// What may hold text: a session's folder also holds runtime environments, spilled objects and sockets.
+fn is_log(path: &Path) -> bool {
+    let skipped = ["runtime_resources", "ray_spilled_objects", "site-packages"];
+    let below = path
+        .components()
+        .any(|part| skipped.iter().any(|name| part.as_os_str() == *name));
+    let name = path
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or("");
+    let known = ["out", "err", "log", "txt", "json", "gz"];
+    let extension = name
+        .rsplit('.')
+        .find(|part| !part.bytes().all(|byte| byte.is_ascii_digit()));
+    !below && extension.is_some_and(|extension| known.contains(&extension))
+}
+
+/// A bar on a terminal, for what takes longer than a moment.
+fn progress(inputs: &[Input]) -> ProgressBar {
+    let total: u64 = inputs
+        .iter()
+        .filter_map(|input| match input {
+            Input::File(path) => std::fs::metadata(path).ok(),
+            Input::Stdin => None,
+        })
+        .map(|metadata| metadata.len())
+        .sum();
+    if total < 64 << 20 || !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(total);
+    if let Ok(style) =
+        ProgressStyle::with_template("reading {bytes} of {total_bytes} [{wide_bar}] {eta}")
+    {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar
+}
+
+fn read(input: &Input, explainer: &mut Explainer, progress: &ProgressBar) -> anyhow::Result<()> {
+    match input {
+        Input::Stdin => {
+            if io::stdin().is_terminal() {
+                anstream::eprintln!(
+                    "reading from the terminal; end with Ctrl-D, or name files: raytrace explain FILE…"
+                );
+            }
+            explainer.read("stdin", io::stdin().lock(), |_| {})?;
+        }
+        Input::File(path) => {
+            let file = progress.wrap_read(File::open(path)?);
+            let name = path.display().to_string();
+            let packed = has_extension(path, &["gz", "tgz"]);
+            if packed {
+                let plain = name.trim_end_matches(".gz").replace(".tgz", ".tar");
+                contents(&plain, flate2::read::MultiGzDecoder::new(file), explainer)?;
+            } else {
+                contents(&name, file, explainer)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A text, or the logs in an archive.
+fn contents(name: &str, text: impl Read, explainer: &mut Explainer) -> anyhow::Result<()> {
+    if !has_extension(Path::new(name), &["tar"]) {
+        explainer.read(name, text, |_| {})?;
+        return Ok(());
+    }
+    let mut archive = tar::Archive::new(text);
+    for entry in archive.entries()? {
+        let entry = entry?;
+        let path = entry.path()?.into_owned();
+        if !entry.header().entry_type().is_file() || !is_log(&path) {
+            continue;
+        }
+        let name = path.display().to_string();
+        if has_extension(&path, &["gz"]) {
+            explainer.read(&name, flate2::read::MultiGzDecoder::new(entry), |_| {})?;
+        } else {
+            explainer.read(&name, entry, |_| {})?;
+        }
+    }
+    Ok(())
+}
+
+fn has_extension(path: &Path, known: &[&str]) -> bool {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    extension.is_some_and(|extension| known.contains(&extension))
+}

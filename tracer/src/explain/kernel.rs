@@ -1,0 +1,444 @@
+//! Kernel logs: OOM reports whole, without their head, or as single lines that somebody grepped.
+//!
+//! Forms of `mm/oom_kill.c`: 2.6.32 to 4.18 (`Kill process A … or sacrifice child`, then `Killed process B`: B died; `Task in /a killed as a
+//! result of limit of /b`), 4.19 to 4.20, and 5.0 on (`oom-kill:constraint=…`, then `Memory cgroup out of memory: Killed process …`). The
+//! columns of the task dump differ from kernel to kernel: its header names them.
+
+use std::{collections::HashMap, sync::LazyLock};
+
+use regex::Regex;
+
+use super::{pattern, peel::Peeled};
+use crate::{
+    event::KernelLog,
+    ids::{Bytes, Pid},
+    judge::from_text::claim::{
+        Claim, Domain, KernelOom, Place, Scope, Stamp, Statement, Subject, Task,
+    },
+    kernel_log,
+};
+
+/// Words of these lines.
+pub(super) const ANCHORS: [&str; 13] = [
+    "oom-kill:constraint=",
+    "Killed process ",
+    "Kill process ",
+    "killed as a result of limit of",
+    "invoked oom-killer",
+    "memory: usage ",
+    "Memory cgroup stats for ",
+    "oom_score_adj name",
+    "oom_reaper: reaped process",
+    "memory.oom.group set",
+    ": segfault at ",
+    "] general protection",
+    "] trap ",
+];
+/// Lines of a report behind which it does not speak of a kill any more.
+const MAX_LINES: u64 = 6000;
+/// Tasks of a dump that are kept.
+const MAX_TASKS: usize = 10;
+/// A page of nearly every machine that Ray runs on.
+const PAGE: u64 = 4096;
+/// Kills whose second line has not come.
+const MAX_PENDING: usize = 256;
+
+static USAGE: LazyLock<Regex> = LazyLock::new(|| pattern(r"^memory: usage (\d+)kB, limit (\d+)kB"));
+static STATS: LazyLock<Regex> = LazyLock::new(|| pattern(r"^Memory cgroup stats for (/[^:\s]*)"));
+static RESULT: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"Task in (\S+) killed as a result of limit of (\S+)"));
+static CHOSEN: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"(Memory cgroup out of memory|Out of memory): Kill process \d+ \(.*\) score \d+ or sacrifice child",
+    )
+});
+static GLOBAL: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"Out of memory(?: \(oom_kill_allocating_task\))?: Killed process "));
+static KILLED: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"Killed process (\d+)(?:,? UID \d+,)? \(([^()]*)\)"));
+static REAPED: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"oom_reaper: reaped process (\d+) \((.*)\), now anon-rss:"));
+static ROW: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\[ *\d+\] +(.+)$"));
+
+/// The report that is being read, and kills whose second line has not come.
+#[derive(Debug, Default)]
+pub(super) struct Kernel {
+    report: Report,
+    pending: HashMap<Pid, Pending>,
+    columns: Option<Columns>,
+}
+
+#[derive(Debug, Default)]
+struct Report {
+    first: u64,
+    invoker: Option<String>,
+    usage: Option<Bytes>,
+    limit: Option<Bytes>,
+    stats: Option<String>,
+    result: Option<(String, String)>,
+    /// Which memory the lines above an old kernel's kill name, and where.
+    chosen: Option<(Scope, u64)>,
+    /// Whether lines of a second report are mixed in.
+    mixed: bool,
+    tasks: Vec<Task>,
+    /// Whether a kill was read: what follows belongs to the next report, unless the whole group dies.
+    spent: bool,
+    group: bool,
+}
+
+#[derive(Debug)]
+struct Pending {
+    place: Place,
+    stamp: Stamp,
+    quote: String,
+    comm: String,
+    oom: KernelOom,
+}
+
+/// Where a task dump has what.
+#[derive(Debug)]
+struct Columns {
+    count: usize,
+    tgid: usize,
+    rss: usize,
+    anon: Option<usize>,
+}
+
+impl Kernel {
+    /// Whether the next lines belong to a task dump.
+    pub(super) fn is_open(&self) -> bool {
+        self.columns.is_some()
+    }
+
+    /// Takes a line.
+    pub(super) fn line(&mut self, line: &Peeled, place: Place, out: &mut Vec<Statement>) {
+        let text = line.text.trim();
+        if self.dump(text) {
+            return;
+        }
+        if place.line.saturating_sub(self.report.first) > MAX_LINES {
+            self.report = Report::default();
+        }
+        if self.context(text, place) {
+            return;
+        }
+        match kernel_log::parse(text) {
+            Some(KernelLog::Invoked { comm, .. }) => self.invoked(comm, place),
+            Some(KernelLog::OomKill {
+                constraint,
+                oom_memcg,
+                task_memcg,
+                comm,
+                pid,
+                ..
+            }) => {
+                let oom = KernelOom {
+                    scope: scope(&constraint),
+                    cgroup: oom_memcg,
+                    task_cgroup: task_memcg,
+                    ..KernelOom::default()
+                };
+                self.chosen_victim(pid, comm, oom, line, place, out);
+            }
+            Some(KernelLog::OomGroup { cgroup }) => {
+                self.report.group = true;
+                self.report.stats = Some(cgroup);
+            }
+            Some(KernelLog::Fault { comm, pid, text }) => {
+                let claim = Claim::Crash(text);
+                out.push(statement(line, place, pid, comm, claim));
+            }
+            Some(killed @ KernelLog::Killed { .. }) => self.killed(&killed, line, place, out),
+            None => self.loose(text, line, place, out),
+        }
+    }
+
+    fn invoked(&mut self, comm: String, place: Place) {
+        let open = self.report.invoker.is_some() && !self.report.spent;
+        self.report = Report {
+            first: place.line,
+            invoker: Some(comm),
+            mixed: open,
+            ..Report::default()
+        };
+    }
+
+    /// Lines that say what was full. True where the line was one of them.
+    fn context(&mut self, text: &str, place: Place) -> bool {
+        if let Some(found) = USAGE.captures(text) {
+            let kilobytes = |at: usize| found[at].parse::<u64>().ok()?.checked_mul(1024).map(Bytes);
+            self.report.mixed |= self.report.usage.is_some();
+            self.report.usage = kilobytes(1);
+            self.report.limit = kilobytes(2);
+        } else if let Some(found) = STATS.captures(text) {
+            self.report.stats = Some(found[1].to_owned());
+        } else if let Some(found) = RESULT.captures(text) {
+            self.report.result = Some((found[1].to_owned(), found[2].to_owned()));
+        } else if let Some(found) = CHOSEN.captures(text) {
+            let scope = match &found[1] {
+                "Out of memory" => Scope::Global,
+                _ => Scope::Memcg,
+            };
+            self.report.chosen = Some((scope, place.line));
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// The task dump: its header, then its rows.
+    fn dump(&mut self, text: &str) -> bool {
+        if text.contains(" uid ") && text.contains(" tgid ") && text.contains(" rss") {
+            self.columns = Columns::of(text);
+            self.report.tasks.clear();
+            return true;
+        }
+        let Some(columns) = &self.columns else {
+            return false;
+        };
+        let Some(row) = ROW.captures(text) else {
+            self.columns = None;
+            return false;
+        };
+        if let Some(task) = columns.task(&row[1]) {
+            let tasks = &mut self.report.tasks;
+            tasks.push(task);
+            tasks.sort_by_key(|task| (task.comm != "raylet", std::cmp::Reverse(task.memory)));
+            tasks.truncate(
+                MAX_TASKS
+                    + tasks
+                        .iter()
+                        .filter(|task| task.comm == "raylet")
+                        .count()
+                        .min(MAX_TASKS),
+            );
+        }
+        true
+    }
+
+    fn chosen_victim(
+        &mut self,
+        pid: Pid,
+        comm: String,
+        oom: KernelOom,
+        line: &Peeled,
+        place: Place,
+        out: &mut Vec<Statement>,
+    ) {
+        if self.pending.len() >= MAX_PENDING {
+            self.flush(out);
+        }
+        let pending = Pending {
+            place,
+            stamp: line.stamp,
+            quote: super::cut(&line.text),
+            comm,
+            oom,
+        };
+        self.pending.insert(pid, pending);
+    }
+
+    fn killed(
+        &mut self,
+        killed: &KernelLog,
+        line: &Peeled,
+        place: Place,
+        out: &mut Vec<Statement>,
+    ) {
+        let KernelLog::Killed {
+            pid,
+            comm,
+            memcg,
+            anon,
+            file,
+            shmem,
+            score_adj,
+        } = killed
+        else {
+            return;
+        };
+        let own = if *memcg {
+            Some(Scope::Memcg)
+        } else if GLOBAL.is_match(&line.text) {
+            Some(Scope::Global)
+        } else {
+            None
+        };
+        let oom = KernelOom {
+            anon: Some(*anon),
+            file: Some(*file),
+            shmem: *shmem,
+            score_adj: *score_adj,
+            ..self.finish(*pid, own, place, out)
+        };
+        let claim = Claim::KernelOom(Box::new(oom));
+        out.push(statement(line, place, *pid, comm.clone(), claim));
+    }
+
+    /// What the report says of this kill. The line of the choice is handed out as a statement of its own.
+    fn finish(
+        &mut self,
+        pid: Pid,
+        own: Option<Scope>,
+        place: Place,
+        out: &mut Vec<Statement>,
+    ) -> KernelOom {
+        let chosen = self.pending.remove(&pid);
+        let mut oom = chosen
+            .as_ref()
+            .map_or_else(KernelOom::default, |pending| pending.oom.clone());
+        let report = &mut self.report;
+        let above = report
+            .chosen
+            .take()
+            .filter(|(_, line)| place.line.saturating_sub(*line) <= 3);
+        let known = [own, oom.scope, above.map(|(scope, _)| scope)];
+        oom.scope = agreed(known.iter().flatten().copied());
+        if let Some((task, limit)) = report
+            .result
+            .take()
+            .filter(|_| oom.scope != Some(Scope::Global))
+        {
+            oom.scope = oom.scope.or(above.is_none().then_some(Scope::Memcg));
+            oom.task_cgroup = oom.task_cgroup.or(Some(task));
+            oom.cgroup = oom.cgroup.or(Some(limit));
+        }
+        let same = report.stats.is_none() || oom.cgroup.is_none() || report.stats == oom.cgroup;
+        let fresh = !report.mixed && same && (!report.spent || report.group);
+        if fresh {
+            if oom.scope == Some(Scope::Memcg) {
+                oom.cgroup = oom.cgroup.or_else(|| report.stats.clone());
+                oom.limit = report.limit;
+                oom.usage = report.usage;
+            }
+            oom.invoker.clone_from(&report.invoker);
+            oom.tasks.clone_from(&report.tasks);
+        }
+        report.spent = true;
+        if let Some(pending) = chosen {
+            out.push(pending.statement(pid));
+        }
+        oom
+    }
+
+    /// Lines that the parser of whole lines does not know: cut ones, and the reaper's.
+    fn loose(&mut self, text: &str, line: &Peeled, place: Place, out: &mut Vec<Statement>) {
+        if let Some(found) = REAPED.captures(text) {
+            let Ok(pid) = found[1].parse().map(Pid) else {
+                return;
+            };
+            let claim = Claim::KernelOom(Box::default());
+            out.push(statement(line, place, pid, found[2].to_owned(), claim));
+        } else if let Some(found) = KILLED.captures(text) {
+            let Ok(pid) = found[1].parse().map(Pid) else {
+                return;
+            };
+            let own = if text.contains("Memory cgroup out of memory: Killed") {
+                Some(Scope::Memcg)
+            } else if GLOBAL.is_match(text) {
+                Some(Scope::Global)
+            } else {
+                None
+            };
+            let oom = self.finish(pid, own, place, out);
+            let claim = Claim::KernelOom(Box::new(oom));
+            out.push(statement(line, place, pid, found[2].to_owned(), claim));
+        }
+    }
+
+    /// Hands out kills whose second line is not in the text.
+    pub(super) fn flush(&mut self, out: &mut Vec<Statement>) {
+        let mut left: Vec<(Pid, Pending)> = self.pending.drain().collect();
+        left.sort_by_key(|(_, pending)| pending.place);
+        out.extend(
+            left.into_iter()
+                .map(|(pid, pending)| pending.statement(pid)),
+        );
+    }
+}
+
+impl Pending {
+    fn statement(self, pid: Pid) -> Statement {
+        Statement {
+            place: self.place,
+            stamp: self.stamp,
+            quote: self.quote,
+            subject: subject(pid, self.comm),
+            claim: Claim::KernelOom(Box::new(self.oom)),
+        }
+    }
+}
+
+impl Columns {
+    fn of(header: &str) -> Option<Self> {
+        let names: Vec<&str> = header.rsplit(']').next()?.split_whitespace().collect();
+        let at = |name: &str| names.iter().position(|known| *known == name);
+        Some(Self {
+            count: names.len(),
+            tgid: at("tgid")?,
+            rss: at("rss")?,
+            anon: at("rss_anon"),
+        })
+    }
+
+    /// A row; the name is the last column and may hold spaces.
+    fn task(&self, row: &str) -> Option<Task> {
+        let mut rest = row.trim_start();
+        let mut values = Vec::new();
+        for _ in 1..self.count {
+            let (value, tail) = rest.split_once(char::is_whitespace)?;
+            values.push(value);
+            rest = tail.trim_start();
+        }
+        let pages: u64 = values.get(self.anon.unwrap_or(self.rss))?.parse().ok()?;
+        Some(Task {
+            pid: Pid(values.get(self.tgid)?.parse().ok()?),
+            comm: rest.trim_end().to_owned(),
+            memory: Bytes(pages.checked_mul(PAGE)?),
+        })
+    }
+}
+
+fn scope(constraint: &str) -> Option<Scope> {
+    match constraint {
+        "CONSTRAINT_MEMCG" => Some(Scope::Memcg),
+        "CONSTRAINT_NONE" => Some(Scope::Global),
+        "CONSTRAINT_CPUSET" => Some(Scope::Cpuset),
+        "CONSTRAINT_MEMORY_POLICY" => Some(Scope::Mempolicy),
+        _ => None,
+    }
+}
+
+/// The one scope that all lines name. A cpuset's or policy's kill is "Out of memory" in its second line.
+fn agreed(scopes: impl Iterator<Item = Scope>) -> Option<Scope> {
+    let mut agreed = None;
+    for scope in scopes {
+        agreed = match (agreed, scope) {
+            (None, scope) => Some(scope),
+            (Some(known), scope) if known == scope => Some(known),
+            (Some(Scope::Global), special @ (Scope::Cpuset | Scope::Mempolicy))
+            | (Some(special @ (Scope::Cpuset | Scope::Mempolicy)), Scope::Global) => Some(special),
+            _ => return None,
+        };
+    }
+    agreed
+}
+
+fn subject(pid: Pid, comm: String) -> Subject {
+    Subject {
+        domain: Domain::Host,
+        pid: Some(pid),
+        comm: Some(comm),
+        ..Subject::default()
+    }
+}
+
+fn statement(line: &Peeled, place: Place, pid: Pid, comm: String, claim: Claim) -> Statement {
+    Statement {
+        place,
+        stamp: line.stamp,
+        quote: super::cut(&line.text),
+        subject: subject(pid, comm),
+        claim,
+    }
+}

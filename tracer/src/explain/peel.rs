@@ -1,0 +1,296 @@
+//! Takes from a line what others put around it: colours, container runtimes, kubectl, journald, syslog, dmesg, Ray's driver and
+//! JSON. What was taken is kept as data: times, the process that printed the line, how often it is repeated.
+//!
+//! Forms: CRI (`2026-11-21T00:00:00.1Z stdout F …`), Docker's JSON, `kubectl logs --prefix --timestamps`, compose (`name-1  | …`),
+//! `journalctl -o short|short-iso|short-precise`, syslog levels, `dmesg` plain, `-T`, `-x` and `--time-format iso`, and Ray's
+//! `(Class pid=1, ip=…)`, `(raylet, ip=…)`, `… [repeated 2x across cluster]`.
+
+use std::{borrow::Cow, sync::LazyLock};
+
+use regex::Regex;
+use serde_json::Value;
+
+use super::{pattern, stamp};
+use crate::{ids::Pid, judge::from_text::claim::Stamp};
+
+/// Layers around one line; more are not peeled.
+const MAX_LAYERS: usize = 8;
+/// Lines inside one JSON line.
+const MAX_INNER: usize = 4000;
+
+/// A line without its wrappings.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Peeled {
+    /// The message, with Ray's own prefix `[time level pid tid] (component) file.cc:1:` taken off.
+    pub(super) text: String,
+    /// The record with that prefix, where it has one.
+    pub(super) record: Option<String>,
+    /// When it was written.
+    pub(super) stamp: Stamp,
+    /// `(WorkerDict pid=12, ip=…)`: who printed it.
+    pub(super) speaker: Option<Speaker>,
+    /// The component and pid of Ray's own prefix.
+    pub(super) component: Option<(String, Pid)>,
+    /// `kernel`, `earlyoom`: the program of a journal's line, with its pid.
+    pub(super) program: Option<(String, Option<Pid>)>,
+    /// Whether it stands for several: `repeated 3x across cluster`.
+    pub(super) repeated: u64,
+}
+
+/// The process that printed a line, as Ray's driver shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Speaker {
+    /// `WorkerDict`, `raylet`.
+    pub(super) name: String,
+    /// Its pid.
+    pub(super) pid: Option<Pid>,
+    /// Its node's address.
+    pub(super) ip: Option<String>,
+}
+
+static COLOUR: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r"(?:\x1b|\\x1b|\\u001[bB]|\\033|\\e|\^\[)\[[0-9;]*[A-Za-z]|\[(?:\d{1,2};)*\d{1,2}m")
+});
+static CRI: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r"^(\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d)) (?:stdout|stderr) [FP] ")
+});
+static ISO: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"^(\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d)) "));
+static SYSLOG: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"^(?:([A-Z][a-z]{2} [ \d]\d [\d:.]{8,15}) )?[\w.-]{1,64} ([\w./@-]{1,64})(?:\[(\d+)\])?: ",
+    )
+});
+static POD: LazyLock<Regex> = LazyLock::new(|| pattern(r"^(?:\[pod/[^\]]*\]|[\w.-]{1,64} +\|) ?"));
+static LEVEL: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"^(?:<\d{1,3}>|kern  ?:[a-z]+ *: |\d+,\d+,(\d+),[^;]{0,40};)"));
+static DMESG: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r"^\[ *(?:(\d+\.\d{6})|([A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} \d{4}))\] ?")
+});
+static SPEAKER: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"^\((?:(raylet|gcs_server|autoscaler|[^()]{0,120}?)(?:,? ?pid=(\d+))?(?:, ip=([^)\s,]+))?)\) ?",
+    )
+});
+static REPEATED: LazyLock<Regex> = LazyLock::new(|| pattern(r"\[repeated (\d+)x across cluster\]"));
+static PYTHON: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\t[A-Z]+ \S+:\d+ -- "));
+static RAY: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) [A-Z] (\d+) \d+\] (?:\(([a-z_]+)\) )?[\w./-]+:\d+: ",
+    )
+});
+
+/// Hands out the lines that `raw` holds: one, or several where a wrapper put several into one.
+pub(super) fn peel(raw: &str, out: &mut dyn FnMut(Peeled)) {
+    let plain = if raw.contains(['\u{1b}', '\\', '^']) || raw.contains("m(") || raw.contains("[0m")
+    {
+        COLOUR.replace_all(raw, "")
+    } else {
+        Cow::Borrowed(raw)
+    };
+    let mut peeled = Peeled::default();
+    let rest = layers(&plain, &mut peeled);
+    let json = rest.trim_start().starts_with('{').then(|| rest.trim());
+    if let Some(value) = json.and_then(|json| serde_json::from_str::<Value>(json).ok()) {
+        return inner(&value, rest.trim(), &peeled, out);
+    }
+    finish(rest, &peeled, out);
+}
+
+/// A message may hold newlines as `\n`: each is a line of its own.
+fn finish(rest: &str, outer: &Peeled, out: &mut dyn FnMut(Peeled)) {
+    if !rest.contains("\\n") {
+        return one(rest, outer.clone(), out);
+    }
+    let text = rest
+        .replace("\\\\n", "\n")
+        .replace("\\n", "\n")
+        .replace("\\t", "\t");
+    for line in text.split('\n').take(MAX_INNER) {
+        one(line, outer.clone(), out);
+    }
+}
+
+fn one(rest: &str, mut peeled: Peeled, out: &mut dyn FnMut(Peeled)) {
+    let rest = ray_prefix(rest, &mut peeled);
+    if let Some(found) = REPEATED.captures(rest) {
+        peeled.repeated = found[1].parse().unwrap_or(0);
+    }
+    rest.clone_into(&mut peeled.text);
+    out(peeled);
+}
+
+/// A JSON line: the message inside, with its time.
+fn inner(value: &Value, json: &str, outer: &Peeled, out: &mut dyn FnMut(Peeled)) {
+    let text = ["log", "message", "msg", "MESSAGE", "text"]
+        .iter()
+        .find_map(|key| value.get(key)?.as_str());
+    let Some(text) = text else {
+        return one(json, outer.clone(), out);
+    };
+    let mut peeled = outer.clone();
+    json_times(value, &mut peeled.stamp);
+    let field = |key: &str| value.get(key).and_then(Value::as_str);
+    if let Some(component) = field("component").or_else(|| field("source_type")) {
+        let pid = value
+            .get("pid")
+            .and_then(number)
+            .map_or(0, |pid| u32::try_from(pid).unwrap_or(0));
+        peeled.component = Some((component.to_lowercase(), Pid(pid)));
+        // Ray's own JSON lines are read as they are: their fields stand beside the message.
+        peeled.record = value.get("asctime").map(|_| json.to_owned());
+    }
+    let program = field("SYSLOG_IDENTIFIER").or_else(|| field("_COMM"));
+    if let Some(program) = program {
+        peeled.program = Some((program.to_owned(), None));
+    }
+    let text = text.replace("\\n", "\n").replace("\\t", "\t");
+    for (number, line) in text.trim_end().split('\n').take(MAX_INNER).enumerate() {
+        let mut each = peeled.clone();
+        if number > 0 {
+            each.record = None;
+        }
+        let rest = layers(line, &mut each).to_owned();
+        one(&rest, each, out);
+    }
+}
+
+fn number(value: &Value) -> Option<i64> {
+    value.as_i64().or_else(|| value.as_str()?.parse().ok())
+}
+
+fn json_times(value: &Value, stamp: &mut Stamp) {
+    if let Some(local) = value.get("asctime").and_then(Value::as_str) {
+        stamp.local = stamp.local.or_else(|| stamp::local(local));
+    }
+    for key in ["time", "timestamp", "@timestamp", "ts"] {
+        let Some(found) = value.get(key) else {
+            continue;
+        };
+        let epoch = number(found).and_then(stamp::epoch);
+        stamp.utc = stamp
+            .utc
+            .or(epoch)
+            .or_else(|| stamp::zoned(found.as_str()?));
+    }
+    let journal = value.get("__REALTIME_TIMESTAMP").and_then(number);
+    stamp.utc = stamp.utc.or_else(|| journal.and_then(stamp::epoch));
+}
+
+/// Takes off layer after layer.
+fn layers<'a>(line: &'a str, peeled: &mut Peeled) -> &'a str {
+    let mut rest = line;
+    for _ in 0..MAX_LAYERS {
+        let Some(shorter) = layer(rest, peeled) else {
+            break;
+        };
+        rest = shorter;
+    }
+    rest
+}
+
+fn layer<'a>(rest: &'a str, peeled: &mut Peeled) -> Option<&'a str> {
+    let first = *rest.as_bytes().first()?;
+    match first {
+        b'(' => speaker(rest, peeled),
+        b'<' => cut(&LEVEL, rest),
+        b'[' => pod_or_dmesg(rest, peeled),
+        b'0'..=b'9' => dated(rest, peeled),
+        b'k' if LEVEL.is_match(rest) => cut(&LEVEL, rest),
+        byte if byte.is_ascii_alphabetic() => named(rest, peeled),
+        _ => None,
+    }
+}
+
+fn cut<'a>(regex: &Regex, rest: &'a str) -> Option<&'a str> {
+    Some(&rest[regex.find(rest)?.end()..])
+}
+
+fn pod_or_dmesg<'a>(rest: &'a str, peeled: &mut Peeled) -> Option<&'a str> {
+    if let Some(found) = DMESG.captures(rest) {
+        let boot = found
+            .get(1)
+            .and_then(|seconds| stamp::boot(seconds.as_str()));
+        let local = found.get(2).and_then(|wall| stamp::ctime(wall.as_str()));
+        peeled.stamp.boot = peeled.stamp.boot.or(boot);
+        peeled.stamp.local = peeled.stamp.local.or(local);
+        return Some(&rest[found[0].len()..]);
+    }
+    cut(&POD, rest)
+}
+
+fn dated<'a>(rest: &'a str, peeled: &mut Peeled) -> Option<&'a str> {
+    for regex in [&CRI, &ISO] {
+        if let Some(found) = regex.captures(rest) {
+            peeled.stamp.utc = peeled.stamp.utc.or_else(|| stamp::zoned(&found[1]));
+            let rest = &rest[found[0].len()..];
+            return Some(journal(rest, peeled).unwrap_or(rest));
+        }
+    }
+    if let Some(found) = PYTHON.captures(rest) {
+        peeled.stamp.local = peeled.stamp.local.or_else(|| stamp::local(&found[1]));
+        return Some(&rest[found[0].len()..]);
+    }
+    let found = LEVEL.captures(rest)?;
+    let microseconds: Option<i64> = found.get(1).and_then(|found| found.as_str().parse().ok());
+    let boot = microseconds.and_then(|microseconds| microseconds.checked_mul(1000));
+    peeled.stamp.boot = peeled.stamp.boot.or(boot);
+    Some(&rest[found[0].len()..])
+}
+
+/// `HOST kernel: ` behind an ISO time.
+fn journal<'a>(rest: &'a str, peeled: &mut Peeled) -> Option<&'a str> {
+    let found = SYSLOG
+        .captures(rest)
+        .filter(|found| found.get(1).is_none())?;
+    program(&found, peeled);
+    Some(&rest[found[0].len()..])
+}
+
+fn named<'a>(rest: &'a str, peeled: &mut Peeled) -> Option<&'a str> {
+    if let Some(found) = SYSLOG.captures(rest).filter(|found| found.get(1).is_some()) {
+        program(&found, peeled);
+        return Some(&rest[found[0].len()..]);
+    }
+    // Compose names its containers like that; a table of Ray's may too, so only the plain form is taken.
+    cut(&POD, rest)
+}
+
+fn program(found: &regex::Captures<'_>, peeled: &mut Peeled) {
+    let pid = found.get(3).and_then(|pid| pid.as_str().parse().ok());
+    peeled.program = Some((found[2].to_owned(), pid.map(Pid)));
+}
+
+fn speaker<'a>(rest: &'a str, peeled: &mut Peeled) -> Option<&'a str> {
+    let found = SPEAKER.captures(rest)?;
+    let name = found[1].trim().trim_end_matches(',');
+    let pid = found
+        .get(2)
+        .and_then(|pid| pid.as_str().parse().ok())
+        .map(Pid);
+    let known = matches!(name, "raylet" | "gcs_server" | "autoscaler") || pid.is_some();
+    if !known {
+        return None;
+    }
+    peeled.speaker = Some(Speaker {
+        name: name.to_owned(),
+        pid,
+        ip: found.get(3).map(|ip| ip.as_str().to_owned()),
+    });
+    Some(&rest[found[0].len()..])
+}
+
+/// Ray's own prefix; lines that the driver quotes are indented.
+fn ray_prefix<'a>(rest: &'a str, peeled: &mut Peeled) -> &'a str {
+    let trimmed = rest.trim_start();
+    let Some(found) = RAY.captures(trimmed) else {
+        return rest;
+    };
+    peeled.stamp.local = stamp::local(&found[1]).or(peeled.stamp.local);
+    let pid = Pid(found[2].parse().unwrap_or(0));
+    let component = found.get(3).map_or("", |component| component.as_str());
+    peeled.component = Some((component.to_owned(), pid));
+    peeled.record = Some(trimmed.to_owned());
+    &trimmed[found[0].len()..]
+}

@@ -1,0 +1,204 @@
+//! The driver's words about actors: `The actor died unexpectedly before finishing this task.`, the fields of the actor below it, and
+//! `The actor is dead because …` (2.1 to 2.60; `RayActorError` up to 2.9, `ActorDiedError` after).
+//!
+//! Fields and reason stand on lines of their own. Where lines of two such blocks are mixed, no reason is given to either.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::{HexIds, pattern, peel::Peeled, ray_exit};
+use crate::{
+    ids::Pid,
+    judge::from_text::claim::{Claim, Place, Stamp, Statement, Subject},
+};
+
+/// Words that open a block or give a reason.
+pub(super) const ANCHORS: [&str; 4] = [
+    "The actor died ",
+    "The actor is dead because",
+    "class_name: ",
+    "actor_id: ",
+];
+/// The fields, in the order in which Ray prints them.
+const FIELDS: [&str; 6] = ["class_name", "actor_id", "pid", "name", "namespace", "ip"];
+/// A block without its reason confuses the next ones for so many lines.
+const CONFUSED_LINES: u64 = 60;
+
+static CREATION: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"\(pid=(\d+), ip=([^,)\s]+)(?:, actor_id=([0-9a-f]{32}))?"));
+static FLAT: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"class_name: (\S*)\s+actor_id: ([0-9a-f]{32})(?:\s+pid: (\d+)\s)?"));
+
+/// The block that is being read.
+#[derive(Debug, Default)]
+pub(super) struct Actors {
+    open: Option<Block>,
+    /// Blocks whose reason has not come, and the line of the last.
+    orphans: (u32, u64),
+}
+
+#[derive(Debug)]
+struct Block {
+    place: Place,
+    stamp: Stamp,
+    quote: String,
+    subject: Subject,
+    /// The next field in [`FIELDS`] that may come.
+    next: usize,
+}
+
+impl Actors {
+    /// Whether the next lines may belong to a block.
+    pub(super) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Takes a line.
+    pub(super) fn line(&mut self, line: &Peeled, place: Place, out: &mut Vec<Statement>) {
+        let text = line.text.trim();
+        if text.is_empty() {
+            return;
+        }
+        if let Some(reason) = reason(text) {
+            return self.reason(text, reason, line, place, out);
+        }
+        let opens = text.contains("The actor died unexpectedly before finishing this task");
+        if opens
+            || (text.starts_with("class_name: ")
+                && self.open.as_ref().is_none_or(|open| open.next > 0))
+        {
+            self.abandon(place, out);
+            self.open = Some(Block {
+                place,
+                stamp: line.stamp,
+                quote: super::cut(text),
+                subject: Subject::default(),
+                next: 0,
+            });
+        }
+        if opens {
+            return;
+        }
+        let taken = self.open.as_mut().is_some_and(|open| open.field(text));
+        if !taken {
+            self.abandon(place, out);
+        }
+    }
+
+    /// Ends a block that has no reason: the actor died, of what is not said.
+    pub(super) fn abandon(&mut self, place: Place, out: &mut Vec<Statement>) {
+        let Some(block) = self.open.take() else {
+            return;
+        };
+        self.orphans = (self.orphans.0 + 1, place.line);
+        out.extend(block.statement(Claim::Died("no reason is given".into())));
+    }
+
+    fn reason(
+        &mut self,
+        text: &str,
+        reason: &str,
+        line: &Peeled,
+        place: Place,
+        out: &mut Vec<Statement>,
+    ) {
+        let claim = ray_exit::actor(reason);
+        let statement = |subject| Statement {
+            place,
+            stamp: line.stamp,
+            quote: super::cut(text),
+            subject,
+            claim: claim.clone(),
+        };
+        if let Some(subject) = own_subject(text) {
+            out.push(statement(subject));
+            return;
+        }
+        let confused =
+            self.orphans.0 > 0 && place.line.saturating_sub(self.orphans.1) < CONFUSED_LINES;
+        let block = self.open.take();
+        if confused {
+            self.orphans.0 -= 1;
+            self.orphans.0 += u32::from(block.is_some());
+            out.extend(
+                block.and_then(|block| block.statement(Claim::Died("no reason is given".into()))),
+            );
+            out.push(statement(Subject::default()));
+            return;
+        }
+        self.orphans.0 = 0;
+        match block {
+            Some(block) if block.subject.is_named() => out.push(Statement {
+                place: block.place,
+                stamp: block.stamp,
+                ..statement(block.subject)
+            }),
+            _ => out.push(statement(Subject::default())),
+        }
+    }
+}
+
+impl Block {
+    /// Whether the line is a field of this block, in order.
+    fn field(&mut self, text: &str) -> bool {
+        let Some((key, value)) = text.split_once(':') else {
+            return false;
+        };
+        let Some(at) = FIELDS.iter().position(|field| *field == key) else {
+            return false;
+        };
+        if at < self.next {
+            return false;
+        }
+        self.next = at + 1;
+        let value = value.trim();
+        let known = || Some(value.to_owned()).filter(|value| !value.is_empty());
+        match key {
+            "class_name" => self.subject.class = known(),
+            "actor_id" => self.subject.actor_id = value.hex(32),
+            "pid" => self.subject.pid = value.parse().ok().map(Pid),
+            "ip" => self.subject.ip = known(),
+            _ => {}
+        }
+        true
+    }
+
+    fn statement(self, claim: Claim) -> Option<Statement> {
+        self.subject.is_named().then_some(Statement {
+            place: self.place,
+            stamp: self.stamp,
+            quote: self.quote,
+            subject: self.subject,
+            claim,
+        })
+    }
+}
+
+fn reason(text: &str) -> Option<&str> {
+    ["The actor is dead because ", "The actor died because "]
+        .iter()
+        .find_map(|words| Some(text.split_once(words)?.1))
+}
+
+/// The subject that stands on the same line as the reason.
+fn own_subject(text: &str) -> Option<Subject> {
+    if let Some(found) = CREATION.captures(text) {
+        return Some(Subject {
+            pid: found[1].parse().ok().map(Pid),
+            ip: Some(found[2].to_owned()),
+            actor_id: found.get(3).and_then(|id| id.as_str().hex(32)),
+            ..Subject::default()
+        });
+    }
+    let found = FLAT.captures(text)?;
+    Some(Subject {
+        class: Some(found[1].to_owned()).filter(|class| !class.is_empty()),
+        actor_id: found[2].hex(32),
+        pid: found
+            .get(3)
+            .and_then(|pid| pid.as_str().parse().ok())
+            .map(Pid),
+        ..Subject::default()
+    })
+}

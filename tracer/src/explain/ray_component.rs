@@ -1,0 +1,338 @@
+//! Records of Ray's own components (raylet, GCS, core workers) as claims, read by the parsers of `ray::log`.
+
+use super::{HexIds, peel::Peeled, ray_exit};
+use crate::{
+    event::Role,
+    ids::{HexId, Pid},
+    judge::from_text::claim::{Claim, MonitorState, Place, Remarks, Statement, Subject},
+    ray::{
+        facts::{ExitType, RayFact},
+        log::{FileKind, LogParser, Record},
+    },
+};
+
+/// Words of these records.
+pub(super) const ANCHORS: [&str; 30] = [
+    "Started worker process with pid",
+    "isconnecting ",
+    "disconnect_type=",
+    "Driver (pid=",
+    "Killing leased worker",
+    "The leased worker ",
+    "exit request to worker",
+    "Force exiting worker",
+    "Received KillLocalActor",
+    "force killing with SIGKILL",
+    "not registered within the timeout",
+    "received SIGTERM",
+    "Ray agent failed",
+    "exited immediately because",
+    "shutdown triggered with death info",
+    "reason_message: ",
+    "been marked as dead by the",
+    "marked dead by the GCS",
+    "may have been killed",
+    "Failed to connect to GCS within",
+    "MemoryMonitor initialized",
+    "MemoryMonitor disabled",
+    "process killed to reclaim memory",
+    "killed due to memory pressure (OOM)",
+    "Reporting worker exit",
+    "Client::Disconnect, exit_type=",
+    "because the local raylet",
+    "Force kill actor request has received",
+    "Will resubmit task",
+    "no workers are available for killing",
+];
+
+/// The parsers of one text; which one takes a line is decided by the line's own prefix.
+#[derive(Debug)]
+pub(super) struct Components {
+    raylet: LogParser,
+    gcs: LogParser,
+    core_worker: LogParser,
+    /// Worker and pid of a core worker's file, by its name.
+    own: (Option<HexId>, Option<Pid>),
+    records: Vec<Record>,
+}
+
+impl Components {
+    /// Parsers for a text of this name.
+    pub(super) fn new(worker_id: Option<HexId>, pid: Option<Pid>) -> Self {
+        Self {
+            raylet: LogParser::new(FileKind::Raylet, None),
+            gcs: LogParser::new(FileKind::Gcs, None),
+            core_worker: LogParser::new(FileKind::CoreWorker, worker_id.clone()),
+            own: (worker_id, pid),
+            records: Vec::new(),
+        }
+    }
+
+    /// Whether a record of several lines is being read.
+    pub(super) fn is_open(&self) -> bool {
+        self.raylet.is_open()
+    }
+
+    /// Takes a line.
+    pub(super) fn line(
+        &mut self,
+        line: &Peeled,
+        place: Place,
+        out: &mut Vec<Statement>,
+        remarks: &mut Remarks,
+    ) {
+        let Some((component, pid)) = &line.component else {
+            if self.raylet.is_open() {
+                self.raylet.push(&line.text, &mut self.records);
+                self.emit(None, line, place, out, remarks);
+            }
+            return;
+        };
+        // Kill records are read line by line elsewhere: here a cut one would swallow what follows.
+        if line.text.starts_with("Killing ") && !line.text.starts_with("Killing leased") {
+            return;
+        }
+        let Some(record) = line.record.as_deref() else {
+            return;
+        };
+        let parser = match component.as_str() {
+            "raylet" => &mut self.raylet,
+            "gcs_server" | "gcs" => &mut self.gcs,
+            _ => &mut self.core_worker,
+        };
+        parser.push(record, &mut self.records);
+        let raylet = (component == "raylet").then_some(*pid);
+        self.emit(raylet, line, place, out, remarks);
+    }
+
+    /// Ends what is open.
+    pub(super) fn flush(&mut self, place: Place, out: &mut Vec<Statement>, remarks: &mut Remarks) {
+        self.raylet.flush(&mut self.records);
+        self.emit(None, &Peeled::default(), place, out, remarks);
+    }
+
+    fn emit(
+        &mut self,
+        raylet: Option<Pid>,
+        line: &Peeled,
+        place: Place,
+        out: &mut Vec<Statement>,
+        remarks: &mut Remarks,
+    ) {
+        for record in std::mem::take(&mut self.records) {
+            remark(&record.fact, line, remarks);
+            let Some((mut subject, claim)) = claim(&record.fact, raylet) else {
+                continue;
+            };
+            if subject.worker_id.is_some() && subject.worker_id == self.own.0 {
+                subject.pid = subject.pid.or(self.own.1);
+            }
+            out.push(Statement {
+                place,
+                stamp: line.stamp,
+                quote: record.text,
+                subject,
+                claim,
+            });
+        }
+    }
+}
+
+/// What a record says besides deaths.
+fn remark(fact: &RayFact, line: &Peeled, remarks: &mut Remarks) {
+    match fact {
+        RayFact::Summary { memory, other } => {
+            let node = line
+                .text
+                .hex_after("ID: ", 56)
+                .map_or(String::new(), |id| id.0);
+            let time = line.stamp.local.or(line.stamp.utc).unwrap_or(0);
+            remarks.summaries.insert((node, time), (*memory, *other));
+        }
+        RayFact::MonitorStarted {
+            threshold,
+            total,
+            interval_ms,
+            ..
+        } => {
+            remarks.monitor = Some(MonitorState::On {
+                threshold: *threshold,
+                total: *total,
+                refresh_ms: *interval_ms,
+            });
+        }
+        RayFact::MonitorDisabled => remarks.monitor = Some(MonitorState::Off),
+        _ => {}
+    }
+}
+
+/// What a record says of the end of a worker or raylet.
+fn claim(fact: &RayFact, raylet: Option<Pid>) -> Option<(Subject, Claim)> {
+    about_raylet(fact, raylet).or_else(|| about_worker(fact))
+}
+
+fn worker(worker_id: Option<&HexId>, pid: Option<Pid>) -> Subject {
+    Subject {
+        worker_id: worker_id.cloned(),
+        pid,
+        ..Subject::default()
+    }
+}
+
+fn collapse(clause: &str) -> Claim {
+    Claim::Collapse {
+        clause: clause.to_owned(),
+        remote: None,
+    }
+}
+
+fn about_worker(fact: &RayFact) -> Option<(Subject, Claim)> {
+    Some(match fact {
+        RayFact::WorkerStarted {
+            pid,
+            worker_id: Some(id),
+            ..
+        } => (worker(Some(id), Some(*pid)), Claim::Identity),
+        RayFact::MonitorEvicted { pid, worker_id } => {
+            let memory = Claim::RayMemory(Box::default());
+            (worker(worker_id.as_ref(), Some(*pid)), memory)
+        }
+        RayFact::Disconnected {
+            worker_id: Some(id),
+            exit_type,
+            driver: false,
+            ..
+        } => (worker(Some(id), None), disconnected(*exit_type)?),
+        RayFact::OwnerDied {
+            worker_id, reason, ..
+        } => {
+            let clause = format!("was ended by its raylet: {reason}");
+            let subject = worker(Some(worker_id), None);
+            match reason.as_str() {
+                "job finished" | "its job finished" => (subject, Claim::Intended(clause)),
+                _ => (subject, collapse(&clause)),
+            }
+        }
+        RayFact::JobFinished { worker_id } => {
+            let clause = "was ended by its raylet: its job had finished";
+            (
+                worker(Some(worker_id), None),
+                Claim::Intended(clause.into()),
+            )
+        }
+        RayFact::KillActorRequested {
+            worker_id,
+            actor_id,
+        } => {
+            let clause = "was ended by Ray: `ray.kill`, or its actor was out of scope";
+            let mut subject = worker(Some(worker_id), None);
+            subject.actor_id.clone_from(actor_id);
+            (subject, Claim::Intended(clause.into()))
+        }
+        RayFact::NotRegistered { pid } => {
+            let clause = "was ended by its raylet: it did not register in time";
+            (worker(None, Some(*pid)), Claim::Intended(clause.into()))
+        }
+        RayFact::StopSignal {
+            process_group,
+            worker_id,
+            ..
+        } => {
+            let subject = worker(worker_id.as_ref(), Some(*process_group));
+            (
+                subject,
+                collapse("was ended by its raylet, which was shutting down"),
+            )
+        }
+        RayFact::SelfDisconnect {
+            exit_type,
+            detail,
+            worker_id: Some(id),
+        } => (
+            worker(Some(id), None),
+            ray_exit::exit(name(*exit_type), detail),
+        ),
+        RayFact::GcsWorkerExit {
+            worker_id,
+            exit_type,
+            detail,
+        } => (
+            worker(Some(worker_id), None),
+            ray_exit::exit(name(*exit_type), detail),
+        ),
+        RayFact::RayletLost {
+            worker_id: Some(id),
+            ..
+        } => (
+            worker(Some(id), None),
+            collapse("exited because its raylet had gone"),
+        ),
+        RayFact::ForceKillActor {
+            worker_id: Some(id),
+            reason,
+        } => {
+            let clause = format!("exited on Ray's request: {reason}");
+            (worker(Some(id), None), Claim::Intended(clause))
+        }
+        RayFact::FailureSignal {
+            signal,
+            worker_id: Some(id),
+        } => (worker(Some(id), None), Claim::Crash(signal.clone())),
+        _ => return None,
+    })
+}
+
+/// The raylet's view of a disconnect. An end that it did not expect says nothing of its reason.
+fn disconnected(exit_type: ExitType) -> Option<Claim> {
+    Some(match exit_type {
+        ExitType::NodeOutOfMemory => Claim::RayMemory(Box::default()),
+        ExitType::SystemError => Claim::Lost("disconnect_type=0".into()),
+        ExitType::IntendedSystemExit | ExitType::IntendedUserExit => {
+            Claim::Intended("ended as Ray or its own code wanted".into())
+        }
+        ExitType::UserError => Claim::Exit {
+            code: None,
+            why: Some("an exception while its actor was created".into()),
+        },
+        ExitType::Other => return None,
+    })
+}
+
+fn about_raylet(fact: &RayFact, pid: Option<Pid>) -> Option<(Subject, Claim)> {
+    let claim = match fact {
+        RayFact::RayletSigterm => Claim::Signalled(15),
+        RayFact::AgentFailed { agent } => {
+            collapse(&format!("ended itself because its {agent} had failed"))
+        }
+        RayFact::RayletShutdown { reason, message } => {
+            let words = message.as_deref().unwrap_or(reason);
+            let clause = format!("ended itself: {words}");
+            match reason.as_str() {
+                "EXPECTED_TERMINATION" => Claim::Intended(clause),
+                _ => collapse(&clause),
+            }
+        }
+        RayFact::RayletMarkedDead { reason } => Claim::Collapse {
+            clause: "ended itself: the GCS had marked its node dead, or was gone".into(),
+            remote: Some(reason.clone()),
+        },
+        _ => return None,
+    };
+    let subject = Subject {
+        role: Some(Role::Raylet),
+        pid,
+        ..Subject::default()
+    };
+    Some((subject, claim))
+}
+
+fn name(exit_type: ExitType) -> &'static str {
+    match exit_type {
+        ExitType::SystemError => "SYSTEM_ERROR",
+        ExitType::IntendedSystemExit => "INTENDED_SYSTEM_EXIT",
+        ExitType::UserError => "USER_ERROR",
+        ExitType::IntendedUserExit => "INTENDED_USER_EXIT",
+        ExitType::NodeOutOfMemory => "NODE_OUT_OF_MEMORY",
+        ExitType::Other => "",
+    }
+}

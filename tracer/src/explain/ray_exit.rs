@@ -1,0 +1,146 @@
+//! What Ray's words for a worker's end mean: exit types and details, and why an actor is dead.
+//!
+//! Only what Ray knows counts. Its lists of "potential root causes" (up to 2.5x) and "common causes" (2.54 on), and "may have
+//! exceeded K8s pod memory limits", are guesses that it prints for every sudden end.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::pattern;
+use crate::judge::from_text::claim::Claim;
+
+static CODE: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"exits? with (?:an )?exit code (\d{1,3})\b"));
+static SIGTERM: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"(?:process receives? a|terminated by|received) SIGTERM"));
+
+/// The claim of `Worker exit type: T Worker exit detail: D`, of `exit_type = T, exit_detail = D`, and of a worker's own last words.
+pub(super) fn exit(exit_type: &str, detail: &str) -> Claim {
+    let kind = exit_type.trim();
+    if kind == "NODE_OUT_OF_MEMORY" || killed_for_memory(detail) {
+        return Claim::RayMemory(Box::default());
+    }
+    if let Some(code) = CODE
+        .captures(detail)
+        .and_then(|found| found[1].parse().ok())
+    {
+        return Claim::Exit {
+            code: Some(code),
+            why: None,
+        };
+    }
+    if let Some(claim) = asked(detail) {
+        return claim;
+    }
+    if SIGTERM.is_match(detail) {
+        return Claim::Signalled(15);
+    }
+    match kind {
+        "INTENDED_SYSTEM_EXIT" | "INTENDED_USER_EXIT" => Claim::Intended(first_sentence(detail)),
+        "USER_ERROR" => Claim::Exit {
+            code: None,
+            why: Some("an exception while its actor was created".into()),
+        },
+        _ if broken(detail) => Claim::Lost(first_sentence(detail)),
+        _ => Claim::Died(first_sentence(detail)),
+    }
+}
+
+/// The claim of `The actor is dead because …` and `The actor died because …`.
+pub(super) fn actor(reason: &str) -> Claim {
+    if let Some((_, rest)) = reason.split_once("Worker exit type: ") {
+        let (kind, detail) = rest
+            .split_once(" Worker exit detail: ")
+            .unwrap_or((rest, ""));
+        return exit(kind, detail);
+    }
+    if killed_for_memory(reason) {
+        return Claim::RayMemory(Box::default());
+    }
+    if let Some(claim) = asked(reason) {
+        return claim;
+    }
+    if reason.contains("creation task") {
+        return Claim::Exit {
+            code: None,
+            why: Some("an exception while its actor was created".into()),
+        };
+    }
+    if reason.contains("node has died")
+        || reason.contains("node was terminated")
+        || reason.contains("node is dead")
+    {
+        return Claim::Collapse {
+            clause: "ended with its node, which Ray counts as dead".into(),
+            remote: Some(first_sentence(reason)),
+        };
+    }
+    Claim::Died(first_sentence(reason))
+}
+
+/// Ray's monitor says so in these words from 2.1 to 2.60.
+pub(super) fn killed_for_memory(text: &str) -> bool {
+    text.contains("killed due to the node running low on memory")
+}
+
+/// What Ray, or the death of an owner, asked for.
+fn asked(text: &str) -> Option<Claim> {
+    let intended = [
+        ("killed by `ray.kill`", "was ended by `ray.kill`"),
+        ("killed by ray.kill", "was ended by `ray.kill`"),
+        (
+            "all references to the actor were removed",
+            "was ended by Ray: all references to its actor were gone",
+        ),
+        (
+            "out of scope",
+            "was ended by Ray: all references to its actor were gone",
+        ),
+        (
+            "it was terminated by `ray.cancel`",
+            "was ended by `ray.cancel`",
+        ),
+        ("exit_actor()", "exited by `ray.actor.exit_actor()`"),
+        ("job has finished", "was ended by Ray: its job had finished"),
+    ];
+    if let Some((_, clause)) = intended.iter().find(|(words, _)| text.contains(words)) {
+        return Some(Claim::Intended((*clause).into()));
+    }
+    let owner = [
+        "owner has died",
+        "owner died",
+        "owner's worker process has crashed",
+        "owner's node has died",
+    ];
+    owner
+        .iter()
+        .any(|words| text.contains(words))
+        .then(|| Claim::Collapse {
+            clause: "was ended because its owner had died".into(),
+            remote: None,
+        })
+}
+
+/// A connection that broke without a word: kernel OOM kill, `kill -9`, crash and `os._exit` alike.
+fn broken(text: &str) -> bool {
+    [
+        "connection error code",
+        "End of file",
+        "unrecoverable failure",
+        "Socket closed",
+        "connection reset",
+        "Connection reset",
+    ]
+    .iter()
+    .any(|words| text.contains(words))
+}
+
+fn first_sentence(text: &str) -> String {
+    let end = text
+        .match_indices(". ")
+        .map(|(at, _)| at)
+        .find(|at| *at > 40)
+        .unwrap_or(text.len());
+    text[..end].trim().chars().take(160).collect()
+}

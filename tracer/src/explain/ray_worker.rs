@@ -1,0 +1,164 @@
+//! The driver's other words: `A worker died or was killed while executing a task …`, `Raylet is terminated.`, crashed and lost workers,
+//! shells and loaders that tell of a child's end. Ray 2.1 to 2.60.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::{HexIds, pattern, peel::Peeled, ray_exit};
+use crate::{
+    event::Role,
+    ids::Pid,
+    judge::from_text::claim::{Claim, Place, Statement, Subject},
+};
+
+/// Words of these lines.
+pub(super) const ANCHORS: [&str; 10] = [
+    "A worker died or was killed",
+    "Raylet is terminated",
+    "worker died unexpectedly",
+    "Worker unexpectedly exits",
+    "killed by signal",
+    "exited unexpectedly",
+    "died unexpectedly",
+    "Killed  ",
+    "Fatal Python error: ",
+    "*** SIG",
+];
+
+static WORKER: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"A worker died or was killed while executing .*?(?:(?:RayTask|Task) ID: (?P<task>[0-9a-f]{48}) )?(?:Lease ID: [0-9a-f]+ )?Worker ID: (?P<worker>[0-9a-f]{56}) Node ID: (?P<node>[0-9a-f]{56}) Worker IP address: (?P<ip>\S+) Worker port: \d+ Worker PID: (?P<pid>\d+) (?:Worker exit type: (?P<type>\S+) Worker exit detail: (?P<detail>.*))?",
+    )
+});
+static LOADER: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"DataLoader worker \(pid\(?s?\)? (\d+)\) (?:is killed by signal: (\w+[\w ]*)|exited unexpectedly)",
+    )
+});
+static SHELL: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"line \d+: +(\d+) (Killed|Segmentation fault|Aborted|Bus error)\b"));
+static FAILURE: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"^\*\*\* (SIG[A-Z]+) received at time="));
+static FATAL: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r"Fatal Python error: (Segmentation fault|Bus error|Aborted|Illegal instruction)")
+});
+
+/// What a line says, if it is one of these.
+pub(super) fn line(line: &Peeled, place: Place, out: &mut Vec<Statement>) {
+    let text = line.text.as_str();
+    let found = worker(text)
+        .or_else(|| raylet(text))
+        .or_else(|| child(text))
+        .or_else(|| crash(line))
+        .or_else(|| nameless(text));
+    if let Some((subject, claim)) = found {
+        out.push(Statement {
+            place,
+            stamp: line.stamp,
+            quote: super::cut(text),
+            subject,
+            claim,
+        });
+    }
+}
+
+fn worker(text: &str) -> Option<(Subject, Claim)> {
+    let found = WORKER.captures(text)?;
+    let field = |name: &str| found.name(name).map(|field| field.as_str());
+    // The id of an actor's creation task ends with the actor's id.
+    let actor_id = field("task")
+        .and_then(|task| task.strip_prefix("ffffffffffffffff"))
+        .and_then(|actor| actor.hex(32));
+    let subject = Subject {
+        pid: field("pid").and_then(|pid| pid.parse().ok()).map(Pid),
+        worker_id: field("worker").and_then(|id| id.hex(56)),
+        node_id: field("node").and_then(|id| id.hex(56)),
+        ip: field("ip").map(str::to_owned),
+        actor_id,
+        ..Subject::default()
+    };
+    let claim = match (field("type"), field("detail")) {
+        (Some(kind), Some(detail)) => ray_exit::exit(kind, detail),
+        _ => Claim::Died("no reason is given".into()),
+    };
+    Some((subject, claim))
+}
+
+fn raylet(text: &str) -> Option<(Subject, Claim)> {
+    text.contains("Raylet is terminated. Termination is")
+        .then(|| {
+            let subject = Subject {
+                role: Some(Role::Raylet),
+                ..Subject::default()
+            };
+            let how = if text.contains("Termination is graceful") {
+                Claim::Intended("was told to end".into())
+            } else {
+                Claim::Died("its end was not expected".into())
+            };
+            (subject, how)
+        })
+}
+
+/// A child of a driver or worker, as its parent tells it.
+fn child(text: &str) -> Option<(Subject, Claim)> {
+    let of = |pid: &str| Subject {
+        pid: pid.parse().ok().map(Pid),
+        role: Some(Role::Descendant),
+        ..Subject::default()
+    };
+    if let Some(found) = LOADER.captures(text) {
+        let claim = match found.get(2).map(|signal| signal.as_str().trim()) {
+            Some(signal) if signal.starts_with("Killed") => Claim::Signalled(9),
+            Some(signal) if signal.starts_with("Terminated") => Claim::Signalled(15),
+            Some(signal) => Claim::Crash(signal.to_owned()),
+            None => Claim::Died("no reason is given".into()),
+        };
+        return Some((of(&found[1]), claim));
+    }
+    let found = SHELL.captures(text)?;
+    let claim = match &found[2] {
+        "Killed" => Claim::Signalled(9),
+        crash => Claim::Crash(crash.to_owned()),
+    };
+    Some((of(&found[1]), claim))
+}
+
+/// The failure handlers of abseil and of Python, in the process that crashes.
+fn crash(line: &Peeled) -> Option<(Subject, Claim)> {
+    let text = line.text.trim_start();
+    let signal = FAILURE
+        .captures(text)
+        .or_else(|| FATAL.captures(text))
+        .map(|found| found[1].to_owned())?;
+    let speaker = line.speaker.as_ref();
+    let subject = Subject {
+        pid: speaker.and_then(|speaker| speaker.pid),
+        ip: speaker.and_then(|speaker| speaker.ip.clone()),
+        class: speaker.map(|speaker| speaker.name.clone()),
+        ..Subject::default()
+    };
+    Some((subject, Claim::Crash(signal)))
+}
+
+/// Lines that tell of an end and not whose.
+fn nameless(text: &str) -> Option<(Subject, Claim)> {
+    if text.contains("The worker died unexpectedly while executing this task") {
+        return Some((Subject::default(), Claim::Died("no reason is given".into())));
+    }
+    let engine = text.contains("EngineCore") && text.contains("died unexpectedly");
+    if engine {
+        let subject = Subject {
+            task: Some("EngineCore".into()),
+            ..Subject::default()
+        };
+        return Some((subject, Claim::Died("no reason is given".into())));
+    }
+    let (_, detail) = text.split_once("Worker exit detail: ")?;
+    let kind = text
+        .split_once("Worker exit type: ")
+        .map_or("", |(_, rest)| rest);
+    let kind = kind.split(' ').next().unwrap_or("");
+    Some((Subject::default(), ray_exit::exit(kind, detail)))
+}

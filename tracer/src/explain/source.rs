@@ -1,0 +1,196 @@
+//! One text, line by line: every recogniser sees every interesting line, since a text may be any mix of logs.
+
+use super::{
+    daemons,
+    kernel::Kernel,
+    peel::{self, Peeled},
+    ray_actor::Actors,
+    ray_component::Components,
+    ray_monitor::Monitor,
+    ray_worker, warnings,
+    wrapped::Wrapped,
+};
+use crate::{
+    event::Role,
+    judge::from_text::claim::{Claim, Gathered, Place, Statement, Subject, Text},
+    ray::log::file_name,
+};
+
+/// Lines that the driver quotes of a raylet that ended.
+const QUOTED: u32 = 24;
+/// Raylets whose pids are kept.
+const MAX_RAYLETS: usize = 64;
+
+/// The state of one text.
+#[derive(Debug)]
+pub(super) struct Source {
+    number: usize,
+    monitor: Monitor,
+    actors: Actors,
+    components: Components,
+    kernel: Kernel,
+    wrapped: Wrapped,
+    /// Lines of a raylet's log that may still be quoted after its end.
+    quoted: u32,
+    found: Vec<Statement>,
+}
+
+impl Source {
+    /// The state before the first line of text number `number`.
+    pub(super) fn new(number: usize, name: &str) -> Self {
+        let base = name.rsplit('/').next().unwrap_or(name);
+        let parsed = file_name::parse(base);
+        let (worker, pid) = parsed.map_or((None, None), |parsed| (parsed.worker_id, parsed.pid));
+        Self {
+            number,
+            monitor: Monitor::default(),
+            actors: Actors::default(),
+            components: Components::new(worker, pid),
+            kernel: Kernel::default(),
+            wrapped: Wrapped::default(),
+            quoted: 0,
+            found: Vec::new(),
+        }
+    }
+
+    /// Whether the next line matters whatever it says.
+    pub(super) fn wants_all(&self) -> bool {
+        self.quoted > 0
+            || self.monitor.is_open()
+            || self.actors.is_open()
+            || self.components.is_open()
+            || self.kernel.is_open()
+            || self.wrapped.is_open()
+    }
+
+    /// Takes a line.
+    pub(super) fn line(&mut self, raw: &str, number: u64, gathered: &mut Gathered) {
+        let place = Place {
+            text: self.number,
+            line: number,
+        };
+        let mut lines = Vec::new();
+        peel::peel(raw, &mut |peeled| lines.push(peeled));
+        for peeled in lines {
+            clocks(&peeled, &mut gathered.texts[self.number]);
+            for (peeled, place) in self.wrapped.take(peeled, place) {
+                self.peeled(&peeled, place, gathered);
+            }
+        }
+        self.hand_over(gathered);
+    }
+
+    fn peeled(&mut self, line: &Peeled, place: Place, gathered: &mut Gathered) {
+        let before = self.found.len();
+        note_raylet(line, gathered);
+        self.monitor.line(line, place, &mut self.found);
+        self.actors.line(line, place, &mut self.found);
+        self.components
+            .line(line, place, &mut self.found, &mut gathered.remarks);
+        self.kernel.line(line, place, &mut self.found);
+        daemons::line(line, place, &mut self.found);
+        if !self.actors.is_open() {
+            self.other(line, place);
+        }
+        self.raylet(line, place);
+        let claimed = self.found.len() > before || self.monitor.is_open();
+        warnings::line(line, place, claimed, &mut gathered.remarks);
+        if claimed {
+            gathered.remarks.repeated += line.repeated;
+        }
+    }
+
+    /// Lines that no block has taken: a reason inside one must not count twice.
+    fn other(&mut self, line: &Peeled, place: Place) {
+        let reason = line.text.contains("The actor is dead because")
+            || line.text.contains("The actor died because");
+        if !reason && line.component.is_none() {
+            ray_worker::line(line, place, &mut self.found);
+        }
+    }
+
+    /// Lines that the driver quotes of a raylet that ended name its pid.
+    fn raylet(&mut self, line: &Peeled, place: Place) {
+        if line.text.contains("Raylet is terminated. Termination is") {
+            self.quoted = QUOTED;
+            return;
+        }
+        if self.quoted == 0 {
+            return;
+        }
+        self.quoted -= 1;
+        let Some((_, pid)) = line
+            .component
+            .as_ref()
+            .filter(|(component, _)| component == "raylet")
+        else {
+            return;
+        };
+        self.quoted = 0;
+        self.found.push(Statement {
+            place,
+            stamp: line.stamp,
+            quote: super::cut(&line.text),
+            subject: Subject {
+                role: Some(Role::Raylet),
+                pid: Some(*pid),
+                ..Subject::default()
+            },
+            claim: Claim::Identity,
+        });
+    }
+
+    /// Ends the text.
+    pub(super) fn end(&mut self, gathered: &mut Gathered) {
+        for (peeled, place) in self.wrapped.flush() {
+            self.peeled(&peeled, place, gathered);
+        }
+        let place = Place {
+            text: self.number,
+            line: gathered.texts[self.number].lines,
+        };
+        self.monitor.flush(&mut self.found);
+        self.actors.abandon(place, &mut self.found);
+        self.components
+            .flush(place, &mut self.found, &mut gathered.remarks);
+        self.kernel.flush(&mut self.found);
+        self.hand_over(gathered);
+    }
+
+    fn hand_over(&mut self, gathered: &mut Gathered) {
+        for statement in self.found.drain(..) {
+            gathered.dossiers.add(statement);
+        }
+    }
+}
+
+/// The pid of a raylet in its own pid namespace tells whether a kernel log counts in the same one.
+fn note_raylet(line: &Peeled, gathered: &mut Gathered) {
+    let raylets = &mut gathered.remarks.raylets;
+    let component = line
+        .component
+        .as_ref()
+        .filter(|(component, pid)| component == "raylet" && pid.0 != 0);
+    if let Some((_, pid)) = component.filter(|_| raylets.len() < MAX_RAYLETS) {
+        raylets.insert(*pid);
+    }
+}
+
+/// Which clocks a line shows, and its zone where it shows two.
+fn clocks(line: &Peeled, text: &mut Text) {
+    let stamp = line.stamp;
+    text.clocks.utc |= stamp.utc.is_some();
+    text.clocks.local |= stamp.local.is_some();
+    text.clocks.boot |= stamp.boot.is_some();
+    if let (Some(utc), Some(local)) = (stamp.utc, stamp.local) {
+        let quarter = 15 * 60 * 1_000_000_000;
+        let offset = (local - utc + quarter / 2).div_euclid(quarter);
+        let rest = (local - utc) - offset * quarter;
+        if rest.abs() < 60_000_000_000 && offset.abs() <= 60 {
+            *text
+                .offsets
+                .entry(i32::try_from(offset).unwrap_or(0))
+                .or_default() += 1;
+        }
+    }
+}

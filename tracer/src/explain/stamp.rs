@@ -1,0 +1,74 @@
+//! Times as logs print them, in nanoseconds.
+
+use jiff::{Timestamp, civil::DateTime, fmt::strtime};
+
+/// `2026-11-21T00:11:38.555+08:00`, with or without the colon of the offset.
+pub(super) fn zoned(text: &str) -> Option<i64> {
+    let text = text.replace(',', ".");
+    let parsed = text
+        .parse::<Timestamp>()
+        .ok()
+        .or_else(|| Timestamp::strptime("%Y-%m-%dT%H:%M:%S%.f%z", &text).ok())?;
+    i64::try_from(parsed.as_nanosecond()).ok()
+}
+
+/// `2026-11-21 00:11:38,555` as if it were UTC.
+pub(super) fn local(text: &str) -> Option<i64> {
+    as_utc(text.replacen(',', ".", 1).parse().ok()?)
+}
+
+/// `Sat Nov 21 00:23:48 2026` as if it were UTC.
+pub(super) fn ctime(text: &str) -> Option<i64> {
+    let parsed = strtime::parse("%a %b %e %H:%M:%S %Y", text).ok()?;
+    as_utc(parsed.to_datetime().ok()?)
+}
+
+/// Seconds since boot.
+pub(super) fn boot(text: &str) -> Option<i64> {
+    let (seconds, fraction) = text.split_once('.')?;
+    let seconds: i64 = seconds.parse().ok()?;
+    let microseconds: i64 = fraction.parse().ok()?;
+    seconds
+        .checked_mul(1_000_000_000)?
+        .checked_add(microseconds.checked_mul(1000)?)
+}
+
+/// Seconds, milliseconds, microseconds or nanoseconds since 1970, told apart by their size.
+pub(super) fn epoch(number: i64) -> Option<i64> {
+    let factor = match number {
+        1_000_000_000..=9_999_999_999 => 1_000_000_000,
+        1_000_000_000_000..=9_999_999_999_999 => 1_000_000,
+        1_000_000_000_000_000..=9_999_999_999_999_999 => 1000,
+        1_000_000_000_000_000_000..=i64::MAX => 1,
+        _ => return None,
+    };
+    number.checked_mul(factor)
+}
+
+fn as_utc(civil: DateTime) -> Option<i64> {
+    let utc = civil.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
+    i64::try_from(utc.timestamp().as_nanosecond()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_of_time_gives_the_same_instant() {
+        let want = Some(1_795_220_628_000_000_000);
+        assert_eq!(zoned("2026-11-21T00:23:48Z"), want);
+        assert_eq!(zoned("2026-11-21T08:23:48.000+08:00"), want);
+        assert_eq!(zoned("2026-11-21T08:23:48+0800"), want);
+        assert_eq!(zoned("2026-11-21T00:23:48,000000+00:00"), want);
+        assert_eq!(local("2026-11-21 00:23:48,000"), want);
+        assert_eq!(ctime("Sat Nov 21 00:23:48 2026"), want);
+        assert_eq!(epoch(1_795_220_628), want);
+        assert_eq!(epoch(1_795_220_628_000_000), want);
+        assert_eq!(boot("2833.337115"), Some(2_833_337_115_000));
+        assert_eq!(
+            (zoned("Sat"), local(""), ctime("x"), epoch(7)),
+            (None, None, None, None)
+        );
+    }
+}

@@ -1,0 +1,1 @@
+//! Fixtures of every message form, with the versions that print it.

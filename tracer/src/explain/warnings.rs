@@ -1,0 +1,124 @@
+//! Lines that are no kill of a process for memory and look like one, or warn of one: GPU memory, `/dev/shm`, the object store, disks,
+//! refused allocations and settings; and the consequences that follow any sudden death.
+
+use super::peel::Peeled;
+use crate::judge::from_text::claim::{Noted, Place, Remarks, Warning};
+
+/// GPU memory: torch before and after 2.5, CUDA itself, XLA, vLLM. Then what else runs out, by rule.
+const RULES: [(&str, Warning); 32] = [
+    ("CUDA out of memory", Warning::GpuMemory),
+    ("OutOfMemoryError: CUDA", Warning::GpuMemory),
+    ("HIP out of memory", Warning::GpuMemory),
+    ("CUDA error: out of memory", Warning::GpuMemory),
+    ("CUDA driver error: out of memory", Warning::GpuMemory),
+    ("Cuda failure 'out of memory'", Warning::GpuMemory),
+    ("CUDA_ERROR_OUT_OF_MEMORY", Warning::GpuMemory),
+    ("cudaErrorMemoryAllocation", Warning::GpuMemory),
+    ("CUBLAS_STATUS_ALLOC_FAILED", Warning::GpuMemory),
+    ("RESOURCE_EXHAUSTED: Out of memory", Warning::GpuMemory),
+    (
+        "No available memory for the cache blocks",
+        Warning::GpuMemory,
+    ),
+    (
+        "less than desired GPU memory utilization",
+        Warning::GpuMemory,
+    ),
+    (
+        "instead of /dev/shm because /dev/shm has only",
+        Warning::SharedMemory,
+    ),
+    ("insufficient shared memory (shm)", Warning::SharedMemory),
+    ("unable to write to file </torch_", Warning::SharedMemory),
+    ("unable to allocate shared memory", Warning::SharedMemory),
+    ("Triggering object spilling because", Warning::ObjectStore),
+    (":info_message:Spilled ", Warning::ObjectStore),
+    ("Shared memory store full", Warning::ObjectStore),
+    (
+        "falling back to allocating from filesystem",
+        Warning::ObjectStore,
+    ),
+    ("ObjectStoreFullError", Warning::ObjectStore),
+    ("object store is full", Warning::ObjectStore),
+    ("OutOfDiskError", Warning::Disk),
+    ("No space left on device", Warning::Disk),
+    (
+        "Object creation will fail if spilling is required",
+        Warning::Disk,
+    ),
+    ("MemoryError: Unable to allocate", Warning::Allocation),
+    ("std::bad_alloc", Warning::Allocation),
+    ("Cannot allocate memory", Warning::Allocation),
+    ("Error: No such option", Warning::Setting),
+    (
+        "Attempting to cap object store memory usage",
+        Warning::Setting,
+    ),
+    (
+        "but no workers are available for killing",
+        Warning::NoVictim,
+    ),
+    (
+        "Worker killer did not select any workers",
+        Warning::NoVictim,
+    ),
+];
+
+/// What follows a sudden death and is not its cause.
+const AFTER_EFFECTS: [(&str, &str); 9] = [
+    ("keepalive watchdog timeout", "keepalive watchdog timeout"),
+    (
+        "is unavailable: The actor is temporarily unavailable",
+        "ActorUnavailableError",
+    ),
+    ("ActorUnavailableError", "ActorUnavailableError"),
+    ("Socket closed", "Socket closed"),
+    (
+        "Watchdog caught collective operation timeout",
+        "NCCL timeout",
+    ),
+    ("ncclRemoteError", "NCCL remote error"),
+    ("NCCL communicator was aborted", "NCCL abort"),
+    ("Connection reset by peer", "connection reset"),
+    ("OwnerDiedError", "OwnerDiedError"),
+];
+
+/// Words of these lines.
+pub(super) fn anchors() -> impl Iterator<Item = &'static str> {
+    let rules = RULES.iter().map(|(words, _)| *words);
+    rules.chain(AFTER_EFFECTS.iter().map(|(words, _)| *words))
+}
+
+/// Notes what a line warns of.
+pub(super) fn line(line: &Peeled, place: Place, claimed: bool, remarks: &mut Remarks) {
+    let text = line.text.as_str();
+    let weight = 1 + line.repeated;
+    if let Some((_, warning)) = RULES.iter().find(|(words, _)| text.contains(words)) {
+        note(
+            remarks.warnings.entry(*warning).or_default(),
+            text,
+            place,
+            weight,
+        );
+    }
+    // A line that is a death's own is not its after-effect.
+    if claimed {
+        return;
+    }
+    if let Some((_, kind)) = AFTER_EFFECTS.iter().find(|(words, _)| text.contains(words)) {
+        note(
+            remarks.after_effects.entry(kind).or_default(),
+            text,
+            place,
+            weight,
+        );
+    }
+}
+
+fn note(noted: &mut Noted, text: &str, place: Place, weight: u64) {
+    if noted.count == 0 {
+        noted.place = place;
+        noted.quote = super::cut(text);
+    }
+    noted.count += weight;
+}

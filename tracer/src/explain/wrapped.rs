@@ -1,0 +1,147 @@
+//! Lines that a terminal or an editor broke: put together again before they are read.
+//!
+//! Only a line that begins one of Ray's long sentences and does not come to its point waits for the next ones.
+
+use super::peel::Peeled;
+use crate::judge::from_text::claim::Place;
+
+/// Lines that one sentence is broken into at most.
+const MAX_PARTS: u32 = 24;
+/// Longest sentence.
+const MAX_BYTES: usize = 8192;
+
+/// Words that begin a sentence, and those that its point comes with.
+const SENTENCES: [(&str, &[&str]); 6] = [
+    (
+        "Memory on the node (",
+        &[
+            ", ID: ",
+            ") was ",
+            "Ray killed this worker (ID: ",
+            " used / ",
+        ],
+    ),
+    ("Selected to kill: (", &["worker ID="]),
+    (
+        "A worker died or was killed while executing",
+        &["Worker exit detail: "],
+    ),
+    (
+        "The actor is dead because its worker process has died",
+        &["Worker exit detail: "],
+    ),
+    (
+        "Memory cgroup out of memory: Killed process",
+        &["file-rss:"],
+    ),
+    ("oom-kill:constraint=", &[",uid="]),
+];
+
+/// The sentence that waits for its rest.
+#[derive(Debug, Default)]
+pub(super) struct Wrapped {
+    open: Option<Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    first: Peeled,
+    place: Place,
+    /// The lines as they came, for the case that they do not belong together.
+    parts: Vec<(Peeled, Place)>,
+    /// Put together without and with a space: the break may have taken one.
+    tight: String,
+    loose: String,
+}
+
+impl Wrapped {
+    /// Whether a sentence waits.
+    pub(super) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Takes a line; hands out what is whole.
+    pub(super) fn take(&mut self, line: Peeled, place: Place) -> Vec<(Peeled, Place)> {
+        let Some(open) = &mut self.open else {
+            return self.begin(line, place);
+        };
+        let own = line.component.is_some()
+            || line.speaker.is_some()
+            || !line.stamp.is_empty()
+            || begins(&line.text);
+        let long = open.tight.len() + line.text.len() > MAX_BYTES
+            || open.parts.len() >= MAX_PARTS as usize;
+        let empty = line.text.trim().is_empty();
+        if own || long || empty {
+            let mut out = self.flush();
+            out.extend(self.begin(line, place));
+            return out;
+        }
+        open.tight.push_str(&line.text);
+        open.loose.push(' ');
+        open.loose.push_str(line.text.trim_start());
+        open.parts.push((line, place));
+        let whole = [&open.tight, &open.loose]
+            .into_iter()
+            .find(|text| !incomplete(text))
+            .cloned();
+        match whole {
+            Some(text) => {
+                let Some(open) = self.open.take() else {
+                    return Vec::new();
+                };
+                vec![(Peeled { text, ..open.first }, open.place)]
+            }
+            None => Vec::new(),
+        }
+    }
+
+    fn begin(&mut self, line: Peeled, place: Place) -> Vec<(Peeled, Place)> {
+        if !incomplete(&line.text) {
+            return vec![(line, place)];
+        }
+        self.open = Some(Open {
+            tight: line.text.clone(),
+            loose: line.text.clone(),
+            first: line.clone(),
+            place,
+            parts: vec![(line, place)],
+        });
+        Vec::new()
+    }
+
+    /// Hands out the lines of a sentence that did not come to its point, as they were.
+    pub(super) fn flush(&mut self) -> Vec<(Peeled, Place)> {
+        self.open.take().map_or_else(Vec::new, |open| open.parts)
+    }
+}
+
+fn begins(text: &str) -> bool {
+    SENTENCES.iter().any(|(words, _)| text.contains(words))
+}
+
+/// Whether the last sentence that begins in `text` lacks its point.
+fn incomplete(text: &str) -> bool {
+    if text.len() > MAX_BYTES {
+        return false;
+    }
+    SENTENCES.iter().any(|(words, points)| {
+        text.rfind(words).is_some_and(|at| {
+            let rest = &text[at..];
+            !points.iter().any(|point| rest.contains(point)) || ends_inside_an_id(rest, points)
+        })
+    })
+}
+
+/// `…worker ID=2abec8` at the end of a line goes on in the next.
+fn ends_inside_an_id(rest: &str, points: &[&str]) -> bool {
+    points
+        .iter()
+        .filter(|point| point.ends_with("ID=") || point.ends_with("ID: "))
+        .any(|point| {
+            rest.rfind(point).is_some_and(|at| {
+                let id = &rest[at + point.len()..];
+                id.len() < 56 && id.bytes().all(|byte| byte.is_ascii_hexdigit())
+            })
+        })
+}

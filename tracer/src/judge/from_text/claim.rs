@@ -1,0 +1,318 @@
+//! What a text says about deaths, as data: who it speaks of, what it claims, where and when it stands.
+//!
+//! Made by `explain`, judged here. A claim is what the text says, not yet what is believed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    event::Role,
+    ids::{Bytes, HexId, Pid},
+    ray::facts::TopUser,
+};
+
+/// Everything that some texts said.
+#[derive(Debug, Default)]
+pub struct Gathered {
+    /// The texts, in the order in which they were read.
+    pub texts: Vec<Text>,
+    /// What they say about deaths.
+    pub dossiers: super::dossier::Dossiers,
+    /// What else they say.
+    pub remarks: Remarks,
+}
+
+/// One text.
+#[derive(Debug, Default)]
+pub struct Text {
+    /// Its name as given.
+    pub name: String,
+    /// Lines so far.
+    pub lines: u64,
+    /// How often a line was dated twice, in UTC and in local time, by the offset that this gives (in quarter hours).
+    pub offsets: BTreeMap<i32, u64>,
+    /// Which clocks its lines show.
+    pub clocks: Clocks,
+}
+
+/// Which clocks the lines of a text show.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Clocks {
+    /// Times with their zone.
+    pub utc: bool,
+    /// Times without a zone.
+    pub local: bool,
+    /// Seconds since boot.
+    pub boot: bool,
+}
+
+/// When a line was written, by each clock that it shows; nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stamp {
+    /// Since 1970 in UTC.
+    pub utc: Option<i64>,
+    /// Since 1970 in local time whose zone the line does not say.
+    pub local: Option<i64>,
+    /// Since boot.
+    pub boot: Option<i64>,
+}
+
+impl Stamp {
+    /// Whether it says nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Whose numbers the pids of a line are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Domain {
+    /// Of Ray's pid namespace: often a container's.
+    #[default]
+    Ray,
+    /// Of the initial pid namespace: the kernel and daemons of the host.
+    Host,
+}
+
+/// Who a line speaks of, as far as it says.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Subject {
+    /// Whose pids.
+    pub domain: Domain,
+    /// Its pid.
+    pub pid: Option<Pid>,
+    /// Its worker id.
+    pub worker_id: Option<HexId>,
+    /// Its actor.
+    pub actor_id: Option<HexId>,
+    /// Its job.
+    pub job_id: Option<HexId>,
+    /// Its node.
+    pub node_id: Option<HexId>,
+    /// The address of its node.
+    pub ip: Option<String>,
+    /// Class of its actor.
+    pub class: Option<String>,
+    /// The task that it ran (by its lease, where Ray says it).
+    pub task: Option<String>,
+    /// Its name, as the kernel has it.
+    pub comm: Option<String>,
+    /// What it is to Ray.
+    pub role: Option<Role>,
+}
+
+impl Subject {
+    /// Whether it can be told from others.
+    #[must_use]
+    pub fn is_named(&self) -> bool {
+        self.pid.is_some()
+            || self.worker_id.is_some()
+            || self.actor_id.is_some()
+            || self.role == Some(Role::Raylet)
+    }
+}
+
+/// What a line claims of its subject's end.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Claim {
+    /// Nothing: it ties a pid to a worker id.
+    Identity,
+    /// Ray's memory monitor killed it.
+    RayMemory(Box<RayMemory>),
+    /// The kernel's OOM killer killed it.
+    KernelOom(Box<KernelOom>),
+    /// A daemon of user space killed it.
+    Daemon(Daemon),
+    /// Ray ended it on purpose, not for memory.
+    Intended(String),
+    /// It ended because something else had; with what is known of that, as a clause.
+    Collapse {
+        /// `exited because its owner had died`.
+        clause: String,
+        /// In words, where the cause lies on another node.
+        remote: Option<String>,
+    },
+    /// It exited by itself.
+    Exit {
+        /// Its code, where known.
+        code: Option<i32>,
+        /// Why, where the text says.
+        why: Option<String>,
+    },
+    /// A fault of its own: `SIGSEGV`.
+    Crash(String),
+    /// A signal ended it; who sent it is not in the text.
+    Signalled(i32),
+    /// Its connection broke: every sudden end looks like that.
+    Lost(String),
+    /// It ended.
+    Died(String),
+}
+
+/// Figures of a kill by Ray's memory monitor.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct RayMemory {
+    /// Private memory of the victim, as Ray counts it.
+    pub own: Option<Bytes>,
+    /// What the monitor counted.
+    pub used: Option<Bytes>,
+    /// Its threshold.
+    pub threshold: Option<Bytes>,
+    /// The biggest processes of the node.
+    pub top: Vec<TopUser>,
+}
+
+/// Which memory was full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// A memory cgroup's.
+    Memcg,
+    /// The machine's.
+    Global,
+    /// The memory nodes of a cpuset.
+    Cpuset,
+    /// The memory nodes of a memory policy.
+    Mempolicy,
+}
+
+/// A kill of the kernel's, as its log reports it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct KernelOom {
+    /// Which memory was full; `None` where the text lost it.
+    pub scope: Option<Scope>,
+    /// The cgroup at its limit.
+    pub cgroup: Option<String>,
+    /// The victim's cgroup.
+    pub task_cgroup: Option<String>,
+    /// Limit and use of the cgroup.
+    pub limit: Option<Bytes>,
+    /// Use of the cgroup.
+    pub usage: Option<Bytes>,
+    /// Anonymous memory of the victim.
+    pub anon: Option<Bytes>,
+    /// File pages of the victim.
+    pub file: Option<Bytes>,
+    /// Shared memory of the victim.
+    pub shmem: Option<Bytes>,
+    /// `oom_score_adj`.
+    pub score_adj: Option<i32>,
+    /// Who asked for memory.
+    pub invoker: Option<String>,
+    /// The biggest tasks of the report's dump, and its raylets.
+    pub tasks: Vec<Task>,
+    /// Who says so, where it is not the kernel: `slurmstepd`, `kubelet`.
+    pub reporter: Option<String>,
+}
+
+/// A row of a kernel report's task dump.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Task {
+    /// Its thread group.
+    pub pid: Pid,
+    /// Its name.
+    pub comm: String,
+    /// Resident memory; anonymous memory where the kernel prints it apart.
+    pub memory: Bytes,
+}
+
+/// A kill by a daemon of user space.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Daemon {
+    /// `earlyoom`, `systemd-oomd`, `kubelet`, `slurmstepd`.
+    pub name: String,
+    /// The daemon's own pid, where printed.
+    pub pid: Option<Pid>,
+    /// The signal.
+    pub signal: Option<i32>,
+    /// What it says: `memory pressure 61 % > 50 %`.
+    pub why: String,
+}
+
+/// Where a line stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Place {
+    /// Number of the text.
+    pub text: usize,
+    /// Line in it, from 1.
+    pub line: u64,
+}
+
+/// One claim with its place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Statement {
+    /// Where.
+    pub place: Place,
+    /// When.
+    pub stamp: Stamp,
+    /// The line, cut.
+    pub quote: String,
+    /// Of whom.
+    pub subject: Subject,
+    /// What.
+    pub claim: Claim,
+}
+
+/// What texts say besides deaths; bounded.
+#[derive(Debug, Default)]
+pub struct Remarks {
+    /// Ray's own counts of kills, by node and time: `(for memory, for other reasons)`.
+    pub summaries: BTreeMap<(String, i64), (u64, u64)>,
+    /// Lines that stand for several: `repeated 3x across cluster`.
+    pub repeated: u64,
+    /// Warnings by rule: how often, the first place, its line.
+    pub warnings: BTreeMap<Warning, Noted>,
+    /// Consequences by kind, the first place of each.
+    pub after_effects: BTreeMap<&'static str, Noted>,
+    /// Ray's version, where a text names it.
+    pub ray_version: Option<String>,
+    /// What the memory monitor said of itself.
+    pub monitor: Option<MonitorState>,
+    /// Pids under which raylets wrote their logs.
+    pub raylets: BTreeSet<Pid>,
+}
+
+/// How often something was said, and where first.
+#[derive(Debug, Clone, Default)]
+pub struct Noted {
+    /// Times.
+    pub count: u64,
+    /// First place.
+    pub place: Place,
+    /// First line, cut.
+    pub quote: String,
+}
+
+/// What the memory monitor said at its start.
+#[derive(Debug, Clone, PartialEq)]
+pub enum MonitorState {
+    /// It runs.
+    On {
+        /// Threshold.
+        threshold: Bytes,
+        /// What it takes for all memory.
+        total: Bytes,
+        /// Its interval.
+        refresh_ms: Option<u64>,
+    },
+    /// It does not run.
+    Off,
+}
+
+/// Things that a text warns of and that are no kill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Warning {
+    /// Memory of a GPU ran out.
+    GpuMemory,
+    /// `/dev/shm` is too small or full.
+    SharedMemory,
+    /// The object store is full: spilling, fallback allocation.
+    ObjectStore,
+    /// A disk is full.
+    Disk,
+    /// An allocation was refused (`MemoryError`): nobody was killed.
+    Allocation,
+    /// A setting was refused or has no effect.
+    Setting,
+    /// Ray's monitor wanted to kill and found nobody.
+    NoVictim,
+}

@@ -1,0 +1,281 @@
+//! Which kill in a kernel log is which death in Ray's words: only where that is sound, else both stand alone with the reason why.
+//!
+//! The kernel counts pids in the initial namespace, Ray in its own. They are one number where a task dump shows a raylet under the pid
+//! that the raylet's own log has. Otherwise two of time (in known zones), name and size must agree, and only one pair may fit.
+
+use super::{
+    claim::{Claim, Domain, Gathered, KernelOom, Place, Subject},
+    dossier::Dossier,
+    zone::Clock,
+};
+use crate::event::Role;
+
+/// Times of one death in two logs.
+const SAME_TIME_NS: i64 = 10_000_000_000;
+/// Times of the death of one of several alike.
+const CLOSE_NS: i64 = 2_000_000_000;
+/// The kernel keeps 15 bytes of a name.
+const COMM_BYTES: usize = 15;
+/// Sizes of one process as Ray and the kernel count them.
+const SAME_SIZE: f64 = 0.05;
+/// Pairs that are compared.
+const MAX_PAIRS: usize = 100_000;
+/// Reasons that are kept for one death.
+const MAX_REASONS: usize = 2;
+
+/// One death: what Ray says of it, what the host's logs say, or both.
+#[derive(Debug)]
+pub(super) struct Case<'a> {
+    pub(super) ray: Option<&'a Dossier>,
+    pub(super) host: Option<&'a Dossier>,
+    /// Why a host's kill was joined or not, with its place.
+    pub(super) remarks: Vec<(Place, String)>,
+}
+
+/// All deaths of the texts that have a name.
+pub(super) fn join<'a>(gathered: &'a Gathered, clock: &Clock) -> Vec<Case<'a>> {
+    let (hosts, rays): (Vec<&Dossier>, Vec<&Dossier>) = gathered
+        .dossiers
+        .deaths()
+        .partition(|dossier| dossier.subject.domain == Domain::Host);
+    let namespace = namespace(gathered, &rays, &hosts);
+    let mut partner: Vec<Option<usize>> = vec![None; rays.len()];
+    let mut taken = vec![false; hosts.len()];
+    // Where there are too many to compare each with each, equal pids alone are looked at.
+    let few = rays.len().saturating_mul(hosts.len()) <= MAX_PAIRS;
+    for (at, ray) in rays.iter().enumerate() {
+        let fitting: Vec<usize> = (0..hosts.len())
+            .filter(|host| few || hosts[*host].subject.pid == ray.subject.pid)
+            .filter(|host| !taken[*host] && judge(ray, hosts[*host], namespace, clock).is_ok())
+            .collect();
+        let mutual = |host: &usize| {
+            let others = rays
+                .iter()
+                .filter(|other| judge(other, hosts[*host], namespace, clock).is_ok());
+            others.count() == 1
+        };
+        let same_pid = fitting
+            .iter()
+            .copied()
+            .find(|host| hosts[*host].subject.pid == ray.subject.pid);
+        let chosen = same_pid.or_else(|| match fitting.as_slice() {
+            [only] if mutual(only) => Some(*only),
+            _ => None,
+        });
+        if let Some(host) = chosen {
+            taken[host] = true;
+            partner[at] = Some(host);
+        }
+    }
+    let mut cases: Vec<Case<'_>> = Vec::new();
+    for (ray, partner) in rays.iter().zip(&partner) {
+        let remarks = match partner {
+            Some(host) => vec![(
+                place(hosts[*host]),
+                "joined: the host's log speaks of the same process".to_owned(),
+            )],
+            None => reasons(ray, &hosts, namespace, clock),
+        };
+        cases.push(Case {
+            ray: Some(ray),
+            host: partner.map(|host| hosts[host]),
+            remarks,
+        });
+    }
+    let alone = hosts.iter().zip(&taken).filter(|(_, taken)| !**taken);
+    cases.extend(alone.map(|(host, _)| Case {
+        ray: None,
+        host: Some(host),
+        remarks: Vec::new(),
+    }));
+    cases
+}
+
+/// What is known of the pid namespaces of the two kinds of logs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Namespace {
+    Same,
+    Different,
+    Unknown,
+}
+
+fn namespace(gathered: &Gathered, rays: &[&Dossier], hosts: &[&Dossier]) -> Namespace {
+    let known = &gathered.remarks.raylets;
+    let dumped: Vec<_> = hosts
+        .iter()
+        .flat_map(|host| &host.statements)
+        .filter_map(|one| match &one.claim {
+            Claim::KernelOom(oom) => Some(oom),
+            _ => None,
+        })
+        .flat_map(|oom| &oom.tasks)
+        .filter(|task| task.comm == "raylet")
+        .collect();
+    if coincidences(rays, hosts) >= 2 {
+        return Namespace::Same;
+    }
+    if known.is_empty() || dumped.is_empty() {
+        Namespace::Unknown
+    } else if dumped.iter().any(|task| known.contains(&task.pid)) {
+        Namespace::Same
+    } else {
+        Namespace::Different
+    }
+}
+
+/// Workers whose pid a kernel log has too, for a process of that name: one may be chance, two are not.
+fn coincidences(rays: &[&Dossier], hosts: &[&Dossier]) -> usize {
+    let pairs = rays.iter().filter(|ray| {
+        let pid = ray.subject.pid;
+        let same = |host: &&&Dossier| pid.is_some() && host.subject.pid == pid;
+        hosts.iter().filter(same).any(|host| {
+            let rays_name = host
+                .subject
+                .comm
+                .as_deref()
+                .is_some_and(|comm| comm.starts_with("ray::"));
+            rays_name && name_agrees(&ray.subject, &host.subject) != Some(false)
+        })
+    });
+    pairs.count()
+}
+
+/// Whether both speak of one process; the reason where not.
+fn judge(ray: &Dossier, host: &Dossier, namespace: Namespace, clock: &Clock) -> Result<(), String> {
+    if ray.subject.role == Some(Role::Raylet) && host.subject.comm.as_deref() != Some("raylet") {
+        return Err("another process".into());
+    }
+    let named = name_agrees(&ray.subject, &host.subject);
+    if named == Some(false) {
+        return Err(format!(
+            "another process by its name ({})",
+            host.subject.comm.as_deref().unwrap_or("?")
+        ));
+    }
+    let apart = apart(ray, host, clock);
+    if apart.is_some_and(|apart| apart > 12 * SAME_TIME_NS) {
+        return Err("at another time".into());
+    }
+    let same_pid = ray.subject.pid.is_some() && ray.subject.pid == host.subject.pid;
+    if namespace == Namespace::Same {
+        return if same_pid {
+            Ok(())
+        } else {
+            Err("another pid of the same namespace".into())
+        };
+    }
+    let limit = if same_pid { SAME_TIME_NS } else { CLOSE_NS };
+    let timed = apart.is_some_and(|apart| apart <= limit);
+    let sized = size_agrees(ray, host);
+    let agreeing = usize::from(timed) + usize::from(named == Some(true)) + usize::from(sized);
+    if agreeing >= 2 {
+        return Ok(());
+    }
+    let mut missing = vec![match namespace {
+        Namespace::Different => "host pid against container pid",
+        _ => "whether both count pids alike is not known",
+    }];
+    if apart.is_none() {
+        missing.push("no common time");
+    }
+    Err(missing.join(", "))
+}
+
+/// `None` where one of them has no telling name.
+fn name_agrees(ray: &Subject, host: &Subject) -> Option<bool> {
+    let comm = host.comm.as_deref()?;
+    let class = ray.class.as_deref().or(ray.task.as_deref());
+    let Some(class) = class else {
+        // Every worker of Ray's has a name that begins like this, unless the code renamed it.
+        return (!comm.starts_with("ray::") && !comm.starts_with("python")).then_some(false);
+    };
+    if comm.starts_with("python") {
+        return None;
+    }
+    let full = format!("ray::{class}");
+    let end = (0..=COMM_BYTES.min(full.len()))
+        .rev()
+        .find(|at| full.is_char_boundary(*at))
+        .unwrap_or(0);
+    let short = &full[..end];
+    Some(comm.starts_with(short) || (comm == "ray::IDLE"))
+}
+
+fn size_agrees(ray: &Dossier, host: &Dossier) -> bool {
+    let own = ray.statements.iter().find_map(|one| match &one.claim {
+        Claim::RayMemory(memory) => memory.own,
+        _ => None,
+    });
+    let kernel = host.statements.iter().find_map(|one| match &one.claim {
+        Claim::KernelOom(oom) => oom.anon,
+        _ => None,
+    });
+    let Some((own, kernel)) = own.zip(kernel) else {
+        return false;
+    };
+    (own.gib() - kernel.gib()).abs() <= SAME_SIZE * kernel.gib()
+}
+
+fn apart(ray: &Dossier, host: &Dossier, clock: &Clock) -> Option<i64> {
+    let times = |dossier: &Dossier| -> Vec<i64> {
+        let statements = dossier.statements.iter();
+        statements
+            .filter(|one| !matches!(one.claim, Claim::Identity))
+            .filter_map(|one| clock.time(one.place, one.stamp))
+            .collect()
+    };
+    let host = times(host);
+    times(ray)
+        .into_iter()
+        .flat_map(|ray| host.iter().map(move |host| (ray - host).abs()))
+        .min()
+}
+
+fn place(host: &Dossier) -> Place {
+    host.statements
+        .first()
+        .map_or(Place::default(), |one| one.place)
+}
+
+/// Why none of the host's kills is this death: said where Ray does not know the killer.
+fn reasons(
+    ray: &Dossier,
+    hosts: &[&Dossier],
+    namespace: Namespace,
+    clock: &Clock,
+) -> Vec<(Place, String)> {
+    let open = ray.statements.iter().all(|one| {
+        matches!(
+            one.claim,
+            Claim::Lost(_) | Claim::Died(_) | Claim::Identity | Claim::Signalled(9)
+        )
+    });
+    let kernel = |host: &&&Dossier| {
+        let mut claims = host.statements.iter();
+        claims
+            .any(|one| matches!(&one.claim, Claim::KernelOom(oom) if **oom != KernelOom::default()))
+    };
+    let mut nearest: Vec<&&Dossier> = hosts.iter().filter(kernel).filter(|_| open).collect();
+    nearest.sort_by_key(|host| host.subject.pid != ray.subject.pid);
+    let reason = |host: &&Dossier| {
+        let why = judge(ray, host, namespace, clock).err()?;
+        let pid = host
+            .subject
+            .pid
+            .map_or_else(String::new, |pid| format!(" of pid {pid}"));
+        let comm = host
+            .subject
+            .comm
+            .as_deref()
+            .map_or_else(String::new, |comm| format!(" ({comm})"));
+        Some((
+            place(host),
+            format!("an OOM kill{pid}{comm} is not joined: {why}"),
+        ))
+    };
+    nearest
+        .into_iter()
+        .filter_map(reason)
+        .take(MAX_REASONS)
+        .collect()
+}

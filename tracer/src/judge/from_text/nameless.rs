@@ -1,0 +1,117 @@
+//! Claims that name nobody: they make a death of their own only where no named death accounts for them.
+
+use std::mem::discriminant;
+
+use super::{
+    Made, build,
+    claim::{Claim, Gathered, RayMemory, Statement, Subject},
+    verdict::{Verdict, verdict},
+    zone::Clock,
+};
+use crate::judge::report::{Evidence, Killer};
+
+/// Deaths that Ray counted and no line names; more are a number in a note.
+const MAX_COUNTED: u64 = 50;
+
+/// Adds the deaths that nothing else accounts for.
+pub(super) fn add(gathered: &Gathered, clock: &Clock, made: &mut Vec<Made>) {
+    let nameless = &gathered.dossiers.nameless;
+    let mut told: Vec<&Statement> = Vec::new();
+    for one in nameless {
+        let again = told.iter().any(|known| {
+            discriminant(&known.claim) == discriminant(&one.claim) && alike(known, one)
+        });
+        if !again && needed(one, made, nameless) {
+            told.push(one);
+        }
+    }
+    for one in told {
+        let judged = verdict(&[one], |one| clock.time(one.place, one.stamp));
+        made.push(death(gathered, clock, one, judged));
+    }
+    counted(gathered, clock, made);
+}
+
+/// Whether two claims without a name may speak of the same death: they do, unless daemons name different victims.
+fn alike(one: &Statement, other: &Statement) -> bool {
+    match (&one.claim, &other.claim) {
+        (Claim::Daemon(one), Claim::Daemon(other)) => one == other,
+        _ => true,
+    }
+}
+
+/// Whether no named death accounts for a claim.
+fn needed(one: &Statement, made: &[Made], nameless: &[Statement]) -> bool {
+    let killed_by = |killer: Killer| made.iter().any(|made| made.death.verdict.killer == killer);
+    match &one.claim {
+        Claim::RayMemory(_) => !killed_by(Killer::RayMemoryMonitor),
+        Claim::KernelOom(_) => {
+            !killed_by(Killer::KernelOomMemcg) && !killed_by(Killer::KernelOomGlobal)
+        }
+        Claim::Daemon(_) => true,
+        Claim::Intended(_) => !killed_by(Killer::RayIntended),
+        Claim::Exit { .. } => !killed_by(Killer::Exit),
+        Claim::Crash(_) => !killed_by(Killer::Crash),
+        Claim::Collapse { .. } => !killed_by(Killer::RayCollapse),
+        // "It died" is an echo of any death that the text names better.
+        Claim::Signalled(_) | Claim::Lost(_) | Claim::Died(_) => {
+            made.is_empty() && nameless.iter().all(|other| weak(&other.claim))
+        }
+        Claim::Identity => false,
+    }
+}
+
+fn weak(claim: &Claim) -> bool {
+    matches!(
+        claim,
+        Claim::Signalled(_) | Claim::Lost(_) | Claim::Died(_) | Claim::Identity
+    )
+}
+
+fn death(gathered: &Gathered, clock: &Clock, one: &Statement, judged: Verdict) -> Made {
+    let mut made = build(gathered, clock, &one.subject, Some(one), judged);
+    made.death.verdict.evidence = vec![Evidence {
+        time: made.death.time,
+        source: super::source(gathered, one.place),
+        what: one.quote.clone(),
+    }];
+    made
+}
+
+/// Kills that Ray's own count has and no line names.
+fn counted(gathered: &Gathered, clock: &Clock, made: &mut Vec<Made>) {
+    let counted: u64 = gathered
+        .remarks
+        .summaries
+        .values()
+        .map(|(memory, _)| memory)
+        .sum();
+    let found = made
+        .iter()
+        .filter(|made| made.death.verdict.killer == Killer::RayMemoryMonitor)
+        .count() as u64;
+    for _ in 0..counted.saturating_sub(found).min(MAX_COUNTED) {
+        let mut judged = Verdict::new(
+            Killer::RayMemoryMonitor,
+            "was killed by Ray's memory monitor",
+        );
+        judged.memory = Some(RayMemory::default());
+        let mut one = build(gathered, clock, &Subject::default(), None, judged);
+        one.place = last_place(gathered);
+        one.death.verdict.evidence = vec![Evidence {
+            time: None,
+            source: "Ray's own count".into(),
+            what: format!(
+                "{counted} workers killed due to memory pressure; no line of the texts names this one"
+            ),
+        }];
+        made.push(one);
+    }
+}
+
+fn last_place(gathered: &Gathered) -> super::Place {
+    super::Place {
+        text: gathered.texts.len().saturating_sub(1),
+        line: u64::MAX,
+    }
+}

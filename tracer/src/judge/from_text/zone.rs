@@ -1,0 +1,151 @@
+//! From the times that texts print to UTC: by the zone that the user names, by lines that are dated twice, or by a death that two texts
+//! date, one with its zone and one without.
+
+use std::collections::BTreeMap;
+
+use jiff::{civil::DateTime, tz::TimeZone};
+
+use super::{
+    claim::{Gathered, Place, Stamp, Statement, Text},
+    dossier::Dossier,
+};
+use crate::{ids::WallTime, judge::report::Utc};
+
+/// Zones lie at quarter hours.
+const QUARTER_NS: i64 = 15 * 60 * 1_000_000_000;
+/// Two records of one death are at most this far apart.
+const SAME_DEATH_NS: i64 = 5_000_000_000;
+
+/// The zone of each text.
+#[derive(Debug)]
+pub(super) struct Clock {
+    zones: Vec<Zone>,
+    given: Option<TimeZone>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Zone {
+    offset_s: Option<i32>,
+    how: String,
+}
+
+impl Clock {
+    pub(super) fn new(gathered: &Gathered, given: Option<&TimeZone>) -> Self {
+        let zones = gathered.texts.iter().map(of_text).collect();
+        let mut clock = Self {
+            zones,
+            given: given.cloned(),
+        };
+        if given.is_none() {
+            clock.learn(gathered.dossiers.all());
+        }
+        clock
+    }
+
+    /// A death that one text dates with its zone tells the zone of another that dates it too.
+    fn learn(&mut self, dossiers: &[Dossier]) {
+        let mut candidates: BTreeMap<usize, Vec<i64>> = BTreeMap::new();
+        for dossier in dossiers {
+            let known = dossier.statements.iter().find_map(|one| self.utc(one));
+            let Some(known) = known else { continue };
+            for one in &dossier.statements {
+                let local = one.stamp.local.filter(|_| self.utc(one).is_none());
+                if let Some(local) = local {
+                    candidates
+                        .entry(one.place.text)
+                        .or_default()
+                        .push(local - known);
+                }
+            }
+        }
+        for (text, differences) in candidates {
+            let quarter = |difference: &i64| (difference + QUARTER_NS / 2).div_euclid(QUARTER_NS);
+            let first = quarter(&differences[0]);
+            let sound = differences.iter().all(|one| {
+                quarter(one) == first && (one - first * QUARTER_NS).abs() < SAME_DEATH_NS
+            });
+            if sound && first.abs() <= 60 {
+                self.zones[text] = Zone {
+                    offset_s: i32::try_from(first * 900).ok(),
+                    how: format!(
+                        "{} deaths are also dated in another text",
+                        differences.len()
+                    ),
+                };
+            }
+        }
+    }
+
+    fn utc(&self, statement: &Statement) -> Option<i64> {
+        self.time(statement.place, statement.stamp)
+    }
+
+    /// The time in UTC, where it can be known.
+    pub(super) fn time(&self, place: Place, stamp: Stamp) -> Option<i64> {
+        if stamp.utc.is_some() {
+            return stamp.utc;
+        }
+        let local = stamp.local?;
+        if let Some(zone) = &self.given {
+            return in_zone(local, zone);
+        }
+        let offset = self.zones.get(place.text)?.offset_s?;
+        local.checked_sub(i64::from(offset) * 1_000_000_000)
+    }
+
+    /// The offset of a text, and how it is known or what clock it has.
+    pub(super) fn describe(&self, number: usize, text: &Text) -> (Option<i32>, String) {
+        let zone = self.zones.get(number).cloned().unwrap_or_default();
+        if self.given.is_some() && text.clocks.local {
+            return (None, "local times, in the zone that was given".into());
+        }
+        if zone.offset_s.is_some() {
+            return (zone.offset_s, zone.how);
+        }
+        let clocks = text.clocks;
+        let how = match (clocks.utc, clocks.local, clocks.boot) {
+            (_, true, _) => "local times, zone not known (--timezone names it)",
+            (true, false, _) => "times with their zone",
+            (false, false, true) => "seconds since boot only",
+            (false, false, false) => "no times",
+        };
+        (None, how.into())
+    }
+}
+
+/// A line that has both gives the zone of the text, where all such lines agree.
+fn of_text(text: &Text) -> Zone {
+    let mut offsets = text.offsets.iter();
+    let (Some((quarters, count)), None) = (offsets.next(), offsets.next()) else {
+        return Zone::default();
+    };
+    let lines = if *count == 1 {
+        "1 line is".to_owned()
+    } else {
+        format!("{count} lines are")
+    };
+    Zone {
+        offset_s: Some(quarters * 900),
+        how: format!("{lines} also dated with a zone"),
+    }
+}
+
+fn in_zone(local: i64, zone: &TimeZone) -> Option<i64> {
+    let civil: DateTime = TimeZone::UTC.to_datetime(WallTime(local).timestamp());
+    let timestamp = civil.to_zoned(zone.clone()).ok()?.timestamp();
+    i64::try_from(timestamp.as_nanosecond()).ok()
+}
+
+/// The time as the text prints it, for one whose zone is not known.
+pub(super) fn printed(stamp: Stamp) -> Option<String> {
+    if let Some(local) = stamp.local {
+        let civil = TimeZone::UTC.to_datetime(WallTime(local).timestamp());
+        return Some(civil.strftime("%Y-%m-%d %H:%M:%S%.3f").to_string());
+    }
+    let boot = stamp.boot?;
+    Some(format!("[{:.6}]", boot as f64 / 1e9))
+}
+
+pub(super) fn utc(nanoseconds: i64) -> Utc {
+    Utc(WallTime(nanoseconds))
+}
