@@ -10,16 +10,11 @@ use std::{
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::{
-    explain::Explainer,
-    judge::from_text,
-    show::{self, Style, redact, select, time::Zone},
-};
+use super::view::{ViewArgs, show};
+use crate::{explain::Explainer, judge::from_text, show::time::Zone};
 
 /// Files below a folder that are looked at.
 const MAX_FILES: usize = 100_000;
-/// Columns where there is no terminal.
-const WIDTH: usize = 100;
 
 /// Arguments of `explain`.
 #[derive(Debug, clap::Args)]
@@ -31,41 +26,21 @@ const WIDTH: usize = 100;
 pub struct ExplainArgs {
     /// Logs, session folders, or tar archives of them; standard input without any, or where `-` stands.
     files: Vec<PathBuf>,
-    /// How to print.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-    /// Only deaths with this pid, id (or its beginning) or name.
-    #[arg(long = "match", value_name = "TEXT")]
-    matching: Option<String>,
-    /// Zone of times that have none, and of the times shown: UTC, +08:00, Asia/Shanghai.
-    #[arg(long, value_name = "ZONE")]
-    timezone: Option<String>,
-    /// Without host and user names, addresses, paths and command arguments.
-    #[arg(long)]
-    redact: bool,
-    /// Also list deaths that were wanted.
-    #[arg(long)]
-    all: bool,
-}
-
-/// How to print.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    /// For people.
-    Text,
-    /// The contract of `report --format json`.
-    Json,
+    /// Zone of times in the logs that have none: +08:00, Asia/Shanghai (their node's own).
+    #[arg(long, value_name = "ZONE", allow_hyphen_values = true)]
+    timezone: Option<Zone>,
+    #[command(flatten)]
+    view: ViewArgs,
 }
 
 /// Runs it.
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "every subcommand takes its arguments"
-)]
 pub fn run(args: ExplainArgs) -> anyhow::Result<ExitCode> {
-    let zone: Zone = args.timezone.as_deref().unwrap_or("UTC").parse()?;
-    let given = args.timezone.is_some().then(|| zone.time_zone());
-    let inputs = inputs(&args.files)?;
+    let ExplainArgs {
+        files,
+        timezone,
+        view,
+    } = args;
+    let inputs = inputs(&files)?;
     let mut explainer = Explainer::default();
     let progress = progress(&inputs);
     for input in &inputs {
@@ -73,42 +48,9 @@ pub fn run(args: ExplainArgs) -> anyhow::Result<ExitCode> {
             .with_context(|| format!("cannot read {}", input.name()))?;
     }
     progress.finish_and_clear();
-    let mut report = from_text::judge(&explainer.finish(), given.as_ref());
-    if args.redact {
-        report = redact::redact(&report);
-    }
-    print(&args, &report, zone)?;
-    Ok(ExitCode::SUCCESS)
-}
-
-fn print(
-    args: &ExplainArgs,
-    report: &crate::judge::report::Report,
-    zone: Zone,
-) -> anyhow::Result<()> {
-    let selection = select::Selection {
-        matching: args.matching.clone(),
-        all: args.all,
-        ..select::Selection::default()
-    };
-    let shown = select::select(report, &selection);
-    let style = Style {
-        width: width(),
-        zone,
-        file: None,
-    };
-    match args.format {
-        Format::Json => anstream::print!("{}", show::json::render(&shown.report)?),
-        Format::Text => anstream::print!("{}", show::text::render(&shown, &style)),
-    }
-    Ok(())
-}
-
-fn width() -> usize {
-    let columns = std::env::var("COLUMNS")
-        .ok()
-        .and_then(|columns| columns.parse().ok());
-    columns.unwrap_or(WIDTH).clamp(60, 160)
+    let zone = timezone.as_ref().map(Zone::time_zone);
+    let report = from_text::judge(&explainer.finish(), zone.as_ref());
+    show(&report, None, &view)
 }
 
 /// One thing to read.

@@ -18,7 +18,8 @@ use crate::{
 };
 
 /// Words that open or belong to a record.
-pub(super) const ANCHORS: [&str; 6] = [
+pub(super) const ANCHORS: [&str; 7] = [
+    "Killing worker with task",
     "Memory on the node (",
     "memory used=",
     "low on memory",
@@ -85,6 +86,7 @@ impl Monitor {
         let text = line.text.as_str();
         let opens = text.contains("Memory on the node (")
             || text.contains("kill details:")
+            || text.starts_with("Killing worker with task")
             || super::ray_exit::killed_for_memory(text);
         let done = self.open.as_ref().is_some_and(|open| {
             line.component.is_some()
@@ -161,7 +163,7 @@ impl Block {
                 worker_id,
                 actor_id: found[1].hex_after("actor ID: ", 32),
                 class: class_of(&name),
-                task: Some(name),
+                task: class_of(&name).is_none().then_some(name),
                 ..Subject::default()
             };
             self.add(subject, gigabytes(&found[4]), line, place);
@@ -280,7 +282,8 @@ fn candidate(found: &Captures<'_>) -> Subject {
         actor_id: found.get(3).and_then(|id| HexId::parse(id.as_str())),
         job_id: fields.hex_after("job ID=", 8),
         class: task.as_deref().and_then(class_of),
-        task,
+        // The creation task is over when its actor works.
+        task: task.filter(|task| class_of(task).is_none()),
         ..Subject::default()
     }
 }

@@ -38,7 +38,10 @@ fn sentence(text: &str) -> String {
 /// The commands to type next; none where the report is not of a file.
 #[must_use]
 pub fn next(view: &View<'_>, causes: &[Cause<'_>]) -> Option<String> {
-    let file = quoted(view.style.file.as_deref()?);
+    let Some(file) = view.style.file.as_deref().map(quoted) else {
+        let next = "sudo raytrace record, before the next run: it sees who kills (without privilege: exit codes and Ray's reasons)";
+        return (!view.shown.report.texts.is_empty()).then(|| next.to_owned());
+    };
     let first = causes.first().filter(|_| !view.shown.detail);
     let mut commands: Vec<String> = Vec::new();
     commands.extend(first.map(|cause| format!("--kill\u{a0}{}", cause.number)));

@@ -14,6 +14,9 @@ use crate::{
     },
 };
 
+/// Texts that are named.
+const MAX_TEXTS: usize = 6;
+
 /// One line for each recording.
 #[must_use]
 pub fn recordings(view: &View<'_>) -> Vec<String> {
@@ -22,6 +25,48 @@ pub fn recordings(view: &View<'_>) -> Vec<String> {
         .iter()
         .map(|recording| recording_line(view, recording))
         .collect()
+}
+
+/// What was read, where the report is of texts.
+#[must_use]
+pub fn texts(view: &View<'_>) -> Vec<String> {
+    let texts = &view.shown.report.texts;
+    if texts.is_empty() {
+        return Vec::new();
+    }
+    let lines: u64 = texts.iter().map(|text| text.lines).sum();
+    let base = |name: &str| sanitize::name(name.rsplit('/').next().unwrap_or(name));
+    let mut names: Vec<String> = texts
+        .iter()
+        .take(MAX_TEXTS)
+        .map(|text| base(&text.name))
+        .collect();
+    if texts.len() > MAX_TEXTS {
+        names.push(format!("and {} more", texts.len() - MAX_TEXTS));
+    }
+    let mut all = vec![format!(
+        "{}: {} lines. Text only: nothing here is proven by an observed act",
+        names.join(" "),
+        words::thousands(lines)
+    )];
+    let clocks: Vec<String> = texts
+        .iter()
+        .filter(|text| text.lines > 0 && text.clock != "no times")
+        .take(MAX_TEXTS)
+        .map(|text| match text.utc_offset_s {
+            Some(offset) => format!(
+                "{}: UTC{} ({})",
+                base(&text.name),
+                offset_name(offset),
+                text.clock
+            ),
+            None => format!("{}: {}", base(&text.name), text.clock),
+        })
+        .collect();
+    if !clocks.is_empty() {
+        all.push(format!("Clocks: {}", clocks.join("; ")));
+    }
+    all
 }
 
 /// One line for each thing that a recording missed.

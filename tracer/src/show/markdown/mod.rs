@@ -100,6 +100,9 @@ fn top(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
     for line in first(header::recordings(view), MAX_RECORDINGS) {
         lines.push(format!("- {}", escape::text(&line)));
     }
+    for line in header::texts(view) {
+        lines.push(format!("- {}", escape::text(&line)));
+    }
     for line in first(header::gaps(view), MAX_EACH) {
         lines.push(format!("- **Gap:** {}", escape::text(&line)));
     }

@@ -41,6 +41,9 @@ pub fn redact(report: &Report) -> Report {
     for finding in &mut report.findings {
         redact_finding(&mut scrubber, finding);
     }
+    for text in &mut report.texts {
+        text.name = scrubber.path(&text.name);
+    }
     for note in &mut report.notes {
         *note = scrubber.text(note);
     }

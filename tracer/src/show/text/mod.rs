@@ -42,6 +42,9 @@ fn top(view: &View<'_>, page: &mut Page, causes: &[Cause<'_>]) {
     for line in header::recordings(view) {
         page.paragraph("", Colour::new(), &line, 2);
     }
+    for line in header::texts(view) {
+        page.paragraph("", Colour::new(), &line, 2);
+    }
     for line in header::gaps(view) {
         page.paragraph("! ", Colour::new().yellow().bold(), &line, 2);
     }
