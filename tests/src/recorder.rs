@@ -24,6 +24,17 @@ pub fn raytrace() -> PathBuf {
     target.join("raytrace")
 }
 
+/// `command` as root without any capability, as in an unprivileged container.
+#[must_use]
+pub fn without_privilege(program: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--bounding-set=-all", "--inh-caps=-all", "--"])
+        .arg(program)
+        .args(arguments);
+    command
+}
+
 /// A line of the recorder's, and when it was read.
 #[derive(Debug, Clone)]
 pub struct Line {
@@ -121,6 +132,12 @@ impl Recorder {
     pub fn signal(&self, signal: Signal) -> Result<()> {
         let pid = Pid::from_child(&self.child);
         Ok(kill_process(pid, signal)?)
+    }
+
+    /// All that it has printed so far.
+    pub fn lines(&mut self) -> &[Line] {
+        self.seen.extend(self.lines.try_iter());
+        &self.seen
     }
 
     /// Waits for its end.

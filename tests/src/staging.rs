@@ -2,8 +2,9 @@
 
 use std::{
     fs::File,
+    io::{BufRead as _, BufReader, Lines, Write as _},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
 };
 
 use anyhow::{Context as _, Result, bail};
@@ -32,6 +33,17 @@ pub struct Script {
 
 /// Starts `tests/staging/NAME` on a version of Ray; it writes its truth into `folder`.
 pub fn start(version: &str, name: &str, arguments: &[&str], folder: &Path) -> Result<Script> {
+    spawn(version, name, arguments, folder, Stdio::null(), None)
+}
+
+fn spawn(
+    version: &str,
+    name: &str,
+    arguments: &[&str],
+    folder: &Path,
+    input: Stdio,
+    output: Option<Stdio>,
+) -> Result<Script> {
     let python = ray(version).join("bin/python");
     if !python.exists() {
         bail!(
@@ -40,18 +52,72 @@ pub fn start(version: &str, name: &str, arguments: &[&str], folder: &Path) -> Re
         );
     }
     let (log, truth) = (folder.join("staging.log"), folder.join("truth.jsonl"));
-    let output = File::create(&log)?;
+    let errors = File::create(&log)?;
+    let output = match output {
+        Some(output) => output,
+        None => errors.try_clone()?.into(),
+    };
     let child = Command::new(python)
         .arg(root().join("tests/staging").join(name))
         .arg("--truth")
         .arg(&truth)
         .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(output.try_clone()?)
-        .stderr(output)
+        .stdin(input)
+        .stdout(output)
+        .stderr(errors)
         .spawn()
         .with_context(|| format!("cannot start {name}"))?;
     Ok(Script { child, log, truth })
+}
+
+/// A script that waits for its standard input once it has said a word.
+pub struct Held {
+    script: Script,
+    input: Option<ChildStdin>,
+    output: Lines<BufReader<ChildStdout>>,
+}
+
+/// Like [`start`], for a script that holds.
+pub fn start_held(version: &str, name: &str, arguments: &[&str], folder: &Path) -> Result<Held> {
+    let mut script = spawn(
+        version,
+        name,
+        arguments,
+        folder,
+        Stdio::piped(),
+        Some(Stdio::piped()),
+    )?;
+    let output = script.child.stdout.take().context("no stdout")?;
+    Ok(Held {
+        input: script.child.stdin.take(),
+        output: BufReader::new(output).lines(),
+        script,
+    })
+}
+
+impl Held {
+    /// Waits for a line that the script prints.
+    pub fn wait_for(&mut self, word: &str) -> Result<()> {
+        for line in self.output.by_ref() {
+            if line? == word {
+                return Ok(());
+            }
+        }
+        let log = std::fs::read_to_string(&self.script.log).unwrap_or_default();
+        bail!("the staging ended before it said {word}:\n{log}")
+    }
+
+    /// Lets it go on.
+    pub fn go_on(&mut self) -> Result<()> {
+        let input = self.input.as_mut().context("no stdin")?;
+        Ok(input.write_all(b"\n")?)
+    }
+
+    /// Ends its standard input, waits for its end, and reads the truth.
+    pub fn finish(mut self) -> Result<Truth> {
+        drop(self.input.take());
+        self.script.finish()
+    }
 }
 
 impl Script {

@@ -14,12 +14,14 @@ import sys
 import tempfile
 
 from cgroup import MEMORY, Cgroup
-from truth import comm, process, wait_for
+from truth import command_line, comm, process, wait_for
 
 LIMIT = 4 << 30
 THRESHOLD = 0.5
 HERE = os.path.dirname(os.path.abspath(__file__))
 BIN = os.path.dirname(sys.executable)
+
+RAYLET = ("raylet/raylet",)
 
 # Joins the cgroup $1, mounts $2 at $3, and becomes the rest.
 ENTER = 'echo $$ > "$1/cgroup.procs" && mount --bind "$2" "$3" && shift 3 && exec "$@"'
@@ -134,7 +136,7 @@ class Cluster:
         }
         arguments = [f"--{name}={value}" for name, value in flags.items()]
         self.run([f"{BIN}/ray", "start", "--head", "--disable-usage-stats", *arguments])
-        self.raylet = self.one("raylet")
+        self.raylet = self.one(*RAYLET)
         return self
 
     def members(self):
@@ -153,22 +155,29 @@ class Cluster:
                 return process(pid)
         raise RuntimeError(f"no process has pid {inside['pid']} inside")
 
-    def one(self, name, seconds=20):
-        """The member whose comm starts with `name`."""
+    def one(self, *names, seconds=20):
+        """The member whose command line or title has one of `names`."""
+
         def look():
-            return next((who for who, is_called in self.members().values() if is_called.startswith(name)), None)
+            for who, is_called in self.members().values():
+                line = command_line(who["pid"])
+                # The raylet's own command line holds those of its agents.
+                if any(name in line for name in names) and (is_called == "raylet") == (names == RAYLET):
+                    return who
+            return None
+
         found = wait_for(look, seconds)
         if not found:
-            raise RuntimeError(f"no process called {name} in {self.cgroup.path}")
+            raise RuntimeError(f"no process called {' or '.join(names)} in {self.cgroup.path}")
         return found
+
+    def agent(self):
+        """The dashboard agent, as new and old versions call it."""
+        return self.one("ray::DashboardAgent", "dashboard/agent.py")
 
     def session(self):
         """The session's name, which is also that of its folder."""
         return os.path.basename(os.path.realpath(f"{self.folder}/session_latest"))
-
-    def settle(self, seconds=15):
-        """Waits until its workers have started: nothing is about to be called ray::IDLE any more."""
-        wait_for(lambda: any(name.startswith("ray::IDLE") for _, name in self.members().values()), seconds)
 
     def stop(self):
         if self.init:

@@ -58,7 +58,7 @@ def raylet_killed(node):
 @kind
 def agent_killed(node):
     """The raylet ends when one of its agents does, and kills every worker before."""
-    agent = node.cluster.one("ray::Dashboard")
+    agent = node.cluster.agent()
     cause = node.killed("agent", agent)
     node.follow([*node.workers, node.cluster.raylet], cause, "ray-collapse")
     node.ended([*node.workers, node.cluster.raylet])
@@ -67,7 +67,7 @@ def agent_killed(node):
 @kind
 def agent_out_of_memory(node):
     """The kernel kills an agent at a limit of its own; everything else follows from that."""
-    agent = node.cluster.one("ray::Dashboard")
+    agent = node.cluster.agent()
     cgroup = Cgroup(f"{node.cluster.small.path}/agent-{node.cluster.raylet['pid']}", 1 << 30)
     cgroup.add(agent["pid"])
     label = f"{node.label}/agent"
@@ -84,7 +84,7 @@ def agent_out_of_memory(node):
 
 @kind
 def gcs_killed(node):
-    cause = node.killed("gcs", node.cluster.one("gcs_server"))
+    cause = node.killed("gcs", node.cluster.one("gcs/gcs_server"))
     node.ended([node.cluster.raylet], 90)
     node.follow([node.cluster.raylet, *node.workers], cause, "ray-collapse")
     node.ended(node.workers)

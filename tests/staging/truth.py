@@ -57,9 +57,12 @@ def comm(pid):
         return ""
 
 
-def parent(pid):
-    with open(f"/proc/{pid}/stat") as file:
-        return int(file.read().rpartition(")")[2].split()[1])
+def command_line(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline") as file:
+            return file.read().replace("\0", " ")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def gone(victim):

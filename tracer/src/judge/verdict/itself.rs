@@ -108,7 +108,10 @@ fn after_caught(case: &Case<'_>, signal: &Seen<Signal>) -> Option<Draft> {
     }
     if let Some(raylet) = other::raylet_of(case, &signal.what.sender) {
         // The raylet's SIGTERM also follows a worker's own exit: only with a reason was it the cause.
-        let reason = reasons::for_process(case, raylet, signal.time)?;
+        let Some(reason) = reasons::for_process(case, raylet, signal.time) else {
+            return says_signal(case, signal.time)
+                .then(|| raylet::unexplained(case, raylet, signal));
+        };
         let mechanism = other::mechanism(signal);
         return Some(reason.draft(case, Certainty::Inferred).sent(
             signal,
@@ -138,6 +141,16 @@ fn after_caught(case: &Case<'_>, signal: &Seen<Signal>) -> Option<Draft> {
         draft.clause
     );
     Some(draft)
+}
+
+/// Whether the worker's own log says, from `time` on, that a signal made it end.
+fn says_signal(case: &Case<'_>, time: BootTime) -> bool {
+    // Log lines are stamped to the millisecond.
+    let about = case.world.ray_about(case.key());
+    about.iter().any(|record| {
+        record.time.since(time) > -2_000_000
+            && matches!(&record.what.fact, RayFact::SelfDisconnect { detail, .. } if detail.contains("SIGTERM"))
+    })
 }
 
 /// The intended reason that a worker's own log gives after `time`; one that speaks of a signal is none.

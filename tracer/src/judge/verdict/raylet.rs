@@ -39,6 +39,11 @@ pub(super) fn verdict(
     if let Some(draft) = itself::ended_before(case, signal) {
         return draft;
     }
+    unexplained(case, raylet, signal)
+}
+
+/// The raylet did it, and nothing says what for: Ray up to 2.9 removes placement groups without a word.
+pub(super) fn unexplained(case: &Case<'_>, raylet: ProcessKey, signal: &Seen<Signal>) -> Draft {
     let clause = format!(
         "was ended by its raylet (pid {}), which gave no reason that was seen",
         raylet.pid
@@ -47,7 +52,7 @@ pub(super) fn verdict(
         clause,
         "the raylet's own line: grep -n -e 'Killing' -e 'Stop:' raylet.out",
     )
-    .sent(signal, Relation::Ray, mechanism)
+    .sent(signal, Relation::Ray, other::mechanism(signal))
     .open(case.may_still_learn())
 }
 

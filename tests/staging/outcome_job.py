@@ -1,0 +1,50 @@
+"""The driver of outcomes.py: a job in which one worker exits with 4, once."""
+
+import os
+import sys
+import time
+
+import ray
+
+from truth import Roll
+
+folder, kind = sys.argv[1:]
+
+
+def die_once():
+    """Exits with 4 unless somebody did so before."""
+    if not os.path.exists(f"{folder}/{kind}"):
+        Roll(folder).announce(kind)
+        time.sleep(0.3)
+        os._exit(4)
+
+
+@ray.remote(max_retries=2)
+def retried():
+    die_once()
+    return 1
+
+
+@ray.remote
+class Mortal:
+    def act(self):
+        die_once()
+        return 1
+
+
+ray.init(log_to_driver=False, logging_level="ERROR")
+Roll(folder).announce(f"{kind}_driver")
+if kind == "retried_task":
+    assert ray.get(retried.remote()) == 1
+elif kind == "restarted_actor":
+    actor = Mortal.options(max_restarts=1, max_task_retries=1).remote()
+    assert ray.get(actor.act.remote()) == 1
+elif kind == "fatal_actor":
+    ray.get(Mortal.remote().act.remote())
+elif kind == "caught_death":
+    try:
+        ray.get(Mortal.remote().act.remote())
+    except ray.exceptions.RayActorError:
+        time.sleep(1)
+else:
+    raise ValueError("the driver's own error")

@@ -1,0 +1,30 @@
+"""Thousands of short subprocesses of one worker, 200 that it kills in one instant, and `ray stop` at the end."""
+
+import argparse
+import sys
+
+from cluster import BIN, Cluster
+from truth import Truth
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--truth", required=True)
+    parser.add_argument("--short", type=int, default=5000)
+    parser.add_argument("--crowd", type=int, default=200)
+    arguments = parser.parse_args()
+    truth = Truth(arguments.truth)
+    # In a pid namespace of its own, so that `ray stop` ends this cluster alone.
+    with Cluster("stress", pid_namespace=True) as cluster:
+        cluster.start()
+        truth.write(kind="cluster", session=cluster.session(), raylet=cluster.raylet)
+        job = cluster.python("stress_job.py", str(arguments.short), str(arguments.crowd))
+        if job.wait(timeout=300) != 0:
+            truth.failed("job", f"the job ended with {job.returncode}")
+        cluster.run([f"{BIN}/ray", "stop"], check=False)
+        print("staged", flush=True)
+        sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+//! Jobs and nodes as a whole: how a job ended, thousands of normal exits, workers that lived before the recorder.
+
+use std::{process::Command, time::Duration};
+
+use raytrace_tests::{
+    recorder::{Recorder, raytrace},
+    staging,
+    truth::Sight,
+};
+
+#[test]
+fn the_death_that_ended_a_job_is_named_and_those_that_ray_made_good_are_not() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let recorder = Recorder::start(&folder.path().join("jobs.raytrace"), &[]).expect("a recorder");
+    let script = staging::start("2.60.0", "outcomes.py", &[], folder.path()).expect("a script");
+    let truth = script.finish().expect("staging");
+    let recorded = recorder.stop().expect("a recording");
+    let wrong = truth.compare(&recorded.report, Sight::Full).wrong;
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn thousands_of_normal_exits_and_a_crowd_killed_at_once_are_all_recorded_and_not_printed() {
+    let (short, crowd) = (5000, 200);
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("stress.raytrace");
+    let recorder = Recorder::start(&file, &[]).expect("a recorder");
+    let mut script =
+        staging::start_held("2.60.0", "stress.py", &[], folder.path()).expect("a script");
+    script.wait_for("staged").expect("staging");
+    let recorded = recorder.stop().expect("a recording");
+    let truth = script.finish().expect("staging");
+    let wrong = truth.compare(&recorded.report, Sight::Full).wrong;
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+
+    let deaths = recorded.report["deaths"].as_array().expect("deaths");
+    let exits = deaths
+        .iter()
+        .filter(|death| death["comm"] == "true" && death["exit_code"] == 0);
+    assert_eq!(exits.count(), short, "short processes");
+    let killed = deaths.iter().filter(|death| {
+        death["comm"] == "sleep" && death["signal"] == 9 && death["sender"]["relation"] == "parent"
+    });
+    assert_eq!(
+        killed.count(),
+        crowd,
+        "killed in one instant by their worker"
+    );
+    let recording = &recorded.report["recordings"][0];
+    assert_eq!(recording["lost_events"], 0, "{recording}");
+
+    let printed: Vec<_> = recorded
+        .lines
+        .iter()
+        .filter(|line| line.text.contains(" pid "))
+        .collect();
+    assert!(printed.is_empty(), "printed while recording: {printed:#?}");
+    let report = Command::new(raytrace())
+        .arg("report")
+        .arg(&file)
+        .output()
+        .expect("a report");
+    let text = String::from_utf8_lossy(&report.stdout);
+    assert!(text.lines().count() < 40, "{text}");
+}
+
+#[test]
+fn workers_that_lived_before_the_recorder_are_identified() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut script =
+        staging::start_held("2.60.0", "late.py", &[], folder.path()).expect("a script");
+    script.wait_for("ready").expect("a cluster");
+    let recorder = Recorder::start(&folder.path().join("late.raytrace"), &[]).expect("a recorder");
+    std::thread::sleep(Duration::from_secs(2));
+    script.go_on().expect("the script");
+    script.wait_for("staged").expect("staging");
+    let recorded = recorder.stop().expect("a recording");
+    let truth = script.finish().expect("staging");
+    let comparison = truth.compare(&recorded.report, Sight::Full);
+    assert!(
+        comparison.wrong.is_empty(),
+        "{}",
+        comparison.wrong.join("\n")
+    );
+    assert_eq!(comparison.deaths, 8);
+}

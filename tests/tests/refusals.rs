@@ -1,0 +1,241 @@
+//! What `raytrace record` refuses or goes on without: the text and the exit code of each.
+
+use std::{
+    path::Path,
+    process::{Command, Output},
+    time::Duration,
+};
+
+use raytrace_tests::recorder::{Recorder, raytrace, without_privilege};
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a folder")
+}
+
+/// `raytrace record` inside a mount namespace in which `setup` (shell) was run first.
+fn record_after(setup: &str, file: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "--propagation", "private", "sh", "-ec"])
+        .arg(format!("{setup}\nexec \"$@\""))
+        .arg("sh")
+        .arg(raytrace())
+        .args(["record", "-o"])
+        .arg(file)
+        .args(arguments);
+    command
+}
+
+#[test]
+fn without_privilege_it_records_in_procfs_mode_and_says_what_is_missing_and_what_to_type() {
+    let folder = folder();
+    let file = folder.path().join("a.raytrace");
+    let file = file.to_str().expect("text");
+    let arguments = ["record", "-o", file, "--duration", "1s"];
+    let output = without_privilege(&raytrace(), &arguments)
+        .output()
+        .expect("a run");
+    let said = text(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("mode procfs"), "{said}");
+    assert!(
+        said.contains("CAP_BPF") && said.contains("CAP_PERFMON"),
+        "{said}"
+    );
+    assert!(
+        said.contains("sudo raytrace record")
+            || said.contains("docker run")
+            || said.contains("kubectl"),
+        "{said}"
+    );
+}
+
+#[test]
+fn without_privilege_and_with_require_ebpf_it_ends_with_3() {
+    let folder = folder();
+    let file = folder.path().join("a.raytrace");
+    let arguments = [
+        "record",
+        "--require-ebpf",
+        "-o",
+        file.to_str().expect("text"),
+    ];
+    let output = without_privilege(&raytrace(), &arguments)
+        .output()
+        .expect("a run");
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("CAP_BPF"), "{said}");
+    assert!(!file.exists(), "no recording is left behind");
+}
+
+#[test]
+fn without_btf_it_says_so_and_ends_with_4_only_when_ebpf_is_demanded() {
+    let folder = folder();
+    let hide = "mount -t tmpfs none /sys/kernel/btf";
+    let strict = record_after(hide, &folder.path().join("a.raytrace"), &["--require-ebpf"])
+        .output()
+        .expect("a run");
+    let said = text(&strict);
+    assert_eq!(strict.status.code(), Some(4), "{said}");
+    assert!(said.contains("/sys/kernel/btf/vmlinux"), "{said}");
+
+    let goes_on = record_after(
+        hide,
+        &folder.path().join("b.raytrace"),
+        &["--duration", "1s"],
+    )
+    .output()
+    .expect("a run");
+    let said = text(&goes_on);
+    assert!(goes_on.status.success(), "{said}");
+    assert!(
+        said.contains("mode procfs") && said.contains("/sys/kernel/btf/vmlinux"),
+        "{said}"
+    );
+}
+
+#[test]
+fn with_require_ray_and_no_ray_it_ends_with_5_and_says_where_it_looked() {
+    let folder = folder();
+    // Other tests run Ray at the same time: an empty pid namespace has none.
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "--pid", "--fork", "--mount-proc"])
+        .arg(raytrace())
+        .args(["record", "--require-ray", "-o"])
+        .arg(folder.path().join("a.raytrace"));
+    let output = command.output().expect("a run");
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(5), "{said}");
+    assert!(
+        said.contains("raylet") && said.contains("/proc") && said.contains("ray start"),
+        "{said}"
+    );
+}
+
+#[test]
+fn an_output_that_exists_or_cannot_be_made_is_refused_and_left_alone() {
+    let folder = folder();
+    let file = folder.path().join("a.raytrace");
+    std::fs::write(&file, "mine").expect("a file");
+    let record = |path: &Path| {
+        let mut command = Command::new(raytrace());
+        command.args(["record", "--duration", "1s", "-o"]).arg(path);
+        command.output().expect("a run")
+    };
+    let output = record(&file);
+    assert!(!output.status.success());
+    assert!(text(&output).contains("exists"), "{}", text(&output));
+    assert_eq!(std::fs::read_to_string(&file).expect("the file"), "mine");
+
+    let output = record(&folder.path().join("nowhere/a.raytrace"));
+    assert!(!output.status.success());
+    assert!(text(&output).contains("nowhere"), "{}", text(&output));
+
+    let read_only = record_after(
+        &format!("mount -t tmpfs -o ro none {}", folder.path().display()),
+        &folder.path().join("b.raytrace"),
+        &["--duration", "1s"],
+    );
+    let output = { read_only }.output().expect("a run");
+    assert!(!output.status.success());
+    assert!(text(&output).contains("b.raytrace"), "{}", text(&output));
+}
+
+#[test]
+fn a_disk_that_fills_up_does_not_stop_it_and_what_it_has_can_be_read() {
+    let folder = folder();
+    let disk = folder.path().join("disk");
+    std::fs::create_dir(&disk).expect("a folder");
+    let setup = format!("mount -t tmpfs -o size=200k none {}", disk.display());
+    let file = disk.join("full.raytrace");
+    let job = "i=0; while [ $i -lt 400 ]; do i=$((i+1)); sh -c 'exit 3' 2>/dev/null; done; exit 0";
+    // The file lies in the recorder's own mount namespace: it is copied out before that ends.
+    let keep = folder.path().join("kept.raytrace");
+    let script = format!(
+        "{setup}\n\"$@\"\ncode=$?\nfor part in '' -wal; do [ -e {0}$part ] && cp {0}$part {1}$part; done\nexit $code",
+        file.display(),
+        keep.display()
+    );
+    let output = Command::new("unshare")
+        .args([
+            "--mount",
+            "--propagation",
+            "private",
+            "sh",
+            "-c",
+            &script,
+            "sh",
+        ])
+        .arg(raytrace())
+        .args(["record", "-o"])
+        .arg(&file)
+        .args(["--", "sh", "-c", job])
+        .output()
+        .expect("a run");
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("cannot be written"), "{said}");
+    let report = Command::new(raytrace())
+        .arg("report")
+        .arg(&keep)
+        .output()
+        .expect("a report");
+    assert!(
+        matches!(report.status.code(), Some(0 | 6)),
+        "{}",
+        text(&report)
+    );
+    assert!(!report.stdout.is_empty(), "{}", text(&report));
+}
+
+#[test]
+fn it_waits_for_ray_where_there_is_none() {
+    let folder = folder();
+    let file = folder.path().join("a.raytrace");
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "--pid", "--fork", "--mount-proc", "--kill-child"])
+        .arg(raytrace())
+        .args(["record", "--duration", "2s", "-o"])
+        .arg(&file);
+    let mut recorder = Recorder::run(command, &file).expect("a recorder");
+    let status = recorder.wait(Duration::from_secs(10)).expect("its end");
+    assert!(status.success());
+    let said = format!("{:#?}", recorder.lines());
+    assert!(
+        said.contains("No Ray is running yet") && said.contains("raytrace report"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_wrapped_command_gives_its_exit_code_and_its_deaths() {
+    let folder = folder();
+    let file = folder.path().join("a.raytrace");
+    let output = Command::new(raytrace())
+        .args(["record", "-o"])
+        .arg(&file)
+        .args(["--", "sh", "-c", "sh -c 'kill -9 $$'; exit 7"])
+        .output()
+        .expect("a run");
+    assert_eq!(output.status.code(), Some(7), "{}", text(&output));
+    let report = raytrace_tests::recorder::report(&file).expect("a report");
+    let deaths = report["deaths"].as_array().expect("deaths");
+    let killed = deaths
+        .iter()
+        .find(|death| death["signal"] == 9)
+        .expect("the child");
+    assert_eq!(killed["verdict"]["killer"], "crash");
+    assert_eq!(killed["verdict"]["certainty"], "proven");
+    let shell = deaths
+        .iter()
+        .find(|death| death["exit_code"] == 7)
+        .expect("the shell");
+    assert_eq!(shell["verdict"]["killer"], "exit");
+}
