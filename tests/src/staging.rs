@@ -107,6 +107,11 @@ impl Held {
         bail!("the staging ended before it said {word}:\n{log}")
     }
 
+    /// What it has written so far.
+    pub fn truth(&self) -> Result<Truth> {
+        Truth::read(&self.script.truth)
+    }
+
     /// Lets it go on.
     pub fn go_on(&mut self) -> Result<()> {
         let input = self.input.as_mut().context("no stdin")?;

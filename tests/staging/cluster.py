@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import urllib.request
 
 from cgroup import MEMORY, Cgroup
 from truth import command_line, comm, process, wait_for
@@ -174,6 +175,13 @@ class Cluster:
     def agent(self):
         """The dashboard agent, as new and old versions call it."""
         return self.one("ray::DashboardAgent", "dashboard/agent.py")
+
+    def ask_agent(self):
+        """Makes the agent work: a request that it must allocate for."""
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{self.agent_port}/api/local_raylet_healthz", timeout=1).read()
+        except OSError:
+            pass
 
     def session(self):
         """The session's name, which is also that of its folder."""

@@ -9,7 +9,7 @@ import traceback
 import kill
 from cgroup import Cgroup
 from cluster import BIN, Cluster
-from truth import Roll, comm, wait_gone
+from truth import Roll, comm, gone, wait_for, wait_gone
 
 KINDS = {}
 PROVEN = {"certainty": "proven"}
@@ -74,7 +74,7 @@ def agent_out_of_memory(node):
     # Its next allocation is charged here, where nothing may be.
     limit = 1 << 20
     cgroup.limit(limit)
-    if not wait_gone(agent, 30):
+    if not wait_for(lambda: gone(agent) or node.cluster.ask_agent(), 30):
         node.truth.failed(label, "the agent was not killed at its limit")
         return
     node.truth.death(label, agent, "kernel-oom-memcg", signal=9, sender=None, limit_bytes=limit, **PROVEN)
@@ -114,7 +114,9 @@ def stopped(node, *flags):
     victims = [node.cluster.raylet, *(node.cluster.outside(worker) for worker in node.workers)]
     node.cluster.run([f"{BIN}/ray", "stop", *flags], check=False)
     for number, victim in enumerate(victims):
-        node.truth.death(f"{node.label}/{number}", victim, ["ray-intended"])
+        # A worker may notice the end of its owner, which the end of the raylet takes along, before its own raylet acts.
+        killers = ["ray-intended"] if number == 0 else ["ray-intended", "ray-collapse"]
+        node.truth.death(f"{node.label}/{number}", victim, killers)
     node.ended(victims)
 
 

@@ -18,6 +18,8 @@ def main():
     with Cluster("stress", pid_namespace=True) as cluster:
         cluster.start()
         truth.write(kind="cluster", session=cluster.session(), raylet=cluster.raylet)
+        print("ready", flush=True)
+        sys.stdin.readline()
         job = cluster.python("stress_job.py", str(arguments.short), str(arguments.crowd))
         if job.wait(timeout=300) != 0:
             truth.failed("job", f"the job ended with {job.returncode}")

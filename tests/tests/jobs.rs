@@ -24,9 +24,18 @@ fn thousands_of_normal_exits_and_a_crowd_killed_at_once_are_all_recorded_and_not
     let (short, crowd) = (5000, 200);
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("stress.raytrace");
-    let recorder = Recorder::start(&file, &[]).expect("a recorder");
     let mut script =
         staging::start_held("2.60.0", "stress.py", &[], folder.path()).expect("a script");
+    script.wait_for("ready").expect("a cluster");
+    let raylet = script
+        .truth()
+        .expect("the truth so far")
+        .raylet()
+        .expect("a raylet");
+    // This cluster alone: others are staged at the same time.
+    let arguments = ["--raylet-pid", &raylet.to_string()];
+    let recorder = Recorder::start(&file, &arguments).expect("a recorder");
+    script.go_on().expect("the script");
     script.wait_for("staged").expect("staging");
     let recorded = recorder.stop().expect("a recording");
     let truth = script.finish().expect("staging");

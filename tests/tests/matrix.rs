@@ -1,7 +1,7 @@
 //! The kill matrix: every kind of death that this machine can stage, on real Ray, with every verdict compared to the truth.
 
 use raytrace_tests::{
-    recorder::Recorder,
+    recorder::{Recorder, raytrace, without_privilege},
     staging,
     truth::{Comparison, Sight},
 };
@@ -20,6 +20,40 @@ fn matrix(version: &str, arguments: &[&str], least: usize) {
     assert!(wrong.is_empty(), "{name}:\n{}", wrong.join("\n"));
     assert!(deaths >= least, "{name}: only {deaths} deaths were staged");
     balanced(&recorded.report);
+}
+
+/// The same without any capability, for the recorder and for Ray: an unprivileged container.
+fn unprivileged(version: &str, least: usize) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("matrix.raytrace");
+    let path = file.to_str().expect("text");
+    let command = without_privilege(&raytrace(), &["record", "-o", path]);
+    let recorder = Recorder::run(command, &file).expect("a recorder");
+    let arguments = ["--user", "0"];
+    let script = staging::start(version, "matrix.py", &arguments, folder.path()).expect("a script");
+    let truth = script.finish().expect("staging");
+    let recorded = recorder.stop().expect("a recording");
+    let Comparison { deaths, wrong } = truth.compare(&recorded.report, Sight::Unprivileged);
+    eprintln!(
+        "Ray {version} without privilege: {deaths} deaths staged, {} wrong",
+        wrong.len()
+    );
+    assert!(
+        wrong.is_empty(),
+        "Ray {version} without privilege:\n{}",
+        wrong.join("\n")
+    );
+    assert!(deaths >= least, "only {deaths} deaths were staged");
+    let all = recorded.report["deaths"].as_array().expect("deaths");
+    assert!(
+        all.iter()
+            .all(|death| death["verdict"]["certainty"] != "proven")
+    );
+}
+
+#[test]
+fn without_privilege_nothing_is_wrong_and_nothing_is_called_proven() {
+    unprivileged("2.60.0", 60);
 }
 
 /// The loss ledger: nothing vanished without being counted, and nothing was lost.

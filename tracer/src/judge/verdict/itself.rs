@@ -169,24 +169,28 @@ fn own_reason_after(case: &Case<'_>, time: BootTime) -> Option<Reason> {
 
 /// A worker whose own end had begun when its raylet killed what was left of it: Ray's record then holds the worker's exit
 /// code or the signal that it caught (`Worker exits with an exit code 7.`, `The process receives a SIGTERM.`).
-pub(super) fn ended_before(case: &Case<'_>, act: &Seen<Signal>) -> Option<Draft> {
+pub(super) fn ended_before(case: &Case<'_>, act: BootTime) -> Option<Draft> {
     let words = case
         .world
         .ray_about(case.key())
         .into_iter()
-        .filter(|record| record.time <= act.time)
+        .filter(|record| record.time <= act)
         .find_map(|record| match &record.what.fact {
             RayFact::SelfDisconnect { detail, .. } | RayFact::GcsWorkerExit { detail, .. } => {
                 exit_words(detail)
             }
             _ => None,
         })?;
-    if let Some(signal) = act::caught_before(case.world, case.key(), act.time)
+    if let Some(signal) = act::caught_before(case.world, case.key(), act)
         && other::raylet_of(case, &signal.what.sender).is_none()
     {
         let mut draft = other::foreign(case, signal, Certainty::Inferred);
         draft.clause += ", which it caught; its raylet then ended what was left";
         return Some(draft);
+    }
+    if says_signal(case, BootTime(0)) {
+        // Somebody's, whose sending was not seen.
+        return None;
     }
     let clause = format!("exited by itself ({words}); its raylet then ended what was left");
     Some(Draft::new(Killer::Exit, Certainty::Inferred, clause))

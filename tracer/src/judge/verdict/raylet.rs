@@ -36,7 +36,7 @@ pub(super) fn verdict(
             .caused_by(Some(worker))
             .sent(signal, Relation::Ray, mechanism);
     }
-    if let Some(draft) = itself::ended_before(case, signal) {
+    if let Some(draft) = itself::ended_before(case, signal.time) {
         return draft;
     }
     unexplained(case, raylet, signal)

@@ -1,6 +1,6 @@
 //! A death by a signal whose sending was not seen: procfs mode, a signal from before the attach, or an injected one.
 
-use super::{Case, Draft, SIGKILL, kernel, reasons};
+use super::{Case, Draft, SIGKILL, itself, kernel, reasons};
 use crate::{
     event::Mode,
     judge::{
@@ -24,6 +24,11 @@ pub(super) fn verdict(case: &Case<'_>, signal: i32) -> Draft {
     {
         let mut draft = Draft::new(context.killer(), Certainty::Inferred, context.clause());
         draft.oom = Some(context.report);
+        return draft;
+    }
+    if signal == SIGKILL
+        && let Some(draft) = itself::ended_before(case, case.exit.time)
+    {
         return draft;
     }
     match signal {
