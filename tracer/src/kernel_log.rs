@@ -60,6 +60,14 @@ fn killed(line: &str) -> Option<KernelLog> {
     let name = name.trim().trim_end_matches(',').trim_end();
     // Linux 4.18 and before may print `Killed process 1 (NAME), UID 0, total-vm:…`.
     let name = name.rsplit_once(", UID ").map_or(name, |(name, _)| name);
+    // RHEL 6 and 7 print `Killed process 1, UID 0, (NAME) total-vm:…`.
+    let name = match name
+        .strip_prefix("UID ")
+        .and_then(|rest| rest.split_once(", ("))
+    {
+        Some((_, behind)) => &name[name.len() - behind.len() - 1..],
+        None => name,
+    };
     let comm = name
         .strip_prefix('(')
         .and_then(|name| name.strip_suffix(')'))

@@ -15,7 +15,8 @@ use crate::{
 };
 
 /// Words of these lines.
-pub(super) const ANCHORS: [&str; 9] = [
+pub(super) const ANCHORS: [&str; 10] = [
+    "oom_kill event",
     "sending SIG",
     "due to memory used (",
     "due to memory pressure for",

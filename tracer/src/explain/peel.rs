@@ -15,6 +15,8 @@ use crate::{ids::Pid, judge::from_text::claim::Stamp};
 
 /// Layers around one line; more are not peeled.
 const MAX_LAYERS: usize = 8;
+/// JSON inside JSON.
+const MAX_NESTED: u8 = 3;
 /// Lines inside one JSON line.
 const MAX_INNER: usize = 4000;
 
@@ -83,17 +85,23 @@ static RAY: LazyLock<Regex> = LazyLock::new(|| {
 
 /// Hands out the lines that `raw` holds: one, or several where a wrapper put several into one.
 pub(super) fn peel(raw: &str, out: &mut dyn FnMut(Peeled)) {
-    let plain = if raw.contains(['\u{1b}', '\\', '^']) || raw.contains("m(") || raw.contains("[0m")
-    {
+    nested(raw, Peeled::default(), MAX_NESTED, out);
+}
+
+fn nested(raw: &str, mut peeled: Peeled, depth: u8, out: &mut dyn FnMut(Peeled)) {
+    let coloured = raw.contains(['\u{1b}', '\\', '^']) || raw.contains("m(") || raw.contains("[0m");
+    let plain = if coloured {
         COLOUR.replace_all(raw, "")
     } else {
         Cow::Borrowed(raw)
     };
-    let mut peeled = Peeled::default();
     let rest = layers(&plain, &mut peeled);
-    let json = rest.trim_start().starts_with('{').then(|| rest.trim());
-    if let Some(value) = json.and_then(|json| serde_json::from_str::<Value>(json).ok()) {
-        return inner(&value, rest.trim(), &peeled, out);
+    let json = rest.trim();
+    if depth > 0
+        && json.starts_with('{')
+        && let Ok(value) = serde_json::from_str::<Value>(json)
+    {
+        return inner(&value, json, &peeled, depth - 1, out);
     }
     finish(rest, &peeled, out);
 }
@@ -122,7 +130,7 @@ fn one(rest: &str, mut peeled: Peeled, out: &mut dyn FnMut(Peeled)) {
 }
 
 /// A JSON line: the message inside, with its time.
-fn inner(value: &Value, json: &str, outer: &Peeled, out: &mut dyn FnMut(Peeled)) {
+fn inner(value: &Value, json: &str, outer: &Peeled, depth: u8, out: &mut dyn FnMut(Peeled)) {
     let text = ["log", "message", "msg", "MESSAGE", "text"]
         .iter()
         .find_map(|key| value.get(key)?.as_str());
@@ -145,14 +153,16 @@ fn inner(value: &Value, json: &str, outer: &Peeled, out: &mut dyn FnMut(Peeled))
     if let Some(program) = program {
         peeled.program = Some((program.to_owned(), None));
     }
+    if text.trim_start().starts_with('{') {
+        return nested(text, peeled, depth, out);
+    }
     let text = text.replace("\\n", "\n").replace("\\t", "\t");
     for (number, line) in text.trim_end().split('\n').take(MAX_INNER).enumerate() {
         let mut each = peeled.clone();
         if number > 0 {
             each.record = None;
         }
-        let rest = layers(line, &mut each).to_owned();
-        one(&rest, each, out);
+        nested(line, each, 0, out);
     }
 }
 

@@ -60,6 +60,10 @@ impl Actors {
         if text.is_empty() {
             return;
         }
+        // Ray's own records may quote a reason; whom it concerns is read there.
+        if line.component.is_some() {
+            return self.abandon(place, out);
+        }
         if let Some(reason) = reason(text) {
             return self.reason(text, reason, line, place, out);
         }

@@ -12,10 +12,11 @@ use crate::{
 };
 
 /// Words of these records.
-pub(super) const ANCHORS: [&str; 30] = [
+pub(super) const ANCHORS: [&str; 31] = [
     "Started worker process with pid",
-    "isconnecting ",
-    "disconnect_type=",
+    "disconnect_type=0",
+    "disconnect_type=2",
+    "disconnect_type=4",
     "Driver (pid=",
     "Killing leased worker",
     "The leased worker ",
@@ -44,6 +45,11 @@ pub(super) const ANCHORS: [&str; 30] = [
     "Will resubmit task",
     "no workers are available for killing",
 ];
+
+/// Digits of a worker's id.
+const WORKER_DIGITS: usize = 56;
+/// Digits of an actor's id.
+const ACTOR_DIGITS: usize = 32;
 
 /// The parsers of one text; which one takes a line is decided by the line's own prefix.
 #[derive(Debug)]
@@ -101,8 +107,7 @@ impl Components {
             _ => &mut self.core_worker,
         };
         parser.push(record, &mut self.records);
-        let raylet = (component == "raylet").then_some(*pid);
-        self.emit(raylet, line, place, out, remarks);
+        self.emit(Some((component, *pid)), line, place, out, remarks);
     }
 
     /// Ends what is open.
@@ -113,19 +118,32 @@ impl Components {
 
     fn emit(
         &mut self,
-        raylet: Option<Pid>,
+        writer: Option<(&str, Pid)>,
         line: &Peeled,
         place: Place,
         out: &mut Vec<Statement>,
         remarks: &mut Remarks,
     ) {
+        let raylet = writer
+            .filter(|(component, _)| *component == "raylet")
+            .map(|(_, pid)| pid);
+        // A worker or driver speaks of itself.
+        let itself = writer
+            .filter(|(component, _)| component.is_empty())
+            .map(|(_, pid)| pid);
         for record in std::mem::take(&mut self.records) {
             remark(&record.fact, line, remarks);
             let Some((mut subject, claim)) = claim(&record.fact, raylet) else {
                 continue;
             };
+            if !whole(&subject) {
+                continue;
+            }
             if subject.worker_id.is_some() && subject.worker_id == self.own.0 {
                 subject.pid = subject.pid.or(self.own.1);
+            }
+            if !subject.is_named() {
+                subject.pid = itself.filter(|pid| pid.0 != 0);
             }
             out.push(Statement {
                 place,
@@ -136,6 +154,14 @@ impl Components {
             });
         }
     }
+}
+
+/// Whether no id lost its end: it would be another one.
+fn whole(subject: &Subject) -> bool {
+    let worker = subject.worker_id.as_ref().map(|id| id.0.len());
+    let actor = subject.actor_id.as_ref().map(|id| id.0.len());
+    worker.is_none_or(|digits| digits == WORKER_DIGITS)
+        && actor.is_none_or(|digits| digits == ACTOR_DIGITS)
 }
 
 /// What a record says besides deaths.
@@ -204,15 +230,13 @@ fn about_worker(fact: &RayFact) -> Option<(Subject, Claim)> {
             ..
         } => (worker(Some(id), None), disconnected(*exit_type)?),
         RayFact::OwnerDied {
-            worker_id, reason, ..
-        } => {
-            let clause = format!("was ended by its raylet: {reason}");
-            let subject = worker(Some(worker_id), None);
-            match reason.as_str() {
-                "job finished" | "its job finished" => (subject, Claim::Intended(clause)),
-                _ => (subject, collapse(&clause)),
-            }
-        }
+            worker_id,
+            owner_worker_id,
+            reason,
+        } => (
+            worker(Some(worker_id), None),
+            owner_died(owner_worker_id.as_ref(), reason),
+        ),
         RayFact::JobFinished { worker_id } => {
             let clause = "was ended by its raylet: its job had finished";
             (
@@ -247,9 +271,9 @@ fn about_worker(fact: &RayFact) -> Option<(Subject, Claim)> {
         RayFact::SelfDisconnect {
             exit_type,
             detail,
-            worker_id: Some(id),
+            worker_id,
         } => (
-            worker(Some(id), None),
+            worker(worker_id.as_ref(), None),
             ray_exit::exit(name(*exit_type), detail),
         ),
         RayFact::GcsWorkerExit {
@@ -260,19 +284,13 @@ fn about_worker(fact: &RayFact) -> Option<(Subject, Claim)> {
             worker(Some(worker_id), None),
             ray_exit::exit(name(*exit_type), detail),
         ),
-        RayFact::RayletLost {
-            worker_id: Some(id),
-            ..
-        } => (
-            worker(Some(id), None),
+        RayFact::RayletLost { worker_id, .. } => (
+            worker(worker_id.as_ref(), None),
             collapse("exited because its raylet had gone"),
         ),
-        RayFact::ForceKillActor {
-            worker_id: Some(id),
-            reason,
-        } => {
+        RayFact::ForceKillActor { worker_id, reason } => {
             let clause = format!("exited on Ray's request: {reason}");
-            (worker(Some(id), None), Claim::Intended(clause))
+            (worker(worker_id.as_ref(), None), Claim::Intended(clause))
         }
         RayFact::FailureSignal {
             signal,
@@ -282,19 +300,33 @@ fn about_worker(fact: &RayFact) -> Option<(Subject, Claim)> {
     })
 }
 
+/// A driver that left is the end of its job, as every job has one; a worker that owned others died.
+fn owner_died(owner: Option<&HexId>, reason: &str) -> Claim {
+    let clause = format!("was ended by its raylet: {reason}");
+    let Some(owner) = owner.filter(|owner| owner.0.len() == WORKER_DIGITS) else {
+        return match reason {
+            "job finished" | "its job finished" => Claim::Intended(clause),
+            _ => Claim::Died(clause),
+        };
+    };
+    if owner.0[8..].bytes().all(|digit| digit == b'f') {
+        Claim::Intended(clause)
+    } else {
+        collapse(&clause)
+    }
+}
+
 /// The raylet's view of a disconnect. An end that it did not expect says nothing of its reason.
 fn disconnected(exit_type: ExitType) -> Option<Claim> {
     Some(match exit_type {
         ExitType::NodeOutOfMemory => Claim::RayMemory(Box::default()),
         ExitType::SystemError => Claim::Lost("disconnect_type=0".into()),
-        ExitType::IntendedSystemExit | ExitType::IntendedUserExit => {
-            Claim::Intended("ended as Ray or its own code wanted".into())
-        }
         ExitType::UserError => Claim::Exit {
             code: None,
             why: Some("an exception while its actor was created".into()),
         },
-        ExitType::Other => return None,
+        // An end that was wanted; by whom stands in a line of its own.
+        ExitType::IntendedSystemExit | ExitType::IntendedUserExit | ExitType::Other => return None,
     })
 }
 

@@ -26,6 +26,15 @@ pub(super) const ANCHORS: [&str; 10] = [
     "*** SIG",
 ];
 
+/// Signals that a process brings on itself, as strsignal(3) names them.
+const FAULTS: [&str; 5] = [
+    "Segmentation fault",
+    "Bus error",
+    "Aborted",
+    "Illegal instruction",
+    "Floating point exception",
+];
+
 static WORKER: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
         r"A worker died or was killed while executing .*?(?:(?:RayTask|Task) ID: (?P<task>[0-9a-f]{48}) )?(?:Lease ID: [0-9a-f]+ )?Worker ID: (?P<worker>[0-9a-f]{56}) Node ID: (?P<node>[0-9a-f]{56}) Worker IP address: (?P<ip>\S+) Worker port: \d+ Worker PID: (?P<pid>\d+) (?:Worker exit type: (?P<type>\S+) Worker exit detail: (?P<detail>.*))?",
@@ -112,7 +121,10 @@ fn child(text: &str) -> Option<(Subject, Claim)> {
         let claim = match found.get(2).map(|signal| signal.as_str().trim()) {
             Some(signal) if signal.starts_with("Killed") => Claim::Signalled(9),
             Some(signal) if signal.starts_with("Terminated") => Claim::Signalled(15),
-            Some(signal) => Claim::Crash(signal.to_owned()),
+            Some(signal) if FAULTS.iter().any(|fault| signal.starts_with(fault)) => {
+                Claim::Crash(signal.to_owned())
+            }
+            Some(signal) => Claim::Died(format!("by signal {signal}")),
             None => Claim::Died("no reason is given".into()),
         };
         return Some((of(&found[1]), claim));

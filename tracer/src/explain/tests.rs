@@ -1,1 +1,39 @@
-//! Fixtures of every message form, with the versions that print it.
+//! Every message form gives its verdict, in every wrapping, and no damage makes it name another killer.
+
+mod damage;
+mod fixtures;
+mod forms;
+mod joins;
+
+use crate::judge::{
+    from_text,
+    report::{Certainty, Death, Killer, Report},
+};
+
+use super::Explainer;
+
+/// The report on texts with these names.
+fn explain(texts: &[(&str, &str)]) -> Report {
+    let mut explainer = Explainer::default();
+    for (name, text) in texts {
+        explainer
+            .read(name, text.as_bytes(), |_| {})
+            .expect("a text in memory");
+    }
+    from_text::judge(&explainer.finish(), None)
+}
+
+/// The pid (0 for none) and killer of each death, in order of pids.
+fn killers(report: &Report) -> Vec<(u32, Killer)> {
+    let of = |death: &Death| (death.pid.0, death.verdict.killer);
+    let mut found: Vec<_> = report.deaths.iter().map(of).collect();
+    found.sort_by_key(|(pid, killer)| (*pid, killer.name()));
+    found
+}
+
+/// Text proves nothing.
+fn assert_nothing_is_proven(report: &Report) {
+    for death in &report.deaths {
+        assert_ne!(death.verdict.certainty, Certainty::Proven, "{death:?}");
+    }
+}

@@ -5,11 +5,12 @@ use super::peel::Peeled;
 use crate::judge::from_text::claim::{Noted, Place, Remarks, Warning};
 
 /// GPU memory: torch before and after 2.5, CUDA itself, XLA, vLLM. Then what else runs out, by rule.
-const RULES: [(&str, Warning); 32] = [
+const RULES: [(&str, Warning); 33] = [
     ("CUDA out of memory", Warning::GpuMemory),
     ("OutOfMemoryError: CUDA", Warning::GpuMemory),
     ("HIP out of memory", Warning::GpuMemory),
     ("CUDA error: out of memory", Warning::GpuMemory),
+    ("CUDA Error: out of memory", Warning::GpuMemory),
     ("CUDA driver error: out of memory", Warning::GpuMemory),
     ("Cuda failure 'out of memory'", Warning::GpuMemory),
     ("CUDA_ERROR_OUT_OF_MEMORY", Warning::GpuMemory),

@@ -2,7 +2,7 @@
 //!
 //! Only a line that begins one of Ray's long sentences and does not come to its point waits for the next ones.
 
-use super::peel::Peeled;
+use super::{HexIds as _, peel::Peeled};
 use crate::judge::from_text::claim::Place;
 
 /// Lines that one sentence is broken into at most.
@@ -10,31 +10,26 @@ const MAX_PARTS: u32 = 24;
 /// Longest sentence.
 const MAX_BYTES: usize = 8192;
 
-/// Words that begin a sentence, and those that its point comes with.
-const SENTENCES: [(&str, &[&str]); 6] = [
-    (
-        "Memory on the node (",
-        &[
-            ", ID: ",
-            ") was ",
-            "Ray killed this worker (ID: ",
-            " used / ",
-        ],
-    ),
-    ("Selected to kill: (", &["worker ID="]),
-    (
-        "A worker died or was killed while executing",
-        &["Worker exit detail: "],
-    ),
+/// Words that begin a sentence, and whether it has come to its point.
+const SENTENCES: [(&str, fn(&str) -> bool); 6] = [
+    ("Memory on the node (", |text| {
+        match text.contains("where the ") {
+            true => has_id(text, "Ray killed this worker (ID: "),
+            false => text.contains(") was "),
+        }
+    }),
+    ("Selected to kill: (", |text| has_id(text, "worker ID=")),
+    ("A worker died or was killed while executing", |text| {
+        text.contains("Worker exit detail: ")
+    }),
     (
         "The actor is dead because its worker process has died",
-        &["Worker exit detail: "],
+        |text| text.contains("Worker exit detail: "),
     ),
-    (
-        "Memory cgroup out of memory: Killed process",
-        &["file-rss:"],
-    ),
-    ("oom-kill:constraint=", &[",uid="]),
+    ("Memory cgroup out of memory: Killed process", |text| {
+        text.contains("file-rss:")
+    }),
+    ("oom-kill:constraint=", |text| text.contains(",uid=")),
 ];
 
 /// The sentence that waits for its rest.
@@ -122,26 +117,13 @@ fn begins(text: &str) -> bool {
 
 /// Whether the last sentence that begins in `text` lacks its point.
 fn incomplete(text: &str) -> bool {
-    if text.len() > MAX_BYTES {
-        return false;
-    }
-    SENTENCES.iter().any(|(words, points)| {
-        text.rfind(words).is_some_and(|at| {
-            let rest = &text[at..];
-            !points.iter().any(|point| rest.contains(point)) || ends_inside_an_id(rest, points)
-        })
-    })
+    let lacks = |(words, whole): &(&str, fn(&str) -> bool)| {
+        text.rfind(words).is_some_and(|at| !whole(&text[at..]))
+    };
+    text.len() <= MAX_BYTES && SENTENCES.iter().any(lacks)
 }
 
-/// `…worker ID=2abec8` at the end of a line goes on in the next.
-fn ends_inside_an_id(rest: &str, points: &[&str]) -> bool {
-    points
-        .iter()
-        .filter(|point| point.ends_with("ID=") || point.ends_with("ID: "))
-        .any(|point| {
-            rest.rfind(point).is_some_and(|at| {
-                let id = &rest[at + point.len()..];
-                id.len() < 56 && id.bytes().all(|byte| byte.is_ascii_hexdigit())
-            })
-        })
+/// Whether a whole id follows `words`: `…worker ID=2abec8` at the end of a line goes on in the next.
+fn has_id(text: &str, words: &str) -> bool {
+    text.hex_after(words, 56).is_some()
 }

@@ -164,6 +164,9 @@ fn judge(ray: &Dossier, host: &Dossier, namespace: Namespace, clock: &Clock) -> 
             Err("another pid of the same namespace".into())
         };
     }
+    if !same_pid && !is_open(ray) {
+        return Err("another pid, and Ray says who ended it".into());
+    }
     let limit = if same_pid { SAME_TIME_NS } else { CLOSE_NS };
     let timed = apart.is_some_and(|apart| apart <= limit);
     let sized = size_agrees(ray, host);
@@ -244,12 +247,7 @@ fn reasons(
     namespace: Namespace,
     clock: &Clock,
 ) -> Vec<(Place, String)> {
-    let open = ray.statements.iter().all(|one| {
-        matches!(
-            one.claim,
-            Claim::Lost(_) | Claim::Died(_) | Claim::Identity | Claim::Signalled(9)
-        )
-    });
+    let open = is_open(ray);
     let kernel = |host: &&&Dossier| {
         let mut claims = host.statements.iter();
         claims
@@ -278,4 +276,15 @@ fn reasons(
         .filter_map(reason)
         .take(MAX_REASONS)
         .collect()
+}
+
+/// Whether Ray does not say who ended it.
+fn is_open(ray: &Dossier) -> bool {
+    let open = |claim: &Claim| {
+        matches!(
+            claim,
+            Claim::Lost(_) | Claim::Died(_) | Claim::Identity | Claim::Signalled(9)
+        )
+    };
+    ray.statements.iter().all(|one| open(&one.claim))
 }

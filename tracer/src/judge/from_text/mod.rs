@@ -20,8 +20,8 @@ use crate::{
     event::Role,
     ids::{BootTime, EventId, Pid},
     judge::report::{
-        AtDeath, ClusterReport, Death, Evidence, Killer, Mechanism, MemoryReport, Monitor,
-        OomReport, Relation, Report, SenderReport, TextSource, TopProcess,
+        AtDeath, ClusterReport, Death, Evidence, Mechanism, MemoryReport, Monitor, OomReport,
+        Relation, Report, SenderReport, TextSource, TopProcess,
     },
 };
 use claim::{
@@ -375,7 +375,7 @@ fn order(made: &mut [Made]) {
     }
 }
 
-/// Where a raylet died and a worker's end has no reason of its own, the raylet took it along.
+/// Where a raylet died and a worker's end has no reason of its own, the raylet's is looked at first.
 fn blame_the_raylet(made: &mut [Made]) {
     let raylet = made
         .iter()
@@ -397,9 +397,8 @@ fn blame_the_raylet(made: &mut [Made]) {
             format!(" (pid {pid})")
         };
         let verdict = &mut one.death.verdict;
-        verdict.killer = Killer::RayCollapse;
-        verdict.certainty = crate::judge::report::Certainty::Inferred;
-        verdict.clause = format!("ended with its raylet{which}");
+        verdict.clause =
+            format!("ended; its raylet{which} ended too, which takes its workers along");
         verdict.summary = format!("{} {}", one.death.comm, verdict.clause);
         verdict.cause_death_id = Some(cause);
     }

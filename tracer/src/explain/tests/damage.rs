@@ -1,0 +1,247 @@
+//! Damaged texts: cut anywhere, shuffled, with flipped bytes and foreign prefixes, two mixed line by line. A verdict may be lost to
+//! `unknown`; another killer is never named, and nothing panics.
+//!
+//! `RAYTRACE_MUTATIONS=10000 cargo test --release -p raytrace damage` makes so many mutations of each text; `RAYTRACE_MUTATION_TEXTS=FOLDER`
+//! takes the logs of a folder too.
+
+use std::collections::BTreeSet;
+
+use super::{
+    assert_nothing_is_proven,
+    fixtures::{ALL, Fixture},
+};
+use crate::{
+    explain::Explainer,
+    judge::{from_text, report::Killer},
+};
+
+/// Mutations of each text unless the environment names another number.
+const MUTATIONS: u64 = 40;
+
+/// A small generator (xorshift64*): the same mutations in every run.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.next() % limit.max(1) as u64).unwrap_or(0)
+    }
+}
+
+const PREFIXES: [&str; 9] = [
+    "(raylet) ",
+    "(raylet, ip=192.0.2.9) ",
+    "(Worker pid=4242) ",
+    "\u{1b}[33m(raylet)\u{1b}[0m ",
+    "2026-11-21T00:00:00.1Z stdout F ",
+    "Nov 21 00:00:00 host kernel: ",
+    "[  12.345678] ",
+    "[pod/a/b] ",
+    "> ",
+];
+
+fn lines(text: &[u8]) -> Vec<Vec<u8>> {
+    text.split(|byte| *byte == b'\n')
+        .map(<[u8]>::to_vec)
+        .collect()
+}
+
+fn cut(text: &[u8], random: &mut Random) -> Vec<u8> {
+    let from = random.below(text.len());
+    let to = from + random.below(text.len() - from + 1);
+    text[from..to].to_vec()
+}
+
+fn shuffle(text: &[u8], random: &mut Random) -> Vec<u8> {
+    let mut lines = lines(text);
+    for at in (1..lines.len()).rev() {
+        lines.swap(at, random.below(at + 1));
+    }
+    lines.join(&b'\n')
+}
+
+fn flip(text: &[u8], random: &mut Random) -> Vec<u8> {
+    let mut text = text.to_vec();
+    for _ in 0..=random.below(6) {
+        let at = random.below(text.len());
+        if let Some(byte) = text.get_mut(at) {
+            *byte ^= 1 << random.below(8);
+        }
+    }
+    text
+}
+
+fn prefix(text: &[u8], random: &mut Random) -> Vec<u8> {
+    let each = random.below(2) == 0;
+    let chosen = PREFIXES[random.below(PREFIXES.len())];
+    let mut lines = lines(text);
+    for line in &mut lines {
+        let taken = if each {
+            chosen
+        } else {
+            PREFIXES[random.below(PREFIXES.len())]
+        };
+        line.splice(0..0, taken.bytes());
+    }
+    lines.join(&b'\n')
+}
+
+fn drop_lines(text: &[u8], random: &mut Random) -> Vec<u8> {
+    let mut lines = lines(text);
+    lines.retain(|_| random.below(4) > 0);
+    lines.join(&b'\n')
+}
+
+/// Lines of two texts, each in its order.
+fn interleave(one: &[u8], other: &[u8], random: &mut Random) -> Vec<u8> {
+    let (mut one, mut other) = (
+        lines(one).into_iter().peekable(),
+        lines(other).into_iter().peekable(),
+    );
+    let mut mixed = Vec::new();
+    while one.peek().is_some() || other.peek().is_some() {
+        let source = if random.below(2) == 0 {
+            &mut one
+        } else {
+            &mut other
+        };
+        for _ in 0..=random.below(4) {
+            mixed.extend(source.next());
+        }
+    }
+    mixed.join(&b'\n')
+}
+
+/// The fixtures, and the logs of a folder with what they say whole.
+fn texts() -> Vec<Fixture> {
+    let mut texts = ALL.clone();
+    let Some(folder) = std::env::var_os("RAYTRACE_MUTATION_TEXTS") else {
+        return texts;
+    };
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .expect("the folder")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "log"))
+        .collect();
+    files.sort();
+    for path in files {
+        let text = String::from_utf8_lossy(&std::fs::read(&path).expect("a log")).into_owned();
+        let deaths = super::killers(&super::explain(&[("some.log", &text)]));
+        texts.push(Fixture {
+            name: path.display().to_string().leak(),
+            versions: "",
+            text: text.leak(),
+            deaths: deaths.leak(),
+            rules: &[],
+            parts: &[],
+            survives_breaks: false,
+        });
+    }
+    texts
+}
+
+fn mutate(fixture: &Fixture, other: &Fixture, random: &mut Random) -> (Vec<u8>, bool) {
+    let text = fixture.text.as_bytes();
+    let mut mixed = false;
+    let mut mutated = match random.below(6) {
+        0 => cut(text, random),
+        1 => shuffle(text, random),
+        2 => flip(text, random),
+        3 => prefix(text, random),
+        4 => drop_lines(text, random),
+        _ => {
+            mixed = true;
+            interleave(text, other.text.as_bytes(), random)
+        }
+    };
+    if random.below(3) == 0 && !mutated.is_empty() {
+        mutated = match random.below(3) {
+            0 => cut(&mutated, random),
+            1 => flip(&mutated, random),
+            _ => prefix(&mutated, random),
+        };
+    }
+    (mutated, mixed)
+}
+
+fn allowed(fixtures: &[&Fixture]) -> BTreeSet<&'static str> {
+    let mut allowed: BTreeSet<&'static str> = fixtures
+        .iter()
+        .flat_map(|fixture| fixture.deaths.iter().map(|(_, killer)| killer.name()))
+        .collect();
+    allowed.insert(Killer::Unknown.name());
+    for fixture in fixtures {
+        allowed.extend(fixture.parts.iter().map(|killer| killer.name()));
+    }
+    allowed
+}
+
+#[test]
+fn damaged_texts_never_name_another_killer() {
+    let asked = std::env::var("RAYTRACE_MUTATIONS").ok();
+    let mutations = asked
+        .and_then(|count| count.parse().ok())
+        .unwrap_or(MUTATIONS);
+    let mut random = Random(0x5EED_0F5E_ED0F_5EED);
+    let texts = texts();
+    for fixture in &texts {
+        for _ in 0..mutations {
+            let other = &texts[random.below(texts.len())];
+            let (text, mixed) = mutate(fixture, other, &mut random);
+            let mut explainer = Explainer::default();
+            explainer
+                .read("some.log", text.as_slice(), |_| {})
+                .expect("a text in memory");
+            let report = from_text::judge(&explainer.finish(), None);
+            assert_nothing_is_proven(&report);
+            let sources: &[&Fixture] = if mixed { &[fixture, other] } else { &[fixture] };
+            let allowed = allowed(sources);
+            for death in &report.deaths {
+                let shown = || String::from_utf8_lossy(&text).into_owned();
+                let killer = death.verdict.killer.name();
+                assert!(
+                    allowed.contains(killer),
+                    "{} names {killer}: {}\n{}",
+                    fixture.name,
+                    death.verdict.summary,
+                    shown()
+                );
+                let pid = death.pid.0;
+                let known = sources
+                    .iter()
+                    .flat_map(|source| source.deaths)
+                    .filter(|(known, _)| pid != 0 && *known == pid);
+                let agrees = known.clone().count() == 0
+                    || killer == "unknown"
+                    || known.clone().any(|(_, known)| known.name() == killer);
+                assert!(
+                    agrees,
+                    "{}: pid {pid} by {killer}\n{}",
+                    fixture.name,
+                    shown()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn any_bytes_are_read_without_panic() {
+    let mut random = Random(7);
+    for _ in 0..300 {
+        let bytes: Vec<u8> = (0..random.below(4000))
+            .map(|_| random.next().to_le_bytes()[3])
+            .collect();
+        let mut explainer = Explainer::default();
+        explainer
+            .read("x", bytes.as_slice(), |_| {})
+            .expect("a text in memory");
+        let _ = from_text::judge(&explainer.finish(), None);
+    }
+}

@@ -1,0 +1,150 @@
+//! When a kill of the kernel's is a death of Ray's, and when not.
+
+use super::{explain, killers};
+use crate::judge::report::Killer;
+
+/// A driver of Ray 2.60 in a container: two workers ended suddenly.
+const DRIVER: &str = "\
+The actor died unexpectedly before finishing this task.
+\tclass_name: Rollout
+\tactor_id: 11111111111111111111111101000000
+\tpid: 926
+\tip: 192.0.2.2
+The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits with a connection error code 2. End of file. Some common causes include: (1) the process was killed by the OOM killer due to high memory usage.";
+
+fn kill(time: &str, pid: u32, comm: &str) -> String {
+    format!(
+        "{time}oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/job,task_memcg=/job,task={comm},pid={pid},uid=0\n{time}Memory cgroup out of memory: Killed process {pid} ({comm}) total-vm:100kB, anon-rss:700716kB, file-rss:4kB, shmem-rss:0kB, UID:0 pgtables:4kB oom_score_adj:1000\n"
+    )
+}
+
+/// The report of a kernel's task dump with a raylet.
+fn dump(raylet: u32) -> String {
+    format!(
+        "[  1.000000] Tasks state (memory values in pages):\n[  1.000000] [  pid  ]   uid  tgid total_vm      rss pgtables_bytes swapents oom_score_adj name\n[  1.000000] [  {raylet}]     0  {raylet}   126188     7331   303104        0             0 raylet\n[  1.000000] [    926]     0    926   126188   187331   303104        0          1000 ray::Rollout\n"
+    )
+}
+
+const RAYLET: &str = "[2026-11-21 00:11:38,555 I 611 611] (raylet) worker_pool.cc:564: Started worker process with pid 926 worker_id=2abec82d00000000000000000000000000000000000000000000abcd";
+
+#[test]
+fn one_pid_in_both_is_no_join_without_a_common_namespace_or_time() {
+    let kernel = kill("[  1.000000] ", 926, "ray::Rollout");
+    let report = explain(&[("driver.log", DRIVER), ("dmesg.txt", &kernel)]);
+    assert_eq!(
+        killers(&report),
+        [(926, Killer::KernelOomMemcg), (926, Killer::Unknown)]
+    );
+    let open = report
+        .deaths
+        .iter()
+        .find(|death| death.verdict.killer == Killer::Unknown)
+        .expect("it");
+    let said = open
+        .verdict
+        .evidence
+        .iter()
+        .any(|piece| piece.what.contains("is not joined"));
+    assert!(said, "{:?}", open.verdict.evidence);
+}
+
+#[test]
+fn a_task_dump_with_the_raylet_of_the_log_tells_that_both_count_pids_alike() {
+    let kernel = dump(611) + &kill("[  1.000000] ", 926, "ray::Rollout");
+    let report = explain(&[
+        ("driver.log", DRIVER),
+        ("raylet.out", RAYLET),
+        ("dmesg.txt", &kernel),
+    ]);
+    assert_eq!(killers(&report), [(926, Killer::KernelOomMemcg)]);
+    let other = dump(5077) + &kill("[  1.000000] ", 926, "ray::Rollout");
+    let report = explain(&[
+        ("driver.log", DRIVER),
+        ("raylet.out", RAYLET),
+        ("dmesg.txt", &other),
+    ]);
+    assert_eq!(
+        killers(&report),
+        [(926, Killer::KernelOomMemcg), (926, Killer::Unknown)]
+    );
+}
+
+#[test]
+fn the_same_number_for_another_process_is_never_joined() {
+    for comm in ["chrome", "ray::Learner"] {
+        let kernel = dump(611) + &kill("[  1.000000] ", 926, comm);
+        let report = explain(&[
+            ("driver.log", DRIVER),
+            ("raylet.out", RAYLET),
+            ("dmesg.txt", &kernel),
+        ]);
+        assert_eq!(
+            killers(&report),
+            [(926, Killer::KernelOomMemcg), (926, Killer::Unknown)],
+            "{comm}"
+        );
+    }
+}
+
+#[test]
+fn time_and_name_join_over_a_border_of_pid_namespaces() {
+    let driver: String = DRIVER
+        .lines()
+        .map(|line| format!("2026-11-21T00:23:48.000000000Z stdout F {line}\n"))
+        .collect();
+    let near = kill(
+        "2026-11-21T00:23:47+0000 gpu-07 kernel: ",
+        51_877,
+        "ray::Rollout",
+    );
+    let report = explain(&[("driver.log", &driver), ("journal.txt", &near)]);
+    assert_eq!(killers(&report), [(51_877, Killer::KernelOomMemcg)]);
+    assert_eq!(report.deaths[0].ns_pid.map(|pid| pid.0), Some(926));
+    let late = kill(
+        "2026-11-21T00:31:47+0000 gpu-07 kernel: ",
+        51_877,
+        "ray::Rollout",
+    );
+    let report = explain(&[("driver.log", &driver), ("journal.txt", &late)]);
+    assert_eq!(killers(&report).len(), 2);
+    // Two that fit: neither is taken.
+    let both = near.clone()
+        + &kill(
+            "2026-11-21T00:23:48+0000 gpu-07 kernel: ",
+            51_901,
+            "ray::Rollout",
+        );
+    let report = explain(&[("driver.log", &driver), ("journal.txt", &both)]);
+    assert_eq!(killers(&report).len(), 3);
+}
+
+#[test]
+fn the_zone_of_a_log_is_found_from_lines_that_are_dated_twice() {
+    let line = "2026-11-21T00:11:38.600000000Z stderr F [2026-11-21 08:11:38,555 I 611 611] (raylet) node_manager.cc:3046: Worker evicted and process killed to reclaim memory. worker pid: 32516 worker_id=2abec82d00000000000000000000000000000000000000000000abcd lease_id=03";
+    let report = explain(&[("raylet.log", line)]);
+    assert_eq!(report.texts[0].utc_offset_s, Some(8 * 3600));
+    let plain = "[2026-11-21 08:11:38,555 I 611 611] (raylet) node_manager.cc:3046: Worker evicted and process killed to reclaim memory. worker pid: 32516 worker_id=2abec82d00000000000000000000000000000000000000000000abcd lease_id=03";
+    let event = r#"{"custom_fields":{},"label":"x","message":"Worker evicted"}"#;
+    let report = explain(&[("raylet.out", plain), ("event.log", event)]);
+    assert_eq!(report.deaths[0].time, None);
+    assert_eq!(
+        report.deaths[0].stamp.as_deref(),
+        Some("2026-11-21 08:11:38.555")
+    );
+}
+
+#[test]
+fn rays_own_count_is_compared_with_what_the_texts_name() {
+    let text = "[2026-11-21 00:15:29,131 E 5131 5131] (raylet) node_manager.cc:3517: 3 Workers (tasks / actors) killed due to memory pressure (OOM), 1 Workers crashed due to other reasons at node (ID: 4fb41ecf8225c0fb2caff696a05a265a3de41becb08d7395af1ed0a0, IP: 192.0.2.2) over the last time period.";
+    let report = explain(&[("driver.log", text)]);
+    assert_eq!(killers(&report), vec![(0, Killer::RayMemoryMonitor); 3]);
+    assert!(
+        report
+            .notes
+            .iter()
+            .any(|note| note.contains("3 killed for memory, 1 for other reasons"))
+    );
+    // The same line in a second file is the same count.
+    let report = explain(&[("driver.log", text), ("raylet.err", text)]);
+    assert_eq!(report.deaths.len(), 3);
+}
