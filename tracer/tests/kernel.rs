@@ -26,7 +26,7 @@ struct Stage {
 
 impl Stage {
     fn new() -> Option<Self> {
-        match attach() {
+        match attach(false) {
             Ok(kernel) => {
                 for probe in &kernel.probes {
                     assert_eq!(probe.state, raytrace::event::ProbeState::Ok, "{probe:?}");

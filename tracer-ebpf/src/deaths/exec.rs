@@ -9,7 +9,7 @@ use raytrace_ebpf::records::{ARGV, Exec, Tracked, kind, ledger};
 use super::{
     hook,
     kernel::{header, leader_comm, ns_pid, parent, process, read, tgid, uid},
-    maps::{DEATHS, EXEC_SCRATCH, NO_WAKEUP, TRACKED, count, offsets, row},
+    maps::{DEATHS, EXEC_SCRATCH, NO_WAKEUP, TRACKED, count, offsets, one_cluster, row},
 };
 
 hook!(exec_btf, exec_raw, "sched_process_exec", executed, [0]);
@@ -26,7 +26,7 @@ fn executed<C>(_context: &C, task: u64) {
     let key = process(task);
     if TRACKED.get_ptr(key.tgid).is_none() {
         let rays = record.comm.starts_with(b"raylet\0") || record.comm.starts_with(b"gcs_server\0");
-        if !rays {
+        if !rays || one_cluster() {
             return count(row::EXEC, ledger::FILTERED);
         }
         if TRACKED

@@ -63,6 +63,17 @@ pub(crate) fn offsets() -> &'static Offsets {
     core::hint::black_box(unsafe { &*core::ptr::addr_of!(OFFSETS) })
 }
 
+/// 1 where one cluster was chosen: a raylet that starts is then not taken up by itself. Set before the load.
+#[unsafe(no_mangle)]
+static ONE_CLUSTER: u32 = 0;
+
+#[inline(always)]
+pub(crate) fn one_cluster() -> bool {
+    // SAFETY: as above.
+    core::hint::black_box(unsafe { core::ptr::read_volatile(core::ptr::addr_of!(ONE_CLUSTER)) })
+        != 0
+}
+
 /// Tracked processes by tgid: 65,536 × about 64 bytes = 4 MiB of kernel memory.
 #[map]
 pub(crate) static TRACKED: HashMap<u32, Tracked> = HashMap::with_max_entries(65_536, 0);

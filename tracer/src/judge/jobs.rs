@@ -73,8 +73,8 @@ fn job(
     let end = world
         .exit(driver.key)
         .map_or(death.act_time, |exit| exit.time);
-    let (outcome, ended_by, because) =
-        stopped(deaths, cluster, death, end).unwrap_or_else(|| outcome(world, death, &hits, end));
+    let (outcome, ended_by, because) = stopped(deaths, cluster, death, end)
+        .unwrap_or_else(|| outcome(world, deaths, death, &hits, end));
     job.outcome = outcome;
     job.ended_by_death_id = ended_by;
     job.because = because;
@@ -108,7 +108,8 @@ fn stopped(
     driver: &Death,
     end: BootTime,
 ) -> Option<(Outcome, Option<EventId>, String)> {
-    if driver.verdict.killer != Killer::Exit || driver.exit_code == Some(0) {
+    let failed = matches!(driver.verdict.killer, Killer::Exit | Killer::RayIntended);
+    if !failed || driver.exit_code == Some(0) {
         return None;
     }
     let node = deaths.iter().find(|death| {
@@ -121,8 +122,20 @@ fn stopped(
     Some((Outcome::Stopped, Some(node.id), because))
 }
 
+/// The first death of a chain of causes.
+fn first(deaths: &[Death], id: EventId) -> EventId {
+    let cause = |id: EventId| {
+        let death = deaths.iter().find(|death| death.id == id)?;
+        death.verdict.cause_death_id
+    };
+    // A chain has the lengths of Ray's own: agent, raylet, driver, worker.
+    let chain = std::iter::successors(Some(id), |id| cause(*id));
+    chain.take(8).last().unwrap_or(id)
+}
+
 fn outcome(
     world: &World,
+    deaths: &[Death],
     driver: &Death,
     hits: &[&Death],
     end: BootTime,
@@ -133,6 +146,16 @@ fn outcome(
             Outcome::Succeeded,
             None,
             "its driver exited with code 0".into(),
+        ),
+        (Killer::RayCollapse, _) => (
+            Outcome::Failed,
+            Some(
+                driver
+                    .verdict
+                    .cause_death_id
+                    .map_or(driver.id, |cause| first(deaths, cause)),
+            ),
+            format!("its driver {}", verb(&driver.verdict.summary)),
         ),
         (Killer::RayIntended, _) => (
             Outcome::Stopped,

@@ -26,7 +26,8 @@ pub(super) struct Attached {
 pub(super) fn attach(args: &RecordArgs) -> anyhow::Result<Attached> {
     let opened = Kmsg::open();
     let log = kmsg::probe(&opened);
-    let mut attached = match kernel::attach() {
+    let mut attached = match kernel::attach(args.session_dir.is_some() || args.raylet_pid.is_some())
+    {
         Ok(parts) => Attached {
             mode: Mode::Ebpf,
             watch: Watch::Kernel {

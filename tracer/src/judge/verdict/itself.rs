@@ -93,12 +93,14 @@ pub(super) fn exited(case: &Case<'_>, caught: Option<&Seen<Signal>>) -> Draft {
         return draft;
     }
     // A driver disconnects from Ray at each end that it comes to: its exit code says more.
-    if case.role() != Role::Driver
-        && let Some(draft) = by_rays_words(case).or_else(|| after_raylet(case))
-    {
-        return draft;
-    }
-    by_code(case)
+    let words = if case.role() == Role::Driver {
+        None
+    } else {
+        by_rays_words(case)
+    };
+    words
+        .or_else(|| after_raylet(case))
+        .unwrap_or_else(|| by_code(case))
 }
 
 /// An exit shortly after a catchable signal from outside.
@@ -270,10 +272,13 @@ fn last_words(case: &Case<'_>, record: &Seen<RayLog>) -> Option<Reason> {
 /// Workers look for their raylet each second and exit with code 1 when it is gone; agents likewise.
 fn after_raylet(case: &Case<'_>) -> Option<Draft> {
     let raylet = case.cluster().filter(|raylet| !raylet.same(case.key()))?;
-    if !matches!(
-        case.role(),
-        Role::Worker | Role::Agent | Role::Dashboard | Role::Gcs | Role::Other
-    ) {
+    let follows = match case.role() {
+        Role::Worker | Role::Agent | Role::Dashboard | Role::Gcs | Role::Other => true,
+        // One that failed, unless it had ended its own Ray before.
+        Role::Driver => case.exit.exit.code() != Some(0) && !ended_by(case, raylet),
+        Role::Raylet | Role::Descendant => false,
+    };
+    if !follows {
         return None;
     }
     let died = reasons::act_time(case, raylet)?;
@@ -289,6 +294,14 @@ fn after_raylet(case: &Case<'_>) -> Option<Draft> {
         )
         .caused_by(Some(raylet)),
     )
+}
+
+/// Whether this process sent the raylet the signal that ended it.
+fn ended_by(case: &Case<'_>, raylet: ProcessKey) -> bool {
+    let signals = case.world.signals_to(raylet);
+    signals
+        .iter()
+        .any(|seen| seen.what.sender.process.same(case.key()))
 }
 
 fn by_code(case: &Case<'_>) -> Draft {

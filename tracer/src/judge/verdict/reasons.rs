@@ -40,7 +40,9 @@ impl Reason {
                 cause,
                 remote,
             } => {
-                let open = cause.is_none() && remote.is_none() && case.may_still_learn();
+                // A driver that leaves tells Ray first and exits later.
+                let exit = cause.and_then(|cause| case.world.exit(cause));
+                let open = exit.is_none() && remote.is_none() && case.may_still_learn();
                 let mut draft = Draft::new(Killer::RayCollapse, certainty, words)
                     .caused_by(cause)
                     .open(open);
@@ -167,7 +169,20 @@ pub(super) fn actor_reason(case: &Case<'_>, reason: &str) -> Reason {
             .and_then(|id| case.world.processes.by_worker(case.cluster()?, &id));
         return after_owner(case, owner.map(|state| state.key), "owner has died");
     }
-    Reason::Intended(format!("exited on Ray's request: {}", sentence(reason)))
+    let words = format!("exited on Ray's request: {}", sentence(reason));
+    // Up to 2.9 the GCS takes the loss of a dead owner for the end of all references.
+    let dead_driver = driver_of(case).map(|state| state.key).filter(|driver| {
+        let before = act_time(case, *driver).is_some_and(|time| time < case.exit.time);
+        before && case.ended_well(*driver) == Some(false)
+    });
+    match dead_driver {
+        Some(driver) if reason.contains("references") => Reason::Collapse {
+            words,
+            cause: Some(driver),
+            remote: None,
+        },
+        _ => Reason::Intended(words),
+    }
 }
 
 /// The part of a detail that says something: without Ray's "Worker exits because" and what follows the first two sentences.
@@ -186,6 +201,8 @@ fn after_owner(case: &Case<'_>, owner: Option<ProcessKey>, reason: &str) -> Reas
     );
     match owner.map(|key| (key, case.ended_well(key))) {
         Some((_, Some(true))) => Reason::Intended(words),
+        // It left Ray and lives on: `ray.shutdown()` in a notebook.
+        Some((_, None)) if !case.may_still_learn() => Reason::Intended(words),
         Some((key, _)) => Reason::Collapse {
             words,
             cause: Some(key),

@@ -89,12 +89,13 @@ const PROGRAMS: [&str; HOOKS.len()] = [
     "exit",
 ];
 
-/// Loads and attaches everything that this kernel takes.
-pub fn attach() -> Result<Attached, KernelError> {
+/// Loads and attaches everything that this kernel takes. With `one_cluster` a raylet that starts is not tracked by
+/// itself: the caller chose one.
+pub fn attach(one_cluster: bool) -> Result<Attached, KernelError> {
     let symbols = Symbols::load();
     let data = std::fs::read(BTF).map_err(|source| KernelError::NoBtf { path: BTF, source })?;
     let offsets = offsets::find(&Btf::parse(data)?, &symbols)?;
-    let mut ebpf = load(&offsets)?;
+    let mut ebpf = load(&offsets, one_cluster)?;
     let btf = AyaBtf::from_sys_fs().map_err(|error| KernelError::Load(error.to_string()))?;
     let received = Arc::new(Received::default());
     let mut probes = Vec::new();
@@ -123,7 +124,7 @@ pub fn attach() -> Result<Attached, KernelError> {
     })
 }
 
-fn load(offsets: &Offsets) -> Result<Ebpf, KernelError> {
+fn load(offsets: &Offsets, one_cluster: bool) -> Result<Ebpf, KernelError> {
     // SAFETY: Offsets is repr(C), plain integers without padding between them, and outlives the slice.
     let bytes = unsafe {
         std::slice::from_raw_parts(
@@ -134,6 +135,7 @@ fn load(offsets: &Offsets) -> Result<Ebpf, KernelError> {
     let loaded = EbpfLoader::new()
         .btf(None)
         .override_global("OFFSETS", bytes, true)
+        .override_global("ONE_CLUSTER", &u32::from(one_cluster), true)
         .load(DEATHS_OBJECT);
     loaded.map_err(|error| {
         let text = chain(&error);
