@@ -13,9 +13,10 @@ const MAX_BYTES: usize = 8192;
 /// Words that begin a sentence, and whether it has come to its point.
 const SENTENCES: [(&str, fn(&str) -> bool); 6] = [
     ("Memory on the node (", |text| {
-        match text.contains("where the ") {
-            true => has_id(text, "Ray killed this worker (ID: "),
-            false => text.contains(") was "),
+        if text.contains("where the ") {
+            has_id(text, "Ray killed this worker (ID: ")
+        } else {
+            text.contains(") was ")
         }
     }),
     ("Selected to kill: (", |text| has_id(text, "worker ID=")),
