@@ -200,3 +200,60 @@ fn has_extension(path: &Path, known: &[&str]) -> bool {
     let extension = path.extension().and_then(|extension| extension.to_str());
     extension.is_some_and(|extension| known.contains(&extension))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    const KILL: &str = "Memory cgroup out of memory: Killed process 41 (ray::Rollout) total-vm:1kB, anon-rss:1kB, file-rss:1kB, shmem-rss:0kB, UID:0 pgtables:4kB oom_score_adj:1000\n";
+
+    fn deaths(given: &[PathBuf]) -> (usize, Vec<String>) {
+        let mut explainer = Explainer::default();
+        for input in inputs(given).expect("inputs") {
+            read(&input, &mut explainer, &ProgressBar::hidden()).expect("a text");
+        }
+        let report = from_text::judge(&explainer.finish(), None);
+        let names = report.texts.into_iter().map(|text| text.name).collect();
+        (report.deaths.len(), names)
+    }
+
+    #[test]
+    fn a_folder_an_archive_and_a_packed_log_are_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let logs = folder.path().join("session_x/logs/old");
+        std::fs::create_dir_all(&logs).expect("folders");
+        std::fs::write(logs.join("raylet.out.1"), KILL).expect("write");
+        std::fs::write(logs.join("plasma.bin"), KILL).expect("write");
+        std::os::unix::fs::symlink(logs.join("raylet.out.1"), logs.join("link.out")).expect("link");
+        let (count, names) = deaths(&[folder.path().join("session_x")]);
+        assert_eq!((count, names.len()), (1, 1), "{names:?}");
+
+        let packed = folder.path().join("session.tar.gz");
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        {
+            let mut archive = tar::Builder::new(&mut gzip);
+            archive
+                .append_dir_all("session_x", folder.path().join("session_x"))
+                .expect("archive");
+            archive.finish().expect("archive");
+        }
+        std::fs::write(&packed, gzip.finish().expect("gzip")).expect("write");
+        assert_eq!(deaths(&[packed]).0, 1);
+
+        let single = folder.path().join("dmesg.log.gz");
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(KILL.as_bytes()).expect("gzip");
+        std::fs::write(&single, gzip.finish().expect("gzip")).expect("write");
+        assert_eq!(deaths(&[single]).0, 1);
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let missing = Input::File("/nowhere/raylet.out".into());
+        let error = read(&missing, &mut Explainer::default(), &ProgressBar::hidden());
+        assert!(error.is_err());
+        assert_eq!(missing.name(), "/nowhere/raylet.out");
+    }
+}

@@ -15,7 +15,14 @@ use crate::{
 };
 
 /// Words of these lines.
-pub(super) const ANCHORS: [&str; 10] = [
+pub(super) const ANCHORS: [&str; 17] = [
+    "System OOM encountered",
+    "has been killed by the OOM killer",
+    ": Out Of Memory",
+    "TERM_MEMLIMIT",
+    "PBS: job killed: ",
+    "runtime.OOMController",
+    "oom-kill'.",
     "oom_kill event",
     "sending SIG",
     "due to memory used (",
@@ -51,6 +58,13 @@ static SLURM_OOM: LazyLock<Regex> = LazyLock::new(|| {
 static SLURM_LIMIT: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"(?:Job|Step|StepId=)?\s*([\d.]+\S*) exceeded (?:job )?memory limit \(([^)]*)\)")
 });
+
+static SYSTEM_OOM: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"System OOM encountered, victim process: (.{1,64}?), pid: (\d+)\b"));
+static SRUN: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"srun: error: \S+: tasks? [\d,-]+: Out Of Memory"));
+static PBS: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"PBS: job killed: (?:v?mem|pmem) (.{1,60}) exceeded limit (\S+)"));
 
 /// What a line says, if it is one of these.
 pub(super) fn line(line: &Peeled, place: Place, out: &mut Vec<Statement>) {
@@ -106,7 +120,33 @@ fn read(line: &Peeled) -> Option<(Subject, Claim)> {
         );
         return Some((Subject::default(), daemon("slurmstepd", own, Some(9), &why)));
     }
-    reported(text)
+    batch(text, own).or_else(|| reported(text))
+}
+
+/// Batch systems and node agents with a limit of their own.
+fn batch(text: &str, own: Option<Pid>) -> Option<(Subject, Claim)> {
+    let claim = if text.contains("TERM_MEMLIMIT: job killed after reaching LSF memory usage limit")
+    {
+        daemon(
+            "LSF",
+            None,
+            Some(9),
+            "its job reached LSF's memory usage limit",
+        )
+    } else if let Some(found) = PBS.captures(text) {
+        let why = format!("{} exceeded the limit of {}", &found[1], &found[2]);
+        daemon("PBS", None, Some(9), &why)
+    } else if text.contains("runtime.OOMController") && text.contains("Sending SIGKILL") {
+        daemon(
+            "Talos' OOM controller",
+            own,
+            Some(9),
+            "it sent SIGKILL to a cgroup",
+        )
+    } else {
+        return None;
+    };
+    Some((Subject::default(), claim))
 }
 
 fn daemon(name: &str, pid: Option<Pid>, signal: Option<i32>, why: &str) -> Claim {
@@ -118,20 +158,38 @@ fn daemon(name: &str, pid: Option<Pid>, signal: Option<i32>, why: &str) -> Claim
     })
 }
 
-/// Those who only report that the kernel killed at a cgroup's limit.
+/// Those who only report that the kernel killed.
 fn reported(text: &str) -> Option<(Subject, Claim)> {
-    let (reporter, cgroup) = if let Some(found) = SLURM_OOM.captures(text) {
-        ("slurmstepd", Some(found[1].to_owned()))
+    if let Some(found) = SYSTEM_OOM.captures(text) {
+        let subject = Subject {
+            pid: found[2].parse().ok().map(Pid),
+            comm: Some(found[1].to_owned()),
+            ..Subject::default()
+        };
+        return Some((subject, kernel("the kubelet", Some(Scope::Global), None)));
+    }
+    let claim = if let Some(found) = SLURM_OOM.captures(text) {
+        kernel("slurmstepd", Some(Scope::Memcg), Some(found[1].to_owned()))
+    } else if SRUN.is_match(text) {
+        kernel("slurm", Some(Scope::Memcg), None)
     } else if OOM_KILLED.is_match(text) {
-        ("the container runtime", None)
+        kernel("the container runtime", Some(Scope::Memcg), None)
+    } else if text.contains("A process of this unit has been killed by the OOM killer")
+        || text.contains("Failed with result 'oom-kill'.")
+    {
+        // A unit's count also rises with a kill for the whole machine.
+        kernel("systemd", None, None)
     } else {
         return None;
     };
-    let oom = KernelOom {
-        scope: Some(Scope::Memcg),
+    Some((Subject::default(), claim))
+}
+
+fn kernel(reporter: &str, scope: Option<Scope>, cgroup: Option<String>) -> Claim {
+    Claim::KernelOom(Box::new(KernelOom {
+        scope,
         cgroup,
         reporter: Some(reporter.to_owned()),
         ..KernelOom::default()
-    };
-    Some((Subject::default(), Claim::KernelOom(Box::new(oom))))
+    }))
 }

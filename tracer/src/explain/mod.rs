@@ -9,6 +9,7 @@ mod ray_actor;
 mod ray_component;
 mod ray_exit;
 mod ray_monitor;
+mod ray_words;
 mod ray_worker;
 mod source;
 mod stamp;

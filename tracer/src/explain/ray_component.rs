@@ -1,6 +1,6 @@
 //! Records of Ray's own components (raylet, GCS, core workers) as claims, read by the parsers of `ray::log`.
 
-use super::{HexIds, peel::Peeled, ray_exit};
+use super::{peel::Peeled, ray_exit};
 use crate::{
     event::Role,
     ids::{HexId, Pid},
@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Words of these records.
-pub(super) const ANCHORS: [&str; 31] = [
+pub(super) const ANCHORS: [&str; 30] = [
     "Started worker process with pid",
     "disconnect_type=0",
     "disconnect_type=2",
@@ -37,7 +37,6 @@ pub(super) const ANCHORS: [&str; 31] = [
     "MemoryMonitor initialized",
     "MemoryMonitor disabled",
     "process killed to reclaim memory",
-    "killed due to memory pressure (OOM)",
     "Reporting worker exit",
     "Client::Disconnect, exit_type=",
     "because the local raylet",
@@ -132,7 +131,7 @@ impl Components {
             .filter(|(component, _)| component.is_empty())
             .map(|(_, pid)| pid);
         for record in std::mem::take(&mut self.records) {
-            remark(&record.fact, line, remarks);
+            remark(&record.fact, remarks);
             let Some((mut subject, claim)) = claim(&record.fact, raylet) else {
                 continue;
             };
@@ -165,16 +164,8 @@ fn whole(subject: &Subject) -> bool {
 }
 
 /// What a record says besides deaths.
-fn remark(fact: &RayFact, line: &Peeled, remarks: &mut Remarks) {
+fn remark(fact: &RayFact, remarks: &mut Remarks) {
     match fact {
-        RayFact::Summary { memory, other } => {
-            let node = line
-                .text
-                .hex_after("ID: ", 56)
-                .map_or(String::new(), |id| id.0);
-            let time = line.stamp.local.or(line.stamp.utc).unwrap_or(0);
-            remarks.summaries.insert((node, time), (*memory, *other));
-        }
         RayFact::MonitorStarted {
             threshold,
             total,

@@ -7,7 +7,7 @@ use super::{
     ray_actor::Actors,
     ray_component::Components,
     ray_monitor::Monitor,
-    ray_worker, warnings,
+    ray_words, ray_worker, warnings,
     wrapped::Wrapped,
 };
 use crate::{
@@ -83,6 +83,7 @@ impl Source {
     fn peeled(&mut self, line: &Peeled, place: Place, gathered: &mut Gathered) {
         let before = self.found.len();
         note_raylet(line, gathered);
+        ray_words::line(line, &mut gathered.remarks);
         self.monitor.line(line, place, &mut self.found);
         self.actors.line(line, place, &mut self.found);
         self.components

@@ -8,7 +8,8 @@ use std::{
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
 use super::{
-    daemons, kernel, ray_actor, ray_component, ray_monitor, ray_worker, source::Source, warnings,
+    daemons, kernel, ray_actor, ray_component, ray_monitor, ray_words, ray_worker, source::Source,
+    warnings,
 };
 use crate::judge::from_text::claim::Gathered;
 
@@ -29,6 +30,7 @@ fn words() -> AhoCorasick {
         .chain(&ray_actor::ANCHORS)
         .chain(&ray_component::ANCHORS)
         .chain(&ray_worker::ANCHORS)
+        .chain(&ray_words::ANCHORS)
         .chain(&kernel::ANCHORS)
         .chain(&daemons::ANCHORS)
         .copied()

@@ -5,7 +5,7 @@ use super::peel::Peeled;
 use crate::judge::from_text::claim::{Noted, Place, Remarks, Warning};
 
 /// GPU memory: torch before and after 2.5, CUDA itself, XLA, vLLM. Then what else runs out, by rule.
-const RULES: [(&str, Warning); 33] = [
+const RULES: [(&str, Warning); 36] = [
     ("CUDA out of memory", Warning::GpuMemory),
     ("OutOfMemoryError: CUDA", Warning::GpuMemory),
     ("HIP out of memory", Warning::GpuMemory),
@@ -32,8 +32,11 @@ const RULES: [(&str, Warning); 33] = [
     ("insufficient shared memory (shm)", Warning::SharedMemory),
     ("unable to write to file </torch_", Warning::SharedMemory),
     ("unable to allocate shared memory", Warning::SharedMemory),
+    ("are out of shared memory", Warning::SharedMemory),
+    ("No space left on device: '/dev/shm", Warning::SharedMemory),
     ("Triggering object spilling because", Warning::ObjectStore),
     (":info_message:Spilled ", Warning::ObjectStore),
+    (" objects, write throughput ", Warning::ObjectStore),
     ("Shared memory store full", Warning::ObjectStore),
     (
         "falling back to allocating from filesystem",

@@ -10,8 +10,11 @@ const MAX_PARTS: u32 = 24;
 /// Longest sentence.
 const MAX_BYTES: usize = 8192;
 
+/// Words that begin a sentence, and whether the text behind them holds its point.
+type Sentence = (&'static str, fn(&str) -> bool);
+
 /// Words that begin a sentence, and whether it has come to its point.
-const SENTENCES: [(&str, fn(&str) -> bool); 6] = [
+const SENTENCES: [Sentence; 6] = [
     ("Memory on the node (", |text| {
         if text.contains("where the ") {
             has_id(text, "Ray killed this worker (ID: ")
@@ -118,9 +121,7 @@ fn begins(text: &str) -> bool {
 
 /// Whether the last sentence that begins in `text` lacks its point.
 fn incomplete(text: &str) -> bool {
-    let lacks = |(words, whole): &(&str, fn(&str) -> bool)| {
-        text.rfind(words).is_some_and(|at| !whole(&text[at..]))
-    };
+    let lacks = |(words, whole): &Sentence| text.rfind(words).is_some_and(|at| !whole(&text[at..]));
     text.len() <= MAX_BYTES && SENTENCES.iter().any(lacks)
 }
 

@@ -110,18 +110,21 @@ fn long_sentences_are_read_when_a_terminal_broke_them() {
     for fixture in ALL.iter() {
         let whole = explain(&[("some.log", fixture.text)]);
         for width in [120usize, 160] {
-            let broken: String = fixture
+            let broken: Vec<String> = fixture
                 .text
                 .lines()
-                .map(|line| {
+                .flat_map(|line| {
                     let characters: Vec<char> = line.chars().collect();
-                    let parts: Vec<String> = characters
-                        .chunks(width)
-                        .map(|part| part.iter().collect())
-                        .collect();
-                    format!("{}\n", parts.join("\n"))
+                    let whole = if line.is_empty() {
+                        vec![String::new()]
+                    } else {
+                        Vec::new()
+                    };
+                    let parts = characters.chunks(width).map(|part| part.iter().collect());
+                    whole.into_iter().chain(parts.collect::<Vec<String>>())
                 })
                 .collect();
+            let broken = broken.join("\n");
             let report = explain(&[("some.log", &broken)]);
             let allowed = killers(&whole);
             for (pid, killer) in killers(&report) {

@@ -88,10 +88,9 @@ fn the_same_number_for_another_process_is_never_joined() {
 
 #[test]
 fn time_and_name_join_over_a_border_of_pid_namespaces() {
-    let driver: String = DRIVER
-        .lines()
-        .map(|line| format!("2026-11-21T00:23:48.000000000Z stdout F {line}\n"))
-        .collect();
+    let dated = |line: &str| format!("2026-11-21T00:23:48.000000000Z stdout F {line}");
+    let driver: Vec<String> = DRIVER.lines().map(dated).collect();
+    let driver = driver.join("\n");
     let near = kill(
         "2026-11-21T00:23:47+0000 gpu-07 kernel: ",
         51_877,
@@ -144,6 +143,10 @@ fn rays_own_count_is_compared_with_what_the_texts_name() {
             .iter()
             .any(|note| note.contains("3 killed for memory, 1 for other reasons"))
     );
+    // A kill on another node is not one of these.
+    let elsewhere = "Memory on the node (IP: 192.0.2.9, ID: cdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcd) where the task (task ID: 0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d, name=compute_score, pid=4101, memory used=2.90GB) was running was 240.04GB / 251.54GB (0.954282), which exceeds the memory usage threshold of 0.95. Ray killed this worker (ID: 02020202020202020202020202020202020202020202020202020202) because it was the most recently scheduled task";
+    let report = explain(&[("driver.log", text), ("raylet.out", elsewhere)]);
+    assert_eq!(report.deaths.len(), 4);
     // The same line in a second file is the same count.
     let report = explain(&[("driver.log", text), ("raylet.err", text)]);
     assert_eq!(report.deaths.len(), 3);

@@ -265,11 +265,16 @@ pub struct Remarks {
     pub after_effects: BTreeMap<&'static str, Noted>,
     /// Ray's version, where a text names it.
     pub ray_version: Option<String>,
+    /// The versions whose words the texts use; crossed where they are of several.
+    pub dialect: Option<Words>,
     /// What the memory monitor said of itself.
     pub monitor: Option<MonitorState>,
     /// Pids under which raylets wrote their logs.
     pub raylets: BTreeSet<Pid>,
 }
+
+/// First and last minor version of Ray 2.
+pub type Words = (u32, u32);
 
 /// How often something was said, and where first.
 #[derive(Debug, Clone, Default)]

@@ -202,10 +202,10 @@ fn count(gathered: &Gathered, deaths: &[Death]) -> Option<String> {
         .filter(named)
         .filter(|death| !by_ray(death) && death.listed)
         .count() as u64;
-    let verdict = match memory.checked_sub(found) {
-        Some(0) => "agrees".to_owned(),
-        Some(missing) => format!("{missing} more stand in raylet.out of the nodes"),
-        None => "the count of the last minute may not have been printed".to_owned(),
+    let verdict = match (super::nameless::missing(gathered), found > memory) {
+        (0, false) => "agrees".to_owned(),
+        (0, true) => "the last minute, or other nodes, are not in the count".to_owned(),
+        (missing, _) => format!("{missing} more stand in raylet.out of the nodes"),
     };
     Some(format!(
         "Ray's own count: {memory} killed for memory, {other} for other reasons; named in the texts: {found} and {rest}: {verdict}"

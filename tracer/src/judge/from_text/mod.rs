@@ -49,7 +49,8 @@ pub fn judge(gathered: &Gathered, zone: Option<&TimeZone>) -> Report {
     let mut deaths: Vec<Death> = made.into_iter().map(|made| made.death).collect();
     settle::add(&mut deaths);
     let findings = findings::all(gathered, &deaths);
-    let notes = findings::notes(gathered, &deaths);
+    let mut notes = findings::notes(gathered, &deaths);
+    notes.extend(version(gathered).map(|version| format!("Ray {version}, by its words")));
     Report {
         schema: 1,
         raytrace: env!("CARGO_PKG_VERSION").into(),
@@ -93,7 +94,7 @@ fn made(gathered: &Gathered, clock: &Clock, case: &Case<'_>) -> Made {
     let bare = claims
         .iter()
         .all(|one| matches!(one.claim, Claim::Died(_) | Claim::Identity));
-    let mut made = build(gathered, clock, subject, telling, verdict);
+    let mut made = build(clock, subject, telling, verdict);
     made.bare = bare;
     let death = &mut made.death;
     if let Some(host_pid) = host_pid.filter(|host| *host != death.pid) {
@@ -121,18 +122,11 @@ fn telling<'a>(claims: &[&'a Statement]) -> Option<&'a Statement> {
 }
 
 /// A death of `subject`, dated by `telling`.
-fn build(
-    gathered: &Gathered,
-    clock: &Clock,
-    subject: &Subject,
-    telling: Option<&Statement>,
-    verdict: Verdict,
-) -> Made {
+fn build(clock: &Clock, subject: &Subject, telling: Option<&Statement>, verdict: Verdict) -> Made {
     let (place, stamp) = telling.map_or((Place::default(), Stamp::default()), |one| {
         (one.place, one.stamp)
     });
     let time = clock.time(place, stamp);
-    let _ = gathered;
     let name = name(subject);
     let oom = verdict.oom.as_ref();
     let certainty = verdict.certainty();
@@ -435,7 +429,7 @@ fn clusters(gathered: &Gathered) -> Vec<ClusterReport> {
         id: 0,
         recording_id: 0,
         session: None,
-        ray_version: gathered.remarks.ray_version.clone(),
+        ray_version: version(gathered),
         node_id: None,
         raylet_pid,
         container_id: None,
@@ -443,6 +437,20 @@ fn clusters(gathered: &Gathered) -> Vec<ClusterReport> {
         object_store_bytes: None,
         log_utc_offset_s: None,
     }]
+}
+
+/// As a text names it, else by the words that it uses.
+fn version(gathered: &Gathered) -> Option<String> {
+    let remarks = &gathered.remarks;
+    let words = |(first, last): claim::Words| match first.cmp(&last) {
+        std::cmp::Ordering::Less => Some(format!("2.{first} to 2.{last}")),
+        std::cmp::Ordering::Equal => Some(format!("2.{first}")),
+        std::cmp::Ordering::Greater => None,
+    };
+    remarks
+        .ray_version
+        .clone()
+        .or_else(|| remarks.dialect.and_then(words))
 }
 
 fn texts(gathered: &Gathered, clock: &Clock) -> Vec<TextSource> {

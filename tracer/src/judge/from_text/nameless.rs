@@ -1,6 +1,6 @@
 //! Claims that name nobody: they make a death of their own only where no named death accounts for them.
 
-use std::mem::discriminant;
+use std::{collections::BTreeMap, mem::discriminant};
 
 use super::{
     Made, build,
@@ -69,7 +69,7 @@ fn weak(claim: &Claim) -> bool {
 }
 
 fn death(gathered: &Gathered, clock: &Clock, one: &Statement, judged: Verdict) -> Made {
-    let mut made = build(gathered, clock, &one.subject, Some(one), judged);
+    let mut made = build(clock, &one.subject, Some(one), judged);
     made.death.verdict.evidence = vec![Evidence {
         time: made.death.time,
         source: super::source(gathered, one.place),
@@ -80,23 +80,25 @@ fn death(gathered: &Gathered, clock: &Clock, one: &Statement, judged: Verdict) -
 
 /// Kills that Ray's own count has and no line names.
 fn counted(gathered: &Gathered, clock: &Clock, made: &mut Vec<Made>) {
+    let unnamed = made.iter().filter(|made| {
+        made.death.pid.0 == 0
+            && made.death.worker_id.is_none()
+            && made.death.verdict.killer == Killer::RayMemoryMonitor
+    });
+    let missing = missing(gathered).saturating_sub(unnamed.count() as u64);
     let counted: u64 = gathered
         .remarks
         .summaries
         .values()
         .map(|(memory, _)| memory)
         .sum();
-    let found = made
-        .iter()
-        .filter(|made| made.death.verdict.killer == Killer::RayMemoryMonitor)
-        .count() as u64;
-    for _ in 0..counted.saturating_sub(found).min(MAX_COUNTED) {
+    for _ in 0..missing.min(MAX_COUNTED) {
         let mut judged = Verdict::new(
             Killer::RayMemoryMonitor,
             "was killed by Ray's memory monitor",
         );
         judged.memory = Some(RayMemory::default());
-        let mut one = build(gathered, clock, &Subject::default(), None, judged);
+        let mut one = build(clock, &Subject::default(), None, judged);
         one.place = last_place(gathered);
         one.death.verdict.evidence = vec![Evidence {
             time: None,
@@ -107,6 +109,30 @@ fn counted(gathered: &Gathered, clock: &Clock, made: &mut Vec<Made>) {
         }];
         made.push(one);
     }
+}
+
+/// Kills for memory that Ray counted on each node, less those that are named there.
+pub(super) fn missing(gathered: &Gathered) -> u64 {
+    let mut counted: BTreeMap<&str, u64> = BTreeMap::new();
+    for ((node, _), (memory, _)) in &gathered.remarks.summaries {
+        *counted.entry(node.as_str()).or_default() += memory;
+    }
+    let named = |node: &str| {
+        let by_ray = gathered.dossiers.deaths().filter(|dossier| {
+            let mut claims = dossier.statements.iter();
+            let here = dossier
+                .subject
+                .node_id
+                .as_ref()
+                .is_none_or(|id| id.0 == node || node.is_empty());
+            here && claims.any(|one| matches!(one.claim, Claim::RayMemory(_)))
+        });
+        by_ray.count() as u64
+    };
+    counted
+        .iter()
+        .map(|(node, count)| count.saturating_sub(named(node)))
+        .sum()
 }
 
 fn last_place(gathered: &Gathered) -> super::Place {

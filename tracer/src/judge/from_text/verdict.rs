@@ -67,7 +67,10 @@ fn by_kernel(oom: KernelOom) -> Verdict {
         Some(Scope::Memcg) => (Killer::KernelOomMemcg, memcg_clause(&oom)),
         Some(Scope::Global) => (
             Killer::KernelOomGlobal,
-            "was killed by the kernel: the machine was out of memory".to_owned(),
+            match &oom.reporter {
+                Some(reporter) => format!("was killed by the kernel, as {reporter} reports: the machine was out of memory"),
+                None => "was killed by the kernel: the machine was out of memory".to_owned(),
+            },
         ),
         Some(Scope::Cpuset) => (
             Killer::KernelOomGlobal,

@@ -1,0 +1,56 @@
+//! What Ray's words tell besides deaths: its own count of kills, and which versions speak like that.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::{HexIds as _, pattern, peel::Peeled};
+use crate::judge::from_text::claim::{Remarks, Words};
+
+/// Words of these lines.
+pub(super) const ANCHORS: [&str; 2] = [
+    "killed due to memory pressure (OOM)",
+    "docs.ray.io/en/releases-",
+];
+
+/// `3 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers crashed due to other reasons at node (ID: …` (2.2 to 2.60).
+static COUNT: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"(\d+) Workers? \(tasks / actors\) killed due to memory pressure \(OOM\), (\d+) Workers? crashed due to other reasons",
+    )
+});
+static RELEASE: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"docs\.ray\.io/en/releases-(\d+\.\d+\.\d+)/"));
+
+/// Words that only some versions use, with the first and last minor version of 2.
+const DIALECTS: [(&str, Words); 8] = [
+    ("where the task was running was", (1, 1)),
+    ("where the task (", (2, 49)),
+    ("where the lease (", (51, 54)),
+    ("There are some potential root causes", (0, 53)),
+    ("Some common causes include", (54, 60)),
+    ("consider enabling resource isolation", (58, 60)),
+    ("Considered workers: [;", (56, 56)),
+    ("GB used / ", (57, 60)),
+];
+
+/// Notes what a line tells.
+pub(super) fn line(line: &Peeled, remarks: &mut Remarks) {
+    let text = line.text.as_str();
+    if let Some(found) = COUNT.captures(text) {
+        let node = text.hex_after("(ID: ", 56).map_or(String::new(), |id| id.0);
+        let time = line.stamp.local.or(line.stamp.utc).unwrap_or(0);
+        if let (Ok(memory), Ok(other)) = (found[1].parse(), found[2].parse()) {
+            remarks.summaries.insert((node, time), (memory, other));
+        }
+    }
+    if let Some(found) = RELEASE.captures(text) {
+        remarks.ray_version = Some(found[1].to_owned());
+    }
+    for (words, (first, last)) in DIALECTS {
+        if text.contains(words) {
+            let (from, to) = remarks.dialect.unwrap_or((first, last));
+            remarks.dialect = Some((from.max(first), to.min(last)));
+        }
+    }
+}
