@@ -8,7 +8,7 @@ import ray
 from truth import myself
 
 
-@ray.remote(num_cpus=0.1)
+@ray.remote(num_cpus=0.01)
 class Sleeper:
     def who(self):
         context = ray.get_runtime_context()

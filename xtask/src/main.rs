@@ -1,7 +1,8 @@
-//! Development tasks of raytrace: `cargo xtask setup | build-ebpf | demo | test`.
+//! Development tasks of raytrace: `cargo xtask setup | build-ebpf | demo | test | bench`.
 //!
 //! Needs nothing but stable Rust to start; what a task needs besides, it installs itself and says so.
 
+mod bench;
 mod demo;
 mod ebpf;
 mod layout;
@@ -31,6 +32,14 @@ enum Task {
     Demo,
     /// Set up what is missing and run every test.
     Test,
+    /// Measure what recording costs: interleaved pairs with and without, per hook, on an idle cluster (about 10 minutes).
+    Bench,
+    /// One load of the benchmark; prints its cost as JSON.
+    #[command(hide = true)]
+    BenchLoad {
+        /// Which.
+        load: bench::Load,
+    },
 }
 
 fn main() -> ExitCode {
@@ -39,6 +48,8 @@ fn main() -> ExitCode {
         Task::BuildEbpf => ebpf::build(),
         Task::Demo => demo::run_demo(),
         Task::Test => test::everything(),
+        Task::Bench => bench::run(),
+        Task::BenchLoad { load } => load.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
