@@ -1,5 +1,7 @@
 //! Memory of one process and of the machine, from /proc.
 
+use procfs::Current as _;
+
 use crate::{
     event::{MemorySplit, NodeMemory},
     ids::{Bytes, Pid},
@@ -8,21 +10,27 @@ use crate::{
 /// The machine's memory, from /proc/meminfo.
 #[must_use]
 pub fn node() -> Option<NodeMemory> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let field = |key: &str| kilobytes(&text, key).unwrap_or_default();
+    let info = procfs::Meminfo::current().ok()?;
     Some(NodeMemory {
-        total: field("MemTotal:"),
-        available: field("MemAvailable:"),
-        free: field("MemFree:"),
-        shmem: field("Shmem:"),
-        swap_used: Bytes(field("SwapTotal:").0.saturating_sub(field("SwapFree:").0)),
+        total: Bytes(info.mem_total),
+        available: Bytes(info.mem_available.unwrap_or(info.mem_free)),
+        free: Bytes(info.mem_free),
+        shmem: Bytes(info.shmem.unwrap_or_default()),
+        swap_used: Bytes(info.swap_total.saturating_sub(info.swap_free)),
     })
 }
 
 /// A process's memory, from /proc/PID/status; `None` when it is gone or a kernel thread.
 #[must_use]
 pub fn process(pid: Pid) -> Option<MemorySplit> {
-    split(&std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
+    split(&status(pid)?)
+}
+
+/// /proc/PID/status as text. The name in it is the process's own choice and need not be UTF-8, which a stricter parser takes
+/// for an error of the whole file.
+pub(super) fn status(pid: Pid) -> Option<String> {
+    let bytes = std::fs::read(format!("/proc/{pid}/status")).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn split(status: &str) -> Option<MemorySplit> {

@@ -5,10 +5,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use procfs::{ProcessCGroup, ProcessCGroups};
+
 use crate::{
     event::{Process, Role},
     ids::{BootTime, CLOCK_TICK_NS, Pid, ProcessKey},
-    observe::container,
+    observe::{container, memory},
     ray::identify,
 };
 
@@ -33,22 +35,19 @@ pub struct Stat {
 /// /proc/PID/stat.
 #[must_use]
 pub fn stat(pid: Pid) -> Option<Stat> {
-    parse_stat(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    let stat = open(pid)?.stat().ok()?;
+    let number = |pid: i32| u32::try_from(pid).ok().map(Pid);
+    Some(Stat {
+        parent: number(stat.ppid)?,
+        process_group: number(stat.pgrp).unwrap_or(Pid(0)),
+        start: BootTime(stat.starttime * CLOCK_TICK_NS),
+        state: stat.state,
+        comm: stat.comm,
+    })
 }
 
-/// The name may hold spaces and brackets: it ends at the last one.
-fn parse_stat(text: &str) -> Option<Stat> {
-    let (before, after) = text.rsplit_once(") ")?;
-    let comm = before.split_once(" (")?.1.to_owned();
-    let fields: Vec<&str> = after.split_ascii_whitespace().collect();
-    let ticks: u64 = fields.get(19)?.parse().ok()?;
-    Some(Stat {
-        comm,
-        state: fields.first()?.chars().next()?,
-        parent: Pid(fields.get(1)?.parse().ok()?),
-        process_group: Pid(fields.get(2)?.parse().ok()?),
-        start: BootTime(ticks * CLOCK_TICK_NS),
-    })
+fn open(pid: Pid) -> Option<procfs::process::Process> {
+    procfs::process::Process::new(pid.0.cast_signed()).ok()
 }
 
 /// The identity of a running process.
@@ -88,25 +87,23 @@ pub fn argv(pid: Pid) -> Vec<String> {
 /// The memory cgroup (v1) or cgroup (v2) of a process.
 #[must_use]
 pub fn cgroup(pid: Pid) -> Option<String> {
-    memory_cgroup(&std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?)
+    memory_cgroup(open(pid)?.cgroups().ok()?)
 }
 
-fn memory_cgroup(text: &str) -> Option<String> {
-    let fields = |line: &str| -> Option<(String, String)> {
-        let mut parts = line.splitn(3, ':').skip(1);
-        Some((parts.next()?.to_owned(), parts.next()?.to_owned()))
-    };
-    let all: Vec<(String, String)> = text.lines().filter_map(fields).collect();
-    let v1 = all
+fn memory_cgroup(all: ProcessCGroups) -> Option<String> {
+    let v1 = |one: &ProcessCGroup| one.controllers.iter().any(|name| name == "memory");
+    let v2 = |one: &ProcessCGroup| one.controllers.is_empty();
+    let all = all.0;
+    let found = all
         .iter()
-        .find(|(controllers, _)| controllers.split(',').any(|one| one == "memory"));
-    v1.or_else(|| all.iter().find(|(controllers, _)| controllers.is_empty()))
-        .map(|(_, path)| path.clone())
+        .find(|one| v1(one))
+        .or_else(|| all.iter().find(|one| v2(one)))?;
+    Some(found.pathname.clone())
 }
 
 /// The innermost pid of a process.
 fn ns_pid(pid: Pid) -> Option<Pid> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let status = memory::status(pid)?;
     let line = status
         .lines()
         .find_map(|line| line.strip_prefix("NSpid:"))?;
@@ -166,18 +163,12 @@ fn is_session_log(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use procfs::FromBufRead as _;
+
     use super::*;
 
-    #[test]
-    fn a_name_with_brackets_and_spaces_does_not_shift_the_fields() {
-        let text = "77 (ray::a) (b c) S 1 77 77 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 12345 0 0";
-        let stat = parse_stat(text).expect("stat");
-        assert_eq!(stat.comm, "ray::a) (b c");
-        assert_eq!(
-            (stat.parent, stat.start),
-            (Pid(1), BootTime(123_450_000_000))
-        );
-        assert_eq!(parse_stat("77 (x"), None);
+    fn cgroup_of(text: &str) -> Option<String> {
+        memory_cgroup(ProcessCGroups::from_buf_read(text.as_bytes()).ok()?)
     }
 
     #[test]
@@ -190,13 +181,13 @@ mod tests {
     #[test]
     fn the_memory_cgroup_is_found_in_both_hierarchies() {
         assert_eq!(
-            memory_cgroup("4:memory:/job\n3:cpu,cpuacct:/x\n0::/\n").as_deref(),
+            cgroup_of("4:memory:/job\n3:cpu,cpuacct:/x\n0::/\n").as_deref(),
             Some("/job")
         );
         assert_eq!(
-            memory_cgroup("0::/user.slice/a:b\n").as_deref(),
+            cgroup_of("0::/user.slice/a:b\n").as_deref(),
             Some("/user.slice/a:b")
         );
-        assert_eq!(memory_cgroup(""), None);
+        assert_eq!(cgroup_of(""), None);
     }
 }
