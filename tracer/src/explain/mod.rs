@@ -17,6 +17,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod warnings;
+mod words;
 mod wrapped;
 
 use std::io::{self, Read};

@@ -10,7 +10,10 @@ use std::{borrow::Cow, sync::LazyLock};
 use regex::Regex;
 use serde_json::Value;
 
-use super::{pattern, stamp};
+use super::{
+    pattern, stamp,
+    words::{self, Found},
+};
 use crate::{ids::Pid, judge::from_text::claim::Stamp};
 
 /// Layers around one line; more are not peeled.
@@ -35,6 +38,8 @@ pub(super) struct Peeled {
     pub(super) component: Option<(String, Pid)>,
     /// `kernel`, `earlyoom`: the program of a journal's line, with its pid.
     pub(super) program: Option<(String, Option<Pid>)>,
+    /// Which words of the recognisers stand in it.
+    pub(super) words: Found,
     /// Whether it stands for several: `repeated 3x across cluster`.
     pub(super) repeated: u64,
 }
@@ -122,9 +127,12 @@ fn finish(rest: &str, outer: &Peeled, out: &mut dyn FnMut(Peeled)) {
 
 fn one(rest: &str, mut peeled: Peeled, out: &mut dyn FnMut(Peeled)) {
     let rest = ray_prefix(rest, &mut peeled);
-    if let Some(found) = REPEATED.captures(rest) {
+    if rest.contains("[repeated ")
+        && let Some(found) = REPEATED.captures(rest)
+    {
         peeled.repeated = found[1].parse().unwrap_or(0);
     }
+    peeled.words = words::look(rest);
     rest.clone_into(&mut peeled.text);
     out(peeled);
 }

@@ -12,7 +12,8 @@ use crate::{
 };
 
 /// Words of these records.
-pub(super) const ANCHORS: [&str; 30] = [
+pub(super) const ANCHORS: [&str; 31] = [
+    "Stop: sending SIG",
     "Started worker process with pid",
     "disconnect_type=0",
     "disconnect_type=2",

@@ -97,7 +97,8 @@ impl Monitor {
         if done {
             self.flush(out);
         }
-        if self.open.is_none() && !opens && !NEW.is_match(text) {
+        let listed = || text.contains("actual memory used=") && NEW.is_match(text);
+        if self.open.is_none() && !opens && !listed() {
             return;
         }
         let block = self.open.get_or_insert_with(|| Block {

@@ -13,7 +13,11 @@ use crate::{
 };
 
 /// Words of these lines.
-pub(super) const ANCHORS: [&str; 10] = [
+pub(super) const ANCHORS: [&str; 14] = [
+    "Killed",
+    "Segmentation fault",
+    "Bus error",
+    "Worker exit detail: ",
     "A worker died or was killed",
     "Raylet is terminated",
     "worker died unexpectedly",

@@ -8,6 +8,7 @@ use super::{
     ray_component::Components,
     ray_monitor::Monitor,
     ray_words, ray_worker, warnings,
+    words::Groups,
     wrapped::Wrapped,
 };
 use crate::{
@@ -82,20 +83,35 @@ impl Source {
 
     fn peeled(&mut self, line: &Peeled, place: Place, gathered: &mut Gathered) {
         let before = self.found.len();
+        let has = |group| line.words.groups.has(group);
         note_raylet(line, gathered);
-        ray_words::line(line, &mut gathered.remarks);
-        self.monitor.line(line, place, &mut self.found);
-        self.actors.line(line, place, &mut self.found);
-        self.components
-            .line(line, place, &mut self.found, &mut gathered.remarks);
-        self.kernel.line(line, place, &mut self.found);
-        daemons::line(line, place, &mut self.found);
-        if !self.actors.is_open() {
+        if has(Groups::MONITOR) || self.monitor.is_open() {
+            self.monitor.line(line, place, &mut self.found);
+        }
+        if has(Groups::ACTOR) || self.actors.is_open() {
+            self.actors.line(line, place, &mut self.found);
+        }
+        if has(Groups::COMPONENT) || self.components.is_open() {
+            let remarks = &mut gathered.remarks;
+            self.components.line(line, place, &mut self.found, remarks);
+        }
+        if has(Groups::KERNEL) || self.kernel.is_open() {
+            self.kernel.line(line, place, &mut self.found);
+        }
+        if has(Groups::DAEMON) {
+            daemons::line(line, place, &mut self.found);
+        }
+        if has(Groups::WORKER) && !self.actors.is_open() {
             self.other(line, place);
+        }
+        if has(Groups::MONITOR) || has(Groups::ACTOR) || has(Groups::WORKER) || has(Groups::WORDS) {
+            ray_words::line(line, &mut gathered.remarks);
         }
         self.raylet(line, place);
         let claimed = self.found.len() > before || self.monitor.is_open();
-        warnings::line(line, place, claimed, &mut gathered.remarks);
+        if has(Groups::WARNING) {
+            warnings::line(line, place, claimed, &mut gathered.remarks);
+        }
         if claimed {
             gathered.remarks.repeated += line.repeated;
         }
@@ -112,7 +128,9 @@ impl Source {
 
     /// Lines that the driver quotes of a raylet that ended name its pid.
     fn raylet(&mut self, line: &Peeled, place: Place) {
-        if line.text.contains("Raylet is terminated. Termination is") {
+        if line.words.groups.has(Groups::WORKER)
+            && line.text.contains("Raylet is terminated. Termination is")
+        {
             self.quoted = QUOTED;
             return;
         }

@@ -1,45 +1,14 @@
 //! Gigabytes of log in seconds: most lines are passed over by one search for the words that the recognisers look for.
 
-use std::{
-    io::{self, Read},
-    sync::LazyLock,
-};
+use std::io::{self, Read};
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind};
-
-use super::{
-    daemons, kernel, ray_actor, ray_component, ray_monitor, ray_words, ray_worker, source::Source,
-    warnings,
-};
+use super::{source::Source, words};
 use crate::judge::from_text::claim::Gathered;
 
 /// Read at once.
 const CHUNK: usize = 1 << 20;
 /// A longer line is cut: Ray's longest records are far below.
 const MAX_LINE: usize = 512 << 10;
-
-static WORDS: LazyLock<AhoCorasick> = LazyLock::new(words);
-
-#[expect(
-    clippy::expect_used,
-    reason = "the patterns are literals: whether they compile is seen in every test"
-)]
-fn words() -> AhoCorasick {
-    let all = ray_monitor::ANCHORS
-        .iter()
-        .chain(&ray_actor::ANCHORS)
-        .chain(&ray_component::ANCHORS)
-        .chain(&ray_worker::ANCHORS)
-        .chain(&ray_words::ANCHORS)
-        .chain(&kernel::ANCHORS)
-        .chain(&daemons::ANCHORS)
-        .copied()
-        .chain(warnings::anchors());
-    AhoCorasick::builder()
-        .kind(Some(AhoCorasickKind::DFA))
-        .build(all)
-        .expect("a valid set of words")
-}
 
 /// Reads a text to its end.
 pub(super) fn read(
@@ -89,11 +58,11 @@ fn lines(bytes: &[u8], source: &mut Source, number: usize, gathered: &mut Gather
     let mut at = 0;
     while at < bytes.len() {
         if !source.wants_all() {
-            let Some(found) = WORDS.find(&bytes[at..]) else {
+            let Some(found) = words::find(&bytes[at..]) else {
                 gathered.texts[number].lines += newlines(&bytes[at..]);
                 return;
             };
-            let hit = at + found.start();
+            let hit = at + found;
             let begin =
                 memchr::memrchr(b'\n', &bytes[at..hit]).map_or(at, |before| at + before + 1);
             gathered.texts[number].lines += newlines(&bytes[at..begin]);

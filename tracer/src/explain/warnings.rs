@@ -5,7 +5,7 @@ use super::peel::Peeled;
 use crate::judge::from_text::claim::{Noted, Place, Remarks, Warning};
 
 /// GPU memory: torch before and after 2.5, CUDA itself, XLA, vLLM. Then what else runs out, by rule.
-const RULES: [(&str, Warning); 36] = [
+pub(super) const RULES: [(&str, Warning); 36] = [
     ("CUDA out of memory", Warning::GpuMemory),
     ("OutOfMemoryError: CUDA", Warning::GpuMemory),
     ("HIP out of memory", Warning::GpuMemory),
@@ -97,7 +97,7 @@ pub(super) fn anchors() -> impl Iterator<Item = &'static str> {
 pub(super) fn line(line: &Peeled, place: Place, claimed: bool, remarks: &mut Remarks) {
     let text = line.text.as_str();
     let weight = 1 + line.repeated;
-    if let Some((_, warning)) = RULES.iter().find(|(words, _)| text.contains(words)) {
+    if let Some((_, warning)) = line.words.rule.and_then(|number| RULES.get(number)) {
         note(
             remarks.warnings.entry(*warning).or_default(),
             text,
@@ -106,10 +106,9 @@ pub(super) fn line(line: &Peeled, place: Place, claimed: bool, remarks: &mut Rem
         );
     }
     // A line that is a death's own is not its after-effect.
-    if claimed {
-        return;
-    }
-    if let Some((_, kind)) = AFTER_EFFECTS.iter().find(|(words, _)| text.contains(words)) {
+    let effect = line.words.after_effect.filter(|_| !claimed);
+    let effect = effect.and_then(|number| AFTER_EFFECTS.get(number - RULES.len()));
+    if let Some((_, kind)) = effect {
         note(
             remarks.after_effects.entry(kind).or_default(),
             text,

@@ -2,7 +2,11 @@
 //!
 //! Only a line that begins one of Ray's long sentences and does not come to its point waits for the next ones.
 
-use super::{HexIds as _, peel::Peeled};
+use super::{
+    HexIds as _,
+    peel::Peeled,
+    words::{self, Groups},
+};
 use crate::judge::from_text::claim::Place;
 
 /// Lines that one sentence is broken into at most.
@@ -89,14 +93,21 @@ impl Wrapped {
                 let Some(open) = self.open.take() else {
                     return Vec::new();
                 };
-                vec![(Peeled { text, ..open.first }, open.place)]
+                vec![(
+                    Peeled {
+                        words: words::look(&text),
+                        text,
+                        ..open.first
+                    },
+                    open.place,
+                )]
             }
             None => Vec::new(),
         }
     }
 
     fn begin(&mut self, line: Peeled, place: Place) -> Vec<(Peeled, Place)> {
-        if !incomplete(&line.text) {
+        if !line.words.groups.has(Groups::SENTENCES) || !incomplete(&line.text) {
             return vec![(line, place)];
         }
         self.open = Some(Open {

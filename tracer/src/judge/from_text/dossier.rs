@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Processes of which something is known; more are counted, not kept.
-const MAX_DOSSIERS: usize = 50_000;
+const MAX_DOSSIERS: usize = 20_000;
 /// Claims kept of one process: the first of each kind always stays.
 const MAX_STATEMENTS: usize = 12;
 /// Claims without a name that are kept.

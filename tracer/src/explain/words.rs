@@ -1,0 +1,109 @@
+//! One search for all the words that recognisers look for: lines without any are passed over, and a recogniser sees only lines with its
+//! own.
+
+use std::sync::LazyLock;
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
+
+use super::{
+    daemons, kernel, ray_actor, ray_component, ray_monitor, ray_words, ray_worker, warnings,
+};
+
+/// Whose words stand in a line, as a set.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Groups(u16);
+
+impl Groups {
+    pub(super) const MONITOR: Self = Self(1);
+    pub(super) const ACTOR: Self = Self(2);
+    pub(super) const COMPONENT: Self = Self(4);
+    pub(super) const WORKER: Self = Self(8);
+    pub(super) const KERNEL: Self = Self(16);
+    pub(super) const DAEMON: Self = Self(32);
+    pub(super) const WARNING: Self = Self(64);
+    pub(super) const WORDS: Self = Self(128);
+    /// Those whose sentences may be broken over lines.
+    pub(super) const SENTENCES: Self = Self(1 | 2 | 8 | 16);
+
+    /// Whether any of `others` is in it.
+    pub(super) fn has(self, others: Self) -> bool {
+        self.0 & others.0 != 0
+    }
+}
+
+/// All words, and the group of each.
+struct Index {
+    words: AhoCorasick,
+    groups: Vec<u16>,
+    /// The first of the warnings, which are the last words.
+    first_warning: usize,
+}
+
+static INDEX: LazyLock<Index> = LazyLock::new(index);
+
+#[expect(
+    clippy::expect_used,
+    reason = "the words are literals: whether they compile is seen in every test"
+)]
+fn index() -> Index {
+    let mut words: Vec<&'static str> = Vec::new();
+    let mut groups = Vec::new();
+    let mut add = |group: Groups, more: &[&'static str]| {
+        words.extend(more);
+        groups.extend(more.iter().map(|_| group.0));
+    };
+    add(Groups::MONITOR, &ray_monitor::ANCHORS);
+    add(Groups::ACTOR, &ray_actor::ANCHORS);
+    add(Groups::COMPONENT, &ray_component::ANCHORS);
+    add(Groups::WORKER, &ray_worker::ANCHORS);
+    add(Groups::KERNEL, &kernel::ANCHORS);
+    add(Groups::DAEMON, &daemons::ANCHORS);
+    add(Groups::WORDS, &ray_words::ANCHORS);
+    let warnings: Vec<&'static str> = warnings::anchors().collect();
+    add(Groups::WARNING, &warnings);
+    let words = AhoCorasick::builder()
+        .kind(Some(AhoCorasickKind::DFA))
+        .build(words)
+        .expect("a valid set of words");
+    let first_warning = groups.len() - warnings.len();
+    Index {
+        words,
+        groups,
+        first_warning,
+    }
+}
+
+/// The start of the first word in `bytes`.
+pub(super) fn find(bytes: &[u8]) -> Option<usize> {
+    INDEX.words.find(bytes).map(|found| found.start())
+}
+
+/// Which words stand in a line.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Found {
+    /// Whose they are.
+    pub(super) groups: Groups,
+    /// The first of the warnings, by its number in [`warnings::anchors`].
+    pub(super) rule: Option<usize>,
+    /// The first of the after-effects, likewise.
+    pub(super) after_effect: Option<usize>,
+}
+
+/// Looks for all words in a line.
+pub(super) fn look(text: &str) -> Found {
+    let mut found = Found::default();
+    for word in INDEX.words.find_overlapping_iter(text) {
+        let number = word.pattern().as_usize();
+        found.groups.0 |= INDEX.groups[number];
+        let Some(number) = number.checked_sub(INDEX.first_warning) else {
+            continue;
+        };
+        let first = if number < warnings::RULES.len() {
+            &mut found.rule
+        } else {
+            &mut found.after_effect
+        };
+        *first = Some(first.map_or(number, |known| known.min(number)));
+    }
+    found
+}
