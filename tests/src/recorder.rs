@@ -169,6 +169,36 @@ pub struct Recorded {
     pub report: Value,
 }
 
+impl Recorded {
+    /// Milliseconds from each exit, by the kernel's clock, to the moment when its line was read here; sorted.
+    #[must_use]
+    pub fn latencies(&self) -> Vec<f64> {
+        let deaths = self.report["deaths"].as_array();
+        let exit = |pid: u64| {
+            let mut deaths = deaths
+                .into_iter()
+                .flatten()
+                .filter(|death| death["pid"] == pid);
+            // A pid that was used twice tells nothing.
+            deaths.next().filter(|_| deaths.next().is_none())
+        };
+        let first = |line: &&Line| line.text.contains("Z ") && !line.text.contains(" settled: ");
+        let mut found: Vec<f64> = self
+            .lines
+            .iter()
+            .filter(first)
+            .filter_map(|line| {
+                let rest = line.text.split(" pid ").nth(1)?;
+                let exit = exit(rest.split_whitespace().next()?.parse().ok()?)?;
+                let exited: jiff::Timestamp = exit["exit_time"].as_str()?.parse().ok()?;
+                Some((line.read_at - exited.as_nanosecond()) as f64 / 1e6)
+            })
+            .collect();
+        found.sort_by(f64::total_cmp);
+        found
+    }
+}
+
 /// The JSON report of a recording.
 pub fn report(file: &Path) -> Result<Value> {
     let output = Command::new(raytrace())

@@ -17,6 +17,19 @@ fn matrix(version: &str, arguments: &[&str], least: usize) {
     let Comparison { deaths, wrong } = truth.compare(&recorded.report, Sight::Full);
     let name = format!("Ray {version} {}", arguments.join(" "));
     eprintln!("{name}: {deaths} deaths staged, {} wrong", wrong.len());
+    let latencies = recorded.latencies();
+    let part = |share: usize| {
+        latencies
+            .get(latencies.len() * share / 100)
+            .copied()
+            .unwrap_or_default()
+    };
+    eprintln!(
+        "{name}: from the exit to the printed line p50 {:.1} ms, p99 {:.1} ms, of {} lines",
+        part(50),
+        part(99),
+        latencies.len()
+    );
     assert!(wrong.is_empty(), "{name}:\n{}", wrong.join("\n"));
     assert!(deaths >= least, "{name}: only {deaths} deaths were staged");
     balanced(&recorded.report);

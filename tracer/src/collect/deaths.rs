@@ -10,7 +10,9 @@ use crate::{
 /// A verdict that waits for Ray's log is told as such after this time, and again when it is settled.
 const PATIENCE_NS: i64 = 150_000_000;
 /// What was known of a dead process is kept this long: causes and children ask for it.
-const KEEP_NS: i64 = 60_000_000_000;
+const KEEP_NS: i64 = 150_000_000_000;
+/// And of this many at most.
+const KEEP_MOST: usize = 20_000;
 
 /// A death to tell.
 pub struct Told {
@@ -67,6 +69,7 @@ impl Deaths {
             .kept
             .front()
             .is_some_and(|(since, _)| now.since(*since) > KEEP_NS)
+            || self.kept.len() > KEEP_MOST
         {
             done.extend(self.kept.pop_front().map(|(_, process)| process));
         }

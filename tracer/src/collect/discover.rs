@@ -194,6 +194,13 @@ impl Collector {
             let Some(folder) = clusters::log_folder(cluster) else {
                 continue;
             };
+            // A session's folder may hold thousands of files: it is read again only when one was made.
+            let changed = std::fs::metadata(&folder)
+                .and_then(|data| data.modified())
+                .ok();
+            if changed.is_some() && self.folders.insert(*key, changed) == Some(changed) {
+                continue;
+            }
             for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
                 let name = entry.file_name();
                 let Some(name) = name
@@ -244,16 +251,18 @@ impl Collector {
             clock::boot(),
             Observation::Process(process.clone()),
         );
-        let pid = process.process.pid;
+        let key = process.process;
         self.known.insert(
-            pid,
+            key.pid,
             super::Known {
                 process,
                 role: Role::Other,
                 identified: false,
             },
         );
-        self.identify(pid);
+        if !self.identify(key.pid) {
+            self.identities.expect(key, clock::boot());
+        }
     }
 }
 

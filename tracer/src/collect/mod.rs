@@ -17,6 +17,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::SystemTime,
 };
 
 use deaths::Deaths;
@@ -28,7 +29,7 @@ use samples::Samples;
 use crate::{
     event::{Cluster, Event, Ledger, Mode, Observation, Probe, Process, Role, Source},
     ids::{BootTime, EventId, Pid, ProcessKey},
-    judge::{Judge, report::Report},
+    judge::Judge,
     observe::{
         clock,
         kernel::{Ledgers, Tracked},
@@ -92,6 +93,8 @@ pub struct Collector {
     kmsg: Option<Kmsg>,
     logs: RayLogs,
     clusters: HashMap<ProcessKey, Cluster>,
+    /// When the log folder of each cluster last changed.
+    folders: HashMap<ProcessKey, Option<SystemTime>>,
     known: HashMap<Pid, Known>,
     identities: Identities,
     samples: Samples,
@@ -125,6 +128,7 @@ impl Collector {
             kmsg,
             logs: RayLogs::default(),
             clusters: HashMap::new(),
+            folders: HashMap::new(),
             known: HashMap::new(),
             identities: Identities::default(),
             samples: Samples::default(),
@@ -160,12 +164,6 @@ impl Collector {
             .values()
             .filter(|known| known.role == Role::Worker)
             .count()
-    }
-
-    /// Everything judged so far.
-    #[must_use]
-    pub fn report(&self) -> Report {
-        self.judge.report()
     }
 
     /// Runs `spawn` so that the process that it makes is tracked from its first instant: its parent, this process, is tracked while

@@ -26,7 +26,7 @@ const SCHEMA: u32 = 1;
 pub(super) fn report(world: &World) -> Report {
     let mut deaths: Vec<Death> = world
         .exits
-        .iter()
+        .values()
         .map(|exit| death(world, exit, None))
         .collect();
     let order: HashMap<EventId, (BootTime, EventId)> = deaths

@@ -220,7 +220,7 @@ pub(super) fn survived(world: &World, death: &Death) -> Option<Survived> {
     let near =
         |time: BootTime| (-500_000_000..15_000_000_000).contains(&time.since(death.act_time));
     let how = world
-        .ray_log
+        .ray_words
         .iter()
         .filter(|seen| near(seen.time))
         .find_map(|seen| match &seen.what.fact {

@@ -12,6 +12,7 @@ mod jobs;
 mod memory;
 mod oom;
 mod processes;
+mod ray_words;
 pub mod report;
 mod verdict;
 mod world;
@@ -44,7 +45,7 @@ impl Judge {
     /// The death whose exit event has this id, as far as is known at `now`.
     #[must_use]
     pub fn death(&self, id: EventId, now: BootTime) -> Option<Death> {
-        let exit = self.world.exits.iter().rev().find(|exit| exit.id == id)?;
+        let exit = self.world.exits.get(&id)?;
         Some(assemble::death(&self.world, exit, Some(now)))
     }
 

@@ -1,17 +1,18 @@
 //! The world: all events folded into what the verdicts ask for. Facts only; opinions are in `verdict`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::{
     event::{
         CgroupState, Cluster, Event, Exit, KernelLog, Ledger, NodeMemory, Observation, OomVictim,
         Probe, RayLog, RecordingStarted, Signal, Source,
     },
-    ids::{BootTime, Bytes, EventId, HexId, Pid, ProcessKey},
+    ids::{BootTime, Bytes, EventId, HexId, ProcessKey},
     judge::{
         clock::Clock,
         memory::{self, Snapshot},
         processes::Processes,
+        ray_words::RayWords,
     },
     ray::facts::RayFact,
 };
@@ -33,6 +34,13 @@ pub(super) struct ExitSeen {
     pub(super) around: Snapshot,
 }
 
+/// Records of Ray's logs that a live judge keeps.
+const MAX_RAY_WORDS: usize = 50_000;
+/// Lines of the kernel log and OOM victims that a live judge keeps.
+const MAX_KERNEL_WORDS: usize = 4_096;
+/// Signals to one process that are kept: the first and the last half of this many.
+const MAX_SIGNALS: usize = 64;
+
 /// All that one recording (so far) says.
 #[derive(Debug, Default)]
 pub(super) struct World {
@@ -47,13 +55,11 @@ pub(super) struct World {
     pub(super) signals: HashMap<ProcessKey, Vec<Seen<Signal>>>,
     pub(super) delivered: HashMap<ProcessKey, Vec<Seen<(i32, i32)>>>,
     pub(super) victims: Vec<Seen<OomVictim>>,
-    pub(super) exits: Vec<ExitSeen>,
-    pub(super) exit_of: HashMap<ProcessKey, usize>,
+    /// In the order of being seen.
+    pub(super) exits: BTreeMap<EventId, ExitSeen>,
+    exit_of: HashMap<ProcessKey, EventId>,
     pub(super) kernel_log: Vec<Seen<KernelLog>>,
-    pub(super) ray_log: Vec<Seen<RayLog>>,
-    pub(super) ray_by_worker: HashMap<HexId, Vec<usize>>,
-    pub(super) ray_by_pid: HashMap<(ProcessKey, Pid), Vec<usize>>,
-    pub(super) ray_by_cluster: HashMap<ProcessKey, Vec<usize>>,
+    pub(super) ray_words: RayWords,
     pub(super) cgroups: HashMap<String, Vec<Seen<CgroupState>>>,
     pub(super) node: Option<(BootTime, NodeMemory)>,
     pub(super) peak: Option<(BootTime, Bytes, Bytes)>,
@@ -92,10 +98,11 @@ impl World {
             }
             Observation::Signal(signal) => {
                 let what = signal.clone();
-                self.signals
-                    .entry(signal.target.truncated())
-                    .or_default()
-                    .push(Seen { time, what });
+                let signals = self.signals.entry(signal.target.truncated()).or_default();
+                if signals.len() >= MAX_SIGNALS {
+                    signals.remove(MAX_SIGNALS / 2);
+                }
+                signals.push(Seen { time, what });
             }
             Observation::Delivered {
                 process,
@@ -152,15 +159,15 @@ impl World {
         }
         self.processes.index(exit.process, None);
         let around = memory::snapshot(self, exit, time);
-        self.exit_of
-            .insert(exit.process.truncated(), self.exits.len());
-        self.exits.push(ExitSeen {
+        self.exit_of.insert(exit.process.truncated(), id);
+        let seen = ExitSeen {
             id,
             time,
             source,
             exit: exit.clone(),
             around,
-        });
+        };
+        self.exits.insert(id, seen);
     }
 
     /// Text of a worker's own files is evidence about that worker alone: it cannot say what the raylet did.
@@ -168,17 +175,8 @@ impl World {
         if source == Source::WorkerLog && !of_the_worker_itself(&record.fact) {
             return;
         }
-        let at = self.ray_log.len();
-        let about = About::of(record);
-        for worker in about.workers {
-            self.ray_by_worker.entry(worker).or_default().push(at);
-        }
         if let Some(cluster) = record.cluster {
             let cluster = cluster.truncated();
-            for pid in about.pids {
-                self.ray_by_pid.entry((cluster, pid)).or_default().push(at);
-            }
-            self.ray_by_cluster.entry(cluster).or_default().push(at);
             if let RayFact::WorkerStarted {
                 pid,
                 worker_id: Some(worker),
@@ -192,7 +190,7 @@ impl World {
                 self.processes.index(key, Some(worker.clone()));
             }
         }
-        self.ray_log.push(Seen {
+        self.ray_words.push(Seen {
             time,
             what: record.clone(),
         });
@@ -212,11 +210,17 @@ impl World {
         self.processes.forget(key);
         self.signals.remove(&short);
         self.delivered.remove(&short);
+        if let Some(id) = self.exit_of.remove(&short) {
+            self.exits.remove(&id);
+        }
+        self.ray_words.trim(MAX_RAY_WORDS);
+        trim(&mut self.kernel_log);
+        trim(&mut self.victims);
     }
 
     /// The exit of a process, if it was seen.
     pub(super) fn exit(&self, key: ProcessKey) -> Option<&ExitSeen> {
-        self.exits.get(*self.exit_of.get(&key.truncated())?)
+        self.exits.get(self.exit_of.get(&key.truncated())?)
     }
 
     pub(super) fn signals_to(&self, key: ProcessKey) -> &[Seen<Signal>] {
@@ -236,30 +240,16 @@ impl World {
         let Some(state) = self.processes.get(key) else {
             return Vec::new();
         };
-        let by_worker = state
-            .worker_id
-            .as_ref()
-            .and_then(|worker| self.ray_by_worker.get(worker));
-        let by_pid = state.cluster.and_then(|cluster| {
-            self.ray_by_pid
-                .get(&(cluster.truncated(), state.pid_for_ray()))
-        });
-        let mut found: Vec<usize> = by_worker
-            .into_iter()
-            .chain(by_pid)
-            .flatten()
-            .copied()
-            .collect();
-        found.sort_unstable();
-        found.dedup();
+        let process = state
+            .cluster
+            .map(|cluster| (cluster.truncated(), state.pid_for_ray()));
         // Drivers of all clusters have the same ids.
         let of_its_cluster = |seen: &&Seen<RayLog>| match (seen.what.cluster, state.cluster) {
             (Some(one), Some(other)) => one.same(other),
             _ => true,
         };
-        found
-            .into_iter()
-            .filter_map(|at| self.ray_log.get(at))
+        self.ray_words
+            .about(state.worker_id.as_ref(), process)
             .filter(of_its_cluster)
             .collect()
     }
@@ -286,11 +276,7 @@ impl World {
         &self,
         raylet: ProcessKey,
     ) -> impl DoubleEndedIterator<Item = &Seen<RayLog>> {
-        self.ray_by_cluster
-            .get(&raylet.truncated())
-            .into_iter()
-            .flatten()
-            .filter_map(|at| self.ray_log.get(*at))
+        self.ray_words.of_cluster(raylet)
     }
 }
 
@@ -316,65 +302,9 @@ fn of_the_worker_itself(fact: &RayFact) -> bool {
     )
 }
 
-/// Which workers and pids a record speaks of.
-#[derive(Default)]
-struct About {
-    workers: Vec<HexId>,
-    pids: Vec<Pid>,
-}
-
-impl About {
-    fn of(record: &RayLog) -> Self {
-        match &record.fact {
-            RayFact::MonitorKill(kill) => Self {
-                workers: kill
-                    .selected
-                    .iter()
-                    .filter_map(|one| one.worker_id.clone())
-                    .collect(),
-                pids: kill.selected.iter().filter_map(|one| one.pid).collect(),
-            },
-            RayFact::MonitorEvicted { pid, worker_id }
-            | RayFact::WorkerStarted { pid, worker_id, .. }
-            | RayFact::DriverDisconnected { pid, worker_id, .. } => Self {
-                workers: worker_id.iter().cloned().collect(),
-                pids: vec![*pid],
-            },
-            RayFact::ForceKilled { pid } | RayFact::NotRegistered { pid } => Self {
-                workers: Vec::new(),
-                pids: vec![*pid],
-            },
-            RayFact::GroupTerminated {
-                process_group,
-                worker_id,
-            }
-            | RayFact::StopSignal {
-                process_group,
-                worker_id,
-                ..
-            } => Self {
-                workers: worker_id.iter().cloned().collect(),
-                pids: vec![*process_group],
-            },
-            RayFact::Disconnected { worker_id, .. }
-            | RayFact::SelfDisconnect { worker_id, .. }
-            | RayFact::RayletLost { worker_id, .. }
-            | RayFact::ForceKillActor { worker_id, .. }
-            | RayFact::Marker { worker_id, .. }
-            | RayFact::FailureSignal { worker_id, .. }
-            | RayFact::Exception { worker_id, .. }
-            | RayFact::ActorState { worker_id, .. } => Self {
-                workers: worker_id.iter().cloned().collect(),
-                pids: Vec::new(),
-            },
-            RayFact::OwnerDied { worker_id, .. }
-            | RayFact::JobFinished { worker_id }
-            | RayFact::KillActorRequested { worker_id, .. }
-            | RayFact::GcsWorkerExit { worker_id, .. } => Self {
-                workers: vec![worker_id.clone()],
-                pids: Vec::new(),
-            },
-            _ => Self::default(),
-        }
+/// Drops the older half of what has become too much.
+fn trim<T>(kept: &mut Vec<T>) {
+    if kept.len() > MAX_KERNEL_WORDS {
+        kept.drain(..MAX_KERNEL_WORDS / 2);
     }
 }

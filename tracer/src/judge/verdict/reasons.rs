@@ -321,7 +321,7 @@ fn agent_of(case: &Case<'_>, raylet: ProcessKey, name: &str, time: BootTime) -> 
     let dashboard = name.contains("dashboard");
     case.world
         .exits
-        .iter()
+        .values()
         .filter(|exit| (-100_000_000..30_000_000_000).contains(&time.since(exit.time)))
         .filter_map(|exit| case.world.processes.get(exit.exit.process))
         .filter(|state| {
@@ -344,7 +344,7 @@ fn gcs_of(case: &Case<'_>, raylet: ProcessKey, act: BootTime) -> Option<ProcessK
     let address = case.world.cluster(raylet)?.gcs_address.clone();
     case.world
         .exits
-        .iter()
+        .values()
         .filter(|exit| (0..120_000_000_000).contains(&act.since(exit.time)))
         .filter_map(|exit| case.world.processes.get(exit.exit.process))
         .filter(|state| state.role == Role::Gcs)

@@ -1,0 +1,160 @@
+//! What Ray's logs said, findable by worker, by pid and by cluster; the oldest can be dropped.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::{
+    event::RayLog,
+    ids::{HexId, Pid, ProcessKey},
+    judge::world::Seen,
+    ray::facts::RayFact,
+};
+
+/// All records, numbered from the first that ever came.
+#[derive(Debug, Default)]
+pub(super) struct RayWords {
+    records: VecDeque<Seen<RayLog>>,
+    /// The number of the oldest record that is left.
+    first: usize,
+    by_worker: HashMap<HexId, Vec<usize>>,
+    by_pid: HashMap<(ProcessKey, Pid), Vec<usize>>,
+    by_cluster: HashMap<ProcessKey, Vec<usize>>,
+}
+
+impl RayWords {
+    pub(super) fn push(&mut self, record: Seen<RayLog>) {
+        let number = self.first + self.records.len();
+        let about = About::of(&record.what);
+        for worker in about.workers {
+            self.by_worker.entry(worker).or_default().push(number);
+        }
+        if let Some(cluster) = record.what.cluster {
+            let cluster = cluster.truncated();
+            for pid in about.pids {
+                self.by_pid.entry((cluster, pid)).or_default().push(number);
+            }
+            self.by_cluster.entry(cluster).or_default().push(number);
+        }
+        self.records.push_back(record);
+    }
+
+    /// All, in the order in which they came.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Seen<RayLog>> {
+        self.records.iter()
+    }
+
+    /// Those about a worker, or about a pid that Ray prints within a cluster, each once.
+    pub(super) fn about(
+        &self,
+        worker: Option<&HexId>,
+        process: Option<(ProcessKey, Pid)>,
+    ) -> impl Iterator<Item = &Seen<RayLog>> {
+        let by_worker = worker.and_then(|worker| self.by_worker.get(worker));
+        let by_pid = process.and_then(|process| self.by_pid.get(&process));
+        let mut numbers: Vec<usize> = by_worker
+            .into_iter()
+            .chain(by_pid)
+            .flatten()
+            .copied()
+            .collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers.into_iter().filter_map(|number| self.get(number))
+    }
+
+    /// Those of a cluster.
+    pub(super) fn of_cluster(
+        &self,
+        raylet: ProcessKey,
+    ) -> impl DoubleEndedIterator<Item = &Seen<RayLog>> {
+        let numbers = self.by_cluster.get(&raylet.truncated());
+        numbers
+            .into_iter()
+            .flatten()
+            .filter_map(|number| self.get(*number))
+    }
+
+    fn get(&self, number: usize) -> Option<&Seen<RayLog>> {
+        self.records.get(number.checked_sub(self.first)?)
+    }
+
+    /// Drops the older half when there are more than `most`.
+    pub(super) fn trim(&mut self, most: usize) {
+        if self.records.len() <= most {
+            return;
+        }
+        let dropped = self.records.len() - most / 2;
+        self.records.drain(..dropped);
+        self.first += dropped;
+        let first = self.first;
+        let keep = |numbers: &mut Vec<usize>| {
+            numbers.retain(|number| *number >= first);
+            !numbers.is_empty()
+        };
+        self.by_worker.retain(|_, numbers| keep(numbers));
+        self.by_pid.retain(|_, numbers| keep(numbers));
+        self.by_cluster.retain(|_, numbers| keep(numbers));
+    }
+}
+
+/// Which workers and pids a record speaks of.
+#[derive(Default)]
+struct About {
+    workers: Vec<HexId>,
+    pids: Vec<Pid>,
+}
+
+impl About {
+    fn of(record: &RayLog) -> Self {
+        match &record.fact {
+            RayFact::MonitorKill(kill) => Self {
+                workers: kill
+                    .selected
+                    .iter()
+                    .filter_map(|one| one.worker_id.clone())
+                    .collect(),
+                pids: kill.selected.iter().filter_map(|one| one.pid).collect(),
+            },
+            RayFact::MonitorEvicted { pid, worker_id }
+            | RayFact::WorkerStarted { pid, worker_id, .. }
+            | RayFact::DriverDisconnected { pid, worker_id, .. } => Self {
+                workers: worker_id.iter().cloned().collect(),
+                pids: vec![*pid],
+            },
+            RayFact::ForceKilled { pid } | RayFact::NotRegistered { pid } => Self {
+                workers: Vec::new(),
+                pids: vec![*pid],
+            },
+            RayFact::GroupTerminated {
+                process_group,
+                worker_id,
+            }
+            | RayFact::StopSignal {
+                process_group,
+                worker_id,
+                ..
+            } => Self {
+                workers: worker_id.iter().cloned().collect(),
+                pids: vec![*process_group],
+            },
+            RayFact::Disconnected { worker_id, .. }
+            | RayFact::SelfDisconnect { worker_id, .. }
+            | RayFact::RayletLost { worker_id, .. }
+            | RayFact::ForceKillActor { worker_id, .. }
+            | RayFact::Marker { worker_id, .. }
+            | RayFact::FailureSignal { worker_id, .. }
+            | RayFact::Exception { worker_id, .. }
+            | RayFact::ActorState { worker_id, .. } => Self {
+                workers: worker_id.iter().cloned().collect(),
+                pids: Vec::new(),
+            },
+            RayFact::OwnerDied { worker_id, .. }
+            | RayFact::JobFinished { worker_id }
+            | RayFact::KillActorRequested { worker_id, .. }
+            | RayFact::GcsWorkerExit { worker_id, .. } => Self {
+                workers: vec![worker_id.clone()],
+                pids: Vec::new(),
+            },
+            _ => Self::default(),
+        }
+    }
+}
