@@ -8,7 +8,7 @@ use std::{collections::HashMap, sync::LazyLock};
 
 use regex::Regex;
 
-use super::{pattern, peel::Peeled};
+use super::{pattern, peel::Peeled, task_dump::Columns};
 use crate::{
     event::KernelLog,
     ids::{Bytes, Pid},
@@ -38,8 +38,6 @@ pub(super) const ANCHORS: [&str; 13] = [
 const MAX_LINES: u64 = 6000;
 /// Tasks of a dump that are kept.
 const MAX_TASKS: usize = 10;
-/// A page of nearly every machine that Ray runs on.
-const PAGE: u64 = 4096;
 /// Kills whose second line has not come.
 const MAX_PENDING: usize = 256;
 
@@ -93,15 +91,6 @@ struct Pending {
     quote: String,
     comm: String,
     oom: KernelOom,
-}
-
-/// Where a task dump has what.
-#[derive(Debug)]
-struct Columns {
-    count: usize,
-    tgid: usize,
-    rss: usize,
-    anon: Option<usize>,
 }
 
 impl Kernel {
@@ -366,36 +355,6 @@ impl Pending {
             subject: subject(pid, self.comm),
             claim: Claim::KernelOom(Box::new(self.oom)),
         }
-    }
-}
-
-impl Columns {
-    fn of(header: &str) -> Option<Self> {
-        let names: Vec<&str> = header.rsplit(']').next()?.split_whitespace().collect();
-        let at = |name: &str| names.iter().position(|known| *known == name);
-        Some(Self {
-            count: names.len(),
-            tgid: at("tgid")?,
-            rss: at("rss")?,
-            anon: at("rss_anon"),
-        })
-    }
-
-    /// A row; the name is the last column and may hold spaces.
-    fn task(&self, row: &str) -> Option<Task> {
-        let mut rest = row.trim_start();
-        let mut values = Vec::new();
-        for _ in 1..self.count {
-            let (value, tail) = rest.split_once(char::is_whitespace)?;
-            values.push(value);
-            rest = tail.trim_start();
-        }
-        let pages: u64 = values.get(self.anon.unwrap_or(self.rss))?.parse().ok()?;
-        Some(Task {
-            pid: Pid(values.get(self.tgid)?.parse().ok()?),
-            comm: rest.trim_end().to_owned(),
-            memory: Bytes(pages.checked_mul(PAGE)?),
-        })
     }
 }
 

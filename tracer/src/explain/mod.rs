@@ -14,6 +14,7 @@ mod ray_worker;
 mod source;
 mod stamp;
 mod stream;
+mod task_dump;
 #[cfg(test)]
 mod tests;
 mod warnings;

@@ -148,7 +148,7 @@ fn inner(value: &Value, json: &str, outer: &Peeled, depth: u8, out: &mut dyn FnM
     let mut peeled = outer.clone();
     json_times(value, &mut peeled.stamp);
     let field = |key: &str| value.get(key).and_then(Value::as_str);
-    if let Some(component) = field("component").or_else(|| field("source_type")) {
+    if let Some(component) = field("component") {
         let pid = value
             .get("pid")
             .and_then(number)

@@ -13,7 +13,9 @@ use crate::{
 };
 
 /// Words of these lines.
-pub(super) const ANCHORS: [&str; 14] = [
+pub(super) const ANCHORS: [&str; 16] = [
+    ":actor_name:",
+    ":task_name:",
     "Killed",
     "Segmentation fault",
     "Bus error",
@@ -58,12 +60,12 @@ static FATAL: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// What a line says, if it is one of these.
-pub(super) fn line(line: &Peeled, place: Place, out: &mut Vec<Statement>) {
+pub(super) fn line(line: &Peeled, own: &Subject, place: Place, out: &mut Vec<Statement>) {
     let text = line.text.as_str();
     let found = worker(text)
         .or_else(|| raylet(text))
         .or_else(|| child(text))
-        .or_else(|| crash(line))
+        .or_else(|| crash(line, own))
         .or_else(|| nameless(text));
     if let Some((subject, claim)) = found {
         out.push(Statement {
@@ -142,20 +144,32 @@ fn child(text: &str) -> Option<(Subject, Claim)> {
 }
 
 /// The failure handlers of abseil and of Python, in the process that crashes.
-fn crash(line: &Peeled) -> Option<(Subject, Claim)> {
+fn crash(line: &Peeled, own: &Subject) -> Option<(Subject, Claim)> {
     let text = line.text.trim_start();
     let signal = FAILURE
         .captures(text)
         .or_else(|| FATAL.captures(text))
         .map(|found| found[1].to_owned())?;
-    let speaker = line.speaker.as_ref();
+    let Some(speaker) = line.speaker.as_ref() else {
+        return Some((own.clone(), Claim::Crash(signal)));
+    };
     let subject = Subject {
-        pid: speaker.and_then(|speaker| speaker.pid),
-        ip: speaker.and_then(|speaker| speaker.ip.clone()),
-        class: speaker.map(|speaker| speaker.name.clone()),
+        pid: speaker.pid,
+        ip: speaker.ip.clone(),
+        class: Some(speaker.name.clone()),
         ..Subject::default()
     };
     Some((subject, Claim::Crash(signal)))
+}
+
+/// `:actor_name:Rollout`, `:task_name:compute_score`: what a worker prints into its own file when it begins one.
+pub(super) fn marker(text: &str, own: &mut Subject) {
+    if let Some(name) = text.strip_prefix(":actor_name:") {
+        // A second one is the actor's own name for itself.
+        own.class.get_or_insert_with(|| name.trim().to_owned());
+    } else if let Some(name) = text.strip_prefix(":task_name:") {
+        own.task = Some(name.trim().to_owned());
+    }
 }
 
 /// Lines that tell of an end and not whose.

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     event::Role,
-    judge::from_text::claim::{Claim, Gathered, Place, Statement, Subject, Text},
+    judge::from_text::claim::{Claim, Gathered, Place, Stamp, Statement, Subject, Text},
     ray::log::file_name,
 };
 
@@ -31,6 +31,8 @@ pub(super) struct Source {
     components: Components,
     kernel: Kernel,
     wrapped: Wrapped,
+    /// The worker that writes this file, by the file's name and markers.
+    own: Subject,
     /// Lines of a raylet's log that may still be quoted after its end.
     quoted: u32,
     found: Vec<Statement>,
@@ -42,6 +44,11 @@ impl Source {
         let base = name.rsplit('/').next().unwrap_or(name);
         let parsed = file_name::parse(base);
         let (worker, pid) = parsed.map_or((None, None), |parsed| (parsed.worker_id, parsed.pid));
+        let own = Subject {
+            worker_id: worker.clone(),
+            pid,
+            ..Subject::default()
+        };
         Self {
             number,
             monitor: Monitor::default(),
@@ -49,6 +56,7 @@ impl Source {
             components: Components::new(worker, pid),
             kernel: Kernel::default(),
             wrapped: Wrapped::default(),
+            own,
             quoted: 0,
             found: Vec::new(),
         }
@@ -119,10 +127,13 @@ impl Source {
 
     /// Lines that no block has taken: a reason inside one must not count twice.
     fn other(&mut self, line: &Peeled, place: Place) {
+        if self.own.worker_id.is_some() {
+            ray_worker::marker(&line.text, &mut self.own);
+        }
         let reason = line.text.contains("The actor is dead because")
             || line.text.contains("The actor died because");
         if !reason && line.component.is_none() {
-            ray_worker::line(line, place, &mut self.found);
+            ray_worker::line(line, &self.own, place, &mut self.found);
         }
     }
 
@@ -168,6 +179,15 @@ impl Source {
             text: self.number,
             line: gathered.texts[self.number].lines,
         };
+        if self.own.worker_id.is_some() {
+            self.found.push(Statement {
+                place,
+                stamp: Stamp::default(),
+                quote: String::new(),
+                subject: self.own.clone(),
+                claim: Claim::Identity,
+            });
+        }
         self.monitor.flush(&mut self.found);
         self.actors.abandon(place, &mut self.found);
         self.components

@@ -16,6 +16,8 @@ use crate::{
 
 /// Texts that are named.
 const MAX_TEXTS: usize = 6;
+/// Texts of one clock that are named.
+const MAX_CLOCK_NAMES: usize = 2;
 
 /// One line for each recording.
 #[must_use]
@@ -49,24 +51,42 @@ pub fn texts(view: &View<'_>) -> Vec<String> {
         names.join(" "),
         words::thousands(lines)
     )];
-    let clocks: Vec<String> = texts
+    let mut clocks: Vec<(String, Vec<String>)> = Vec::new();
+    for text in texts
         .iter()
         .filter(|text| text.lines > 0 && text.clock != "no times")
-        .take(MAX_TEXTS)
-        .map(|text| match text.utc_offset_s {
-            Some(offset) => format!(
-                "{}: UTC{} ({})",
-                base(&text.name),
-                offset_name(offset),
-                text.clock
-            ),
-            None => format!("{}: {}", base(&text.name), text.clock),
-        })
+    {
+        let clock = match text.utc_offset_s {
+            Some(offset) => format!("UTC{} ({})", offset_name(offset), text.clock),
+            None => text.clock.clone(),
+        };
+        match clocks.iter_mut().find(|(known, _)| *known == clock) {
+            Some((_, names)) => names.push(base(&text.name)),
+            None => clocks.push((clock, vec![base(&text.name)])),
+        }
+    }
+    let clocks: Vec<String> = clocks
+        .into_iter()
+        .map(|(clock, names)| clock_of(&names, &clock))
         .collect();
     if !clocks.is_empty() {
         all.push(format!("Clocks: {}", clocks.join("; ")));
     }
     all
+}
+
+/// `raylet.out and 12 more: local times, …`.
+fn clock_of(names: &[String], clock: &str) -> String {
+    let shown = names
+        .iter()
+        .take(MAX_CLOCK_NAMES)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(", ");
+    match names.len().saturating_sub(MAX_CLOCK_NAMES) {
+        0 => format!("{shown}: {clock}"),
+        more => format!("{shown} and {more} more: {clock}"),
+    }
 }
 
 /// One line for each thing that a recording missed.

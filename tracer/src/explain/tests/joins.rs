@@ -123,13 +123,40 @@ fn the_zone_of_a_log_is_found_from_lines_that_are_dated_twice() {
     let report = explain(&[("raylet.log", line)]);
     assert_eq!(report.texts[0].utc_offset_s, Some(8 * 3600));
     let plain = "[2026-11-21 08:11:38,555 I 611 611] (raylet) node_manager.cc:3046: Worker evicted and process killed to reclaim memory. worker pid: 32516 worker_id=2abec82d00000000000000000000000000000000000000000000abcd lease_id=03";
-    let event = r#"{"custom_fields":{},"label":"x","message":"Worker evicted"}"#;
-    let report = explain(&[("raylet.out", plain), ("event.log", event)]);
+    let report = explain(&[("raylet.out", plain)]);
     assert_eq!(report.deaths[0].time, None);
     assert_eq!(
         report.deaths[0].stamp.as_deref(),
         Some("2026-11-21 08:11:38.555")
     );
+}
+
+#[test]
+fn the_zone_of_a_log_is_found_from_a_death_that_another_one_dates_with_its_zone() {
+    let id = "2abec82d00000000000000000000000000000000000000000000abcd";
+    let raylet = format!(
+        "[2026-11-21 08:11:38,555 I 611 611] (raylet) node_manager.cc:1477: Disconnecting worker, graceful=false, disconnect_type=4, has_creation_task_exception=false worker_id={id} job_id=01000000"
+    );
+    let event = format!(
+        r#"{{"label":"RAY_WORKER_FAILURE","message":"A worker died or was killed while executing a task by an unexpected system error. Lease ID: 03 Worker ID: {id} Node ID: {id} Worker IP address: 192.0.2.2 Worker port: 1 Worker PID: 41 Worker exit type: NODE_OUT_OF_MEMORY Worker exit detail: x","source_type":"RAYLET","pid":"611","timestamp":1795219898}}"#
+    );
+    let other = "[2026-11-21 08:11:40,000 I 700 700] worker.cc:1: *** SIGSEGV received at time=1795219900 on cpu 1 ***";
+    let texts = [
+        ("logs/raylet.out", raylet.as_str()),
+        ("logs/events/event_RAYLET.log", event.as_str()),
+        ("logs/worker.err", other),
+        ("elsewhere/worker.err", other),
+    ];
+    let report = explain(&texts);
+    let offsets: Vec<Option<i32>> = report.texts.iter().map(|text| text.utc_offset_s).collect();
+    assert_eq!(offsets, [Some(8 * 3600), None, Some(8 * 3600), None]);
+    let killed = report
+        .deaths
+        .iter()
+        .find(|death| death.pid.0 == 41)
+        .expect("it");
+    let time = killed.time.map(|time| time.0.timestamp().to_string());
+    assert_eq!(time.as_deref(), Some("2026-11-21T00:11:38.555Z"));
 }
 
 #[test]

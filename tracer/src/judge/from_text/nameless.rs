@@ -3,8 +3,9 @@
 use std::{collections::BTreeMap, mem::discriminant};
 
 use super::{
-    Made, build,
+    Made,
     claim::{Claim, Gathered, RayMemory, Statement, Subject},
+    death::build,
     verdict::{Verdict, verdict},
     zone::Clock,
 };

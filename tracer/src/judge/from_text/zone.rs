@@ -1,7 +1,7 @@
 //! From the times that texts print to UTC: by the zone that the user names, by lines that are dated twice, or by a death that two texts
 //! date, one with its zone and one without.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{civil::DateTime, tz::TimeZone};
 
@@ -38,6 +38,7 @@ impl Clock {
         };
         if given.is_none() {
             clock.learn(gathered.dossiers.all());
+            clock.share(&gathered.texts);
         }
         clock
     }
@@ -72,6 +73,29 @@ impl Clock {
                         differences.len()
                     ),
                 };
+            }
+        }
+    }
+
+    /// The logs of one folder are written on one node: those whose zone is known tell that of the others, where they agree.
+    fn share(&mut self, texts: &[Text]) {
+        let folder = |text: &Text| {
+            text.name
+                .rsplit_once('/')
+                .map(|(folder, _)| folder.to_owned())
+        };
+        let mut known: BTreeMap<String, BTreeSet<i32>> = BTreeMap::new();
+        for (text, zone) in texts.iter().zip(&self.zones) {
+            if let Some((folder, offset)) = folder(text).zip(zone.offset_s) {
+                known.entry(folder).or_default().insert(offset);
+            }
+        }
+        for (text, zone) in texts.iter().zip(&mut self.zones) {
+            let offsets = folder(text).and_then(|folder| known.get(&folder));
+            let unknown = zone.offset_s.is_none() && text.clocks.local;
+            if let Some(offsets) = offsets.filter(|offsets| unknown && offsets.len() == 1) {
+                zone.offset_s = offsets.first().copied();
+                zone.how = "as other logs of its folder".into();
             }
         }
     }

@@ -1,0 +1,218 @@
+//! One death as the report has it, from what is known of its subject and the verdict.
+
+use super::{
+    Made,
+    claim::{Daemon, KernelOom, Place, RayMemory, Scope, Stamp, Statement, Subject},
+    verdict::Verdict,
+    zone::{self, Clock},
+};
+use crate::{
+    event::Role,
+    ids::{BootTime, EventId, Pid},
+    judge::report::{
+        AtDeath, Death, Mechanism, MemoryReport, OomReport, Relation, SenderReport, TopProcess,
+    },
+};
+
+/// A death of `subject`, dated by `telling`.
+pub(super) fn build(
+    clock: &Clock,
+    subject: &Subject,
+    telling: Option<&Statement>,
+    verdict: Verdict,
+) -> Made {
+    let (place, stamp) = telling.map_or((Place::default(), Stamp::default()), |one| {
+        (one.place, one.stamp)
+    });
+    let time = clock.time(place, stamp);
+    let name = name(subject);
+    let oom = verdict.oom.as_ref();
+    let certainty = verdict.certainty();
+    let death = Death {
+        id: EventId(0),
+        recording_id: None,
+        cluster: None,
+        time: time.map(zone::utc),
+        act_time: BootTime(0),
+        exit_time: None,
+        stamp: if time.is_none() {
+            zone::printed(stamp)
+        } else {
+            None
+        },
+        pid: subject.pid.unwrap_or(Pid(0)),
+        ns_pid: None,
+        start_time: None,
+        comm: subject.comm.clone().unwrap_or_else(|| name.clone()),
+        role: role(subject),
+        title: None,
+        ppid: None,
+        container_id: None,
+        worker_id: subject.worker_id.clone(),
+        actor_id: subject.actor_id.clone(),
+        actor_class: subject.class.clone(),
+        task_name: subject.task.clone(),
+        job_id: subject.job_id.clone(),
+        attempt: None,
+        exit_code: verdict.exit_code,
+        signal: verdict.signal,
+        sender: verdict.daemon.as_ref().map(sender),
+        memory: memory(oom),
+        gpu: Vec::new(),
+        oom: oom.map(oom_report),
+        at_death: verdict.memory.as_ref().and_then(at_death),
+        top: top(subject, verdict.memory.as_ref(), oom),
+        stack_at_death: None,
+        listed: !verdict.wanted,
+        then: None,
+        verdict: crate::judge::report::Verdict {
+            killer: verdict.killer,
+            certainty,
+            summary: summary(subject, &name, &verdict),
+            clause: verdict.clause,
+            settled: true,
+            evidence: Vec::new(),
+            cause_death_id: None,
+            cause_remote: verdict.remote,
+            missing: None,
+        },
+    };
+    let order = time.or(stamp.local);
+    Made {
+        death,
+        place,
+        time: order,
+        bare: false,
+    }
+}
+
+fn name(subject: &Subject) -> String {
+    let known = subject
+        .class
+        .as_ref()
+        .or(subject.task.as_ref())
+        .or(subject.comm.as_ref());
+    known.cloned().unwrap_or_else(|| match role(subject) {
+        Role::Raylet => "raylet".into(),
+        Role::Worker => "worker".into(),
+        _ => "process".into(),
+    })
+}
+
+fn role(subject: &Subject) -> Role {
+    let rays = subject.worker_id.is_some()
+        || subject.actor_id.is_some()
+        || subject.class.is_some()
+        || subject.task.is_some();
+    match (subject.role, subject.comm.as_deref()) {
+        (Some(role), _) => role,
+        (None, Some("raylet")) => Role::Raylet,
+        (None, Some("gcs_server")) => Role::Gcs,
+        (None, Some("ray::DashboardA" | "ray::RuntimeEnv")) => Role::Agent,
+        (None, Some(comm)) if comm.starts_with("ray::") => Role::Worker,
+        (None, None) => Role::Worker,
+        _ if rays => Role::Worker,
+        _ => Role::Other,
+    }
+}
+
+fn summary(subject: &Subject, name: &str, verdict: &Verdict) -> String {
+    let pid = subject
+        .pid
+        .map_or_else(String::new, |pid| format!(" (pid {pid})"));
+    format!("{name}{pid} {}", verdict.clause)
+}
+
+fn sender(daemon: &Daemon) -> SenderReport {
+    SenderReport {
+        pid: daemon.pid.unwrap_or(Pid(0)),
+        comm: daemon.name.clone(),
+        exe: None,
+        uid: None,
+        container_id: None,
+        relation: Relation::OomDaemon,
+        mechanism: Mechanism::Unknown,
+        ancestors: Vec::new(),
+    }
+}
+
+fn memory(oom: Option<&KernelOom>) -> MemoryReport {
+    MemoryReport {
+        anon_bytes: oom.and_then(|oom| oom.anon),
+        file_bytes: oom.and_then(|oom| oom.file),
+        shmem_bytes: oom.and_then(|oom| oom.shmem),
+        ..MemoryReport::default()
+    }
+}
+
+fn oom_report(oom: &KernelOom) -> OomReport {
+    let constraint = oom.scope.map(|scope| match scope {
+        Scope::Memcg => "memcg",
+        Scope::Global => "none",
+        Scope::Cpuset => "cpuset",
+        Scope::Mempolicy => "mempolicy",
+    });
+    OomReport {
+        constraint: constraint.map(str::to_owned),
+        cgroup: oom.cgroup.clone(),
+        limit_bytes: oom.limit,
+        usage_bytes: oom.usage,
+        task_cgroup: oom.task_cgroup.clone(),
+        charging: None,
+        invoker_pid: None,
+        invoker_comm: oom.invoker.clone(),
+        score_adj: oom.score_adj,
+    }
+}
+
+fn at_death(memory: &RayMemory) -> Option<AtDeath> {
+    memory.used.or(memory.threshold)?;
+    Some(AtDeath {
+        ray_used_bytes: memory.used,
+        ray_threshold_bytes: memory.threshold,
+        limits: Vec::new(),
+        object_store_bytes: None,
+    })
+}
+
+/// The biggest processes that the text lists; the victim always, where its size is known.
+fn top(subject: &Subject, memory: Option<&RayMemory>, oom: Option<&KernelOom>) -> Vec<TopProcess> {
+    let victim = |pid: Pid| subject.pid == Some(pid);
+    let mut top: Vec<TopProcess> = Vec::new();
+    for user in memory.iter().flat_map(|memory| &memory.top) {
+        top.push(TopProcess {
+            pid: user.pid,
+            title: user.command.clone(),
+            private_bytes: user.used,
+            victim: victim(user.pid),
+            age_ms: None,
+        });
+    }
+    for task in oom
+        .iter()
+        .flat_map(|oom| &oom.tasks)
+        .filter(|_| memory.is_none())
+    {
+        top.push(TopProcess {
+            pid: task.pid,
+            title: task.comm.clone(),
+            private_bytes: task.memory,
+            victim: victim(task.pid),
+            age_ms: None,
+        });
+    }
+    let own = memory.and_then(|memory| memory.own);
+    if let (Some(own), Some(pid), false) = (own, subject.pid, top.iter().any(|one| one.victim)) {
+        top.push(TopProcess {
+            pid,
+            title: format!("ray::{}", name(subject)),
+            private_bytes: own,
+            victim: true,
+            age_ms: None,
+        });
+    }
+    top.sort_by_key(|process| std::cmp::Reverse(process.private_bytes));
+    let kept = top.iter().take(5).cloned().collect::<Vec<_>>();
+    let victim = top.into_iter().skip(5).find(|process| process.victim);
+    kept.into_iter().chain(victim).collect()
+}
