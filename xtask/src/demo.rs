@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::{
     layout,
-    process::{run, step},
+    process::{end, run, step},
     setup, test,
 };
 
@@ -50,8 +50,7 @@ pub(crate) fn run_demo() -> Result<()> {
         || stage(&folder),
     );
     // Before the cluster is taken down, which would be deaths too.
-    run(Command::new("kill").args(["-INT", &recorder.id().to_string()]))?;
-    let status = recorder.wait()?;
+    let status = end(&mut recorder)?;
     let _printed = talk.join();
     take_down(cluster?)?;
     if !status.success() {

@@ -2,7 +2,7 @@
 
 use std::{
     fmt::Write as _,
-    process::{Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     time::{Duration, Instant},
 };
 
@@ -69,6 +69,14 @@ pub(crate) fn succeeds(command: &mut Command) -> bool {
         .stdin(Stdio::null())
         .output()
         .is_ok_and(|output| output.status.success())
+}
+
+/// Ends a recorder as Ctrl-C does.
+pub(crate) fn end(recorder: &mut Child) -> Result<ExitStatus> {
+    let pid = rustix::process::Pid::from_child(recorder);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT)
+        .context("the recorder had ended by itself")?;
+    Ok(recorder.wait()?)
 }
 
 /// `2 min 4 s`, `3.2 s`.

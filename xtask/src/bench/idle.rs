@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use crate::{layout, setup};
+use crate::{layout, process::end, setup};
 
 const WORKERS: u32 = 50;
 
@@ -43,7 +43,7 @@ pub(super) fn measure(raytrace: &Path) -> Result<String> {
     // The attach itself is not the idle state.
     thread::sleep(Duration::from_secs(15));
     let result = observe(&recorder, &file);
-    stop(&mut recorder)?;
+    end(&mut recorder)?;
     drop(staging.stdin.take());
     staging.wait()?;
     result
@@ -85,13 +85,4 @@ fn cpu_ticks(pid: u32) -> Result<u64> {
             .context("no such field")
     };
     Ok(field(11)? + field(12)?)
-}
-
-fn stop(recorder: &mut Child) -> Result<()> {
-    let interrupted = Command::new("kill")
-        .args(["-INT", &recorder.id().to_string()])
-        .status()?;
-    anyhow::ensure!(interrupted.success(), "the recorder had ended by itself");
-    recorder.wait()?;
-    Ok(())
 }
