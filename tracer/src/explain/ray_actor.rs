@@ -24,6 +24,8 @@ pub(super) const ANCHORS: [&str; 4] = [
 const FIELDS: [&str; 6] = ["class_name", "actor_id", "pid", "name", "namespace", "ip"];
 /// A block without its reason confuses the next ones for so many lines.
 const CONFUSED_LINES: u64 = 60;
+/// For so many lines behind a reason a stray field tells that two blocks were mixed.
+const WATCHED_LINES: u64 = 16;
 
 static CREATION: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"\(pid=(\d+), ip=([^,)\s]+)(?:, actor_id=([0-9a-f]{32}))?"));
@@ -36,6 +38,15 @@ pub(super) struct Actors {
     open: Option<Block>,
     /// Blocks whose reason has not come, and the line of the last.
     orphans: (u32, u64),
+    /// A block with its reason, until no stray field can come any more.
+    whole: Option<Whole>,
+}
+
+#[derive(Debug)]
+struct Whole {
+    block: Block,
+    /// The reason, without a subject.
+    reason: Statement,
 }
 
 #[derive(Debug)]
@@ -54,12 +65,52 @@ impl Actors {
         self.open.is_some()
     }
 
+    /// Whether the next lines may tell that a block was mixed with another.
+    pub(super) fn is_watching(&self) -> bool {
+        self.whole.is_some()
+    }
+
+    /// Hands out what is open at the end of a text.
+    pub(super) fn finish(&mut self, place: Place, out: &mut Vec<Statement>) {
+        self.abandon(place, out);
+        self.believe(out);
+    }
+
+    fn believe(&mut self, out: &mut Vec<Statement>) {
+        if let Some(Whole { block, reason }) = self.whole.take() {
+            out.push(Statement {
+                place: block.place,
+                stamp: block.stamp,
+                subject: block.subject,
+                ..reason
+            });
+        }
+    }
+
+    /// Takes back that a reason is that of the block above it.
+    fn doubt(&mut self, out: &mut Vec<Statement>) {
+        if let Some(Whole { block, reason }) = self.whole.take() {
+            out.extend(block.without_reason());
+            out.push(reason);
+        }
+    }
+
+    fn watch(&mut self, text: &str, place: Place, out: &mut Vec<Statement>) {
+        let Some(whole) = &self.whole else { return };
+        if place.line.saturating_sub(whole.reason.place.line) > WATCHED_LINES {
+            self.believe(out);
+        } else if self.open.is_none() && is_field(text) && !text.starts_with(FIELDS[0]) {
+            self.doubt(out);
+        }
+    }
+
     /// Takes a line.
     pub(super) fn line(&mut self, line: &Peeled, place: Place, out: &mut Vec<Statement>) {
         let text = line.text.trim();
         if text.is_empty() {
             return;
         }
+        self.watch(text, place, out);
         // Ray's own records may quote a reason; whom it concerns is read there.
         if line.component.is_some() {
             return self.abandon(place, out);
@@ -96,7 +147,12 @@ impl Actors {
             return;
         };
         self.orphans = (self.orphans.0 + 1, place.line);
-        out.extend(block.statement(Claim::Died("no reason is given".into())));
+        out.extend(block.without_reason());
+    }
+
+    /// Whether a reason may be that of a block further up.
+    fn is_confused(&self, place: Place) -> bool {
+        self.orphans.0 > 0 && place.line.saturating_sub(self.orphans.1) < CONFUSED_LINES
     }
 
     fn reason(
@@ -119,28 +175,34 @@ impl Actors {
             out.push(statement(subject));
             return;
         }
-        let confused =
-            self.orphans.0 > 0 && place.line.saturating_sub(self.orphans.1) < CONFUSED_LINES;
         let block = self.open.take();
-        if confused {
+        if self.is_confused(place) {
             self.orphans.0 -= 1;
             self.orphans.0 += u32::from(block.is_some());
-            out.extend(
-                block.and_then(|block| block.statement(Claim::Died("no reason is given".into()))),
-            );
+            out.extend(block.and_then(Block::without_reason));
             out.push(statement(Subject::default()));
             return;
         }
         self.orphans.0 = 0;
+        self.believe(out);
+        let reason = statement(Subject::default());
         match block {
-            Some(block) if block.subject.is_named() => out.push(Statement {
-                place: block.place,
-                stamp: block.stamp,
-                ..statement(block.subject)
-            }),
-            _ => out.push(statement(Subject::default())),
+            // Its last field stands right above the reason.
+            Some(block) if block.subject.is_named() && block.next == FIELDS.len() => {
+                self.whole = Some(Whole { block, reason });
+            }
+            block => {
+                out.extend(block.and_then(Block::without_reason));
+                out.push(reason);
+            }
         }
     }
+}
+
+/// Whether a line is a field of some block.
+fn is_field(text: &str) -> bool {
+    let key = text.split_once(": ").map(|(key, _)| key);
+    key.is_some_and(|key| FIELDS.contains(&key))
 }
 
 impl Block {
@@ -166,6 +228,10 @@ impl Block {
             _ => {}
         }
         true
+    }
+
+    fn without_reason(self) -> Option<Statement> {
+        self.statement(Claim::Died("no reason is given".into()))
     }
 
     fn statement(self, claim: Claim) -> Option<Statement> {

@@ -260,6 +260,13 @@ fn about_worker(fact: &RayFact) -> Option<(Subject, Claim)> {
                 collapse("was ended by its raylet, which was shutting down"),
             )
         }
+        _ => return by_itself(fact),
+    })
+}
+
+/// What a worker says of its own end, and the GCS of any.
+fn by_itself(fact: &RayFact) -> Option<(Subject, Claim)> {
+    Some(match fact {
         RayFact::SelfDisconnect {
             exit_type,
             detail,

@@ -67,6 +67,7 @@ impl Source {
         self.quoted > 0
             || self.monitor.is_open()
             || self.actors.is_open()
+            || self.actors.is_watching()
             || self.components.is_open()
             || self.kernel.is_open()
             || self.wrapped.is_open()
@@ -96,7 +97,7 @@ impl Source {
         if has(Groups::MONITOR) || self.monitor.is_open() {
             self.monitor.line(line, place, &mut self.found);
         }
-        if has(Groups::ACTOR) || self.actors.is_open() {
+        if has(Groups::ACTOR) || self.actors.is_open() || self.actors.is_watching() {
             self.actors.line(line, place, &mut self.found);
         }
         if has(Groups::COMPONENT) || self.components.is_open() {
@@ -189,7 +190,7 @@ impl Source {
             });
         }
         self.monitor.flush(&mut self.found);
-        self.actors.abandon(place, &mut self.found);
+        self.actors.finish(place, &mut self.found);
         self.components
             .flush(place, &mut self.found, &mut gathered.remarks);
         self.kernel.flush(&mut self.found);
