@@ -128,7 +128,8 @@ def first_second(stage, label):
 def constructor_raises(stage, label):
     made = Actor.options().remote(stage.roll.folder, label, "raise_error")
     victim = stage.roll.wait(label)
-    stage.truth.death(label, victim, "exit", exit_code=0)
+    # On a busy machine Ray's own worker aborts now and then while it disconnects (SIGABRT).
+    stage.truth.death(label, victim, ["exit", "crash"], sender=None)
     finish(made.who.remote())
     stage.ended(label, victim)
 

@@ -4,10 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use super::Collector;
 use crate::{
-    event::{Observation, Process, Role, Source},
+    event::{Cluster, Observation, Process, Role, Source},
     ids::{Pid, ProcessKey},
     observe::{clock, clusters, processes},
-    ray::log::file_name,
+    ray::{identify, log::file_name},
 };
 
 impl Collector {
@@ -61,6 +61,8 @@ impl Collector {
             }
         }
         self.clusters.insert(key, cluster);
+        // Who was nobody's may be its part.
+        self.strangers.clear();
     }
 
     fn describe_as(&mut self, mut process: Process, cluster: ProcessKey, role: Role) {
@@ -131,23 +133,15 @@ impl Collector {
         }
     }
 
-    fn new_family(&self, table: &HashMap<Pid, processes::Stat>) -> Vec<ProcessKey> {
+    fn new_family(&mut self, table: &HashMap<Pid, processes::Stat>) -> Vec<ProcessKey> {
         let own = Pid(std::process::id());
         let mut family: HashSet<Pid> = self.known.keys().copied().collect();
-        let groups: HashSet<Pid> = self
-            .clusters
-            .keys()
-            .filter_map(|key| table.get(&key.pid))
-            .map(|stat| stat.process_group)
-            .collect();
+        family.extend(self.parts(table));
         loop {
             let more: Vec<Pid> = table
                 .iter()
                 .filter(|(pid, stat)| {
-                    **pid != own
-                        && !family.contains(pid)
-                        && (family.contains(&stat.parent)
-                            || (stat.parent.0 == 1 && groups.contains(&stat.process_group)))
+                    **pid != own && !family.contains(pid) && family.contains(&stat.parent)
                 })
                 .map(|(pid, _)| *pid)
                 .collect();
@@ -168,6 +162,28 @@ impl Collector {
             .collect()
     }
 
+    /// Parts of the known clusters that are nobody's children any more: `ray start` leaves the GCS, the dashboard and its helpers
+    /// to init. Their command lines name the session or the GCS.
+    fn parts(&mut self, table: &HashMap<Pid, processes::Stat>) -> Vec<Pid> {
+        let seen = |pid: &Pid, stat: &processes::Stat| self.strangers.get(pid) == Some(&stat.start);
+        let new: Vec<Pid> = table
+            .iter()
+            .filter(|(pid, stat)| !self.known.contains_key(pid) && !seen(pid, stat))
+            .map(|(pid, _)| *pid)
+            .collect();
+        let found = new
+            .into_iter()
+            .filter(|pid| {
+                let argv = processes::argv(*pid);
+                let comm = table.get(pid).map_or("", |stat| &stat.comm);
+                identify::role(comm, &argv).is_some()
+                    && self.clusters.values().any(|cluster| names(&argv, cluster))
+            })
+            .collect();
+        self.strangers = table.iter().map(|(pid, stat)| (*pid, stat.start)).collect();
+        found
+    }
+
     /// The cluster that a process belongs to: its parent's, or the one whose command line it names.
     pub(super) fn cluster_of(&self, process: &Process) -> Option<ProcessKey> {
         let of = |pid: Pid| self.known.get(&pid).and_then(|known| known.process.cluster);
@@ -176,7 +192,7 @@ impl Collector {
         }
         let mut parent = process.parent;
         for _ in 0..16 {
-            let pid = parent?;
+            let Some(pid) = parent else { break };
             if let Some(cluster) = of(pid) {
                 return Some(cluster);
             }
@@ -184,7 +200,14 @@ impl Collector {
                 .map(|stat| stat.parent)
                 .filter(|pid| pid.0 > 1);
         }
-        None
+        self.named_cluster(&process.argv)
+    }
+
+    fn named_cluster(&self, argv: &[String]) -> Option<ProcessKey> {
+        let mut clusters = self.clusters.iter();
+        clusters
+            .find(|(_, cluster)| names(argv, cluster))
+            .map(|(raylet, _)| *raylet)
     }
 
     /// Drivers connect without being anyone's child: they are found by the log files that they make.
@@ -264,6 +287,15 @@ impl Collector {
             self.identities.expect(key, clock::boot());
         }
     }
+}
+
+/// Whether a command line names the session or the GCS of a cluster.
+fn names(argv: &[String], cluster: &Cluster) -> bool {
+    let marks = [cluster.session.as_deref(), cluster.gcs_address.as_deref()];
+    let marks = marks.into_iter().flatten().filter(|mark| !mark.is_empty());
+    marks
+        .into_iter()
+        .any(|mark| argv.iter().any(|argument| argument.contains(mark)))
 }
 
 fn table() -> HashMap<Pid, processes::Stat> {

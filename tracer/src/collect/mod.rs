@@ -96,6 +96,8 @@ pub struct Collector {
     /// When the log folder of each cluster last changed.
     folders: HashMap<ProcessKey, Option<SystemTime>>,
     known: HashMap<Pid, Known>,
+    /// Processes that were looked at and are no part of Ray, by their start.
+    strangers: HashMap<Pid, BootTime>,
     identities: Identities,
     samples: Samples,
     deaths: Deaths,
@@ -130,6 +132,7 @@ impl Collector {
             clusters: HashMap::new(),
             folders: HashMap::new(),
             known: HashMap::new(),
+            strangers: HashMap::new(),
             identities: Identities::default(),
             samples: Samples::default(),
             deaths: Deaths::default(),
