@@ -165,10 +165,10 @@ impl Kernel {
             self.report.result = Some((found[1].to_owned(), found[2].to_owned()));
         } else if let Some(found) = CHOSEN.captures(text) {
             let scope = match &found[1] {
-                "Out of memory" => Scope::Global,
-                _ => Scope::Memcg,
+                "Out of memory" => is_global(&CHOSEN, text).then_some(Scope::Global),
+                _ => Some(Scope::Memcg),
             };
-            self.report.chosen = Some((scope, place.line));
+            self.report.chosen = scope.map(|scope| (scope, place.line));
         } else {
             return false;
         }
@@ -248,7 +248,7 @@ impl Kernel {
         };
         let own = if *memcg {
             Some(Scope::Memcg)
-        } else if GLOBAL.is_match(&line.text) {
+        } else if is_global(&GLOBAL, &line.text) {
             Some(Scope::Global)
         } else {
             None
@@ -324,7 +324,7 @@ impl Kernel {
             };
             let own = if text.contains("Memory cgroup out of memory: Killed") {
                 Some(Scope::Memcg)
-            } else if GLOBAL.is_match(text) {
+            } else if is_global(&GLOBAL, text) {
                 Some(Scope::Global)
             } else {
                 None
@@ -366,6 +366,17 @@ fn scope(constraint: &str) -> Option<Scope> {
         "CONSTRAINT_MEMORY_POLICY" => Some(Scope::Mempolicy),
         _ => None,
     }
+}
+
+/// Whether the words that `regex` finds stand at the beginning of a message: behind `Memory cgroup` they mean another thing.
+fn is_global(regex: &Regex, text: &str) -> bool {
+    let before = regex.find(text).map(|found| &text[..found.start()]);
+    before.is_some_and(|before| {
+        before.trim().is_empty()
+            || [": ", "] ", "; ", "  ", "\t"]
+                .iter()
+                .any(|end| before.ends_with(end))
+    })
 }
 
 /// The one scope that all lines name. A cpuset's or policy's kill is "Out of memory" in its second line.

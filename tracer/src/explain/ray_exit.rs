@@ -49,6 +49,10 @@ pub(super) fn exit(exit_type: &str, detail: &str) -> Claim {
 
 /// The claim of `The actor is dead because …` and `The actor died because …`.
 pub(super) fn actor(reason: &str) -> Claim {
+    // The owner's exit type stands behind it: not that of the actor.
+    if let Some(claim) = asked(reason).filter(|_| reason.starts_with("its owner")) {
+        return claim;
+    }
     if let Some((_, rest)) = reason.split_once("Worker exit type: ") {
         let (kind, detail) = rest
             .split_once(" Worker exit detail: ")
@@ -110,7 +114,7 @@ fn asked(text: &str) -> Option<Claim> {
     let owner = [
         "owner has died",
         "owner died",
-        "owner's worker process has crashed",
+        "wner's worker process has crashed",
         "owner's node has died",
     ];
     owner
