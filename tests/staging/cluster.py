@@ -24,8 +24,8 @@ BIN = os.path.dirname(sys.executable)
 
 RAYLET = ("raylet/raylet",)
 
-# Joins the cgroup $1, mounts $2 at $3, and becomes the rest.
-ENTER = 'echo $$ > "$1/cgroup.procs" && mount --bind "$2" "$3" && shift 3 && exec "$@"'
+# Joins the cgroup $1, mounts $2 at $3, does what $4 says, and becomes the rest.
+ENTER = 'echo $$ > "$1/cgroup.procs" && mount --bind "$2" "$3" && eval "$4" && shift 4 && exec "$@"'
 
 
 def free_ports(count):
@@ -41,8 +41,10 @@ def free_ports(count):
 class Cluster:
     """Starts with `start`, ends with `stop`; also usable with `with`."""
 
-    def __init__(self, name, user=None, pid_namespace=False, settings=None):
+    def __init__(self, name, user=None, pid_namespace=False, settings=None, mounts="true"):
         self.user = user
+        # Shell that changes the cluster's mount namespace.
+        self.mounts = mounts
         self.cgroup = Cgroup.top(f"raytrace-{name}-{os.getpid()}", LIMIT)
         self.leaf = self.cgroup.child("cluster")
         # Where members go to meet a limit of their own.
@@ -79,7 +81,7 @@ class Cluster:
         return process(pid)
 
     def _shell(self, command):
-        return ["sh", "-c", ENTER, "sh", self.leaf.path, self.cgroup.path, MEMORY, *command]
+        return ["sh", "-c", ENTER, "sh", self.leaf.path, self.cgroup.path, MEMORY, self.mounts, *command]
 
     def _inside(self, command):
         """`command` as it runs in the cluster's namespaces, cgroup and user."""

@@ -2,7 +2,9 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::command::{explain::ExplainArgs, record::RecordArgs, report::ReportArgs};
+use crate::command::{
+    doctor::DoctorArgs, explain::ExplainArgs, record::RecordArgs, report::ReportArgs,
+};
 
 /// The flight recorder for memory deaths on Ray clusters: who killed this process, what grew, whose it was.
 #[derive(Debug, Parser)]
@@ -25,6 +27,8 @@ pub enum Command {
     Report(ReportArgs),
     /// Say from logs alone who killed what: no recording, no root.
     Explain(ExplainArgs),
+    /// Before the run: can this machine record, who will kill first, which settings are without effect.
+    Doctor(DoctorArgs),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.

@@ -257,7 +257,7 @@ impl Collector {
             .get(&cluster)
             .is_some_and(|one| one.raylet_ns_pid != one.raylet.pid);
         let pid = if contained {
-            in_namespace(cluster.pid, ray_pid)
+            processes::in_namespace(cluster.pid, ray_pid)
         } else {
             Some(ray_pid)
         };
@@ -303,15 +303,4 @@ fn table() -> HashMap<Pid, processes::Stat> {
         .into_iter()
         .filter_map(|pid| Some((pid, processes::stat(pid)?)))
         .collect()
-}
-
-/// The process that has `ray_pid` in the pid namespace of `raylet`.
-fn in_namespace(raylet: Pid, ray_pid: Pid) -> Option<Pid> {
-    let namespace = |pid: Pid| std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
-    let wanted = namespace(raylet)?;
-    processes::all().into_iter().find(|pid| {
-        namespace(*pid).as_ref() == Some(&wanted)
-            && processes::describe(*pid)
-                .is_some_and(|process| process.ns_pid.unwrap_or(*pid) == ray_pid)
-    })
 }

@@ -1,5 +1,6 @@
 //! The subcommands, one file each.
 
+pub mod doctor;
 pub mod explain;
 pub mod record;
 pub mod report;
@@ -31,6 +32,8 @@ pub mod code {
     pub const STRICT: u8 = 7;
     /// `--fail-on` or `--fail-above` was met.
     pub const FAIL_ON: u8 = 8;
+    /// `doctor` found a problem.
+    pub const PROBLEM: u8 = 9;
 }
 
 /// A failure with its own exit code.
@@ -85,6 +88,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Record(args) => record::run(args),
         Command::Report(args) => report::run(args),
         Command::Explain(args) => explain::run(args),
+        Command::Doctor(args) => doctor::run(args),
         Command::Completions { shell } => {
             // Into a buffer: clap_complete panics where a pipe is closed early.
             let mut script = Vec::new();

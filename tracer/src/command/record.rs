@@ -1,6 +1,6 @@
 //! `raytrace record`: attach, collect, tell each death as it comes, end with a recording.
 
-mod attach;
+pub(super) mod attach;
 mod output;
 mod own;
 mod wrapped;

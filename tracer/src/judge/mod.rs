@@ -6,9 +6,11 @@
 mod act;
 mod assemble;
 mod clock;
+pub mod doctor;
 mod evidence;
 pub mod from_text;
 mod jobs;
+pub mod killers;
 mod memory;
 mod oom;
 mod processes;

@@ -8,7 +8,10 @@ use crate::{
     event::{Cluster, Process, Role},
     ids::{BootTime, Bytes, HexId, Pid},
     observe::{clock, processes},
-    ray::identify::{option, role},
+    ray::{
+        identify::{option, role},
+        log::file_name,
+    },
 };
 
 /// Bytes of an environment that are looked at.
@@ -106,8 +109,35 @@ fn ray_version(raylet: &Process) -> Option<String> {
     })
 }
 
+/// The drivers of a cluster that run: each holds its log file open, which names its pid.
+#[must_use]
+pub fn drivers(cluster: &Cluster) -> Vec<Pid> {
+    let Some(folder) = log_folder(cluster) else {
+        return Vec::new();
+    };
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let contained = cluster.raylet_ns_pid != cluster.raylet.pid;
+    entries
+        .filter_map(|entry| {
+            let name = entry.file_name();
+            let name = name
+                .to_str()
+                .filter(|name| name.starts_with("python-core-driver-"))?;
+            let ray_pid = file_name::parse(name)?.pid?;
+            let pid = if contained {
+                processes::in_namespace(cluster.raylet.pid, ray_pid)?
+            } else {
+                ray_pid
+            };
+            let holds = |path: &PathBuf| path.file_name().is_some_and(|open| open == name);
+            processes::open_logs(pid).iter().any(holds).then_some(pid)
+        })
+        .collect()
+}
+
 /// The `RAY_*` variables; of all others not even the names are kept, and of tokens and passwords no value.
-fn settings(pid: Pid) -> Vec<(String, String)> {
+#[must_use]
+pub fn settings(pid: Pid) -> Vec<(String, String)> {
     let Ok(bytes) = std::fs::read(format!("/proc/{pid}/environ")) else {
         return Vec::new();
     };
@@ -148,14 +178,22 @@ fn log_offset(pid: Pid) -> i32 {
         .seconds()
 }
 
+/// `CUDA_VISIBLE_DEVICES` of a process; for `doctor`, which keeps nothing.
+#[must_use]
+pub fn visible_devices(pid: Pid) -> Option<String> {
+    variable(pid, b"CUDA_VISIBLE_DEVICES=")
+}
+
 fn zone_variable(pid: Pid) -> Option<String> {
+    variable(pid, b"TZ=").filter(|zone| !zone.is_empty())
+}
+
+fn variable(pid: Pid, prefix: &[u8]) -> Option<String> {
     let bytes = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
     let entry = bytes
         .split(|byte| *byte == 0)
-        .find_map(|entry| entry.strip_prefix(b"TZ="))?;
-    String::from_utf8(entry.to_vec())
-        .ok()
-        .filter(|zone| !zone.is_empty())
+        .find_map(|entry| entry.strip_prefix(prefix))?;
+    String::from_utf8(entry.to_vec()).ok()
 }
 
 /// The boot time of a local time in this cluster's logs.

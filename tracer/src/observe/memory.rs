@@ -20,6 +20,20 @@ pub fn node() -> Option<NodeMemory> {
     })
 }
 
+/// `SwapTotal`.
+#[must_use]
+pub fn swap_total() -> Bytes {
+    let info = procfs::Meminfo::current().ok();
+    Bytes(info.map_or(0, |info| info.swap_total))
+}
+
+/// `vm.overcommit_memory`: 2 refuses allocations instead of killing.
+#[must_use]
+pub fn overcommit() -> Option<u8> {
+    let text = std::fs::read_to_string("/proc/sys/vm/overcommit_memory").ok()?;
+    text.trim().parse().ok()
+}
+
 /// A process's memory, from /proc/PID/status; `None` when it is gone or a kernel thread.
 #[must_use]
 pub fn process(pid: Pid) -> Option<MemorySplit> {

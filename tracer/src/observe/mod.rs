@@ -1,11 +1,15 @@
 //! The observers: one file a source; each turns what it reads into observations and judges nothing.
 
+pub mod cgroups;
 pub mod clock;
 pub mod clusters;
 pub mod container;
+pub mod gpu;
 pub mod host;
 pub mod kernel;
 pub mod kmsg;
+pub mod knobs;
 pub mod memory;
 pub mod processes;
 pub mod ray_logs;
+pub mod sessions;

@@ -142,6 +142,17 @@ pub fn describe(pid: Pid) -> Option<Process> {
     })
 }
 
+/// The process that has `ray_pid` in the pid namespace of `raylet`.
+#[must_use]
+pub fn in_namespace(raylet: Pid, ray_pid: Pid) -> Option<Pid> {
+    let namespace = |pid: Pid| std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
+    let wanted = namespace(raylet)?;
+    all().into_iter().find(|pid| {
+        namespace(*pid).as_ref() == Some(&wanted)
+            && describe(*pid).is_some_and(|process| process.ns_pid.unwrap_or(*pid) == ray_pid)
+    })
+}
+
 /// The log files of Ray's that a process holds open, by the links of its descriptors.
 #[must_use]
 pub fn open_logs(pid: Pid) -> Vec<PathBuf> {

@@ -2,4 +2,7 @@
 
 pub mod facts;
 pub mod identify;
+pub mod knobs;
 pub mod log;
+pub mod memory_monitor;
+pub mod version;

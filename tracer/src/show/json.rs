@@ -12,6 +12,11 @@ use crate::{judge::report::Report, show::sanitize::is_harmless};
 
 /// The report as one pretty-printed object, with a final newline.
 pub fn render(report: &Report) -> Result<String, serde_json::Error> {
+    pretty(report)
+}
+
+/// Any object in that form.
+pub(super) fn pretty(report: &impl Serialize) -> Result<String, serde_json::Error> {
     let mut text = Vec::new();
     let formatter = Harmless(PrettyFormatter::new());
     report.serialize(&mut Serializer::with_formatter(&mut text, formatter))?;

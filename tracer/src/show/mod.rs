@@ -6,6 +6,7 @@
 pub mod alike;
 pub mod cascade;
 pub mod causes;
+pub mod doctor;
 pub mod evidence;
 pub mod facts;
 pub mod fail;

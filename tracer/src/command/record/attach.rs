@@ -83,7 +83,7 @@ pub(super) fn attach(args: &RecordArgs) -> anyhow::Result<Attached> {
 }
 
 /// Why there is no eBPF, with the capabilities that are missing and what to type in this place.
-fn reason(error: &KernelError) -> String {
+pub(in crate::command) fn reason(error: &KernelError) -> String {
     match error {
         KernelError::NotPermitted(text) => {
             let missing = host::missing_capabilities();

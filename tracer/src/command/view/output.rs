@@ -55,7 +55,7 @@ fn same_file(one: &Path, other: &Path) -> bool {
 }
 
 /// The columns of the terminal that stdout is.
-pub(super) fn width() -> u16 {
+pub(in crate::command) fn width() -> u16 {
     let stdout = std::io::stdout();
     if !stdout.is_terminal() {
         return WIDTH;

@@ -1,0 +1,198 @@
+//! `raytrace doctor` on staged machines with a real Ray: what it says is what was staged, and nothing else.
+
+use std::process::Command;
+
+use raytrace_tests::{recorder::raytrace, staging};
+use serde_json::Value;
+
+/// What `doctor` says about the staged raylet: its JSON, its text, its exit code.
+struct Said {
+    checks: Vec<Value>,
+    text: String,
+    code: i32,
+}
+
+impl Said {
+    fn of(machine: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut held = staging::start_held(
+            "2.60.0",
+            "machines.py",
+            &["--machine", machine],
+            folder.path(),
+        )
+        .expect("a staging");
+        held.wait_for("staged").expect("a machine");
+        let raylet = held.truth().expect("a truth").raylet().expect("a raylet");
+        let doctor = |format: &str| {
+            Command::new(raytrace())
+                .args([
+                    "doctor",
+                    "--raylet-pid",
+                    &raylet.to_string(),
+                    "--format",
+                    format,
+                ])
+                .output()
+                .expect("a run")
+        };
+        let (json, text) = (doctor("json"), doctor("text"));
+        held.finish().expect("its end");
+        let object: Value = serde_json::from_slice(&json.stdout).expect("JSON");
+        assert_eq!(object["raylets"][0]["pid"], raylet, "{object}");
+        assert_eq!(object["raylets"][0]["ray_version"], "2.60.0");
+        assert_eq!(json.status.code(), text.status.code());
+        Self {
+            checks: object["checks"].as_array().expect("checks").clone(),
+            text: String::from_utf8_lossy(&text.stdout).into_owned(),
+            code: text.status.code().expect("a code"),
+        }
+    }
+
+    fn problems(&self) -> Vec<&str> {
+        let problems = self
+            .checks
+            .iter()
+            .filter(|check| check["state"] == "problem");
+        problems.filter_map(|check| check["id"].as_str()).collect()
+    }
+
+    fn check(&self, id: &str) -> &Value {
+        let found = self.checks.iter().find(|check| check["id"] == id);
+        found.unwrap_or_else(|| panic!("no check {id}: {}", self.text))
+    }
+
+    /// The killers in the order in which they strike.
+    fn order(&self) -> Vec<&str> {
+        let killers = self.checks.iter().filter_map(|check| check["id"].as_str());
+        killers.filter(|id| id.starts_with("killer.")).collect()
+    }
+}
+
+const GIB: u64 = 1 << 30;
+
+#[test]
+fn a_plain_machine_has_no_problem_and_ray_kills_first() {
+    let said = Said::of("plain");
+    assert_eq!((said.code, said.problems()), (0, vec![]), "{}", said.text);
+    assert_eq!(said.order()[0], "killer.ray-monitor", "{}", said.text);
+    // Half of the 4 GiB that the staging shows to Ray.
+    assert_eq!(
+        said.check("killer.ray-monitor")["value"],
+        (2 * GIB).to_string()
+    );
+    assert_eq!(
+        said.check("setting.RAY_memory_usage_threshold")["value"],
+        "0.5"
+    );
+    assert_eq!(said.check("recording.mode")["value"], "ebpf");
+    assert!(
+        said.text.contains("mode ebpf: verdicts can be proven"),
+        "{}",
+        said.text
+    );
+    assert!(said.text.contains("0 problems. Exit 0"), "{}", said.text);
+}
+
+#[test]
+fn a_limit_below_what_ray_takes_for_the_machine_kills_first_and_is_named() {
+    let said = Said::of("nested-limit");
+    assert_eq!(
+        (said.code, said.problems()),
+        (9, vec!["limit.unseen"]),
+        "{}",
+        said.text
+    );
+    assert!(said.order()[0].ends_with("/cluster"), "{:?}", said.order());
+    let check = said.check("limit.unseen");
+    assert_eq!(check["value"], (1536u64 << 20).to_string());
+    // 0.9 × 1.5 of 4 GiB.
+    let command = check["command"].as_str().expect("a command");
+    assert!(
+        command.contains("RAY_memory_usage_threshold=0.34"),
+        "{command}"
+    );
+}
+
+#[test]
+fn a_threshold_that_only_a_driver_has_is_without_effect() {
+    let said = Said::of("driver-only");
+    let id = "setting.RAY_memory_usage_threshold";
+    assert_eq!((said.code, said.problems()), (9, vec![id]), "{}", said.text);
+    let check = said
+        .checks
+        .iter()
+        .find(|check| check["id"] == id && check["state"] == "problem");
+    let check = check.expect("the problem");
+    assert_eq!(
+        (&check["value"], &check["expected"]),
+        (&"0.98".into(), &"0.5".into())
+    );
+    assert!(said.text.contains("NO EFFECT"), "{}", said.text);
+}
+
+#[test]
+fn a_monitor_that_is_off_leaves_the_kernel_to_kill() {
+    let said = Said::of("monitor-off");
+    assert_eq!(
+        (said.code, said.problems()),
+        (9, vec!["monitor.off"]),
+        "{}",
+        said.text
+    );
+    assert!(
+        !said.order().contains(&"killer.ray-monitor"),
+        "{}",
+        said.text
+    );
+}
+
+#[test]
+fn an_object_store_that_dev_shm_had_no_room_for_is_named() {
+    let said = Said::of("small-shm");
+    assert_eq!(
+        (said.code, said.problems()),
+        (9, vec!["object-store.place"]),
+        "{}",
+        said.text
+    );
+    let command = said.check("object-store.place")["command"]
+        .as_str()
+        .expect("a command");
+    assert!(command.contains("--shm-size"), "{command}");
+}
+
+#[test]
+fn variables_that_no_ray_reads_are_without_effect() {
+    let said = Said::of("no-knob");
+    let mut problems = said.problems();
+    problems.sort_unstable();
+    assert_eq!(
+        (said.code, problems),
+        (
+            9,
+            vec![
+                "setting.RAY_memory_use_threshold",
+                "setting.RAY_object_store_memory"
+            ]
+        ),
+        "{}",
+        said.text
+    );
+    let check = said.check("setting.RAY_object_store_memory");
+    assert_eq!(
+        check["command"],
+        "ray start --object-store-memory=32212254720"
+    );
+}
+
+#[test]
+fn a_pid_that_is_no_raylet_is_refused() {
+    let output = Command::new(raytrace())
+        .args(["doctor", "--raylet-pid", "1"])
+        .output()
+        .expect("a run");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("pgrep -a raylet"), "{said}");
+}

@@ -1,0 +1,196 @@
+//! `raytrace doctor`: what this machine will do to a Ray job, and whether it can be recorded. It changes nothing: the probes are attached
+//! and detached again.
+
+mod node;
+
+use std::{path::Path, process::ExitCode};
+
+use super::{
+    Failure, code,
+    record::attach,
+    view::output::{print, width},
+};
+use crate::{
+    event::{Mode, Probe, ProbeState},
+    ids::{Bytes, Pid},
+    judge::doctor::{
+        self, State,
+        facts::{Folder, Gpu, GpuProcess, Machine, OldSessions},
+    },
+    observe::{clock, clusters, gpu, host, kernel, kmsg, memory, processes, sessions},
+    recording::place,
+    show,
+};
+
+/// Arguments of `doctor`.
+#[derive(Debug, Clone, Copy, clap::Args)]
+#[command(after_help = "Examples:
+  sudo raytrace doctor                      every raylet of this machine
+  sudo raytrace doctor --raylet-pid 12104   one of them
+  raytrace doctor --format json | jq '.checks[] | select(.state == \"problem\")'
+
+Exit codes: 0 no problem, 9 a problem was found")]
+pub struct DoctorArgs {
+    /// Only this raylet.
+    #[arg(long, value_name = "PID")]
+    raylet_pid: Option<u32>,
+    /// How to print it.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// The forms of the output.
+#[derive(Debug, Clone, Copy, Default, clap::ValueEnum)]
+enum Format {
+    /// For people.
+    #[default]
+    Text,
+    /// One object, each check with id, state, value, expected, command.
+    Json,
+}
+
+/// Runs it.
+pub fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
+    let machine = look(args.raylet_pid.map(Pid))?;
+    let checks = doctor::checks(&machine);
+    let text = match args.format {
+        Format::Text => show::doctor::render(&machine, &checks, usize::from(width())),
+        Format::Json => show::doctor::render_json(&machine, &checks)?,
+    };
+    print(&text)?;
+    let problem = checks.iter().any(|check| check.state == State::Problem);
+    Ok(ExitCode::from(if problem { code::PROBLEM } else { 0 }))
+}
+
+/// Looks at everything.
+fn look(wanted: Option<Pid>) -> anyhow::Result<Machine> {
+    let mut raylets = clusters::raylets();
+    raylets.retain(|pid| wanted.is_none_or(|wanted| wanted == *pid));
+    if let (Some(pid), true) = (wanted, raylets.is_empty()) {
+        anyhow::bail!(Failure {
+            code: code::USAGE,
+            message: format!("no raylet has pid {pid} here; find it: pgrep -a raylet"),
+        });
+    }
+    let mut nodes: Vec<_> = raylets.into_iter().filter_map(node::running).collect();
+    if nodes.is_empty() {
+        nodes.push(node::from_here());
+    }
+    let (mode, probes) = probe();
+    let started = host::started(mode);
+    let clusters: Vec<_> = nodes
+        .iter()
+        .filter_map(|node| node.cluster.as_ref())
+        .collect();
+    let old = sessions::old(&clusters).map(|(folder, sessions, bytes)| OldSessions {
+        folder: without_root(&folder),
+        sessions,
+        bytes,
+    });
+    Ok(Machine {
+        host: started.host,
+        kernel: started.kernel,
+        memory: memory::node().unwrap_or_default(),
+        swap_total: memory::swap_total(),
+        overcommit: memory::overcommit(),
+        mode,
+        probes,
+        advice: host::advice(host::place()).to_owned(),
+        output: output(),
+        gpus: gpus(),
+        old_sessions: old.into_iter().collect(),
+        nodes,
+    })
+}
+
+/// `/proc/PID/root/tmp/ray` as its process calls it.
+fn without_root(folder: &Path) -> String {
+    let parts = folder.strip_prefix("/proc").ok().map(|rest| {
+        let inside: std::path::PathBuf = rest.iter().skip(2).collect();
+        Path::new("/").join(inside)
+    });
+    parts.as_deref().unwrap_or(folder).display().to_string()
+}
+
+/// Attaches as `record` would, and detaches.
+fn probe() -> (Mode, Vec<Probe>) {
+    let log = kmsg::probe(&kmsg::Kmsg::open());
+    let (mode, mut probes) = match kernel::attach(false) {
+        Ok(attached) => (Mode::Ebpf, attached.probes),
+        Err(error) => (
+            Mode::Procfs,
+            vec![Probe {
+                name: "ebpf".into(),
+                state: ProbeState::Missing,
+                reason: Some(attach::reason(&error)),
+                required: true,
+            }],
+        ),
+    };
+    probes.push(log);
+    (mode, probes)
+}
+
+/// Where `record` writes without `-o`.
+fn output() -> Folder {
+    let here = Path::new(".");
+    let folder = match place::remote(here) {
+        Some(_) => Path::new(place::FALLBACK),
+        None => here,
+    };
+    let path = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    node::folder(&path, &path.to_string_lossy()).unwrap_or(Folder {
+        path: path.display().to_string(),
+        free: Bytes(0),
+        total: Bytes(0),
+    })
+}
+
+fn gpus() -> Result<Vec<Gpu>, String> {
+    let (count, found) = gpu::processes()?;
+    let of = |index| {
+        let here = found.iter().filter(|process| process.gpu == index);
+        here.map(on_gpu).collect()
+    };
+    Ok((0..count)
+        .map(|index| Gpu {
+            index,
+            processes: of(index),
+        })
+        .collect())
+}
+
+fn on_gpu(process: &gpu::OnGpu) -> GpuProcess {
+    let seen = processes::describe(process.pid);
+    let seen = seen.as_ref();
+    let age = seen.and_then(|seen| u64::try_from(clock::boot().since(seen.process.start)).ok());
+    GpuProcess {
+        pid: process.pid,
+        used: process.used,
+        comm: seen.map(|seen| seen.comm.clone()),
+        title: seen.map_or_else(
+            || "not to be seen from here".into(),
+            |seen| {
+                seen.argv
+                    .first()
+                    .filter(|title| title.contains("::"))
+                    .unwrap_or(&seen.comm)
+                    .clone()
+            },
+        ),
+        parent: seen.and_then(|seen| seen.parent),
+        user: seen
+            .and_then(|seen| seen.uid)
+            .map(|uid| user(uid).unwrap_or_else(|| uid.to_string())),
+        age_s: age.map(|ns| ns / 1_000_000_000),
+    }
+}
+
+/// A user's name, by /etc/passwd.
+fn user(uid: u32) -> Option<String> {
+    let users = std::fs::read_to_string("/etc/passwd").ok()?;
+    users.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split(':').collect();
+        (fields.get(2)?.parse() == Ok(uid)).then(|| fields[0].to_owned())
+    })
+}

@@ -1,0 +1,163 @@
+//! One raylet's facts; or, where none runs, those of a Ray that this shell would start.
+
+use std::{
+    fs::File,
+    io::{BufRead as _, BufReader, Read as _},
+    path::Path,
+};
+
+use crate::{
+    event::{Cluster, Process},
+    ids::Pid,
+    judge::{
+        doctor::facts::{Driver, Folder, Node},
+        report::Monitor,
+    },
+    observe::{cgroups, clusters, knobs, processes, sessions},
+    ray::{
+        facts::RayFact,
+        identify::option,
+        log::{FileKind, LogParser},
+    },
+};
+
+/// The monitor announces itself near the start of the log.
+const LOG_BYTES: u64 = 4 << 20;
+
+/// A raylet that runs.
+pub(super) fn running(pid: Pid) -> Option<Node> {
+    let raylet = processes::describe(pid)?;
+    let cluster = clusters::describe(&raylet);
+    let argv = &raylet.argv;
+    let (monitor, isolated) = announced(&cluster);
+    let disk = cluster.session_dir.as_deref();
+    Some(Node {
+        settings: cluster.settings.clone(),
+        unread: unread(&raylet, &cluster.settings),
+        monitor,
+        isolated,
+        shm: folder(&sessions::seen_by(pid, "/dev/shm"), "/dev/shm"),
+        plasma_directory: option(argv, "plasma-directory").map(str::to_owned),
+        plasma_used: sessions::plasma_used(pid),
+        gpus: option(argv, "static-resource-list").and_then(gpus),
+        visible_devices: clusters::visible_devices(pid),
+        session_disk: disk.and_then(|path| folder(&sessions::seen_by(pid, path), path)),
+        drivers: drivers(&cluster),
+        ..bare(pid, Some(cluster))
+    })
+}
+
+/// The Ray that `ray start` would make here.
+pub(super) fn from_here() -> Node {
+    let own = Pid(std::process::id());
+    Node {
+        settings: clusters::settings(own),
+        shm: folder(Path::new("/dev/shm"), "/dev/shm"),
+        ..bare(own, None)
+    }
+}
+
+fn bare(pid: Pid, cluster: Option<Cluster>) -> Node {
+    Node {
+        cluster,
+        settings: Vec::new(),
+        unread: None,
+        monitor: None,
+        isolated: false,
+        root: cgroups::root_of(pid),
+        levels: cgroups::Hierarchy::find().map_or_else(Vec::new, |all| all.levels(pid)),
+        shm: None,
+        plasma_directory: None,
+        plasma_used: None,
+        gpus: None,
+        visible_devices: None,
+        session_disk: None,
+        drivers: Vec::new(),
+    }
+}
+
+/// The file system of a path; `name` is what people call it.
+pub(super) fn folder(path: &Path, name: &str) -> Option<Folder> {
+    let (free, total) = sessions::space(path)?;
+    Some(Folder {
+        path: name.to_owned(),
+        free,
+        total,
+    })
+}
+
+fn unread(raylet: &Process, settings: &[(String, String)]) -> Option<Vec<String>> {
+    let keys: Vec<&str> = settings.iter().map(|(key, _)| key.as_str()).collect();
+    knobs::unread(raylet, &keys)
+}
+
+/// `GPU,8.0` in `CPU,4,GPU,8,memory,…`.
+fn gpus(resources: &str) -> Option<f64> {
+    let parts: Vec<&str> = resources.split(',').collect();
+    let mut pairs = parts.chunks_exact(2);
+    pairs
+        .find(|pair| pair[0] == "GPU")
+        .and_then(|pair| pair[1].parse().ok())
+}
+
+/// What the raylet's log says about its monitor, and whether that watches the user cgroup only.
+fn announced(cluster: &Cluster) -> (Option<Monitor>, bool) {
+    let Some(folder) = clusters::log_folder(cluster) else {
+        return (None, false);
+    };
+    let Ok(file) = File::open(folder.join("raylet.out")) else {
+        return (None, false);
+    };
+    let mut parser = LogParser::new(FileKind::Raylet, None);
+    let mut records = Vec::new();
+    for line in BufReader::new(file.take(LOG_BYTES))
+        .split(b'\n')
+        .map_while(Result::ok)
+    {
+        parser.push(&String::from_utf8_lossy(&line), &mut records);
+        if let Some(found) = records.drain(..).find_map(|record| monitor(&record.fact)) {
+            return found;
+        }
+    }
+    (None, false)
+}
+
+fn monitor(fact: &RayFact) -> Option<(Option<Monitor>, bool)> {
+    let (monitor, isolated) = match fact {
+        RayFact::MonitorStarted {
+            threshold,
+            total,
+            interval_ms,
+            user_slice_only,
+        } => (
+            Monitor {
+                enabled: true,
+                threshold_bytes: Some(*threshold),
+                total_bytes: Some(*total),
+                refresh_ms: *interval_ms,
+            },
+            *user_slice_only,
+        ),
+        RayFact::MonitorDisabled => (
+            Monitor {
+                enabled: false,
+                threshold_bytes: None,
+                total_bytes: None,
+                refresh_ms: None,
+            },
+            false,
+        ),
+        _ => return None,
+    };
+    Some((Some(monitor), isolated))
+}
+
+fn drivers(cluster: &Cluster) -> Vec<Driver> {
+    let pids = clusters::drivers(cluster);
+    pids.into_iter()
+        .map(|pid| Driver {
+            pid,
+            settings: clusters::settings(pid),
+        })
+        .collect()
+}

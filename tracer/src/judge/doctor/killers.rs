@@ -1,0 +1,305 @@
+//! Who kills first: Ray's monitor, the limits on the raylet's path, the machine; and the object store's place.
+
+use super::{
+    Check, Section, State,
+    facts::{Machine, Node},
+};
+use crate::{
+    ids::Bytes,
+    judge::{
+        killers::{self, Threat, Who},
+        oom::size,
+        report::Monitor,
+    },
+    ray::{
+        memory_monitor::{self, Config, Count},
+        version::Version,
+    },
+};
+
+/// Ray falls back or a write ends in SIGBUS when /dev/shm is this full.
+const FULL: f64 = 0.95;
+/// The share of a limit that Ray's threshold should be, so that Ray acts before the kernel.
+const BEFORE_THE_KERNEL: f64 = 0.9;
+
+/// Ray's monitor with its count.
+struct Watch {
+    config: Config,
+    count: Count,
+    threshold: Bytes,
+    on: bool,
+    isolated: bool,
+}
+
+impl Watch {
+    fn of(machine: &Machine, node: &Node) -> Self {
+        let config = Config::of(&node.settings);
+        let cluster = node.cluster.as_ref();
+        let version = cluster
+            .and_then(|cluster| cluster.ray_version.as_deref())
+            .and_then(Version::parse);
+        let count = memory_monitor::count(&machine.memory, node.root.as_ref(), version);
+        let logged = |field: fn(&Monitor) -> Option<Bytes>| node.monitor.as_ref().and_then(field);
+        let total = logged(|monitor| monitor.total_bytes).unwrap_or(count.total);
+        Self {
+            threshold: logged(|monitor| monitor.threshold_bytes)
+                .unwrap_or_else(|| config.threshold(total)),
+            on: node
+                .monitor
+                .as_ref()
+                .map_or(config.refresh_ms > 0, |monitor| monitor.enabled),
+            count: Count { total, ..count },
+            config,
+            isolated: node.isolated,
+        }
+    }
+
+    fn fraction(&self) -> f64 {
+        self.threshold.gib() / self.count.total.gib()
+    }
+}
+
+pub(super) fn checks(machine: &Machine, node: &Node) -> Vec<Check> {
+    let watch = Watch::of(machine, node);
+    let mut checks = vec![now(machine, &watch)];
+    let monitor = watch.on.then_some((watch.threshold, watch.count.used));
+    let threats = killers::in_order(monitor, &node.levels, &machine.memory, machine.swap_total);
+    let ranked = (1..).zip(&threats);
+    checks.extend(ranked.map(|(rank, threat)| line(rank, threat, machine, &watch)));
+    checks.extend((!watch.on).then(|| off(&watch)));
+    checks.extend(above(&watch));
+    checks.push(limits(machine, node, &watch));
+    checks.extend(overcommit(machine));
+    checks.extend(object_store(node));
+    checks.extend(shm(node));
+    for check in &mut checks {
+        check.raylet_pid = node.pid();
+    }
+    checks
+}
+
+fn note(id: &str, text: String) -> Check {
+    Check::new(id, Section::Killers, State::Note, text)
+}
+
+fn problem(id: &str, word: &str, text: String) -> Check {
+    Check::new(id, Section::Killers, State::Problem, text).word(word)
+}
+
+fn now(machine: &Machine, watch: &Watch) -> Check {
+    let machine_used =
+        machine.memory.total.0 - machine.memory.available.0.min(machine.memory.total.0);
+    let of = |used: Bytes, total: Bytes| format!("{:.1} of {}", used.gib(), size(total));
+    let mut text = format!("now {}", of(watch.count.used, watch.count.total));
+    if watch.count.of_cgroup {
+        text.push_str(&format!(
+            " in Ray's cgroup, {} on the machine",
+            of(Bytes(machine_used), machine.memory.total)
+        ));
+    }
+    note("memory.now", text).word("").value(&watch.count.used.0)
+}
+
+fn line(rank: usize, threat: &Threat, machine: &Machine, watch: &Watch) -> Check {
+    let margin = size(threat.margin);
+    let (id, text) = match &threat.who {
+        Who::RayMonitor => {
+            let of = if watch.isolated {
+                " of its user cgroup"
+            } else {
+                ""
+            };
+            let text = format!(
+                "Ray's monitor: at {}{of} ({:.2}), every {} ms; margin {margin}",
+                size(threat.at),
+                watch.fraction(),
+                watch.config.refresh_ms
+            );
+            ("killer.ray-monitor".to_owned(), text)
+        }
+        Who::Cgroup(path) => (
+            format!("killer.cgroup.{path}"),
+            format!(
+                "the kernel, limit of cgroup {path}: at {}; margin {margin}",
+                size(threat.at)
+            ),
+        ),
+        Who::Machine => (
+            "killer.machine".to_owned(),
+            end_of_machine(threat, machine, watch),
+        ),
+    };
+    note(&id, text).word(rank.to_string()).value(&threat.at.0)
+}
+
+fn end_of_machine(threat: &Threat, machine: &Machine, watch: &Watch) -> String {
+    let swap = if machine.swap_total.0 == 0 {
+        "no swap".to_owned()
+    } else {
+        format!("{} swap", size(machine.swap_total))
+    };
+    let mut text = format!(
+        "the kernel, machine full: at about {}, {swap}; margin {}",
+        size(machine.memory.total),
+        size(threat.margin)
+    );
+    if watch.on && !watch.count.of_cgroup {
+        let room = machine.memory.total.0.saturating_sub(watch.threshold.0);
+        text.push_str(&format!(
+            "; overtakes Ray only if {}{} fill within {} ms",
+            size(Bytes(room)),
+            if machine.swap_total.0 == 0 {
+                ""
+            } else {
+                " and the swap"
+            },
+            watch.config.refresh_ms
+        ));
+    }
+    text
+}
+
+fn off(watch: &Watch) -> Check {
+    let text = "Ray's monitor is off (RAY_memory_monitor_refresh_ms=0): the next death for memory is the kernel's, without a retry of its own \
+                and without a message of Ray's";
+    problem("monitor.off", "OFF", text.into())
+        .value(&watch.config.refresh_ms)
+        .expected(&250)
+        .command("start Ray with RAY_memory_monitor_refresh_ms=250 in the environment of ray start")
+}
+
+fn above(watch: &Watch) -> Option<Check> {
+    (watch.on && watch.count.used > watch.threshold).then(|| {
+        problem(
+            "monitor.above-threshold",
+            "ABOVE",
+            "more is in use than Ray's threshold: its monitor kills workers as soon as they start"
+                .into(),
+        )
+        .value(&watch.count.used.0)
+        .expected(&format!("below {}", watch.threshold.0))
+        .command("ps -eo pid,rss,user,args --sort=-rss | head")
+    })
+}
+
+/// Limits on the raylet's path: none, seen by Ray, or met before Ray acts.
+fn limits(machine: &Machine, node: &Node, watch: &Watch) -> Check {
+    let total = watch.count.total;
+    let threshold = if watch.on { watch.threshold } else { total };
+    if let Some((level, limit)) = killers::unseen(&node.levels, &machine.memory, total, threshold) {
+        let path = &level.state.path;
+        let fraction = BEFORE_THE_KERNEL * limit.gib() / total.gib();
+        let kills = level.state.oom_kills.unwrap_or(0);
+        let so_far = if kills > 0 {
+            format!("; it killed {kills} there already")
+        } else {
+            String::new()
+        };
+        let text = format!(
+            "Ray takes {} for all memory; the kernel kills at {} in {path}, before Ray's {}{so_far}",
+            size(total),
+            size(limit),
+            size(threshold)
+        );
+        return problem("limit.unseen", "UNSEEN", text)
+            .value(&limit.0)
+            .expected(&format!("at least {}", total.0))
+            .command(format!(
+                "start Ray with RAY_memory_usage_threshold={fraction:.2} in the environment of ray start, or raise that limit"
+            ));
+    }
+    let own = node
+        .levels
+        .iter()
+        .any(|level| killers::binding(level, &machine.memory).is_some());
+    let text = match (watch.count.of_cgroup, own) {
+        (true, _) => format!("Ray's cgroup has a limit, and Ray sees it: {}", size(total)),
+        (false, true) => "the cgroup limits on the raylet's path are met after Ray's threshold".into(),
+        (false, false) => {
+            "no cgroup limit on the raylet's path: neighbours on this machine count against Ray's threshold".into()
+        }
+    };
+    let state = if own { State::Ok } else { State::Note };
+    Check::new("limit.seen", Section::Killers, state, text)
+}
+
+fn overcommit(machine: &Machine) -> Option<Check> {
+    (machine.overcommit == Some(2)).then(|| {
+        note(
+            "machine.overcommit",
+            "vm.overcommit_memory=2: allocations are refused (MemoryError) before anybody is killed".into(),
+        )
+        .value(&2)
+    })
+}
+
+/// The object store: a cap, and where it lies.
+fn object_store(node: &Node) -> Option<Check> {
+    let cap = node.cluster.as_ref()?.object_store_bytes?;
+    let place = node.plasma_directory.as_deref().unwrap_or("/dev/shm");
+    let shm = node.shm.as_ref();
+    let room = shm.map_or_else(String::new, |shm| format!(" ({})", size(shm.total)));
+    let used = node.plasma_used.unwrap_or_default();
+    if place != "/dev/shm" {
+        let text = format!(
+            "the object store ({}) lies in {place}, on a disk: /dev/shm{room} had no room for it",
+            size(cap)
+        );
+        return Some(
+            problem("object-store.place", "TOO SMALL", text)
+                .value(&place)
+                .expected(&"/dev/shm")
+                .command(format!(
+                    "docker run --shm-size={}m, or an emptyDir of medium Memory on /dev/shm; else a smaller ray start --object-store-memory",
+                    (cap.0 + cap.0 / 10) >> 20
+                )),
+        );
+    }
+    let text = format!(
+        "object store {} of {} (a cap, not a cost) in /dev/shm{room}{}",
+        size(used),
+        size(cap),
+        if used.gib() < 0.5 * cap.gib() {
+            ": not the problem now"
+        } else {
+            ""
+        }
+    );
+    Some(note("object-store.use", text).word("").value(&used.0))
+}
+
+fn shm(node: &Node) -> Option<Check> {
+    let shm = node.shm.as_ref()?;
+    let used = Bytes(shm.total.0.saturating_sub(shm.free.0));
+    if shm.total.0 > 0 && used.gib() >= FULL * shm.total.gib() {
+        let text = format!(
+            "/dev/shm is full: {} of {}; the next write into it ends in SIGBUS",
+            size(used),
+            size(shm.total)
+        );
+        return Some(
+            problem("shm.full", "FULL", text)
+                .value(&used.0)
+                .expected(&format!("below {:.0} %", FULL * 100.0))
+                .command("ls -lS /dev/shm; a bigger one: mount -o remount,size=SIZE /dev/shm"),
+        );
+    }
+    let cap = node.cluster.as_ref()?.object_store_bytes?;
+    let in_shm = node.plasma_directory.as_deref() == Some("/dev/shm");
+    // The store's file is sparse: what it has not touched yet must still fit.
+    let wanted = cap.0.saturating_sub(node.plasma_used.unwrap_or_default().0);
+    (in_shm && shm.free.0 < wanted).then(|| {
+        let text = format!(
+            "/dev/shm has {} left, and the object store may still take {}: SIGBUS before it is full",
+            size(shm.free),
+            size(Bytes(wanted))
+        );
+        problem("shm.overbooked", "TOO SMALL", text)
+            .value(&shm.free.0)
+            .expected(&wanted)
+            .command(format!(
+                "docker run --shm-size, or ray start --object-store-memory={}",
+                shm.free.0
+            ))
+    })
+}

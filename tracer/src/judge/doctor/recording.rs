@@ -1,0 +1,94 @@
+//! Can this machine record: each probe, and where the recording goes.
+
+use super::{Check, Section, State, facts::Machine};
+use crate::{
+    event::{Mode, Probe, ProbeState},
+    ids::Bytes,
+    judge::oom::size,
+};
+
+/// A recording needs less, but its disk should not be the first thing to fill up.
+const ENOUGH_DISK: Bytes = Bytes(1 << 30);
+
+pub(super) fn checks(machine: &Machine) -> Vec<Check> {
+    let mut checks = vec![mode(machine)];
+    checks.extend(attached(&machine.probes));
+    let others = machine.probes.iter().filter(|probe| {
+        probe.state != ProbeState::Ok && (machine.mode == Mode::Ebpf || probe.name != "ebpf")
+    });
+    checks.extend(others.map(|probe| not_attached(probe, machine)));
+    checks.push(output(machine));
+    checks
+}
+
+fn mode(machine: &Machine) -> Check {
+    let check = |state, text: String| Check::new("recording.mode", Section::Recording, state, text);
+    if machine.mode == Mode::Ebpf {
+        return check(State::Ok, "mode ebpf: verdicts can be proven".into())
+            .word("")
+            .value(&"ebpf");
+    }
+    let reason = machine
+        .probes
+        .iter()
+        .find(|probe| probe.name == "ebpf")
+        .and_then(|probe| probe.reason.clone())
+        .unwrap_or_default();
+    check(
+        State::Problem,
+        format!("mode procfs: no verdict can be proven, no sender is seen: {reason}"),
+    )
+    .word("BLIND")
+    .value(&"procfs")
+    .expected(&"ebpf")
+    .command(machine.advice.clone())
+}
+
+fn attached(probes: &[Probe]) -> Option<Check> {
+    let names: Vec<&str> = probes
+        .iter()
+        .filter(|probe| probe.state == ProbeState::Ok)
+        .map(|probe| probe.name.as_str())
+        .collect();
+    let text = format!("{}: attached and detached again", names.join(", "));
+    (!names.is_empty()).then(|| {
+        Check::new("recording.probes", Section::Recording, State::Ok, text).value(&names.join(" "))
+    })
+}
+
+fn not_attached(probe: &Probe, machine: &Machine) -> Check {
+    let reason = probe.reason.as_deref().unwrap_or("no reason given");
+    let state = if probe.required {
+        State::Problem
+    } else {
+        State::Missing
+    };
+    let found = match probe.state {
+        ProbeState::Degraded => "degraded",
+        _ => "missing",
+    };
+    Check::new(
+        format!("recording.probe.{}", probe.name),
+        Section::Recording,
+        state,
+        format!("{}: {reason}", probe.name),
+    )
+    .word(if probe.required { "MISSING" } else { found })
+    .value(&found)
+    .expected(&"ok")
+    .command(machine.advice.clone())
+}
+
+fn output(machine: &Machine) -> Check {
+    let folder = &machine.output;
+    let text = format!("{}: {} free for recordings", folder.path, size(folder.free));
+    let check = |state| Check::new("recording.output", Section::Recording, state, text.clone());
+    if folder.free >= ENOUGH_DISK {
+        return check(State::Ok).value(&folder.free.0);
+    }
+    check(State::Problem)
+        .word("DISK FULL")
+        .value(&folder.free.0)
+        .expected(&ENOUGH_DISK.0)
+        .command("raytrace record -o /FOLDER/WITH/SPACE/run.raytrace")
+}

@@ -1,0 +1,129 @@
+//! Each `RAY_*` variable of a raylet: in force, or without effect; and those that only a driver has.
+
+use super::{
+    Check, Section, State,
+    facts::{Driver, Node},
+};
+use crate::ray::{
+    knobs::{self, Ignored, KNOBS, Reader},
+    version::Version,
+};
+
+pub(super) fn checks(node: &Node) -> Vec<Check> {
+    let version = node
+        .cluster
+        .as_ref()
+        .and_then(|cluster| cluster.ray_version.as_deref())
+        .and_then(Version::parse);
+    let mut checks: Vec<Check> = node
+        .drivers
+        .iter()
+        .flat_map(|driver| misplaced(node, driver))
+        .collect();
+    checks.extend(
+        node.settings
+            .iter()
+            .filter_map(|(key, value)| own(node, key, value, version)),
+    );
+    checks.extend(defaults(node));
+    checks
+        .into_iter()
+        .map(|check| check.of(node.pid()))
+        .collect()
+}
+
+fn no_effect(key: &str, text: String) -> Check {
+    Check::new(
+        format!("setting.{key}"),
+        Section::Settings,
+        State::Problem,
+        text,
+    )
+    .word("NO EFFECT")
+}
+
+fn ok(key: &str, text: String) -> Check {
+    Check::new(format!("setting.{key}"), Section::Settings, State::Ok, text)
+}
+
+/// A variable of the raylet's environment.
+fn own(node: &Node, key: &str, value: &str, version: Option<Version>) -> Option<Check> {
+    let pair = format!("{key}={value}");
+    if let Some(Ignored { why, instead }) = knobs::ignored(key, value, version) {
+        let text = format!("{pair}: {why}");
+        return Some(no_effect(key, text).value(&value).command(instead));
+    }
+    let unread = node.unread.iter().flatten().any(|unread| unread == key);
+    if unread && like_a_knob(key) {
+        let name = node
+            .cluster
+            .as_ref()
+            .and_then(|cluster| cluster.ray_version.clone());
+        let text = format!("{pair}: stands nowhere in Ray {}", name.unwrap_or_default());
+        return Some(
+            no_effect(key, text)
+                .value(&value)
+                .command(format!("unset {key}")),
+        );
+    }
+    knobs::find(key)?;
+    if node.isolated && key == "RAY_memory_usage_threshold" {
+        let text = format!(
+            "{pair}: with resource isolation the user cgroup's memory.high is the threshold"
+        );
+        let instead = "ray start --system-reserved-memory=BYTES";
+        return Some(no_effect(key, text).value(&value).command(instead));
+    }
+    Some(ok(key, pair).value(&value))
+}
+
+/// Ray's own settings are in lower case behind `RAY_`; Kubernetes and others set `RAY_HEAD_SERVICE_HOST` and the like.
+fn like_a_knob(key: &str) -> bool {
+    let rest = key.strip_prefix("RAY_").unwrap_or(key);
+    rest.starts_with(|first: char| first.is_ascii_lowercase())
+}
+
+/// What a driver has otherwise than its raylet, where only the raylet's counts.
+fn misplaced(node: &Node, driver: &Driver) -> Vec<Check> {
+    let in_force = |key: &str| {
+        let set = node.settings.iter().find(|(known, _)| known == key);
+        set.map(|(_, value)| value.clone())
+    };
+    let only_raylet = driver.settings.iter().filter_map(|(key, value)| {
+        let knob = knobs::find(key).filter(|knob| knob.reader != Reader::Owner)?;
+        let effective = in_force(key);
+        (effective.as_deref() != Some(value)).then_some((knob, key, value, effective))
+    });
+    only_raylet
+        .map(|(knob, key, value, effective)| {
+            let (effective, origin) = match effective {
+                Some(value) => (value, ""),
+                None => (knob.default.to_owned(), " (default)"),
+            };
+            let text = format!(
+                "{key}={value}: set in driver {}, not in the raylet. In force: {effective}{origin}",
+                driver.pid
+            );
+            no_effect(key, text)
+                .value(&value)
+                .expected(&effective)
+                .command(format!("ray stop; {key}={value} ray start …"))
+        })
+        .collect()
+}
+
+/// The two settings that decide, where nobody set them.
+fn defaults(node: &Node) -> Vec<Check> {
+    let unset = |key: &&str| !node.settings.iter().any(|(known, _)| known == key);
+    let decisive = [
+        "RAY_memory_usage_threshold",
+        "RAY_memory_monitor_refresh_ms",
+    ];
+    let missing = decisive.into_iter().filter(unset);
+    missing
+        .filter_map(|key| KNOBS.iter().find(|knob| knob.key == key))
+        .map(|knob| {
+            ok(knob.key, format!("{}={} (default)", knob.key, knob.default)).value(&knob.default)
+        })
+        .collect()
+}

@@ -1,0 +1,326 @@
+//! Each check where it must speak, and close to it where it must not.
+
+use super::{Check, State, checks, facts::*};
+use crate::{
+    event::{Cluster, Mode, NodeMemory, Probe, ProbeState},
+    ids::{Bytes, Pid, ProcessKey},
+    judge::report::Monitor,
+};
+
+const GIB: u64 = 1 << 30;
+
+/// The raylet's settings in a list.
+fn set(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+    pairs.iter().map(owned).collect()
+}
+
+pub(crate) fn node() -> Node {
+    Node {
+        cluster: Some(Cluster {
+            raylet: ProcessKey::new(12104, 0),
+            raylet_ns_pid: Pid(416),
+            session: Some("session_x".into()),
+            session_dir: Some("/tmp/ray/session_x".into()),
+            ray_version: Some("2.60.0".into()),
+            node_id: None,
+            gcs_address: None,
+            head: true,
+            object_store_bytes: Some(Bytes(56 * GIB)),
+            container_id: Some("3f2a".repeat(16)),
+            settings: Vec::new(),
+            log_utc_offset_s: None,
+        }),
+        settings: Vec::new(),
+        unread: Some(Vec::new()),
+        monitor: None,
+        isolated: false,
+        root: None,
+        levels: Vec::new(),
+        shm: Some(Folder {
+            path: "/dev/shm".into(),
+            free: Bytes(93 * GIB),
+            total: Bytes(94 * GIB),
+        }),
+        plasma_directory: Some("/dev/shm".into()),
+        plasma_used: Some(Bytes(GIB)),
+        gpus: Some(2.0),
+        visible_devices: None,
+        session_disk: Some(Folder {
+            path: "/tmp/ray/session_x".into(),
+            free: Bytes(50 * GIB),
+            total: Bytes(100 * GIB),
+        }),
+        drivers: Vec::new(),
+    }
+}
+
+pub(crate) fn machine(node: Node) -> Machine {
+    let gpu = |index| Gpu {
+        index,
+        processes: Vec::new(),
+    };
+    Machine {
+        host: "a6000-01".into(),
+        kernel: "5.15.0".into(),
+        memory: NodeMemory {
+            total: Bytes(188 * GIB),
+            available: Bytes(47 * GIB),
+            ..NodeMemory::default()
+        },
+        swap_total: Bytes(8 * GIB),
+        overcommit: Some(0),
+        mode: Mode::Ebpf,
+        probes: vec![Probe {
+            name: "oom/mark_victim".into(),
+            state: ProbeState::Ok,
+            reason: None,
+            required: true,
+        }],
+        advice: "sudo raytrace record".into(),
+        output: Folder {
+            path: "/data".into(),
+            free: Bytes(212 * GIB),
+            total: Bytes(400 * GIB),
+        },
+        nodes: vec![node],
+        gpus: Ok(vec![gpu(0), gpu(1)]),
+        old_sessions: Vec::new(),
+    }
+}
+
+fn problems(machine: &Machine) -> Vec<Check> {
+    let all = checks(machine).into_iter();
+    all.filter(|check| check.state == State::Problem).collect()
+}
+
+fn ids(machine: &Machine) -> Vec<String> {
+    problems(machine)
+        .into_iter()
+        .map(|check| check.id)
+        .collect()
+}
+
+#[test]
+fn a_sound_machine_has_no_problem() {
+    assert_eq!(ids(&machine(node())), Vec::<String>::new());
+}
+
+#[test]
+fn every_problem_says_what_to_type() {
+    let mut bad = node();
+    bad.settings = set(&[
+        ("RAY_memory_monitor_refresh_ms", "0"),
+        ("RAY_object_store_memory", "1"),
+    ]);
+    bad.plasma_directory = Some("/tmp/ray".into());
+    bad.gpus = Some(9.0);
+    let mut machine = machine(bad);
+    machine.mode = Mode::Procfs;
+    machine.output.free = Bytes(1);
+    let problems = problems(&machine);
+    assert_eq!(problems.len(), 6, "{problems:#?}");
+    assert!(problems.iter().all(|check| check.command.is_some()));
+}
+
+#[test]
+fn a_probe_that_no_verdict_needs_is_missing_and_no_problem() {
+    let mut machine = machine(node());
+    let mut probe = Probe {
+        name: "signal/signal_deliver".into(),
+        state: ProbeState::Missing,
+        reason: Some("no such tracepoint".into()),
+        required: false,
+    };
+    machine.probes.push(probe.clone());
+    let state = |machine: &Machine| {
+        let all = checks(machine);
+        let found = all
+            .iter()
+            .find(|check| check.id.starts_with("recording.probe."));
+        found.map(|check| check.state)
+    };
+    assert_eq!(state(&machine), Some(State::Missing));
+    probe.required = true;
+    machine.probes[1] = probe;
+    assert_eq!(state(&machine), Some(State::Problem));
+}
+
+#[test]
+fn what_the_raylet_logged_beats_what_its_environment_says() {
+    let mut logged = node();
+    logged.settings = set(&[("RAY_memory_usage_threshold", "0.5")]);
+    logged.monitor = Some(Monitor {
+        enabled: true,
+        threshold_bytes: Some(Bytes(178 * GIB)),
+        total_bytes: Some(Bytes(188 * GIB)),
+        refresh_ms: Some(250),
+    });
+    let machine = machine(logged);
+    let all = checks(&machine);
+    let ray = all.iter().find(|check| check.id == "killer.ray-monitor");
+    assert_eq!(
+        ray.and_then(|check| check.value.clone()),
+        Some((178 * GIB).to_string())
+    );
+    assert_eq!(ids(&machine), Vec::<String>::new());
+}
+
+#[test]
+fn use_above_the_threshold_is_a_problem_before_the_first_worker_starts() {
+    let mut low = node();
+    low.settings = set(&[("RAY_memory_usage_threshold", "0.7")]);
+    assert_eq!(ids(&machine(low.clone())), ["monitor.above-threshold"]);
+    low.settings = set(&[("RAY_memory_usage_threshold", "0.8")]);
+    assert_eq!(ids(&machine(low)), Vec::<String>::new());
+}
+
+#[test]
+fn with_resource_isolation_the_threshold_is_without_effect() {
+    let mut isolated = node();
+    isolated.settings = set(&[("RAY_memory_usage_threshold", "0.98")]);
+    assert_eq!(ids(&machine(isolated.clone())), Vec::<String>::new());
+    isolated.isolated = true;
+    assert_eq!(
+        ids(&machine(isolated)),
+        ["setting.RAY_memory_usage_threshold"]
+    );
+}
+
+#[test]
+fn only_settings_that_look_like_rays_are_called_unknown() {
+    let mut strange = node();
+    strange.settings = set(&[
+        ("RAY_HEAD_SERVICE_HOST", "10.0.0.1"),
+        ("RAY_memory_treshold", "0.9"),
+    ]);
+    strange.unread = Some(vec![
+        "RAY_HEAD_SERVICE_HOST".into(),
+        "RAY_memory_treshold".into(),
+    ]);
+    assert_eq!(
+        ids(&machine(strange.clone())),
+        ["setting.RAY_memory_treshold"]
+    );
+    strange.unread = None;
+    assert_eq!(ids(&machine(strange)), Vec::<String>::new());
+}
+
+#[test]
+fn a_driver_may_set_what_counts_in_drivers() {
+    let driver = |pairs| {
+        let mut node = node();
+        node.drivers.push(Driver {
+            pid: Pid(690),
+            settings: set(pairs),
+        });
+        problems(&machine(node))
+    };
+    assert_eq!(
+        driver(&[("RAY_task_oom_retries", "3"), ("RAY_ADDRESS", "auto")]),
+        []
+    );
+    let found = driver(&[("RAY_memory_monitor_refresh_ms", "0")]);
+    assert_eq!(
+        found[0].text,
+        "RAY_memory_monitor_refresh_ms=0: set in driver 690, not in the raylet. In force: 250 (default)"
+    );
+}
+
+#[test]
+fn a_store_that_no_longer_fits_into_dev_shm_is_named_before_it_is_full() {
+    let shm = |free: u64| {
+        let mut node = node();
+        node.shm = Some(Folder {
+            path: "/dev/shm".into(),
+            free: Bytes(free * GIB),
+            total: Bytes(94 * GIB),
+        });
+        ids(&machine(node))
+    };
+    assert_eq!(shm(60), Vec::<String>::new());
+    assert_eq!(shm(40), ["shm.overbooked"]);
+    assert_eq!(shm(2), ["shm.full"]);
+}
+
+#[test]
+fn gpus_that_are_not_there_are_a_problem_and_spare_ones_are_not() {
+    let gpus = |by_ray: f64, visible: Option<&str>| {
+        let mut node = node();
+        node.gpus = Some(by_ray);
+        node.visible_devices = visible.map(str::to_owned);
+        ids(&machine(node))
+    };
+    assert_eq!(gpus(2.0, None), Vec::<String>::new());
+    assert_eq!(gpus(1.0, None), Vec::<String>::new());
+    assert_eq!(gpus(1.0, Some("1")), Vec::<String>::new());
+    assert_eq!(gpus(2.0, Some("1")), ["gpu.count"]);
+    assert_eq!(gpus(4.0, None), ["gpu.count"]);
+}
+
+#[test]
+fn a_leftover_is_an_engine_that_lost_its_parent_some_time_ago() {
+    let holder = GpuProcess {
+        pid: Pid(8812),
+        used: Some(Bytes(21 * GIB)),
+        comm: Some("VLLM::EngineCor".into()),
+        title: "VLLM::EngineCore".into(),
+        parent: Some(Pid(1)),
+        user: Some("lin".into()),
+        age_s: Some(22_320),
+    };
+    let on_gpu = |process: &GpuProcess| {
+        let mut machine = machine(node());
+        machine.gpus = Ok(vec![
+            Gpu {
+                index: 0,
+                processes: Vec::new(),
+            },
+            Gpu {
+                index: 3,
+                processes: vec![process.clone()],
+            },
+        ]);
+        problems(&machine)
+    };
+    let found = on_gpu(&holder);
+    assert_eq!(
+        found[0].text,
+        "GPU 3: 21.0 GiB, pid 8812, VLLM::EngineCore, parent 1, 6 h 12 min, user lin"
+    );
+    assert_eq!(
+        found[0].command.as_deref(),
+        Some("check: ps -fp 8812; end: kill 8812")
+    );
+    for changed in [
+        GpuProcess {
+            parent: Some(Pid(700)),
+            ..holder.clone()
+        },
+        GpuProcess {
+            age_s: Some(5),
+            ..holder.clone()
+        },
+        GpuProcess {
+            comm: Some("Xorg".into()),
+            ..holder.clone()
+        },
+    ] {
+        assert_eq!(on_gpu(&changed), []);
+    }
+}
+
+#[test]
+fn a_session_disk_that_is_full_is_a_problem_and_old_sessions_are_a_note() {
+    let mut machine = machine(node());
+    machine.old_sessions.push(OldSessions {
+        folder: "/tmp/ray".into(),
+        sessions: 4,
+        bytes: Bytes(38 * GIB),
+    });
+    assert_eq!(ids(&machine), Vec::<String>::new());
+    if let Some(disk) = &mut machine.nodes[0].session_disk {
+        disk.free = Bytes(4 * GIB);
+    }
+    assert_eq!(ids(&machine), ["disk.full"]);
+}

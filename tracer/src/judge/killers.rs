@@ -1,0 +1,145 @@
+//! Who kills first: Ray's monitor, a cgroup's limit, or the machine's end, by what is left until each strikes.
+
+use crate::{event::NodeMemory, ids::Bytes, ray::memory_monitor::Level};
+
+/// One that will kill.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Threat {
+    /// Who.
+    pub who: Who,
+    /// Above this.
+    pub at: Bytes,
+    /// What may still be used until then.
+    pub margin: Bytes,
+}
+
+/// Who kills.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Who {
+    /// Ray's memory monitor.
+    RayMonitor,
+    /// The kernel, at this cgroup's limit.
+    Cgroup(String),
+    /// The kernel, when the machine has no memory left.
+    Machine,
+}
+
+/// The killers, the nearest first. `monitor` is its threshold and its count, `None` where it is off.
+#[must_use]
+pub fn in_order(
+    monitor: Option<(Bytes, Bytes)>,
+    limits: &[Level],
+    node: &NodeMemory,
+    swap_total: Bytes,
+) -> Vec<Threat> {
+    let mut threats: Vec<Threat> = Vec::new();
+    threats.extend(monitor.map(|(threshold, used)| Threat {
+        who: Who::RayMonitor,
+        at: threshold,
+        margin: Bytes(threshold.0.saturating_sub(used.0)),
+    }));
+    threats.extend(limits.iter().filter_map(|level| {
+        let limit = binding(level, node)?;
+        Some(Threat {
+            who: Who::Cgroup(level.state.path.clone()),
+            at: limit,
+            margin: Bytes(limit.0.saturating_sub(level.needed().0)),
+        })
+    }));
+    let swap = swap_total.0.saturating_sub(node.swap_used.0);
+    threats.push(Threat {
+        who: Who::Machine,
+        at: Bytes(node.total.0 + swap_total.0),
+        margin: Bytes(node.available.0 + swap),
+    });
+    threats.sort_by_key(|threat| threat.margin);
+    threats
+}
+
+/// A limit that can be met: below all that the machine has.
+#[must_use]
+pub fn binding(level: &Level, node: &NodeMemory) -> Option<Bytes> {
+    level.state.limit.filter(|limit| *limit < node.total)
+}
+
+/// A cgroup's limit that is met before Ray's monitor acts, because the monitor takes `total` for all memory and does not see it.
+#[must_use]
+pub fn unseen<'a>(
+    limits: &'a [Level],
+    node: &NodeMemory,
+    total: Bytes,
+    threshold: Bytes,
+) -> Option<(&'a Level, Bytes)> {
+    let lower = limits
+        .iter()
+        .filter_map(|level| Some((level, binding(level, node)?)));
+    lower
+        .filter(|(_, limit)| *limit < total && *limit <= threshold)
+        .min_by_key(|(_, limit)| *limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::CgroupState;
+
+    const GIB: u64 = 1 << 30;
+    const NODE: NodeMemory = NodeMemory {
+        total: Bytes(188 * GIB),
+        available: Bytes(47 * GIB),
+        free: Bytes(0),
+        shmem: Bytes(0),
+        swap_used: Bytes(GIB),
+    };
+
+    fn level(path: &str, usage: u64, file: u64, limit: Option<u64>) -> Level {
+        Level {
+            state: CgroupState {
+                path: path.into(),
+                usage: Bytes(usage * GIB),
+                limit: limit.map(|limit| Bytes(limit * GIB)),
+                oom_kills: None,
+            },
+            file: Bytes(file * GIB),
+        }
+    }
+
+    #[test]
+    fn the_nearest_is_first_whatever_its_limit() {
+        let limits = [level("/pod", 100, 20, Some(120)), level("/", 141, 0, None)];
+        let threats = in_order(
+            Some((Bytes(178 * GIB), Bytes(141 * GIB))),
+            &limits,
+            &NODE,
+            Bytes(8 * GIB),
+        );
+        let margins: Vec<u64> = threats.iter().map(|threat| threat.margin.0 / GIB).collect();
+        assert_eq!(margins, [37, 40, 54]);
+        assert_eq!(threats[1].who, Who::Cgroup("/pod".into()));
+        assert_eq!(threats[2].at, Bytes(196 * GIB));
+    }
+
+    #[test]
+    fn a_limit_at_what_ray_takes_for_the_machine_is_seen() {
+        let limits = [level("/pod", 1, 0, Some(100))];
+        let unseen = |total: u64| {
+            unseen(
+                &limits,
+                &NODE,
+                Bytes(total * GIB),
+                Bytes(total * GIB * 95 / 100),
+            )
+        };
+        assert_eq!(unseen(100), None);
+        assert!(unseen(188).is_some());
+    }
+
+    #[test]
+    fn a_limit_above_rays_threshold_is_met_after_it() {
+        let limits = [level("/pod", 1, 0, Some(100))];
+        assert_eq!(
+            unseen(&limits, &NODE, Bytes(188 * GIB), Bytes(94 * GIB)),
+            None
+        );
+    }
+}

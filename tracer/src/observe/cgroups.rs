@@ -1,0 +1,211 @@
+//! Memory cgroups, version 1 and 2: the levels on a process's path, and the one that a process finds at `/sys/fs/cgroup`.
+
+use std::path::{Path, PathBuf};
+
+use crate::{
+    event::CgroupState,
+    ids::{Bytes, Pid},
+    observe::processes,
+    ray::memory_monitor::{Level, RootCgroup, file_pages},
+};
+
+/// Version 1 says "no limit" by a number near the largest of 63 bits.
+const NO_LIMIT: u64 = 1 << 60;
+
+/// The files of one version.
+#[derive(Debug, Clone, Copy)]
+struct Files {
+    v2: bool,
+    limit: &'static str,
+    usage: &'static str,
+    kills: &'static str,
+}
+
+const V1: Files = Files {
+    v2: false,
+    limit: "memory.limit_in_bytes",
+    usage: "memory.usage_in_bytes",
+    kills: "memory.oom_control",
+};
+const V2: Files = Files {
+    v2: true,
+    limit: "memory.max",
+    usage: "memory.current",
+    kills: "memory.events",
+};
+
+/// The hierarchy that counts memory, as this process sees it.
+#[derive(Debug, Clone)]
+pub struct Hierarchy {
+    mount: PathBuf,
+    /// What of the hierarchy is mounted there: not `/` inside a container without a cgroup namespace.
+    root: String,
+    files: Files,
+}
+
+impl Hierarchy {
+    /// Finds it in this process's mounts; version 1 wins where both count, as in Ray's eyes and /proc's.
+    #[must_use]
+    pub fn find() -> Option<Self> {
+        let mounts = procfs::process::Process::myself().ok()?.mountinfo().ok()?;
+        let v1 = mounts
+            .0
+            .iter()
+            .find(|mount| mount.fs_type == "cgroup" && mount.super_options.contains_key("memory"));
+        let v2 = || mounts.0.iter().find(|mount| mount.fs_type == "cgroup2");
+        let (mount, files) = v1
+            .map(|mount| (mount, V1))
+            .or_else(|| v2().map(|mount| (mount, V2)))?;
+        Some(Self {
+            mount: mount.mount_point.clone(),
+            root: mount.root.clone(),
+            files,
+        })
+    }
+
+    /// The levels on the path of a process, its own first.
+    #[must_use]
+    pub fn levels(&self, pid: Pid) -> Vec<Level> {
+        let Some(path) = processes::cgroup(pid) else {
+            return Vec::new();
+        };
+        let path = PathBuf::from(path);
+        path.ancestors()
+            .filter_map(|level| self.level(level))
+            .collect()
+    }
+
+    fn level(&self, path: &Path) -> Option<Level> {
+        let below = match path.strip_prefix(&self.root) {
+            Ok(below) => below,
+            // Above what is mounted here: not to be read.
+            Err(_) if self.root != "/" => return None,
+            Err(_) => path,
+        };
+        let folder = self.mount.join(below.strip_prefix("/").unwrap_or(below));
+        read(&folder, &path.to_string_lossy(), self.files)
+    }
+}
+
+fn read(folder: &Path, path: &str, files: Files) -> Option<Level> {
+    let text = |name: &str| std::fs::read_to_string(folder.join(name)).ok();
+    let usage = text(files.usage)?.trim().parse().ok().map(Bytes)?;
+    Some(Level {
+        state: CgroupState {
+            path: path.to_owned(),
+            usage,
+            limit: text(files.limit).as_deref().and_then(limit),
+            oom_kills: text(files.kills).as_deref().and_then(kills),
+        },
+        file: text("memory.stat").map_or(Bytes(0), |stat| file_pages(&stat, files.v2)),
+    })
+}
+
+fn limit(text: &str) -> Option<Bytes> {
+    let bytes: u64 = text.trim().parse().ok()?;
+    (bytes < NO_LIMIT).then_some(Bytes(bytes))
+}
+
+fn kills(text: &str) -> Option<u64> {
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("oom_kill "))?;
+    line.trim().parse().ok()
+}
+
+/// What the memory monitor of a raylet reads, through the raylet's own mounts.
+#[must_use]
+pub fn root_of(pid: Pid) -> Option<RootCgroup> {
+    let folder = PathBuf::from(format!("/proc/{pid}/root/sys/fs/cgroup"));
+    root_in(&folder)
+}
+
+fn root_in(folder: &Path) -> Option<RootCgroup> {
+    let v1 = folder.join("memory");
+    let (folder, files) = if folder.join(V2.limit).exists() {
+        (folder, V2)
+    } else if v1.join(V1.limit).exists() {
+        (v1.as_path(), V1)
+    } else {
+        return None;
+    };
+    let text = |name: &str| std::fs::read_to_string(folder.join(name)).ok();
+    Some(RootCgroup {
+        v2: files.v2,
+        limit: text(files.limit)?.trim().parse().ok().map(Bytes),
+        usage: text(files.usage)
+            .and_then(|text| text.trim().parse().ok())
+            .map(Bytes),
+        stat: text("memory.stat").unwrap_or_default(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+            std::fs::write(path, text).expect("a file");
+        }
+        folder
+    }
+
+    #[test]
+    fn a_level_of_version_2_is_read_with_its_kills() {
+        let folder = folder(&[
+            ("memory.current", "1000\n"),
+            ("memory.max", "4096\n"),
+            ("memory.stat", "anon 1\ninactive_file 30\nactive_file 12\n"),
+            (
+                "memory.events",
+                "low 0\nhigh 0\nmax 7\noom 2\noom_kill 2\noom_group_kill 0\n",
+            ),
+        ]);
+        let level = read(folder.path(), "/a", V2).expect("a level");
+        assert_eq!(level.state.limit, Some(Bytes(4096)));
+        assert_eq!((level.state.oom_kills, level.file), (Some(2), Bytes(42)));
+    }
+
+    #[test]
+    fn a_level_of_version_1_without_a_limit_has_none() {
+        let folder = folder(&[
+            ("memory.usage_in_bytes", "1000\n"),
+            ("memory.limit_in_bytes", "9223372036854771712\n"),
+            (
+                "memory.oom_control",
+                "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n",
+            ),
+        ]);
+        let level = read(folder.path(), "/a", V1).expect("a level");
+        assert_eq!((level.state.limit, level.state.oom_kills), (None, Some(3)));
+    }
+
+    #[test]
+    fn the_root_that_ray_reads_is_of_version_2_where_it_has_a_limit_file() {
+        let both = folder(&[
+            ("memory.max", "max\n"),
+            ("memory.current", "5\n"),
+            ("memory/memory.limit_in_bytes", "77\n"),
+        ]);
+        let root = root_in(both.path()).expect("a root");
+        assert_eq!((root.v2, root.limit), (true, None));
+        let old = folder(&[("memory/memory.limit_in_bytes", "77\n")]);
+        let root = root_in(old.path()).expect("a root");
+        assert_eq!((root.v2, root.limit), (false, Some(Bytes(77))));
+        assert_eq!(root_in(Path::new("/nonexistent")), None);
+    }
+
+    #[test]
+    fn this_process_has_levels() {
+        let Some(hierarchy) = Hierarchy::find() else {
+            eprintln!("skipped: no memory cgroups are mounted here");
+            return;
+        };
+        let levels = hierarchy.levels(Pid(std::process::id()));
+        assert!(!levels.is_empty() || hierarchy.files.v2, "{hierarchy:?}");
+    }
+}

@@ -1,0 +1,184 @@
+//! The `RAY_*` variables that bear on memory: who reads each, its default, and in which versions it exists.
+//!
+//! Mirrors `src/ray/common/ray_config_def.h` and `python/ray/_private/ray_constants.py` of Ray 2.9 to 2.60. Versions that were not
+//! looked at are bracketed: `since` and `until` are the nearest ones that were.
+
+use crate::ray::version::Version;
+
+/// A variable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Knob {
+    /// Its name.
+    pub key: &'static str,
+    /// Its default as Ray writes it.
+    pub default: &'static str,
+    /// Whose environment counts.
+    pub reader: Reader,
+    /// The first version that is known to read it.
+    pub since: Version,
+    /// The last version that is known to read it.
+    pub until: Version,
+}
+
+/// Whose environment counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reader {
+    /// The raylet: what `ray start` (or the `ray.init()` that starts Ray) inherits.
+    Raylet,
+    /// `ray start`, once.
+    Start,
+    /// Each driver and worker for its own tasks.
+    Owner,
+}
+
+const OLDEST: Version = Version(2, 0);
+const NEWEST: Version = Version(u32::MAX, 0);
+
+const fn raylet(key: &'static str, default: &'static str) -> Knob {
+    Knob {
+        key,
+        default,
+        reader: Reader::Raylet,
+        since: OLDEST,
+        until: NEWEST,
+    }
+}
+
+const fn since(knob: Knob, since: Version) -> Knob {
+    Knob { since, ..knob }
+}
+
+const fn read_by(knob: Knob, reader: Reader) -> Knob {
+    Knob { reader, ..knob }
+}
+
+/// All that are known here.
+pub const KNOBS: [Knob; 13] = [
+    raylet("RAY_memory_usage_threshold", "0.95"),
+    raylet("RAY_memory_monitor_refresh_ms", "250"),
+    raylet("RAY_min_memory_free_bytes", "-1"),
+    since(
+        raylet("RAY_max_kill_memory_buffer_bytes", "3221225472"),
+        Version(2, 56),
+    ),
+    Knob {
+        until: Version(2, 49),
+        ..raylet("RAY_worker_killing_policy", "group_by_owner")
+    },
+    since(
+        raylet("RAY_worker_killing_policy_by_group", "false"),
+        Version(2, 56),
+    ),
+    since(
+        raylet(
+            "RAY_idle_worker_killing_memory_threshold_bytes",
+            "1073741824",
+        ),
+        Version(2, 55),
+    ),
+    since(
+        raylet("RAY_count_swap_in_memory_monitor", "false"),
+        Version(2, 59),
+    ),
+    raylet("RAY_worker_oom_score_adjustment", "1000"),
+    raylet("RAY_object_spilling_threshold", "0.8"),
+    read_by(raylet("RAY_task_oom_retries", "-1"), Reader::Owner),
+    read_by(
+        raylet("RAY_DEFAULT_OBJECT_STORE_MEMORY_PROPORTION", "0.3"),
+        Reader::Start,
+    ),
+    read_by(
+        raylet("RAY_DEFAULT_OBJECT_STORE_MAX_MEMORY_BYTES", "200000000000"),
+        Reader::Start,
+    ),
+];
+
+/// The knob of this name.
+#[must_use]
+pub fn find(key: &str) -> Option<&'static Knob> {
+    KNOBS.iter().find(|knob| knob.key == key)
+}
+
+/// Why a variable does nothing in this version, and what to type instead; `None` where that is not known.
+#[must_use]
+pub fn ignored(key: &str, value: &str, version: Option<Version>) -> Option<Ignored> {
+    if key.eq_ignore_ascii_case("RAY_object_store_memory") {
+        return Some(Ignored {
+            why: "read by no Ray".into(),
+            instead: format!("ray start --object-store-memory={value}"),
+        });
+    }
+    if let Some(knob) = find(key) {
+        return outside(knob, version?);
+    }
+    let meant = KNOBS
+        .iter()
+        .find(|knob| knob.key.eq_ignore_ascii_case(key))?;
+    Some(Ignored {
+        why: "read by no Ray: upper and lower case count".into(),
+        instead: format!("{}={value} in the environment of ray start", meant.key),
+    })
+}
+
+fn outside(knob: &Knob, version: Version) -> Option<Ignored> {
+    let Version(major, minor) = version;
+    if version < knob.since {
+        let Version(first, second) = knob.since;
+        return Some(Ignored {
+            why: format!("unknown to Ray {major}.{minor}: it came with {first}.{second}"),
+            instead: format!("unset {}", knob.key),
+        });
+    }
+    (version > knob.until).then(|| {
+        let Version(first, second) = knob.until;
+        Ignored {
+            why: format!(
+                "unknown to Ray {major}.{minor}: {first}.{second} was the last to read it"
+            ),
+            instead: format!("unset {}", knob.key),
+        }
+    })
+}
+
+/// A variable that does nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ignored {
+    /// Why.
+    pub why: String,
+    /// What to type instead.
+    pub instead: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_that_no_ray_reads_has_the_flag_beside_it() {
+        let found = ignored("RAY_object_store_memory", "30000", None).expect("ignored");
+        assert_eq!(found.instead, "ray start --object-store-memory=30000");
+        let shouted = ignored("RAY_MEMORY_USAGE_THRESHOLD", "0.9", None).expect("ignored");
+        assert!(
+            shouted
+                .instead
+                .starts_with("RAY_memory_usage_threshold=0.9")
+        );
+    }
+
+    #[test]
+    fn a_variable_of_other_versions_is_ignored_there_only() {
+        let policy =
+            |version| ignored("RAY_worker_killing_policy", "retriable_fifo", Some(version));
+        assert_eq!(policy(Version(2, 44)), None);
+        assert!(policy(Version(2, 60)).is_some());
+        let by_group =
+            |version| ignored("RAY_worker_killing_policy_by_group", "true", Some(version));
+        assert!(by_group(Version(2, 44)).is_some());
+        assert_eq!(by_group(Version(2, 60)), None);
+        assert_eq!(
+            ignored("RAY_memory_usage_threshold", "0.9", Some(Version(2, 60))),
+            None
+        );
+        assert_eq!(ignored("RAY_ADDRESS", "auto", Some(Version(2, 60))), None);
+    }
+}
