@@ -4,7 +4,10 @@ use std::collections::VecDeque;
 
 use crate::{
     ids::{BootTime, EventId, ProcessKey},
-    judge::{Judge, report::Death},
+    judge::{
+        Judge,
+        report::{Death, Killer},
+    },
 };
 
 /// A verdict that waits for Ray's log is told as such after this time, and again when it is settled.
@@ -55,7 +58,11 @@ impl Deaths {
                 return false;
             };
             let settled = death.verdict.settled;
-            if settled || (waiting.told.is_none() && now.since(waiting.exit) > PATIENCE_NS) {
+            // A driver that leaves normally takes its workers along before it exits: what follows another death is told once
+            // that death is known.
+            let urgent = death.verdict.killer != Killer::RayCollapse;
+            let late = now.since(waiting.exit) > PATIENCE_NS;
+            if settled || (waiting.told.is_none() && urgent && late) {
                 let before = waiting.told.replace(death.verdict.clause.clone());
                 told.push(Told { death, before });
             }

@@ -54,15 +54,23 @@ impl Collector {
             Observation::Cluster(cluster.clone()),
         );
         self.describe_as(process.clone(), key, Role::Raylet);
-        if let Some(folder) = clusters::log_folder(&cluster) {
-            for name in ["raylet.out", "gcs_server.out"] {
-                self.logs
-                    .follow(key, &folder.join(name), cluster.log_utc_offset_s);
-            }
-        }
         self.clusters.insert(key, cluster);
+        self.follow_logs();
         // Who was nobody's may be its part.
         self.strangers.clear();
+    }
+
+    /// Follows the logs of Ray's own that are there by now: a raylet makes its file some time after it started.
+    pub(super) fn follow_logs(&mut self) {
+        for (key, cluster) in &self.clusters {
+            let Some(folder) = clusters::log_folder(cluster) else {
+                continue;
+            };
+            for name in ["raylet.out", "gcs_server.out"] {
+                self.logs
+                    .follow(*key, &folder.join(name), cluster.log_utc_offset_s);
+            }
+        }
     }
 
     fn describe_as(&mut self, mut process: Process, cluster: ProcessKey, role: Role) {

@@ -263,6 +263,7 @@ impl Collector {
     /// Once a second: memory, new drivers, new raylets in procfs mode, the clock.
     pub fn second(&mut self) {
         self.sample();
+        self.follow_logs();
         self.find_drivers();
         let now = clock::boot();
         let offset = wall_offset();

@@ -110,14 +110,6 @@ impl RayLogs {
         true
     }
 
-    /// Whether any file of this cluster is followed.
-    #[must_use]
-    pub fn follows(&self, cluster: ProcessKey) -> bool {
-        self.followed
-            .iter()
-            .any(|one| one.cluster.same(cluster) && one.kind == FileKind::Raylet)
-    }
-
     /// Holds a worker's file open for its end.
     pub fn hold(
         &mut self,
