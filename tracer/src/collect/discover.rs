@@ -1,6 +1,9 @@
 //! Finds raylets, their descendants and drivers, and has them tracked.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    path::Path,
+};
 
 use super::Collector;
 use crate::{
@@ -219,7 +222,7 @@ impl Collector {
     }
 
     /// Drivers connect without being anyone's child: they are found by the log files that they make.
-    pub(super) fn find_drivers(&mut self) {
+    pub fn find_drivers(&mut self) {
         let mut found = Vec::new();
         for (key, cluster) in &self.clusters {
             let Some(folder) = clusters::log_folder(cluster) else {
@@ -240,20 +243,27 @@ impl Collector {
                 else {
                     continue;
                 };
-                if let Some(pid) = file_name::parse(name).and_then(|name| name.pid) {
+                let new = self.drivers.insert((*key, name.to_owned()));
+                if let Some(pid) = file_name::parse(name)
+                    .and_then(|name| name.pid)
+                    .filter(|_| new)
+                {
                     found.push((*key, pid, entry.path(), cluster.log_utc_offset_s));
                 }
             }
         }
+        let any = !found.is_empty();
         for (cluster, ray_pid, path, offset) in found {
             self.logs.follow(cluster, &path, offset);
-            self.found_driver(cluster, ray_pid);
+            self.found_driver(cluster, ray_pid, &path);
         }
-        self.track_family();
+        if any {
+            self.track_family();
+        }
     }
 
     /// Tracks a driver, once; its log names the pid that it has in Ray's namespace.
-    fn found_driver(&mut self, cluster: ProcessKey, ray_pid: Pid) {
+    fn found_driver(&mut self, cluster: ProcessKey, ray_pid: Pid, log: &Path) {
         let known = |known: &super::Known| {
             known.process.ns_pid.unwrap_or(known.process.process.pid) == ray_pid && known.identified
         };
@@ -272,6 +282,10 @@ impl Collector {
         let Some(process) = pid.and_then(processes::describe) else {
             return;
         };
+        // The log of a driver that is gone may name a pid that somebody else has now.
+        if !made_by(log, process.process) {
+            return;
+        }
         self.track_one(process.process);
         let process = Process {
             cluster: Some(cluster),
@@ -295,6 +309,19 @@ impl Collector {
             self.identities.expect(key, clock::boot());
         }
     }
+}
+
+/// Whether a process was there when the file was made.
+fn made_by(log: &Path, process: ProcessKey) -> bool {
+    let Ok(made) =
+        std::fs::metadata(log).and_then(|data| data.created().or_else(|_| data.modified()))
+    else {
+        return false;
+    };
+    let age = made.elapsed().unwrap_or_default();
+    let lived = clock::boot().since(process.start);
+    // Starts are counted in hundredths of a second.
+    lived + 20_000_000 >= i64::try_from(age.as_nanos()).unwrap_or(i64::MAX)
 }
 
 /// Whether a command line names the session or the GCS of a cluster.

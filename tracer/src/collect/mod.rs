@@ -11,7 +11,7 @@ mod pidfds;
 mod samples;
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     path::PathBuf,
     sync::{
         Arc,
@@ -95,6 +95,8 @@ pub struct Collector {
     clusters: HashMap<ProcessKey, Cluster>,
     /// When the log folder of each cluster last changed.
     folders: HashMap<ProcessKey, Option<SystemTime>>,
+    /// Logs of drivers that were looked at, by cluster.
+    drivers: HashSet<(ProcessKey, String)>,
     known: HashMap<Pid, Known>,
     /// Processes that were looked at and are no part of Ray, by their start.
     strangers: HashMap<Pid, BootTime>,
@@ -131,6 +133,7 @@ impl Collector {
             logs: RayLogs::default(),
             clusters: HashMap::new(),
             folders: HashMap::new(),
+            drivers: HashSet::new(),
             known: HashMap::new(),
             strangers: HashMap::new(),
             identities: Identities::default(),
@@ -264,7 +267,6 @@ impl Collector {
     pub fn second(&mut self) {
         self.sample();
         self.follow_logs();
-        self.find_drivers();
         let now = clock::boot();
         let offset = wall_offset();
         let stepped = (offset - self.last_wall_offset).abs() > 5_000_000;

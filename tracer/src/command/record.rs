@@ -30,7 +30,7 @@ use wrapped::Wrapped;
 const TICK: Duration = Duration::from_millis(25);
 /// The whole machine is looked over this often, for what no hook tells.
 const SCAN: Duration = Duration::from_secs(10);
-/// In procfs mode new processes are looked for this often.
+/// Drivers, and in procfs mode new processes, are looked for this often.
 const LOOK: Duration = Duration::from_millis(100);
 /// After the end is asked for, Ray's last lines are waited for.
 const LAST_WORDS: Duration = Duration::from_millis(300);
@@ -190,7 +190,10 @@ impl Session {
                     self.screen.status(self.began.elapsed(), self.collector.workers(), &self.collector.ledger());
                     self.screen.trouble(&self.writer.sender());
                 }
-                _ = look.tick() => self.collector.look_for_children(),
+                _ = look.tick() => {
+                    self.collector.find_drivers();
+                    self.collector.look_for_children();
+                }
                 _ = scan.tick() => self.collector.scan(),
                 status = Wrapped::wait(&mut wrapped) => return Ok(Some(status)),
                 _ = hangup.recv() => {}
