@@ -50,7 +50,7 @@ pub fn run(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     progress.finish_and_clear();
     let zone = timezone.as_ref().map(Zone::time_zone);
     let report = from_text::judge(&explainer.finish(), zone.as_ref());
-    show(&report, None, &view)
+    show(&report, None, None, &view)
 }
 
 /// One thing to read.

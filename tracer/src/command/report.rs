@@ -10,7 +10,7 @@ use super::{
     view::{self, ViewArgs},
 };
 use crate::{
-    judge,
+    judge::Judge,
     recording::{self, place},
 };
 
@@ -23,6 +23,7 @@ use crate::{
   raytrace report run.raytrace --since -10m   its last ten minutes
   raytrace report run.raytrace --format json | jq '.deaths[].verdict.summary'
   raytrace report run.raytrace --format markdown --redact -o issue.md
+  raytrace report run.raytrace --format html -o report.html
   raytrace report run.raytrace --fail-on      exit code 8 for a memory kill
   raytrace report run.raytrace --fail-on signal,crash --fail-above 85%
 
@@ -45,9 +46,14 @@ pub fn run(args: ReportArgs) -> anyhow::Result<ExitCode> {
     if read.events.is_empty() {
         return Err(empty(&file));
     }
-    let mut report = judge::judge(&read.events);
+    let mut judge = Judge::default();
+    for event in &read.events {
+        judge.observe(event);
+    }
+    let mut report = judge.report();
     report.notes.extend(read.warnings.iter().cloned());
-    let code = view::show(&report, Some(&file), &args.view)?;
+    let timeline = args.view.draws().then(|| judge.timeline(&read.events));
+    let code = view::show(&report, timeline.flatten(), Some(&file), &args.view)?;
     if !read.damaged || code != ExitCode::SUCCESS {
         return Ok(code);
     }

@@ -3,6 +3,7 @@
 pub(super) mod output;
 
 use std::{
+    io::IsTerminal as _,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -12,9 +13,12 @@ use clap::builder::NonEmptyStringValueParser;
 
 use super::{Failure, code};
 use crate::{
-    judge::report::{Killer, Report, Utc},
+    judge::{
+        report::{Killer, Report, Utc},
+        timeline::Timeline,
+    },
     show::{
-        Style, fail, json, limit, markdown, redact,
+        Style, fail, html, json, limit, markdown, redact,
         select::{Kill, Selection, Shown, select},
         text,
         time::Zone,
@@ -34,6 +38,8 @@ pub enum Format {
     Json,
     /// At most 60 lines, to paste into an issue or a chat.
     Markdown,
+    /// One page with the timeline, for any browser, without a network.
+    Html,
 }
 
 /// Options of every command that prints a report.
@@ -103,20 +109,24 @@ pub struct ViewArgs {
     fail_above: Option<fail::Share>,
 }
 
-/// Prints `report` as asked, and says whether it is a failure. `recording` is the file it was read from, if one.
+/// Prints `report` as asked, and says whether it is a failure. `recording` is the file it was read from, if one, and
+/// `timeline` its series, where the form [draws](ViewArgs::draws) them.
 pub fn show(
     report: &Report,
+    timeline: Option<Timeline>,
     recording: Option<&Path>,
     args: &ViewArgs,
 ) -> anyhow::Result<ExitCode> {
+    args.refuse_terminal()?;
     let selection = args.selection(report)?;
     let mut shown = select(report, &selection);
     args.refuse_nothing(report, &shown)?;
     let reasons = args.reasons(&shown);
+    let mut timeline = timeline;
     if args.redact {
-        shown.report = redact::redact(&shown.report);
+        (shown.report, timeline) = redact::redact_both(&shown.report, timeline);
     }
-    let text = args.render(&shown, recording)?;
+    let text = args.render(&shown, timeline.as_ref(), recording)?;
     match &args.output {
         Some(path) => output::write(path, args.force, recording, &text)?,
         None => output::print(&text)?,
@@ -137,6 +147,21 @@ fn usage(message: String) -> anyhow::Error {
 }
 
 impl ViewArgs {
+    /// Whether the form shows memory over time.
+    #[must_use]
+    pub fn draws(&self) -> bool {
+        self.format == Format::Html
+    }
+
+    /// A page of a megabyte is not for a terminal.
+    fn refuse_terminal(&self) -> anyhow::Result<()> {
+        if self.draws() && self.output.is_none() && std::io::stdout().is_terminal() {
+            let message = "--format html is for a browser: name a file, -o report.html";
+            return Err(usage(message.to_owned()));
+        }
+        Ok(())
+    }
+
     fn selection(&self, report: &Report) -> anyhow::Result<Selection> {
         let (since, until) = (
             self.moment("--since", self.since.as_deref(), report)?,
@@ -222,7 +247,12 @@ impl ViewArgs {
         fail::reasons(&shown.report, &when)
     }
 
-    fn render(&self, shown: &Shown, recording: Option<&Path>) -> anyhow::Result<String> {
+    fn render(
+        &self,
+        shown: &Shown,
+        timeline: Option<&Timeline>,
+        recording: Option<&Path>,
+    ) -> anyhow::Result<String> {
         let file = recording.map(|path| path.display().to_string());
         let width = match self.output {
             Some(_) => output::WIDTH,
@@ -238,6 +268,9 @@ impl ViewArgs {
             Format::Text => text::render(shown, &style),
             Format::Json => json::render(&shown.report).context("cannot write the JSON")?,
             Format::Markdown => markdown::render(shown, &style),
+            Format::Html => {
+                html::render(shown, &style, timeline).context("cannot write the page's data")?
+            }
         })
     }
 }

@@ -16,6 +16,7 @@ mod oom;
 mod processes;
 mod ray_words;
 pub mod report;
+pub mod timeline;
 mod verdict;
 mod world;
 
@@ -27,6 +28,7 @@ use crate::{
     ids::{BootTime, EventId, ProcessKey},
     judge::{
         report::{Death, Report},
+        timeline::Timeline,
         world::World,
     },
 };
@@ -55,6 +57,12 @@ impl Judge {
     #[must_use]
     pub fn report(&self) -> Report {
         assemble::report(&self.world)
+    }
+
+    /// The series of `events`, which are those that were observed; `None` where no wall clock is known.
+    #[must_use]
+    pub fn timeline(&self, events: &[Event]) -> Option<Timeline> {
+        timeline::of(&self.world, events)
     }
 
     /// Drops what is known of a process whose death is settled: a live judge's memory is bounded.

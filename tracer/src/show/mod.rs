@@ -12,6 +12,7 @@ pub mod facts;
 pub mod fail;
 pub mod findings;
 pub mod header;
+pub mod html;
 pub mod jobs;
 pub mod json;
 pub mod layout;

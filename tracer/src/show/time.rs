@@ -80,6 +80,12 @@ impl Zone {
         self.zoned(time).date()
     }
 
+    /// Seconds east of UTC at `time`.
+    #[must_use]
+    pub fn offset_s(&self, time: Utc) -> i32 {
+        self.zoned(time).offset().seconds()
+    }
+
     /// A time that a user typed: RFC 3339, a time of day of the recording that ran from `began` to `ended` (the next
     /// day's, where only that one lies inside), or a span before its end, `-10m`.
     pub fn parse(&self, text: &str, began: Utc, ended: Utc) -> Result<Utc, TimeError> {

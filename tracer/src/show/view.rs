@@ -27,6 +27,12 @@ impl<'a> View<'a> {
         }
     }
 
+    /// Whether times carry their date.
+    #[must_use]
+    pub fn is_dated(&self) -> bool {
+        self.dated
+    }
+
     /// When a death happened; as its text prints it where the zone is not known.
     #[must_use]
     pub fn death_time(&self, death: &Death) -> String {

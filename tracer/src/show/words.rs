@@ -2,8 +2,11 @@
 
 use crate::{
     event::Role,
-    ids::Bytes,
-    judge::report::{Certainty, Death, Killer, Mechanism, Outcome, Relation, TopProcess},
+    ids::{Bytes, Pid},
+    judge::{
+        report::{Certainty, Death, Killer, Mechanism, Outcome, Relation, TopProcess},
+        timeline::ProcessSeries,
+    },
     show::{
         sanitize,
         size::{Unit, size},
@@ -43,12 +46,42 @@ pub fn class(death: &Death) -> String {
 /// What one of the biggest processes is called among others of its kind.
 #[must_use]
 pub fn class_of_top(process: &TopProcess) -> String {
-    let shown = match process.title.strip_prefix("ray::") {
-        None if process.title.is_empty() => format!("pid {}", process.pid),
+    class_of_title(&process.title, process.pid)
+}
+
+/// What a process is called among others of its kind, by its title or command line.
+#[must_use]
+pub fn class_of_title(title: &str, pid: Pid) -> String {
+    let shown = match title.strip_prefix("ray::") {
+        None if title.is_empty() => format!("pid {pid}"),
         Some(title) => title.split('.').next().unwrap_or(title).to_owned(),
-        None => program(&process.title),
+        None => program(title),
     };
     sanitize::name(idle(&shown))
+}
+
+/// What a process of a timeline is called among others of its kind.
+#[must_use]
+pub fn class_of_series(process: &ProcessSeries) -> String {
+    let own = process.label.starts_with("ray::");
+    match (process.role, &process.actor_class) {
+        (Role::Raylet, _) => "raylet".to_owned(),
+        (Role::Gcs, _) => "gcs_server".to_owned(),
+        (Role::Dashboard, _) => "dashboard".to_owned(),
+        (_, Some(class)) => sanitize::name(class),
+        // A worker has Ray's command line until it runs something.
+        (Role::Worker, None) if !own => IDLE.to_owned(),
+        _ => class_of_title(&process.label, process.process.pid),
+    }
+}
+
+/// What a process of a timeline is called: what it ran last, else its program.
+#[must_use]
+pub fn name_of_series(process: &ProcessSeries) -> String {
+    match process.label.strip_prefix("ray::") {
+        Some(title) => sanitize::name(idle(title)),
+        None => class_of_series(process),
+    }
 }
 
 /// A worker that waits for a lease has this title.

@@ -5,3 +5,4 @@ mod kernel;
 mod ray;
 mod scene;
 mod signals;
+mod timeline;

@@ -7,8 +7,9 @@ use crate::{
     },
     ids::{BootTime, Bytes, EventId, HexId, Pid, ProcessKey, WallTime},
     judge::{
-        judge,
+        Judge, judge,
         report::{Death, Report},
+        timeline::Timeline,
     },
     ray::facts::{Candidate, MonitorKill, RayFact},
 };
@@ -276,6 +277,14 @@ impl Scene {
     /// The raylet's log says so.
     pub(super) fn says(&mut self, fact: RayFact) -> &mut Self {
         self.says_from(Source::RayLog, fact)
+    }
+
+    pub(super) fn timeline(&self) -> Timeline {
+        let mut judge = Judge::default();
+        for event in &self.events {
+            judge.observe(event);
+        }
+        judge.timeline(&self.events).expect("a timeline")
     }
 
     pub(super) fn report(&self) -> Report {

@@ -8,15 +8,44 @@ mod scrub;
 
 use crate::{
     event::Role,
-    judge::report::{Death, Evidence, Finding, Job, OomReport, Report, SenderReport},
+    judge::{
+        report::{Death, Evidence, Finding, Job, OomReport, Report, SenderReport},
+        timeline::Timeline,
+    },
 };
 use scrub::Scrubber;
 
 /// The report without what identifies people, machines and their data.
 #[must_use]
 pub fn redact(report: &Report) -> Report {
+    redact_by(&mut Scrubber::default(), report)
+}
+
+/// The report and its timeline, under the same pseudonyms.
+#[must_use]
+pub fn redact_both(report: &Report, timeline: Option<Timeline>) -> (Report, Option<Timeline>) {
     let mut scrubber = Scrubber::default();
-    learn(&mut scrubber, report);
+    let report = redact_by(&mut scrubber, report);
+    let timeline = timeline.map(|mut timeline| {
+        for process in &mut timeline.processes {
+            process.label = scrubber.title(&process.label);
+            for (_, title) in &mut process.titles {
+                *title = scrubber.title(title);
+            }
+        }
+        for cgroup in &mut timeline.cgroups {
+            cgroup.path = scrubber.path(&cgroup.path);
+        }
+        for address in timeline.addresses.iter_mut().flatten() {
+            *address = scrubber.text(address);
+        }
+        timeline
+    });
+    (report, timeline)
+}
+
+fn redact_by(scrubber: &mut Scrubber, report: &Report) -> Report {
+    learn(scrubber, report);
     let mut report = report.clone();
     for recording in &mut report.recordings {
         recording.host.name = scrubber.host(&recording.host.name);
@@ -26,10 +55,10 @@ pub fn redact(report: &Report) -> Report {
         }
     }
     for job in &mut report.jobs {
-        redact_job(&mut scrubber, job);
+        redact_job(scrubber, job);
     }
     for death in &mut report.deaths {
-        redact_death(&mut scrubber, death);
+        redact_death(scrubber, death);
     }
     for owner in &mut report.owners {
         owner.class = scrubber.title(&owner.class);
@@ -39,7 +68,7 @@ pub fn redact(report: &Report) -> Report {
         setting.source = scrubber.text(&setting.source);
     }
     for finding in &mut report.findings {
-        redact_finding(&mut scrubber, finding);
+        redact_finding(scrubber, finding);
     }
     for text in &mut report.texts {
         text.name = scrubber.path(&text.name);

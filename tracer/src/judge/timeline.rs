@@ -1,0 +1,183 @@
+//! The recording over time: the series that the HTML and the trace draw. Facts only, in the order of the events.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::{
+    event::{CgroupState, Event, NodeMemory, Observation, Process, Role},
+    ids::{BootTime, Bytes, EventId, HexId, ProcessKey},
+    judge::{processes::ProcessState, report::Utc, world::World},
+    ray::identify,
+};
+
+/// All series of a recording.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Timeline {
+    /// The first event.
+    pub began: Utc,
+    /// The last event.
+    pub ended: Utc,
+    /// The machine's memory.
+    pub node: Vec<(Utc, NodeMemory)>,
+    /// Memory cgroups, by path.
+    pub cgroups: Vec<CgroupSeries>,
+    /// Every process that was seen, in the order of their starts.
+    pub processes: Vec<ProcessSeries>,
+    /// The address of the node in Ray, for each cluster of the report, from its raylet's command line.
+    pub addresses: Vec<Option<String>>,
+}
+
+/// One memory cgroup.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CgroupSeries {
+    /// Path from the root of the memory hierarchy.
+    pub path: String,
+    /// Its figures.
+    pub samples: Vec<(Utc, CgroupState)>,
+}
+
+/// One process.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProcessSeries {
+    /// Which.
+    pub process: ProcessKey,
+    /// Its last title, else its command line, else its name.
+    pub label: String,
+    /// What it is to Ray.
+    pub role: Role,
+    /// The class of its actor.
+    pub actor_class: Option<String>,
+    /// Its worker id.
+    pub worker_id: Option<HexId>,
+    /// The cluster's number in the report.
+    pub cluster: Option<u32>,
+    /// When it started.
+    pub started: Option<Utc>,
+    /// When it ended; `None` where it outlived the recording.
+    pub ended: Option<Utc>,
+    /// Its death.
+    pub death: Option<EventId>,
+    /// Private memory when it moved.
+    pub private: Vec<(Utc, Bytes)>,
+    /// Titles and when each was first seen; what a worker runs stands there.
+    pub titles: Vec<(Utc, String)>,
+}
+
+/// What the events say of one process over time.
+#[derive(Debug, Default)]
+struct Moves {
+    private: Vec<(Utc, Bytes)>,
+    titles: Vec<(Utc, String)>,
+}
+
+/// The series of `events`, all of which `world` has seen; `None` where no wall clock is known.
+pub(super) fn of(world: &World, events: &[Event]) -> Option<Timeline> {
+    let (began, _) = world.started.as_ref()?;
+    let mut timeline = Timeline {
+        began: world.clock.wall(*began)?,
+        ended: world.clock.wall(world.last_time)?,
+        node: Vec::new(),
+        cgroups: Vec::new(),
+        processes: Vec::new(),
+        addresses: addresses(world),
+    };
+    let mut cgroups: BTreeMap<&str, Vec<(Utc, CgroupState)>> = BTreeMap::new();
+    let mut moves: HashMap<ProcessKey, Moves> = HashMap::new();
+    for event in events {
+        let Some(time) = world.clock.wall(event.time) else {
+            continue;
+        };
+        match &event.what {
+            Observation::Node(node) => timeline.node.push((time, node.clone())),
+            Observation::Cgroup(state) => {
+                let series = cgroups.entry(&state.path).or_default();
+                series.push((time, state.clone()));
+            }
+            what => moved(&mut moves, time, what),
+        }
+    }
+    let named = |(path, samples): (&str, _)| CgroupSeries {
+        path: path.to_owned(),
+        samples,
+    };
+    timeline.cgroups = cgroups.into_iter().map(named).collect();
+    let states = world.processes.iter();
+    timeline.processes = states
+        .map(|state| series(world, state, moves.remove(&state.key.truncated())))
+        .collect();
+    let order = |one: &ProcessSeries| (one.process.start, one.process.pid);
+    timeline.processes.sort_by_key(order);
+    Some(timeline)
+}
+
+fn moved(moves: &mut HashMap<ProcessKey, Moves>, time: Utc, what: &Observation) {
+    match what {
+        Observation::Memory(sample) => {
+            let of = moves.entry(sample.process.truncated()).or_default();
+            of.private
+                .extend(sample.memory.anon.map(|anon| (time, anon)));
+        }
+        Observation::Title { process, title } => titled(moves, *process, time, title),
+        Observation::Process(Process { process, argv, .. }) => {
+            if let [title] = argv.as_slice()
+                && title.starts_with("ray::")
+            {
+                titled(moves, *process, time, title);
+            }
+        }
+        Observation::Exit(exit) => {
+            let of = moves.entry(exit.process.truncated()).or_default();
+            let anon = exit.memory.anon.filter(|anon| anon.0 > 0);
+            of.private.extend(anon.map(|anon| (time, anon)));
+            if let Some(title) = &exit.title {
+                titled(moves, exit.process, time, title);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn titled(moves: &mut HashMap<ProcessKey, Moves>, process: ProcessKey, time: Utc, title: &str) {
+    let titles = &mut moves.entry(process.truncated()).or_default().titles;
+    if titles.last().is_none_or(|(_, last)| last != title) {
+        titles.push((time, title.to_owned()));
+    }
+}
+
+fn series(world: &World, state: &ProcessState, moves: Option<Moves>) -> ProcessSeries {
+    let mut moves = moves.unwrap_or_default();
+    // Events come in the order in which they were received.
+    moves.private.sort_by_key(|(time, _)| *time);
+    let exit = world.exit(state.key);
+    let cluster = state.cluster.and_then(|raylet| {
+        let known = &mut world.clusters.iter();
+        known.position(|cluster| cluster.raylet.same(raylet))
+    });
+    let titled = state.title.as_deref().and_then(identify::title);
+    ProcessSeries {
+        process: state.key,
+        label: state.label(),
+        role: state.role,
+        actor_class: titled
+            .and_then(|title| title.actor_class)
+            .or_else(|| state.actor_class.clone()),
+        worker_id: state.worker_id.clone(),
+        cluster: cluster.and_then(|at| u32::try_from(at).ok()),
+        // A start before boot's first tick is one that nobody told.
+        started: world
+            .clock
+            .wall(state.key.start)
+            .filter(|_| state.key.start != BootTime(0)),
+        ended: exit.and_then(|exit| world.clock.wall(exit.time)),
+        death: exit.map(|exit| exit.id),
+        private: moves.private,
+        titles: moves.titles,
+    }
+}
+
+fn addresses(world: &World) -> Vec<Option<String>> {
+    let clusters = world.clusters.iter();
+    let raylets = clusters.map(|cluster| world.processes.get(cluster.raylet));
+    raylets
+        .map(|raylet| identify::option(&raylet?.argv, "node-ip-address").map(str::to_owned))
+        .collect()
+}

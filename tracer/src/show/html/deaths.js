@@ -1,0 +1,132 @@
+// The table of deaths, the table of processes, and one section for each death, filled when it is opened.
+
+function link(death, text) {
+  const made = el('a', { href: `#death-${death.id}`, textContent: text });
+  made.addEventListener('click', event => { event.preventDefault(); openDeath(death.id); });
+  return made;
+}
+
+function openDeath(id) {
+  const section = document.getElementById(`death-${id}`);
+  if (!section) return;
+  section.open = true;
+  history.replaceState(null, '', `#death-${id}`);
+  section.scrollIntoView({ block: 'start' });
+  section.querySelector('summary').focus({ preventScroll: true });
+}
+
+const text = value => value ?? '';
+const memory = kib => kib === null ? '' : size(kib);
+
+function deathTable() {
+  const section = document.getElementById('deaths');
+  if (!DATA.deaths.length) { section.append(el('p', { className: 'hint', textContent: 'No death is listed.' })); return; }
+  table(section, {
+    caption: 'Deaths', placeholder: 'Filter: a name, pid, job, killer …', rows: DATA.deaths,
+    text: death => [death.when, death.label, KILLERS[death.killer][1], death.killer, death.name, death.group, text(death.pid), text(death.job), death.sure, death.headline].join(' '),
+    columns: [
+      { label: 'No.', value: death => death.number * 1e6 + (death.root === null ? 0 : 1 + death.place), cell: death => link(death, death.label || `↳ ${death.number}`) },
+      { label: 'Time', value: death => death.t, cell: death => death.when },
+      { label: 'Process', value: death => death.name, cell: death => death.name, kind: 'name' },
+      { label: 'Pid', value: death => death.pid, cell: death => text(death.pid), kind: 'number' },
+      { label: 'Memory', value: death => death.kib, cell: death => memory(death.kib), kind: 'number' },
+      { label: 'Ended by', value: death => death.killer, cell: death => KILLERS[death.killer][1] },
+      { label: 'Sure', value: death => death.sure, cell: death => sure(death) },
+      { label: 'Job', value: death => death.job, cell: death => text(death.job) },
+      { label: 'What happened', value: death => death.headline, cell: death => death.headline, kind: 'wide' },
+    ],
+  });
+}
+
+function sure(death) {
+  return el('span', { className: death.sure === 'PROVEN' ? 'sure proven' : 'sure', textContent: death.sure });
+}
+
+function processTable() {
+  const section = document.getElementById('processes');
+  section.hidden = !PROCESSES.length;
+  if (section.hidden) return;
+  table(section, {
+    caption: 'Processes', placeholder: 'Filter: a name, pid, class …', rows: PROCESSES,
+    text: process => [process.name, DATA.groups[process.group], process.pid, process.role, text(process.worker)].join(' '),
+    columns: [
+      { label: 'Process', value: process => process.name, cell: process => process.name, kind: 'name' },
+      { label: 'Pid', value: process => process.pid, cell: process => String(process.pid), kind: 'number' },
+      { label: 'Role', value: process => process.role, cell: process => process.role },
+      { label: 'Lifetime', value: process => process.start, cell: life },
+      { label: 'Peak', value: process => process.t.length ? process.peak : null, cell: process => process.t.length ? size(process.peak) : '', kind: 'number' },
+      { label: 'Started', value: process => process.start, cell: process => clock(process.start) },
+      { label: 'Ended', value: process => process.lives ? null : process.end, cell: process => process.lives ? 'lives' : clock(process.end, true) },
+      { label: 'Death', value: process => DEATHS.get(process.death)?.number ?? null, cell: death_of },
+    ],
+  });
+  if (DATA.left_out) section.append(el('p', { className: 'hint', textContent: `${DATA.left_out} more processes, short or small, are in the recording.` }));
+}
+
+function death_of(process) {
+  const death = DEATHS.get(process.death);
+  return death ? link(death, death.label || `followed from ${death.number}`) : '';
+}
+
+function life(process) {
+  const bar = el('i');
+  const death = DEATHS.get(process.death);
+  if (death) bar.className = SOFT.has(death.killer) ? 'soft' : 'died';
+  bar.style.setProperty('--start', process.start);
+  bar.style.setProperty('--end', process.end);
+  const title = `${length(process.end - process.start)}${process.lives ? ', lives' : ''}`;
+  return el('div', { className: 'life', title }, bar);
+}
+
+function sections() {
+  const place = document.getElementById('details');
+  place.hidden = !DATA.deaths.length;
+  const made = DATA.deaths.map(death => {
+    const head = el('summary', {}, el('b', { textContent: death.label || '↳' }), ' ', el('time', { textContent: death.when }), ` ${death.headline} `, sure(death));
+    const section = el('details', { id: `death-${death.id}`, className: death.root === null ? '' : 'after' }, head);
+    section.addEventListener('toggle', () => { if (section.open && section.children.length === 1) section.append(detail(death)); });
+    return section;
+  });
+  place.append(...made);
+}
+
+function detail(death) {
+  const box = el('div', { className: 'death' });
+  const facts = death.facts.flatMap(([label, words]) => [el('dt', { textContent: label }), el('dd', { textContent: words })]);
+  if (death.root !== null && DEATHS.has(death.root)) {
+    facts.unshift(el('dt', { textContent: 'cause' }), el('dd', {}, link(DEATHS.get(death.root), `${DEATHS.get(death.root).label} ${DEATHS.get(death.root).headline}`)));
+  }
+  if (facts.length) box.append(el('dl', {}, ...facts));
+  if (death.evidence.length) box.append(el('h3', { textContent: 'Evidence' }), el('ol', {}, ...death.evidence.map(piece => el('li', { textContent: piece }))));
+  if (death.cascade.length) {
+    const links = death.cascade.map(id => DEATHS.get(id)).filter(Boolean).map(next => el('li', {}, link(next, `${next.when} ${next.headline}`)));
+    box.append(el('h3', { textContent: `${links.length} ${links.length === 1 ? 'death' : 'deaths'} followed from it` }), el('ul', {}, ...links));
+  }
+  if (death.top.length) box.append(el('h3', { textContent: 'The biggest processes at that moment' }), biggest(death));
+  if (death.t !== null && NODE.t.length) lastMinute(death, box);
+  return box;
+}
+
+function biggest(death) {
+  const rows = death.top.map(one => el('tr', {},
+    el('td', { className: 'name', textContent: one.name + (one.victim ? ' (this one)' : '') }), el('td', { className: 'number', textContent: text(one.pid) }),
+    el('td', { className: 'number', textContent: size(one.kib) }), el('td', { className: 'number', textContent: one.age_ms === null ? '' : `${length(one.age_ms)} before` })));
+  const heads = ['Process', 'Pid', 'Private memory', 'Measured'].map(label => el('th', { scope: 'col', textContent: label }));
+  return el('div', { className: 'scroll', tabIndex: 0, role: 'region', 'aria-label': 'The biggest processes' }, el('table', {}, el('thead', {}, el('tr', {}, ...heads)), el('tbody', {}, ...rows)));
+}
+
+function lastMinute(death, box) {
+  const canvas = el('canvas', { role: 'img', 'aria-label': 'Memory in the last 60 seconds before it' });
+  box.append(el('h3', { textContent: 'Its last 60 seconds' }), canvas);
+  requestAnimationFrame(() => {
+    const from = Math.max(death.t - 60e3, FULL.from), to = Math.min(death.t + 2e3, Math.max(FULL.to, death.t + 1));
+    const stacked = stack(from, to, Math.max(Math.round(canvas.clientWidth - LEFT), 50));
+    draw(canvas, stacked, chart.onlyRay);
+    const brush = canvas.getContext('2d');
+    const x = LEFT + (death.t - from) / (to - from) * (canvas.clientWidth - LEFT);
+    brush.fillStyle = getComputedStyle(document.documentElement).getPropertyValue('--kill');
+    brush.fillRect(x - 1, TOP - 6, 2, canvas.clientHeight - TOP - BOTTOM + 6);
+    brush.textAlign = x > canvas.clientWidth - 120 ? 'right' : 'left';
+    brush.fillText(death.label || 'this death', x + (brush.textAlign === 'right' ? -5 : 5), TOP - 10);
+  });
+}

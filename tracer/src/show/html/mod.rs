@@ -1,0 +1,78 @@
+//! The report as one HTML file that needs nothing else: it opens from a mail attachment, without a network.
+//!
+//! What matters first (a sentence for each first cause, the jobs, the gaps) is HTML already and reads without
+//! JavaScript. The rest is data in a script element, which the page shows as text only. The style and the scripts are
+//! plain files beside this one.
+
+mod data;
+mod series;
+mod summary;
+#[cfg(test)]
+mod tests;
+
+use crate::{
+    judge::timeline::Timeline,
+    show::{Style, select::Shown, view::View},
+};
+
+const PAGE: &str = include_str!("page.html");
+const STYLE: &str = include_str!("style.css");
+const SCRIPTS: [&str; 6] = [
+    include_str!("model.js"),
+    include_str!("stack.js"),
+    include_str!("table.js"),
+    include_str!("chart.js"),
+    include_str!("deaths.js"),
+    include_str!("page.js"),
+];
+
+/// The whole page; without `timeline` there is no picture of the memory.
+pub fn render(
+    shown: &Shown,
+    style: &Style,
+    timeline: Option<&Timeline>,
+) -> Result<String, serde_json::Error> {
+    let view = View::new(shown, style);
+    let data = serde_json::to_string(&data::of(shown, style, timeline))?;
+    Ok(filled(&[
+        ("{{title}}", &escape(&summary::title(&view))),
+        ("{{style}}", STYLE),
+        ("{{summary}}", &summary::render(&view)),
+        ("{{data}}", &inert(&data)),
+        ("{{script}}", &SCRIPTS.concat()),
+    ]))
+}
+
+/// The page with each mark replaced once, in its order: what is put in is never searched for marks.
+fn filled(parts: &[(&str, &str)]) -> String {
+    let mut page = String::new();
+    let mut rest = PAGE;
+    for (mark, content) in parts {
+        let (before, after) = rest.split_once(mark).unwrap_or((rest, ""));
+        page.push_str(before);
+        page.push_str(content);
+        rest = after;
+    }
+    page + rest
+}
+
+/// Text as HTML shows it, in elements and attributes.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            _ => escaped.push(character),
+        }
+    }
+    escaped
+}
+
+/// JSON that no HTML parser takes for an end of its script element, or for a comment.
+fn inert(json: &str) -> String {
+    json.replace('<', "\\u003c").replace('>', "\\u003e")
+}

@@ -1,0 +1,81 @@
+// The data of the page, decoded once, and the words for figures and times. All text goes into the page as text, never as HTML.
+'use strict';
+const DATA = JSON.parse(document.getElementById('data').textContent);
+
+const KILLERS = {
+  'kernel-oom-memcg': ['K', 'the kernel, a cgroup was full'],
+  'kernel-oom-global': ['K', 'the kernel, the machine was full'],
+  'ray-memory-monitor': ['R', "Ray's memory monitor"],
+  'ray-intended': ['I', 'Ray, on purpose'],
+  'ray-collapse': ['↓', 'followed from another death'],
+  'kernel-other': ['k', 'the kernel, not for memory'],
+  'signal': ['S', 'a signal from somebody'],
+  'crash': ['C', 'crash'],
+  'exit': ['E', 'exit'],
+  'unknown': ['?', 'unknown'],
+};
+// Nobody killed these: a softer colour.
+const SOFT = new Set(['crash', 'exit', 'unknown', 'ray-intended', 'ray-collapse']);
+
+function size(kib) {
+  return kib < 104858 ? `${Math.round(kib / 1024)} MiB` : `${(kib / 1048576).toFixed(1)} GiB`;
+}
+
+// A moment, given in ms since the recording began, as a time of day.
+function clock(ms, exact) {
+  const text = new Date(DATA.began + ms + DATA.offset_s * 1000).toISOString();
+  return (DATA.dated ? text.slice(0, 10) + ' ' : '') + text.slice(11, exact ? 23 : 19) + DATA.zone;
+}
+
+function length(ms) {
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 120e3) return `${(ms / 1000).toFixed(1)} s`;
+  return ms < 7200e3 ? `${(ms / 60e3).toFixed(1)} min` : `${(ms / 3600e3).toFixed(1)} h`;
+}
+
+// An element with properties and children; strings become text.
+function el(tag, properties, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties || {})) {
+    if (name.includes('-') || name === 'role' || name === 'scope') made.setAttribute(name, value);
+    else made[name] = value;
+  }
+  made.append(...children.filter(child => child !== null && child !== undefined));
+  return made;
+}
+
+// Flat `[ms since the last, KiB, …]` as two arrays.
+function decode(flat, width = 2) {
+  const count = flat.length / width;
+  const t = new Float64Array(count);
+  const columns = Array.from({ length: width - 1 }, () => new Float64Array(count));
+  let now = 0;
+  for (let at = 0; at < count; at++) {
+    now += flat[at * width];
+    t[at] = now;
+    for (let column = 1; column < width; column++) columns[column - 1][at] = flat[at * width + column];
+  }
+  return { t, columns };
+}
+
+const FULL = { from: 0, to: Math.max(DATA.length, 1) };
+const DEATHS = new Map(DATA.deaths.map(death => [death.id, death]));
+const PROCESSES = DATA.processes.map(process => {
+  const { t, columns } = decode(process.points);
+  const start = process.start ?? (t.length ? t[0] : 0);
+  return { ...process, t, v: columns[0], start, end: process.end ?? FULL.to, lives: process.end === null, peak: columns[0].reduce((a, b) => Math.max(a, b), 0) };
+});
+const NODE = (() => {
+  const { t, columns } = decode(DATA.node, 3);
+  return { t, used: columns[0], store: columns[1] };
+})();
+
+// The first index whose time is after `moment`.
+function after(times, moment) {
+  let low = 0, high = times.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (times[middle] <= moment) low = middle + 1; else high = middle;
+  }
+  return low;
+}

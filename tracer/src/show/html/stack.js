@@ -1,0 +1,169 @@
+// What is drawn: private memory stacked by class, read at one moment for each column of pixels.
+
+// The classes that held most have a colour of their own; the last layer holds all others.
+const SHOWN = 9;
+const LAYERS = (() => {
+  const peaks = new Map();
+  for (const process of PROCESSES) peaks.set(process.group, (peaks.get(process.group) || 0) + process.peak);
+  const ranked = [...peaks].filter(([, peak]) => peak > 0).sort((one, other) => other[1] - one[1]).map(([group]) => group);
+  const own = ranked.length > SHOWN + 1 ? ranked.slice(0, SHOWN) : ranked.slice(0, SHOWN + 1);
+  const names = own.map(group => DATA.groups[group]);
+  if (own.length < ranked.length) names.push(`${ranked.length - own.length} other classes`);
+  const of = new Map(ranked.map((group, rank) => [group, Math.min(rank, names.length - 1)]));
+  return { names, of };
+})();
+
+// In each column the moment of the machine's highest use, so that a short peak is seen at any zoom; else its middle.
+function moments(from, to, count) {
+  const found = new Float64Array(count);
+  const width = (to - from) / count;
+  let at = after(NODE.t, from);
+  for (let column = 0; column < count; column++) {
+    const end = from + (column + 1) * width;
+    found[column] = end - width / 2;
+    let highest = -1;
+    for (; at < NODE.t.length && NODE.t[at] <= end; at++) {
+      if (NODE.used[at] > highest) { highest = NODE.used[at]; found[column] = NODE.t[at]; }
+    }
+  }
+  return found;
+}
+
+function readNode(found) {
+  const used = new Float64Array(found.length), store = new Float64Array(found.length);
+  let at = after(NODE.t, found[0]) - 1;
+  for (let column = 0; column < found.length; column++) {
+    while (at + 1 < NODE.t.length && NODE.t[at + 1] <= found[column]) at++;
+    // Before the first sample the first one is the nearest that is known.
+    const known = Math.max(at, 0);
+    if (NODE.t.length) { used[column] = NODE.used[known]; store[column] = NODE.store[known]; }
+  }
+  return { used, store };
+}
+
+function stack(from, to, count) {
+  const found = moments(from, to, count);
+  const layers = LAYERS.names.map(() => new Float64Array(count));
+  for (const process of PROCESSES) {
+    if (!process.t.length || process.end <= from || process.start > to) continue;
+    const layer = layers[LAYERS.of.get(process.group)];
+    if (!layer) continue;
+    let column = after(found, Math.max(process.t[0], process.start) - 1e-6);
+    let at = after(process.t, found[column] ?? to) - 1;
+    for (; column < count && found[column] < process.end; column++) {
+      while (at + 1 < process.t.length && process.t[at + 1] <= found[column]) at++;
+      if (at >= 0) layer[column] += process.v[at];
+    }
+  }
+  const sum = new Float64Array(count);
+  for (const layer of layers) for (let column = 0; column < count; column++) sum[column] += layer[column];
+  return { from, to, count, found, layers, sum, ...readNode(found) };
+}
+
+// The highest figure that is drawn; limits count where they are not far above all else.
+function ceiling(stacked, onlyRay) {
+  let top = 0;
+  for (let column = 0; column < stacked.count; column++) {
+    const ray = stacked.sum[column] + stacked.store[column];
+    top = Math.max(top, onlyRay ? ray : Math.max(ray, stacked.used[column]));
+  }
+  for (const limit of DATA.limits) if (limit.kib < 1.6 * top) top = Math.max(top, limit.kib);
+  return Math.max(top * 1.06, 1024);
+}
+
+const LEFT = 62, TOP = 28, BOTTOM = 24;
+
+function prepare(canvas) {
+  const ratio = window.devicePixelRatio || 1;
+  const width = canvas.clientWidth, height = canvas.clientHeight;
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(height * ratio);
+  const brush = canvas.getContext('2d');
+  brush.setTransform(ratio, 0, 0, ratio, 0, 0);
+  brush.font = '12px system-ui, sans-serif';
+  return { brush, width, height };
+}
+
+// A step of 1, 2 or 5 that makes about `wanted` lines.
+function roundStep(range, wanted) {
+  const power = 10 ** Math.floor(Math.log10(range / wanted));
+  const step = [1, 2, 5, 10].find(factor => range / (factor * power) <= wanted);
+  return step * power;
+}
+
+const TIME_STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 10e3, 15e3, 30e3, 60e3, 120e3, 300e3, 600e3, 900e3, 1800e3, 3600e3, 7200e3,
+  10800e3, 21600e3, 43200e3, 86400e3];
+
+// Draws `stacked` with its axes and limits into `canvas`.
+function draw(canvas, stacked, onlyRay) {
+  const { brush, width, height } = prepare(canvas);
+  const style = getComputedStyle(document.documentElement);
+  const colour = name => style.getPropertyValue(name).trim();
+  const top = ceiling(stacked, onlyRay);
+  const inner = { width: width - LEFT, height: height - TOP - BOTTOM };
+  const y = kib => TOP + inner.height * (1 - kib / top);
+  const x = column => LEFT + column * inner.width / stacked.count;
+  const base = new Float64Array(stacked.count);
+  const band = (height_of, paint) => {
+    brush.beginPath();
+    brush.moveTo(x(0), y(base[0]));
+    for (let column = 0; column < stacked.count; column++) {
+      const level = y(base[column] + height_of(column));
+      brush.lineTo(x(column), level);
+      brush.lineTo(x(column + 1), level);
+    }
+    for (let column = stacked.count - 1; column >= 0; column--) {
+      brush.lineTo(x(column + 1), y(base[column]));
+      brush.lineTo(x(column), y(base[column]));
+    }
+    brush.fillStyle = paint;
+    brush.fill();
+    for (let column = 0; column < stacked.count; column++) base[column] += height_of(column);
+  };
+  stacked.layers.forEach((layer, index) => band(column => layer[column], colour(`--c${index}`)));
+  band(column => stacked.store[column], colour('--store'));
+  if (!onlyRay) band(column => Math.max(stacked.used[column] - base[column], 0), colour('--rest'));
+  axes(brush, stacked, { top, y, inner, width, height, colour });
+  return { top, y };
+}
+
+function axes(brush, stacked, place) {
+  const { top, y, inner, width, height, colour } = place;
+  brush.fillStyle = colour('--soft');
+  brush.strokeStyle = colour('--line');
+  brush.lineWidth = 1;
+  brush.textBaseline = 'middle';
+  brush.textAlign = 'right';
+  const unit = top > 104858 ? [1048576, 'GiB'] : [1024, 'MiB'];
+  const step = roundStep(top / unit[0], Math.max(2, inner.height / 55)) * unit[0];
+  for (let level = 0; level <= top; level += step) {
+    brush.globalAlpha = 0.6;
+    brush.strokeRect(LEFT, Math.round(y(level)) + 0.5, inner.width, 0);
+    brush.globalAlpha = 1;
+    brush.fillText(`${+(level / unit[0]).toFixed(2)} ${unit[1]}`, LEFT - 7, y(level));
+  }
+  const range = stacked.to - stacked.from;
+  const every = TIME_STEPS.find(one => range / one <= Math.max(2, inner.width / 110)) || 86400e3;
+  brush.textAlign = 'center';
+  const shift = (DATA.began + DATA.offset_s * 1000) % 86400e3;
+  for (let moment = Math.ceil((stacked.from + shift) / every) * every - shift; moment <= stacked.to; moment += every) {
+    const at = LEFT + (moment - stacked.from) / range * inner.width;
+    const text = new Date(DATA.began + moment + DATA.offset_s * 1000).toISOString();
+    const label = every < 1000 ? text.slice(17, 23) + ' s' : text.slice(11, every < 60e3 ? 19 : 16);
+    brush.strokeRect(Math.round(at) + 0.5, height - BOTTOM, 0, 4);
+    if (at > LEFT + 24 && at < width - 24) brush.fillText(label, at, height - BOTTOM + 14);
+  }
+  brush.textAlign = 'left';
+  for (const limit of DATA.limits) {
+    if (limit.kib > top || limit.kib < top / 12) continue;
+    brush.strokeStyle = brush.fillStyle = colour(limit.ray ? '--ray' : '--limit');
+    brush.setLineDash([6, 4]);
+    brush.lineWidth = 1.5;
+    brush.beginPath();
+    brush.moveTo(LEFT, y(limit.kib));
+    brush.lineTo(width, y(limit.kib));
+    brush.stroke();
+    brush.setLineDash([]);
+    brush.fillText(limit.label, LEFT + 6, y(limit.kib) - 8);
+  }
+}

@@ -1,0 +1,80 @@
+//! The page as text: what a browser makes of it is tested end to end.
+
+use serde_json::Value;
+
+use super::{render, summary};
+use crate::{
+    judge::report::Report,
+    show::{Style, sample, sanitize::is_harmless, select::Shown, time::Zone, view::View},
+};
+
+fn style() -> Style {
+    Style {
+        width: 100,
+        zone: Zone::default(),
+        file: Some("a.raytrace".into()),
+    }
+}
+
+fn page(report: &Report) -> String {
+    render(&Shown::whole(report), &style(), None).expect("a page")
+}
+
+/// What the scripts read.
+fn data(page: &str) -> Value {
+    let (_, rest) = page.split_once("id=\"data\">").expect("data");
+    let (data, _) = rest.split_once("</script>").expect("an end");
+    serde_json::from_str(data).expect("JSON")
+}
+
+#[test]
+fn the_first_screen_of_the_verl_job() {
+    let report = sample::verl();
+    let shown = Shown::whole(&report);
+    insta::assert_snapshot!(summary::render(&View::new(&shown, &style())));
+}
+
+#[test]
+fn a_hostile_name_neither_ends_the_data_nor_hides_in_the_page() {
+    let mut report = sample::hostile();
+    report.deaths[0].task_name = Some("</script><script>alert(1)</script>{{script}}".into());
+    report.deaths[0].title = None;
+    report.notes = vec!["<img src=x onerror=alert(1)> {{data}} \u{202e}".into()];
+    let page = page(&report);
+    assert_eq!(page.matches("<script").count(), 2, "{page}");
+    assert_eq!(page.matches("</script").count(), 2);
+    assert!(!page.contains("<img"));
+    assert_eq!(page.matches("id=\"data\"").count(), 1);
+    assert!(page.chars().all(|one| is_harmless(one) || one == '\n'));
+    let name = data(&page)["deaths"][0]["name"].clone();
+    assert!(
+        name.as_str()
+            .is_some_and(|name| name.starts_with("</script>")),
+        "{name}"
+    );
+}
+
+#[test]
+fn every_listed_death_is_in_the_data_under_its_first_cause() {
+    let report = sample::verl();
+    let data = data(&page(&report));
+    let deaths = data["deaths"].as_array().expect("deaths");
+    let listed = report.deaths.iter().filter(|death| death.listed).count();
+    assert_eq!(deaths.len(), listed);
+    for death in deaths {
+        let root = &death["root"];
+        let known = deaths.iter().find(|other| &other["id"] == root);
+        assert_eq!(known.is_some(), !root.is_null(), "{death}");
+        assert_eq!(death["label"] == "", !root.is_null(), "{death}");
+    }
+}
+
+#[test]
+fn nothing_is_loaded_from_anywhere() {
+    let page = page(&sample::verl());
+    for loading in [
+        "http:", "https:", "url(", "@import", "import(", "fetch(", " src=\"", "XMLHttp",
+    ] {
+        assert!(!page.contains(loading), "{loading}");
+    }
+}
