@@ -14,12 +14,22 @@ use crate::truth::Truth;
 /// The virtual environment of one version of Ray, as `cargo xtask setup` makes it.
 #[must_use]
 pub fn ray(version: &str) -> PathBuf {
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    target.join("ray").join(version)
+    target().join("ray").join(version)
 }
 
-fn root() -> PathBuf {
+/// The Python that drives a browser and reads exports, as `cargo xtask setup` makes it.
+#[must_use]
+pub fn view_python() -> PathBuf {
+    target().join("views/bin/python")
+}
+
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// The repository.
+#[must_use]
+pub fn root() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     manifest.parent().unwrap_or(manifest).to_owned()
 }

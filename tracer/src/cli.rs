@@ -3,7 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::command::{
-    doctor::DoctorArgs, explain::ExplainArgs, record::RecordArgs, report::ReportArgs,
+    doctor::DoctorArgs, explain::ExplainArgs, export::ExportArgs, record::RecordArgs,
+    report::ReportArgs,
 };
 
 /// The flight recorder for memory deaths on Ray clusters: who killed this process, what grew, whose it was.
@@ -29,6 +30,8 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Before the run: can this machine record, who will kill first, which settings are without effect.
     Doctor(DoctorArgs),
+    /// Turn a recording into a trace for Perfetto, or into lines for other programs.
+    Export(ExportArgs),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.

@@ -21,6 +21,11 @@ pub(crate) fn ray(version: &str) -> PathBuf {
     target().join("ray").join(version)
 }
 
+/// The virtual environment of the tests of the views.
+pub(crate) fn views() -> PathBuf {
+    target().join("views")
+}
+
 /// Where tools built by `setup` go.
 pub(crate) fn tools() -> PathBuf {
     target().join("tools")

@@ -3,6 +3,7 @@
 mod apt;
 mod ebpf;
 mod ray;
+mod views;
 
 use std::process::Command;
 
@@ -25,7 +26,7 @@ pub(crate) fn everything() -> Result<()> {
     for version in &VERSIONS {
         ray::install(version)?;
     }
-    Ok(())
+    views::install()
 }
 
 /// What `cargo xtask demo` needs: one Ray.

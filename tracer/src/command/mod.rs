@@ -2,6 +2,7 @@
 
 pub mod doctor;
 pub mod explain;
+pub mod export;
 pub mod record;
 pub mod report;
 pub mod view;
@@ -89,6 +90,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Report(args) => report::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Doctor(args) => doctor::run(args),
+        Command::Export(args) => export::run(&args),
         Command::Completions { shell } => {
             // Into a buffer: clap_complete panics where a pipe is closed early.
             let mut script = Vec::new();

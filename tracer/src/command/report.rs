@@ -63,7 +63,8 @@ pub fn run(args: ReportArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(code::RECORDING))
 }
 
-fn newest() -> anyhow::Result<PathBuf> {
+/// The recording that is meant where none is named.
+pub(super) fn newest() -> anyhow::Result<PathBuf> {
     let Some(file) = place::newest() else {
         return Err(Failure {
             code: code::USAGE,
@@ -78,7 +79,8 @@ fn newest() -> anyhow::Result<PathBuf> {
     Ok(file)
 }
 
-fn empty(file: &Path) -> anyhow::Error {
+/// A recording without events.
+pub(super) fn empty(file: &Path) -> anyhow::Error {
     Failure {
         code: code::RECORDING,
         message: format!(

@@ -27,7 +27,7 @@ use crate::{
     event::Event,
     ids::{BootTime, EventId, ProcessKey},
     judge::{
-        report::{Death, Report},
+        report::{Death, Report, Utc},
         timeline::Timeline,
         world::World,
     },
@@ -63,6 +63,12 @@ impl Judge {
     #[must_use]
     pub fn timeline(&self, events: &[Event]) -> Option<Timeline> {
         timeline::of(&self.world, events)
+    }
+
+    /// The wall time of `boot`; `None` before any is known.
+    #[must_use]
+    pub fn wall(&self, boot: BootTime) -> Option<Utc> {
+        self.world.clock.wall(boot)
     }
 
     /// Drops what is known of a process whose death is settled: a live judge's memory is bounded.

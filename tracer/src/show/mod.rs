@@ -6,6 +6,7 @@
 pub mod alike;
 pub mod cascade;
 pub mod causes;
+pub mod csv;
 pub mod doctor;
 pub mod evidence;
 pub mod facts;
@@ -15,6 +16,7 @@ pub mod header;
 pub mod html;
 pub mod jobs;
 pub mod json;
+pub mod jsonl;
 pub mod layout;
 pub mod limit;
 pub mod live;
@@ -25,7 +27,9 @@ pub mod sanitize;
 pub mod select;
 pub mod size;
 pub mod text;
+pub mod thin;
 pub mod time;
+pub mod trace;
 pub mod view;
 pub mod words;
 

@@ -63,7 +63,7 @@ pub(crate) fn install(ray: &RayVersion) -> Result<()> {
 }
 
 /// A Python 3.11 that can make virtual environments; Debian 12's own where there is no other.
-fn python() -> Result<PathBuf> {
+pub(super) fn python() -> Result<PathBuf> {
     for name in ["python3.11", "python3", "/usr/bin/python3"] {
         let probe = "import sys, venv, ensurepip; sys.exit(sys.version_info[:2] != (3, 11))";
         if succeeds(Command::new(name).args(["-c", probe])) {

@@ -24,6 +24,22 @@ pub(super) fn write(
     text: &str,
 ) -> anyhow::Result<()> {
     let shown = path.display();
+    let mut file = create(path, force, recording)?;
+    let text = anstream::adapter::strip_str(text).to_string();
+    file.write_all(text.as_bytes())
+        .and_then(|()| file.flush())
+        .with_context(|| format!("cannot write {shown}; is the disk full? df -h {shown}"))?;
+    anstream::eprintln!("Wrote {shown} ({} lines)", text.lines().count());
+    Ok(())
+}
+
+/// Opens the file of `-o`: one that does not exist, or may be overwritten, and is not the recording.
+pub(in crate::command) fn create(
+    path: &Path,
+    force: bool,
+    recording: Option<&Path>,
+) -> anyhow::Result<File> {
+    let shown = path.display();
     if recording.is_some_and(|recording| same_file(recording, path)) {
         return Err(usage(format!(
             "-o {shown} is the recording itself: choose another name"
@@ -32,21 +48,14 @@ pub(super) fn write(
     let mut options = File::options();
     options.write(true).create_new(!force);
     options.create(force).truncate(force);
-    let opened = options.open(path).map_err(|error| match error.kind() {
+    options.open(path).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => usage(format!(
             "{shown} exists: choose another name for -o, or add --force to overwrite it"
         )),
         _ => anyhow::Error::new(error).context(format!(
             "cannot write {shown}; choose a folder that you can write"
         )),
-    });
-    let text = anstream::adapter::strip_str(text).to_string();
-    let mut file = opened?;
-    file.write_all(text.as_bytes())
-        .and_then(|()| file.flush())
-        .with_context(|| format!("cannot write {shown}; is the disk full? df -h {shown}"))?;
-    anstream::eprintln!("Wrote {shown} ({} lines)", text.lines().count());
-    Ok(())
+    })
 }
 
 fn same_file(one: &Path, other: &Path) -> bool {

@@ -1,6 +1,6 @@
 //! What the page's scripts show, as JSON: all words are made here, by the functions that every view shares.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
 use serde::Serialize;
 
@@ -188,12 +188,12 @@ fn limits(report: &Report) -> Vec<Limit> {
 fn deaths(view: &View<'_>, began: Utc) -> Vec<DeathData> {
     let causes = view.shown.causes();
     let mut found: Vec<DeathData> = Vec::new();
-    let mut seen: HashMap<EventId, ()> = HashMap::new();
+    let mut seen: HashSet<EventId> = HashSet::new();
     for cause in &causes {
-        seen.insert(cause.death.id, ());
+        seen.insert(cause.death.id);
         found.push(death(view, began, cause, None, found.len()));
         for (place, next) in cause.cascade.iter().enumerate() {
-            seen.insert(next.id, ());
+            seen.insert(next.id);
             let alone = Cause {
                 number: cause.number,
                 death: next,
@@ -214,7 +214,7 @@ fn deaths(view: &View<'_>, began: Utc) -> Vec<DeathData> {
             .report
             .deaths
             .iter()
-            .filter(|one| !seen.contains_key(&one.id))
+            .filter(|one| !seen.contains(&one.id))
         {
             let alone = Cause {
                 number: 0,

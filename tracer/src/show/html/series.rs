@@ -12,7 +12,7 @@ use crate::{
         report::{Report, Utc},
         timeline::{ProcessSeries, Timeline},
     },
-    show::{sanitize, words},
+    show::{sanitize, thin::thin, words},
 };
 
 /// Points of all processes together, at about 12 bytes each.
@@ -168,30 +168,6 @@ fn node(timeline: &Timeline) -> Vec<u64> {
     flat(timeline.began, kept.into_iter())
 }
 
-/// At most about `most` of `points`: of each bucket of equal count the first, the lowest, the highest and the last, so
-/// that no peak is lost.
-fn thin<T: Copy>(points: &[T], most: usize, figure: impl Fn(&T) -> u64) -> Vec<T> {
-    if points.len() <= most {
-        return points.to_vec();
-    }
-    let bucket = points.len().div_ceil((most / 4).max(1));
-    let mut kept = Vec::with_capacity(most);
-    for (number, part) in points.chunks(bucket).enumerate() {
-        let by_figure = |at: &usize| figure(&part[*at]);
-        let lowest = (0..part.len()).min_by_key(by_figure).unwrap_or(0);
-        let highest = (0..part.len()).max_by_key(by_figure).unwrap_or(0);
-        let mut chosen = [0, lowest, highest, part.len() - 1];
-        chosen.sort_unstable();
-        for (at, index) in chosen.iter().enumerate() {
-            if at == 0 || chosen[at - 1] != *index {
-                kept.push(part[*index]);
-            }
-        }
-        debug_assert!(kept.len() <= 4 * (number + 1));
-    }
-    kept
-}
-
 /// `[ms since the one before, KiB, …]`; a clock that stepped back counts as no time.
 fn flat<const N: usize>(began: Utc, points: impl Iterator<Item = (Utc, [Bytes; N])>) -> Vec<u64> {
     let mut before = milliseconds(began);
@@ -209,17 +185,6 @@ fn flat<const N: usize>(began: Utc, points: impl Iterator<Item = (Utc, [Bytes; N
 mod tests {
     use super::*;
     use crate::ids::WallTime;
-
-    #[test]
-    fn a_thinned_series_keeps_its_ends_and_its_peak() {
-        let mut points: Vec<u64> = (0..10_000).map(|at| at % 7).collect();
-        points[4321] = 1000;
-        let kept = thin(&points, 100, |point| *point);
-        assert!(kept.len() <= 104, "{}", kept.len());
-        assert_eq!((kept.first(), kept.last()), (points.first(), points.last()));
-        assert!(kept.contains(&1000));
-        assert_eq!(thin(&points, 10_000, |point| *point), points);
-    }
 
     #[test]
     fn a_clock_that_steps_back_moves_nothing_back() {

@@ -1,0 +1,255 @@
+//! A recording of a day: 200 workers at a time, 500 deaths, samples each few minutes, and names that mean harm.
+
+use std::{path::Path, time::Duration};
+
+use anyhow::{Result, ensure};
+use raytrace::{
+    event::{
+        Cluster, Event, Exit, MemorySplit, Mode, NodeMemory, Observation, Process, ProcessMemory,
+        RecordingStarted, Role, Sender, Signal, Source, Worker,
+    },
+    ids::{BootTime, Bytes, EventId, HexId, Pid, ProcessKey, WallTime},
+    recording::Writer,
+};
+
+const SECOND: u64 = 1_000_000_000;
+/// The recording's length.
+pub const LENGTH_S: u64 = 24 * 3600;
+const BEGAN: u64 = 10_000 * SECOND;
+const SLOTS: u64 = 200;
+/// One after the other each slot has so many workers, all but the last of which are killed.
+const EACH: u64 = 4;
+const RAYLET: u32 = 100;
+const MIB: u64 = 1 << 20;
+
+/// Task names that must come out as text.
+pub const HOSTILE: [&str; 4] = [
+    "</script><script>document.title='owned'</script>",
+    "\u{1b}[31mred\u{1b}[0m \u{202e}exe.gnp",
+    "<img src=x onerror=alert(1)>",
+    "=HYPERLINK(\"x\"),\"quoted\"",
+];
+
+/// How many events of a kind were written.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Written {
+    /// Deaths by a signal.
+    pub deaths: usize,
+    /// Memory samples of processes.
+    pub samples: usize,
+    /// All events.
+    pub events: usize,
+}
+
+/// Writes it to `file`, with a sample of each worker every `every_s` seconds.
+pub fn write(file: &Path, every_s: u64) -> Result<Written> {
+    let mut events = Vec::new();
+    events.push((BEGAN, started()));
+    events.push((BEGAN, cluster()));
+    events.push((BEGAN, process(key(RAYLET, 1), "raylet", Role::Raylet)));
+    let mut written = Written::default();
+    for slot in 0..SLOTS {
+        for turn in 0..EACH {
+            worker(&mut events, &mut written, slot, turn, every_s);
+        }
+    }
+    for second in (0..LENGTH_S).step_by(10) {
+        let node = NodeMemory {
+            total: Bytes(1 << 40),
+            available: Bytes((1 << 40) - (300 + second % 700) * 1024 * MIB),
+            shmem: Bytes(20 << 30),
+            ..NodeMemory::default()
+        };
+        events.push((BEGAN + second * SECOND, Observation::Node(node)));
+    }
+    events.push((BEGAN + LENGTH_S * SECOND, Observation::RecordingEnded));
+    events.sort_by_key(|(time, _)| *time);
+    written.events = events.len();
+    let writer = Writer::create(file, None)?;
+    let sender = writer.sender();
+    for (id, (time, what)) in (1..).zip(events) {
+        let source = match what {
+            Observation::Signal(_) | Observation::Exit(_) => Source::Kernel,
+            _ => Source::Proc,
+        };
+        let time = BootTime(time);
+        let id = EventId(id);
+        sender.send(Event {
+            id,
+            time,
+            source,
+            what,
+        });
+        // The writer's queue holds 16,384 and is emptied twice a second.
+        if id.0.is_multiple_of(8000) {
+            std::thread::sleep(Duration::from_millis(800));
+        }
+    }
+    let summary = writer.finish();
+    ensure!(
+        summary.dropped == 0,
+        "the writer dropped {}",
+        summary.dropped
+    );
+    Ok(written)
+}
+
+/// One worker's life, with samples that rise until it is killed.
+fn worker(
+    events: &mut Vec<(u64, Observation)>,
+    written: &mut Written,
+    slot: u64,
+    turn: u64,
+    every_s: u64,
+) {
+    let number = slot * EACH + turn;
+    let life = LENGTH_S / EACH * SECOND;
+    let begins = BEGAN + turn * life + slot * 7 * SECOND;
+    let ends = begins + life - 60 * SECOND;
+    let pid = 1000 + u32::try_from(number).unwrap_or(0);
+    let who = key(pid, begins);
+    let name = match HOSTILE.get(usize::try_from(number).unwrap_or(usize::MAX) / 50 % 8) {
+        Some(hostile) if number.is_multiple_of(50) => format!("ray::{hostile}"),
+        _ => format!("ray::Class{}.step", number % 14),
+    };
+    events.push((begins, process(who, &name, Role::Worker)));
+    events.push((begins, identity(who)));
+    let last = turn == EACH - 1;
+    let end = ends.min(BEGAN + LENGTH_S * SECOND);
+    let mut anon = 200 * MIB;
+    for time in (begins..end).step_by(usize::try_from(every_s * SECOND).unwrap_or(usize::MAX)) {
+        anon += (1 + number % 41) * MIB;
+        let memory = split(anon);
+        let sample = ProcessMemory {
+            process: who,
+            memory,
+        };
+        events.push((time, Observation::Memory(sample)));
+        written.samples += 1;
+    }
+    if !last {
+        events.push((ends, signal(who)));
+        events.push((ends + 1_000_000, exit(who, &name, anon)));
+        written.deaths += 1;
+    }
+}
+
+fn key(pid: u32, start: u64) -> ProcessKey {
+    ProcessKey::new(pid, start)
+}
+
+fn split(anon: u64) -> MemorySplit {
+    MemorySplit {
+        anon: Some(Bytes(anon)),
+        file: Some(Bytes(40 * MIB)),
+        ..MemorySplit::default()
+    }
+}
+
+fn started() -> Observation {
+    Observation::RecordingStarted(RecordingStarted {
+        raytrace: "0".into(),
+        host: "gpu-07".into(),
+        kernel: "6.18.0".into(),
+        boot_id: "b".into(),
+        memory_bytes: Bytes(1 << 40),
+        cpus: 96,
+        mode: Mode::Ebpf,
+        // 2026-11-20T08:00:00Z.
+        wall: WallTime(1_795_161_600_000_000_000),
+        pid_namespace: None,
+    })
+}
+
+fn cluster() -> Observation {
+    Observation::Cluster(Cluster {
+        raylet: key(RAYLET, 1),
+        raylet_ns_pid: Pid(RAYLET),
+        session: Some("session_x".into()),
+        session_dir: None,
+        ray_version: Some("2.60.0".into()),
+        node_id: None,
+        gcs_address: None,
+        head: true,
+        object_store_bytes: None,
+        container_id: None,
+        settings: Vec::new(),
+        log_utc_offset_s: None,
+    })
+}
+
+fn process(process: ProcessKey, name: &str, role: Role) -> Observation {
+    Observation::Process(Process {
+        process,
+        ns_pid: None,
+        parent: Some(Pid(RAYLET)),
+        process_group: None,
+        comm: name.chars().take(15).collect(),
+        argv: vec![name.into()],
+        exe: None,
+        uid: Some(0),
+        cgroup: None,
+        container_id: None,
+        cluster: Some(key(RAYLET, 1)),
+        role,
+    })
+}
+
+/// A worker id that tells its pid.
+#[must_use]
+pub fn worker_id(pid: Pid) -> String {
+    format!("{:056x}", u64::from(pid.0))
+}
+
+fn identity(process: ProcessKey) -> Observation {
+    Observation::Worker(Worker {
+        process,
+        worker_id: HexId(worker_id(process.pid)),
+        job_id: HexId::parse("01000000"),
+        actor_class: None,
+        driver: false,
+        from: "test".into(),
+    })
+}
+
+fn signal(target: ProcessKey) -> Observation {
+    Observation::Signal(Signal {
+        target,
+        target_tid: target.pid,
+        signal: 9,
+        code: 0,
+        group: true,
+        result: 0,
+        group_exit: true,
+        group_exit_code: 9,
+        took_effect: true,
+        parent_death_signal: 0,
+        sender: Sender {
+            process: key(77, 7),
+            tid: Pid(77),
+            comm: "bash".into(),
+            uid: 1000,
+            exiting: false,
+            kernel_thread: false,
+            exe: None,
+            cgroup: None,
+            ancestors: Vec::new(),
+            container_id: None,
+        },
+    })
+}
+
+fn exit(process: ProcessKey, title: &str, anon: u64) -> Observation {
+    Observation::Exit(Exit {
+        process,
+        ns_pid: None,
+        parent: Some(Pid(RAYLET)),
+        comm: "ray::x".into(),
+        status: Some(9),
+        title: Some(title.into()),
+        memory: split(anon),
+        mm: u64::from(process.pid.0),
+        uid: None,
+        harvested: false,
+    })
+}

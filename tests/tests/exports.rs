@@ -1,0 +1,127 @@
+//! The exports as other programs read them.
+
+use std::{
+    path::Path,
+    process::{Command, Output},
+};
+
+use raytrace_tests::{
+    day::{self, Written},
+    recorder::raytrace,
+    staging,
+};
+use serde_json::Value;
+
+fn export(folder: &Path, format: &str, output: &str, arguments: &[&str]) -> Output {
+    Command::new(raytrace())
+        .current_dir(folder)
+        .args(["export", "run.raytrace", "--format", format, "-o", output])
+        .args(arguments)
+        .output()
+        .expect("an export")
+}
+
+fn succeeds(output: &Output) {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+}
+
+/// A day with few samples, in a folder of its own.
+fn recording() -> (tempfile::TempDir, Written) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let written = day::write(&folder.path().join("run.raytrace"), 1800).expect("a recording");
+    (folder, written)
+}
+
+fn events(file: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(file).expect("a trace");
+    let trace: Value = serde_json::from_str(&text).expect("JSON");
+    trace["traceEvents"].as_array().expect("events").clone()
+}
+
+fn count(events: &[Value], category: &str) -> usize {
+    let events = events.iter();
+    events.filter(|event| event["cat"] == category).count()
+}
+
+#[test]
+fn the_queries_of_the_documentation_run_on_the_recording_and_on_its_exports() {
+    let (folder, written) = recording();
+    let here = folder.path();
+    succeeds(&export(here, "jsonl", "run.jsonl", &[]));
+    succeeds(&export(here, "csv", "memory.csv", &[]));
+    let lines = std::fs::read_to_string(here.join("run.jsonl")).expect("lines");
+    assert_eq!(lines.lines().count(), written.events);
+    let done = Command::new(staging::view_python())
+        .arg(staging::root().join("tests/views/format.py"))
+        .arg(staging::root().join("docs/format.md"))
+        .arg(here)
+        .output()
+        .expect("cargo xtask setup installs what this needs");
+    print!("{}", String::from_utf8_lossy(&done.stdout));
+    succeeds(&done);
+}
+
+#[test]
+fn a_trace_merged_with_rays_has_all_events_of_both_and_each_kill_on_its_workers_row() {
+    let (folder, written) = recording();
+    let here = folder.path();
+    let victim = 1000;
+    let row = format!("worker:{}", day::worker_id(raytrace::ids::Pid(victim)));
+    let span = |pid: Value, tid: Value| {
+        serde_json::json!({"cat": "task:execute", "name": "f", "ph": "X", "ts": 1_795_161_600_000_000.0,
+            "dur": 5.0, "cname": "good", "args": {}, "pid": pid, "tid": tid})
+    };
+    let name = |kind: &str, pid: u32, tid: Value, name: &str| serde_json::json!({"ph": "M", "name": kind, "pid": pid, "tid": tid, "args": {"name": name}});
+    let strings = vec![span("192.0.2.2".into(), row.clone().into()); 3];
+    let mut integers = vec![span(0.into(), 0.into()); 3];
+    integers.push(name("process_name", 0, Value::Null, "Node 192.0.2.2"));
+    integers.push(name("thread_name", 0, 0.into(), &row));
+    for rays in [strings, integers] {
+        std::fs::write(here.join("ray.json"), Value::from(rays).to_string()).expect("a file");
+        succeeds(&export(
+            here,
+            "chrome-trace",
+            "merged.json",
+            &["--with", "ray.json", "--force"],
+        ));
+        let events = events(&here.join("merged.json"));
+        assert_eq!(count(&events, "death"), written.deaths);
+        assert_eq!(count(&events, "task:execute"), 3);
+        let of_ray = events
+            .iter()
+            .find(|one| one["cat"] == "task:execute")
+            .expect("a span");
+        let kill = events
+            .iter()
+            .find(|one| one["cat"] == "death" && one["args"]["pid"] == victim)
+            .expect("the kill");
+        assert_eq!(
+            (&kill["pid"], &kill["tid"]),
+            (&of_ray["pid"], &of_ray["tid"])
+        );
+        let rows = events
+            .iter()
+            .filter(|one| one["args"]["name"] == row.as_str());
+        assert_eq!(rows.count(), 1, "one row for the worker");
+    }
+}
+
+#[test]
+fn what_cannot_be_exported_is_refused_with_what_to_type() {
+    let (folder, _) = recording();
+    let here = folder.path();
+    std::fs::write(here.join("no.json"), "{}").expect("a file");
+    let refused = |format: &str, arguments: &[&str], words: &str| {
+        let done = export(here, format, "out", arguments);
+        assert_eq!(done.status.code(), Some(2), "{arguments:?}");
+        let errors = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(errors.contains(words), "{errors}");
+    };
+    refused("chrome-trace", &["--with", "no.json"], "ray timeline");
+    refused("csv", &["--with", "no.json"], "leave it out");
+    std::fs::write(here.join("out"), "mine").expect("a file");
+    refused("csv", &[], "--force");
+    let kept = std::fs::read_to_string(here.join("out")).expect("a file");
+    assert_eq!(kept, "mine");
+}

@@ -1,0 +1,151 @@
+"""Uses a report's page as a reader would, in headless Chromium: `page.py FILE`. Times are printed, never judged."""
+
+import json
+import sys
+
+from playwright.sync_api import sync_playwright
+
+FRAMES = """
+async () => {
+  const times = [];
+  const frame = () => new Promise(requestAnimationFrame);
+  const press = key => document.getElementById('chart').dispatchEvent(new KeyboardEvent('keydown', {key}));
+  await frame();
+  for (let step = 0; step < 60; step++) {
+    const began = performance.now();
+    press(step % 3 ? 'ArrowRight' : step % 2 ? '-' : '+');
+    await frame();
+    await frame();
+    times.push((performance.now() - began) / 2);
+  }
+  press('0');
+  await frame();
+  await frame();
+  return times.sort((one, other) => one - other);
+}
+"""
+
+
+def rows(page, section):
+    return page.locator(f"#{section} tbody tr")
+
+
+def column(page, section, index):
+    return rows(page, section).locator(f"td:nth-child({index})").all_inner_texts()
+
+
+def bytes_of(text):
+    figure, unit = text.split()
+    return float(figure) * {"MiB": 1, "GiB": 1024}[unit]
+
+
+def sorts(page):
+    memory = page.locator("#deaths thead th", has_text="Memory")
+    for state, down in (("descending", True), ("ascending", False)):
+        memory.locator("button").click()
+        assert memory.get_attribute("aria-sort") == state
+        sizes = [bytes_of(text) for text in column(page, "deaths", 5) if text]
+        assert len(set(sizes)) > 3, sizes
+        assert sizes == sorted(sizes, reverse=down), sizes
+
+
+def filters(page, data):
+    name = data["deaths"][0]["name"]
+    page.locator("#deaths input").fill(f"{name} signal")
+    found = column(page, "deaths", 3)
+    expected = sum(1 for death in data["deaths"] if name.lower() in death["headline"].lower())
+    assert 0 < expected < len(data["deaths"])
+    assert len(found) == min(expected, 100) and set(found) == {name}, (found, expected)
+    page.locator("#deaths input").fill("no such death")
+    assert rows(page, "deaths").count() == 0
+    page.locator("#deaths input").fill("")
+
+
+def zooms(page):
+    span = page.locator("#span")
+    whole = span.inner_text()
+    page.locator("[data-do=in]").click()
+    page.wait_for_function("before => document.getElementById('span').textContent !== before", arg=whole)
+    page.locator("[data-do=all]").click()
+    page.wait_for_function("before => document.getElementById('span').textContent === before", arg=whole)
+    place = page.locator("#chart").bounding_box()
+    x, y = place["x"] + place["width"] / 2, place["y"] + place["height"] / 2
+    page.mouse.move(x, y)
+    assert "GiB" in page.locator("#tip").inner_text(), "no figures under the pointer"
+    page.mouse.down()
+    page.mouse.move(x + 120, y, steps=4)
+    page.mouse.up()
+    page.wait_for_function("before => document.getElementById('span').textContent !== before", arg=whole)
+    page.locator("#chart").focus()
+    page.keyboard.press("0")
+    page.wait_for_function("before => document.getElementById('span').textContent === before", arg=whole)
+
+
+def opens_a_death(page, data):
+    mark = page.locator(".mark").first
+    for _ in range(40):
+        mark.click()
+        if page.locator("details[open]").count():
+            break
+        page.wait_for_timeout(50)
+    opened = page.locator("details[open]").first
+    assert opened.locator("h3", has_text="Evidence").count() == 1
+    assert opened.locator("h3", has_text="Its last 60 seconds").count() == 1
+    first = data["deaths"][0]
+    page.locator("#deaths a").first.click()
+    section = page.locator(f"#death-{first['id']}")
+    assert section.get_attribute("open") is not None
+    for piece in first["evidence"]:
+        assert piece in section.inner_text(), piece
+
+
+def shows_hostile_names_as_text(page):
+    assert "owned" not in page.title()
+    assert page.locator("script").count() == 2
+    assert page.locator("img").count() == 0
+    text = page.locator("main").inner_text()
+    assert "</script><script>" in text
+    assert not any(hidden in text for hidden in "\x1b\u202e\u200f"), "a hidden character is shown"
+
+
+def fits(page):
+    """Nothing sticks out of the page, wide or narrow, light or dark."""
+    for width in (1280, 390):
+        for scheme in ("light", "dark"):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.emulate_media(color_scheme=scheme)
+            page.wait_for_timeout(50)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            unnamed = page.evaluate("[...document.querySelectorAll('button, input')].filter(one => !one.hidden &&"
+                                    " !(one.textContent.trim() || one.ariaLabel || one.labels?.length)).length")
+            assert unnamed == 0, f"{unnamed} controls without a name"
+
+
+def main():
+    with sync_playwright() as playwright:
+        # As root Chromium runs without its own sandbox only; the page is ours.
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        troubles = []
+        page.on("console", lambda message: troubles.append(f"console: {message.text}"))
+        page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
+        page.on("request", lambda request: request.url.startswith("data:") or troubles.append(f"request: {request.url}"))
+        page.goto(f"file://{sys.argv[1]}")
+        assert troubles == [f"request: file://{sys.argv[1]}"], troubles
+        troubles.clear()
+        data = json.loads(page.locator("#data").text_content())
+        paint = page.evaluate("performance.getEntriesByType('paint').map(one => [one.name, one.startTime])")
+        print("paint", {name: f"{time:.0f} ms" for name, time in paint})
+        shows_hostile_names_as_text(page)
+        sorts(page)
+        filters(page, data)
+        zooms(page)
+        times = page.evaluate(FRAMES)
+        print(f"zoom and pan: median {times[30]:.1f} ms, p95 {times[57]:.1f} ms a frame")
+        opens_a_death(page, data)
+        fits(page)
+        assert not troubles, troubles
+        browser.close()
+
+
+main()

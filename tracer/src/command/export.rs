@@ -1,0 +1,197 @@
+//! `raytrace export`: a recording for other programs.
+
+use std::{
+    io::{BufWriter, ErrorKind, IsTerminal as _, Write},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::Context as _;
+
+use super::{
+    Failure, code,
+    report::{empty, newest},
+    view::output,
+};
+use crate::{
+    event::Event,
+    judge::Judge,
+    recording,
+    show::{
+        csv, jsonl,
+        trace::{self, RayTimeline},
+        words,
+    },
+};
+
+/// What it is turned into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum ExportFormat {
+    /// A trace for ui.perfetto.dev: lifetimes, deaths with their evidence, memory.
+    ChromeTrace,
+    /// Every event as JSON on a line of its own.
+    Jsonl,
+    /// The memory samples, for a spreadsheet or a data frame.
+    Csv,
+}
+
+/// Arguments of `export`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  raytrace export run.raytrace --format chrome-trace -o run.json
+  ray timeline && raytrace export run.raytrace --format chrome-trace \\
+      --with /tmp/ray-timeline-*.json -o merged.json
+  raytrace export run.raytrace --format jsonl | jq 'select(.kind == \"signal\")'
+  raytrace export run.raytrace --format csv -o memory.csv
+
+The columns and kinds are described in docs/format.md")]
+pub struct ExportArgs {
+    /// The recording; without it the newest one of this folder, else of /var/lib/raytrace.
+    file: Option<PathBuf>,
+    /// What it is turned into.
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    format: ExportFormat,
+    /// What `ray timeline` wrote: its rows and ours become one trace (chrome-trace only).
+    #[arg(long, value_name = "RAY.json")]
+    with: Option<PathBuf>,
+    /// Write to this file, which must not exist; without it to stdout.
+    #[arg(short, long, value_name = "OUTPUT")]
+    output: Option<PathBuf>,
+    /// Overwrite the file of -o.
+    #[arg(long, requires = "output")]
+    force: bool,
+}
+
+/// Runs it.
+pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
+    if args.with.is_some() && args.format != ExportFormat::ChromeTrace {
+        return Err(usage("--with is for --format chrome-trace: leave it out"));
+    }
+    let file = match &args.file {
+        Some(file) => file.clone(),
+        None => newest()?,
+    };
+    let ray = args.with.as_deref().map(ray_timeline).transpose()?;
+    let read = recording::read(&file)?;
+    if read.events.is_empty() {
+        return Err(empty(&file));
+    }
+    for warning in &read.warnings {
+        anstream::eprintln!("raytrace: {warning}");
+    }
+    let mut judge = Judge::default();
+    for event in &read.events {
+        judge.observe(event);
+    }
+    let made = Export {
+        judge,
+        events: &read.events,
+        ray,
+    };
+    match &args.output {
+        Some(path) => {
+            let output = output::create(path, args.force, Some(&file))?;
+            made.write(args.format, BufWriter::new(output))
+                .with_context(|| format!("cannot write {}", path.display()))?;
+            anstream::eprintln!("Wrote {}{}", path.display(), next(args.format));
+        }
+        None => print(&made, args.format)?,
+    }
+    Ok(ExitCode::from(if read.damaged {
+        code::RECORDING
+    } else {
+        0
+    }))
+}
+
+fn usage(message: &str) -> anyhow::Error {
+    let message = message.to_owned();
+    Failure {
+        code: code::USAGE,
+        message,
+    }
+    .into()
+}
+
+fn next(format: ExportFormat) -> &'static str {
+    match format {
+        ExportFormat::ChromeTrace => {
+            ": open it in https://ui.perfetto.dev (it stays in your browser)"
+        }
+        ExportFormat::Jsonl | ExportFormat::Csv => "",
+    }
+}
+
+fn ray_timeline(path: &Path) -> anyhow::Result<RayTimeline> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read --with {shown}; make it: ray timeline"))?;
+    RayTimeline::parse(&text).map_err(|error| usage(&format!("--with {shown}: {error}")))
+}
+
+/// Whoever closes the pipe early has seen enough.
+fn print(made: &Export<'_>, format: ExportFormat) -> anyhow::Result<()> {
+    let stdout = std::io::stdout();
+    if stdout.is_terminal() && format == ExportFormat::ChromeTrace {
+        return Err(usage(
+            "a trace is not for a terminal: name a file, -o trace.json",
+        ));
+    }
+    match made.write(format, BufWriter::new(stdout.lock())) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("cannot write to stdout"),
+    }
+}
+
+/// A recording that is turned into something else.
+struct Export<'a> {
+    judge: Judge,
+    events: &'a [Event],
+    ray: Option<RayTimeline>,
+}
+
+impl Export<'_> {
+    fn write(&self, format: ExportFormat, mut output: impl Write) -> std::io::Result<()> {
+        match format {
+            ExportFormat::ChromeTrace => self.trace(&mut output)?,
+            ExportFormat::Jsonl => {
+                for event in self.events {
+                    writeln!(
+                        output,
+                        "{}",
+                        jsonl::line(event, self.judge.wall(event.time))?
+                    )?;
+                }
+            }
+            ExportFormat::Csv => self.csv(&mut output)?,
+        }
+        output.flush()
+    }
+
+    fn trace(&self, output: &mut impl Write) -> std::io::Result<()> {
+        let timeline = self.judge.timeline(self.events);
+        let timeline = timeline.ok_or_else(|| {
+            std::io::Error::other("the recording holds no clock: its beginning is missing")
+        })?;
+        let text = trace::render(&self.judge.report(), &timeline, self.ray.as_ref())?;
+        output.write_all(text.as_bytes())
+    }
+
+    fn csv(&self, output: &mut impl Write) -> std::io::Result<()> {
+        let timeline = self.judge.timeline(self.events);
+        let processes = timeline.into_iter().flat_map(|timeline| timeline.processes);
+        let names: std::collections::HashMap<_, _> = processes
+            .map(|process| (process.process.truncated(), words::name_of_series(&process)))
+            .collect();
+        let name = |process: crate::ids::ProcessKey| {
+            names.get(&process.truncated()).cloned().unwrap_or_default()
+        };
+        writeln!(output, "{}", csv::HEADER)?;
+        for event in self.events {
+            if let Some(row) = csv::row(event, self.judge.wall(event.time), name) {
+                writeln!(output, "{row}")?;
+            }
+        }
+        Ok(())
+    }
+}

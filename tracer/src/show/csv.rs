@@ -1,0 +1,158 @@
+//! The memory series as CSV: a row for each sample of a process, a memory cgroup or the machine.
+
+use crate::{
+    event::{Event, MemorySplit, Observation},
+    ids::{Bytes, ProcessKey},
+    judge::report::Utc,
+    show::sanitize,
+};
+
+/// The first row. Sizes are in bytes; what a scope does not have is empty.
+pub const HEADER: &str =
+    "time,boot_ns,scope,pid,start_ns,name,anon,file,shmem,swap,peak,usage,limit,total,available";
+
+/// The figures of one row, from `anon` on.
+type Figures = [Option<Bytes>; 9];
+
+/// The row of a memory event, whose wall time is `wall`; `None` for events of other kinds. `name` says what a process is called.
+#[must_use]
+pub fn row(
+    event: &Event,
+    wall: Option<Utc>,
+    name: impl Fn(ProcessKey) -> String,
+) -> Option<String> {
+    let (scope, process, name, figures): (_, _, _, Figures) = match &event.what {
+        Observation::Memory(sample) => {
+            let MemorySplit {
+                anon,
+                file,
+                shmem,
+                swap,
+                peak,
+            } = sample.memory;
+            let figures = [anon, file, shmem, swap, peak, None, None, None, None];
+            (
+                "process",
+                Some(sample.process),
+                name(sample.process),
+                figures,
+            )
+        }
+        Observation::Cgroup(state) => {
+            let figures = [
+                None,
+                None,
+                None,
+                None,
+                None,
+                Some(state.usage),
+                state.limit,
+                None,
+                None,
+            ];
+            let path = sanitize::line(&state.path, sanitize::LONGEST);
+            ("cgroup", None, path, figures)
+        }
+        Observation::Node(node) => {
+            let figures = [
+                None,
+                None,
+                Some(node.shmem),
+                Some(node.swap_used),
+                None,
+                None,
+                None,
+                Some(node.total),
+                Some(node.available),
+            ];
+            ("node", None, String::new(), figures)
+        }
+        _ => return None,
+    };
+    let time = wall.map_or_else(String::new, |wall| format!("{:.6}", wall.0.timestamp()));
+    let (pid, start) = process.map_or_else(Default::default, |process| {
+        (process.pid.to_string(), process.start.0.to_string())
+    });
+    let figures =
+        figures.map(|figure| figure.map_or_else(String::new, |bytes| bytes.0.to_string()));
+    let name = quoted(&name);
+    Some(format!(
+        "{time},{},{scope},{pid},{start},{name},{}",
+        event.time.0,
+        figures.join(",")
+    ))
+}
+
+/// A field by RFC 4180; a spreadsheet must not take a name for a formula.
+fn quoted(name: &str) -> String {
+    let formula = name.starts_with(['=', '+', '-', '@']);
+    let name = if formula {
+        format!("'{name}")
+    } else {
+        name.to_owned()
+    };
+    if name.contains([',', '"', '\n', '\r']) || formula {
+        format!("\"{}\"", name.replace('"', "\"\""))
+    } else {
+        name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        event::{CgroupState, ProcessMemory, Source},
+        ids::{BootTime, EventId, WallTime},
+    };
+
+    fn shown(what: Observation, name: &str) -> Option<String> {
+        let event = Event {
+            id: EventId(1),
+            time: BootTime(9),
+            source: Source::Proc,
+            what,
+        };
+        let wall = Utc(WallTime(1_795_161_600_000_000_000));
+        row(&event, Some(wall), |_| name.to_owned())
+    }
+
+    #[test]
+    fn rows_have_the_columns_of_the_header() {
+        let memory = MemorySplit {
+            anon: Some(Bytes(5)),
+            ..MemorySplit::default()
+        };
+        let sample = ProcessMemory {
+            process: ProcessKey::new(7, 3),
+            memory,
+        };
+        let row = shown(Observation::Memory(sample), "hog").expect("a row");
+        assert_eq!(
+            row,
+            "2026-11-20T08:00:00.000000Z,9,process,7,3,hog,5,,,,,,,,"
+        );
+        assert_eq!(row.matches(',').count(), HEADER.matches(',').count());
+        assert_eq!(shown(Observation::RecordingEnded, ""), None);
+    }
+
+    #[test]
+    fn a_name_is_neither_a_formula_nor_a_second_field() {
+        let memory = MemorySplit::default();
+        let sample = ProcessMemory {
+            process: ProcessKey::new(7, 3),
+            memory,
+        };
+        let row = shown(Observation::Memory(sample), "=A1,\"x\"").expect("a row");
+        assert!(row.contains(",\"'=A1,\"\"x\"\"\","), "{row}");
+        let path = "/job\u{202e}\n".to_owned();
+        let state = CgroupState {
+            path,
+            usage: Bytes(1),
+            limit: None,
+            oom_kills: None,
+        };
+        let row = shown(Observation::Cgroup(state), "").expect("a row");
+        assert!(row.contains(",/job\\u{202e},"), "{row}");
+    }
+}

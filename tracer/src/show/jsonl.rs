@@ -1,0 +1,77 @@
+//! Every event on a line of its own as JSON, with the columns of the recording's table `events` and the wall time.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{
+    event::{Event, Source},
+    ids::{BootTime, EventId},
+    judge::report::Utc,
+    show::sanitize::is_harmless,
+};
+
+#[derive(Serialize)]
+struct Line<'a> {
+    id: EventId,
+    /// ns of `CLOCK_BOOTTIME`.
+    time: BootTime,
+    wall: Option<Utc>,
+    source: Source,
+    kind: &'a str,
+    body: &'a Value,
+}
+
+/// The line of one event, whose wall time is `wall`.
+pub fn line(event: &Event, wall: Option<Utc>) -> Result<String, serde_json::Error> {
+    let body = serde_json::to_value(&event.what)?;
+    let line = serde_json::to_string(&Line {
+        id: event.id,
+        time: event.time,
+        wall,
+        source: event.source,
+        kind: body.get("kind").and_then(Value::as_str).unwrap_or_default(),
+        body: &body,
+    })?;
+    Ok(harmless(&line))
+}
+
+/// JSON in which what a terminal would not show as itself is escaped; outside of strings there is no such character.
+fn harmless(json: &str) -> String {
+    let mut shown = String::with_capacity(json.len());
+    let mut units = [0; 2];
+    for character in json.chars() {
+        if is_harmless(character) {
+            shown.push(character);
+            continue;
+        }
+        for unit in character.encode_utf16(&mut units) {
+            shown.push_str(&format!("\\u{unit:04x}"));
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{event::Observation, ids::ProcessKey};
+
+    #[test]
+    fn a_hostile_title_is_one_line_of_text_and_reads_back() {
+        let title = "ray::\u{1b}[31m\n\u{202e}x\u{e0041}";
+        let event = Event {
+            id: EventId(3),
+            time: BootTime(5),
+            source: Source::Proc,
+            what: Observation::Title {
+                process: ProcessKey::new(7, 1),
+                title: title.into(),
+            },
+        };
+        let line = line(&event, None).expect("a line");
+        assert!(line.chars().all(is_harmless), "{line}");
+        let read: Value = serde_json::from_str(&line).expect("JSON");
+        assert_eq!(read["body"]["title"], title);
+        assert_eq!((&read["id"], &read["kind"]), (&3.into(), &"title".into()));
+    }
+}

@@ -1,0 +1,152 @@
+//! The events of the trace, one function a kind. Times are µs of the wall clock, as Ray's are.
+
+use serde_json::{Value, json};
+
+use super::rows::Place;
+use crate::{
+    ids::Bytes,
+    judge::{
+        report::{Death, Utc},
+        timeline::{ProcessSeries, Timeline},
+    },
+    ray::identify,
+    show::{sanitize, words},
+};
+
+fn microseconds(time: Utc) -> f64 {
+    time.0.0 as f64 / 1000.0
+}
+
+fn slice(category: &str, name: &str, place: Place, from: Utc, to: Utc, args: &Value) -> Value {
+    let (start, end) = (microseconds(from), microseconds(to));
+    json!({
+        "ph": "X", "cat": category, "name": name, "pid": place.node, "tid": place.row,
+        "ts": start, "dur": (end - start).max(1.0), "args": args,
+    })
+}
+
+/// From its start to its end, or to that of the recording.
+pub(super) fn lifetime(timeline: &Timeline, process: &ProcessSeries, place: Place) -> Value {
+    let first = process.private.first().map(|(time, _)| *time);
+    let from = process.started.or(first).unwrap_or(timeline.began);
+    let to = process.ended.unwrap_or(timeline.ended).max(from);
+    let peak = process.private.iter().map(|(_, bytes)| bytes.0).max();
+    let name = words::name_of_series(process);
+    let args = json!({
+        "pid": process.process.pid.0,
+        "role": process.role,
+        "worker_id": process.worker_id.as_ref().map(|id| sanitize::line(&id.0, 64)),
+        "private_peak_bytes": peak,
+        "outlived_the_recording": process.ended.is_none(),
+    });
+    slice("lifetime", &name, place, from, to, &args)
+}
+
+/// What a worker ran, as its title said when it was read: times are those of the first look.
+pub(super) fn methods(timeline: &Timeline, process: &ProcessSeries, place: Place) -> Vec<Value> {
+    let end = process.ended.unwrap_or(timeline.ended);
+    let ends = process
+        .titles
+        .iter()
+        .skip(1)
+        .map(|(time, _)| *time)
+        .chain([end]);
+    process
+        .titles
+        .iter()
+        .zip(ends)
+        .filter_map(|((from, title), to)| {
+            let title = identify::title(title)?;
+            let name = sanitize::name(&title.task.or(title.actor_class)?);
+            let args = json!({"seen_in": "title"});
+            Some(slice("method", &name, place, *from, to, &args))
+        })
+        .collect()
+}
+
+/// From the act that killed to the exit, with what proves it.
+pub(super) fn death(
+    death: &Death,
+    process: &ProcessSeries,
+    place: Place,
+    label: &str,
+) -> Option<Value> {
+    let ended = death.exit_time.or(process.ended);
+    let act = death.time.or(ended)?;
+    let act = ended.map_or(act, |ended| act.min(ended));
+    let evidence: Vec<String> = death
+        .verdict
+        .evidence
+        .iter()
+        .map(|piece| {
+            let source = sanitize::name(&piece.source);
+            format!(
+                "{source}: {}",
+                sanitize::line(&piece.what, sanitize::EVIDENCE)
+            )
+        })
+        .collect();
+    let args = json!({
+        "death_id": death.id.0,
+        "pid": death.pid.0,
+        "killer": death.verdict.killer.name(),
+        "certainty": words::certainty(death),
+        "summary": words::headline(death),
+        "job_id": death.job_id.as_ref().map(|id| sanitize::name(&id.0)),
+        "cause_death_id": death.verdict.cause_death_id.map(|id| id.0),
+        "private_bytes": death.memory.anon_bytes,
+        "evidence": evidence,
+    });
+    let name = format!("{label}: {}", death.verdict.killer.name());
+    let mut made = slice("death", &name, place, act, ended.unwrap_or(act), &args);
+    // A colour that no task of Ray's has.
+    made["cname"] = "terrible".into();
+    Some(made)
+}
+
+/// An arrow between two slices.
+pub(super) fn flow(
+    id: u64,
+    name: &str,
+    from: (Option<Utc>, Place),
+    to: (Option<Utc>, Place),
+) -> Vec<Value> {
+    let ((Some(start), here), (Some(end), there)) = (from, to) else {
+        return Vec::new();
+    };
+    let end = microseconds(end.max(start));
+    let step = |phase: &str, place: Place, time: f64| {
+        json!({
+            "ph": phase, "bp": "e", "cat": "cause", "name": name, "id": id,
+            "pid": place.node, "tid": place.row, "ts": time,
+        })
+    };
+    vec![step("s", here, microseconds(start)), step("f", there, end)]
+}
+
+/// The machine's memory at a moment.
+pub(super) fn node(place: Place, time: Utc, [used, shared]: [u64; 2]) -> Value {
+    json!({
+        "ph": "C", "name": "memory in use (bytes)", "pid": place.node, "ts": microseconds(time),
+        "args": {"shared memory": shared, "other": used.saturating_sub(shared)},
+    })
+}
+
+/// A process's private memory, which is nothing after its end.
+pub(super) fn counter(
+    process: &ProcessSeries,
+    place: Place,
+    points: &[(Utc, Bytes)],
+) -> Vec<Value> {
+    let class = words::name_of_series(process);
+    let name = format!("private bytes: {class} (pid {})", process.process.pid);
+    let at = |(time, bytes): (Utc, Bytes)| {
+        json!({
+            "ph": "C", "name": name, "pid": place.node, "ts": microseconds(time),
+            "args": {"private": bytes},
+        })
+    };
+    let end = process.ended.filter(|_| !points.is_empty());
+    let end = end.map(|ended| (ended, Bytes(0)));
+    points.iter().copied().chain(end).map(at).collect()
+}

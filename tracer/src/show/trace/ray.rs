@@ -1,0 +1,112 @@
+//! What `ray timeline` wrote, in either of its forms: ids as strings (`ray.timeline()`, Ray 2.60's
+//! `_private/state.py`), or as integers with names in metadata (the dashboard's, `_private/profiling.py`).
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+use super::rows::Rows;
+
+/// A timeline of Ray's.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RayTimeline {
+    events: Vec<Map<String, Value>>,
+    /// Names that metadata gives to a node, and to a row of a node.
+    nodes: HashMap<String, String>,
+    rows: HashMap<(String, String), String>,
+}
+
+/// Why a file is no timeline.
+#[derive(Debug, thiserror::Error)]
+pub enum RayTimelineError {
+    /// Not JSON.
+    #[error("not JSON: {0}")]
+    NotJson(#[from] serde_json::Error),
+    /// JSON of another kind.
+    #[error("no list of trace events: give the file that `ray timeline` wrote")]
+    NotEvents,
+}
+
+impl RayTimeline {
+    /// Reads the text of the file.
+    pub fn parse(text: &str) -> Result<Self, RayTimelineError> {
+        let listed = match serde_json::from_str(text)? {
+            Value::Array(events) => events,
+            Value::Object(mut object) => match object.remove("traceEvents") {
+                Some(Value::Array(events)) => events,
+                _ => return Err(RayTimelineError::NotEvents),
+            },
+            _ => return Err(RayTimelineError::NotEvents),
+        };
+        let mut timeline = Self {
+            events: Vec::new(),
+            nodes: HashMap::new(),
+            rows: HashMap::new(),
+        };
+        for event in listed {
+            let Value::Object(event) = event else {
+                return Err(RayTimelineError::NotEvents);
+            };
+            if !timeline.name(&event) {
+                timeline.events.push(event);
+            }
+        }
+        Ok(timeline)
+    }
+
+    /// Takes in a name; whether the event was one.
+    fn name(&mut self, event: &Map<String, Value>) -> bool {
+        let kind = event.get("name").and_then(Value::as_str);
+        let given = event.get("args").and_then(|args| args.get("name"));
+        let metadata = event.get("ph").and_then(Value::as_str) == Some("M");
+        let (true, Some(given)) = (metadata, given.and_then(Value::as_str)) else {
+            return false;
+        };
+        let (pid, tid) = (id(event, "pid"), id(event, "tid"));
+        match kind {
+            Some("process_name") => self.nodes.insert(pid, given.to_owned()),
+            Some("thread_name") => self.rows.insert((pid, tid), given.to_owned()),
+            _ => return false,
+        };
+        true
+    }
+
+    /// Each row that has an event, as the names of its node and of itself.
+    pub(super) fn named_rows(&self) -> impl Iterator<Item = (String, String)> {
+        self.events.iter().map(|event| self.names(event))
+    }
+
+    fn names(&self, event: &Map<String, Value>) -> (String, String) {
+        let (pid, tid) = (id(event, "pid"), id(event, "tid"));
+        let node = match self.nodes.get(&pid) {
+            Some(name) => name.clone(),
+            None => format!("Node {pid}"),
+        };
+        let row = self.rows.get(&(pid, tid.clone())).cloned();
+        (node, row.unwrap_or(tid))
+    }
+
+    /// Its events on the rows of the trace.
+    pub(super) fn events(&self, rows: &mut Rows) -> Vec<Value> {
+        let events = self.events.iter();
+        events
+            .map(|event| {
+                let (node, row) = self.names(event);
+                let place = rows.named(&node, &row);
+                let mut event = event.clone();
+                event.insert("pid".into(), place.node.into());
+                event.insert("tid".into(), place.row.into());
+                Value::Object(event)
+            })
+            .collect()
+    }
+}
+
+/// A pid or tid as text, whatever its form.
+fn id(event: &Map<String, Value>, key: &str) -> String {
+    match event.get(key) {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Null) | None => String::new(),
+        Some(other) => other.to_string(),
+    }
+}

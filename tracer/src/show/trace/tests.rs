@@ -1,0 +1,178 @@
+//! Traces of hand-made reports; that of a real cluster is in the end-to-end tests.
+
+use serde_json::{Value, json};
+
+use super::{RayTimeline, render};
+use crate::{
+    event::Role,
+    ids::{Bytes, HexId, ProcessKey},
+    judge::{
+        report::Report,
+        timeline::{ProcessSeries, Timeline},
+    },
+    show::sample,
+};
+
+const SECOND: i64 = 1000 * sample::MS;
+
+/// A process for each death of the report, and a worker that lives.
+fn timeline(report: &Report) -> Timeline {
+    let mut processes: Vec<ProcessSeries> = report
+        .deaths
+        .iter()
+        .map(|death| ProcessSeries {
+            process: ProcessKey::new(death.pid.0, 1),
+            label: death.title.clone().unwrap_or_default(),
+            role: death.role,
+            actor_class: death.actor_class.clone(),
+            worker_id: death.worker_id.clone(),
+            cluster: Some(0),
+            started: Some(sample::at(-60 * SECOND)),
+            ended: death.exit_time,
+            death: Some(death.id),
+            private: vec![(sample::at(0), Bytes(1 << 20))],
+            titles: vec![(sample::at(0), "ray::Class.step".into())],
+        })
+        .collect();
+    let mut alive = processes[0].clone();
+    alive.process = ProcessKey::new(999_999, 1);
+    alive.worker_id = HexId::parse(&"ab".repeat(28));
+    alive.role = Role::Worker;
+    (alive.ended, alive.death) = (None, None);
+    processes.push(alive);
+    Timeline {
+        began: sample::at(0),
+        ended: sample::at(3600 * SECOND),
+        node: Vec::new(),
+        cgroups: Vec::new(),
+        processes,
+        addresses: vec![Some("192.0.2.2".into())],
+    }
+}
+
+fn events(report: &Report, ray: Option<&str>) -> Vec<Value> {
+    let ray = ray.map(|text| RayTimeline::parse(text).expect("a timeline of Ray's"));
+    let text = render(report, &timeline(report), ray.as_ref()).expect("a trace");
+    let trace: Value = serde_json::from_str(&text).expect("JSON");
+    trace["traceEvents"].as_array().expect("events").clone()
+}
+
+fn of<'a>(events: &'a [Value], category: &str) -> Vec<&'a Value> {
+    let events = events.iter();
+    events.filter(|event| event["cat"] == category).collect()
+}
+
+/// The name of the row that an event is on.
+fn row<'a>(events: &'a [Value], event: &Value) -> &'a str {
+    let named = events.iter().find(|one| {
+        one["name"] == "thread_name" && one["pid"] == event["pid"] && one["tid"] == event["tid"]
+    });
+    named
+        .and_then(|one| one["args"]["name"].as_str())
+        .expect("a named row")
+}
+
+#[test]
+fn each_listed_death_is_a_slice_inside_its_lifetime_on_its_workers_row() {
+    let report = sample::verl();
+    let events = events(&report, None);
+    let listed: Vec<_> = report.deaths.iter().filter(|death| death.listed).collect();
+    let slices = of(&events, "death");
+    assert_eq!(slices.len(), listed.len());
+    assert_eq!(of(&events, "lifetime").len(), report.deaths.len() + 1);
+    for slice in slices {
+        let life = of(&events, "lifetime")
+            .into_iter()
+            .find(|life| life["tid"] == slice["tid"])
+            .expect("its lifetime");
+        let end = |event: &Value| event["ts"].as_f64().zip(event["dur"].as_f64());
+        let ((from, lasts), (at, took)) = (end(life).expect("a span"), end(slice).expect("a span"));
+        assert!(
+            from <= at && at + took <= from + lasts + 1.0,
+            "{slice} {life}"
+        );
+        assert!(slice["args"]["evidence"].is_array());
+    }
+}
+
+#[test]
+fn a_flow_leads_from_each_cause_to_its_effects() {
+    let report = sample::verl();
+    let events = events(&report, None);
+    let flows = of(&events, "cause");
+    let caused = flows.iter().filter(|flow| flow["name"] == "caused");
+    let effects = report
+        .deaths
+        .iter()
+        .filter(|death| death.verdict.cause_death_id.is_some());
+    assert_eq!(caused.count(), 2 * effects.count());
+    for flow in flows.iter().filter(|flow| flow["ph"] == "s") {
+        let end = flows
+            .iter()
+            .find(|one| one["ph"] == "f" && one["id"] == flow["id"]);
+        let end = end.expect("an end");
+        assert!(flow["ts"].as_f64() <= end["ts"].as_f64(), "{flow} {end}");
+    }
+}
+
+#[test]
+fn both_forms_of_rays_ids_put_a_death_on_rays_own_row() {
+    let report = sample::verl();
+    let death = report
+        .deaths
+        .iter()
+        .find(|death| death.listed && death.role == Role::Worker)
+        .expect("a worker's death");
+    let row_name = format!("worker:{}", death.worker_id.as_ref().expect("an id"));
+    let span = json!({"cat": "task:execute", "name": "execute", "ph": "X", "ts": 1.5, "dur": 2.0, "cname": "good", "args": {"a": 1}});
+    let mut strings = span.clone();
+    strings["pid"] = "192.0.2.2".into();
+    strings["tid"] = row_name.clone().into();
+    let mut integers = span.clone();
+    integers["pid"] = 0.into();
+    integers["tid"] = 0.into();
+    let forms = [
+        json!([strings]),
+        json!([
+            integers,
+            {"name": "process_name", "ph": "M", "pid": 0, "tid": null, "args": {"name": "Node 192.0.2.2"}},
+            {"name": "thread_name", "ph": "M", "pid": 0, "tid": 0, "args": {"name": row_name}},
+        ]),
+    ];
+    for form in forms {
+        let events = events(&report, Some(&form.to_string()));
+        let rays = of(&events, "task:execute");
+        assert_eq!(rays.len(), 1);
+        assert_eq!(
+            (&rays[0]["ts"], &rays[0]["args"]),
+            (&span["ts"], &span["args"])
+        );
+        assert_eq!(row(&events, rays[0]), row_name);
+        let slices = of(&events, "death");
+        let slice = slices
+            .iter()
+            .find(|one| one["args"]["death_id"] == death.id.0);
+        let slice = slice.expect("the death");
+        assert_eq!(
+            (&slice["pid"], &slice["tid"]),
+            (&rays[0]["pid"], &rays[0]["tid"])
+        );
+        let nodes: Vec<_> = events
+            .iter()
+            .filter(|one| one["name"] == "process_name")
+            .collect();
+        assert!(
+            nodes
+                .iter()
+                .any(|one| one["args"]["name"] == "Node 192.0.2.2")
+        );
+    }
+}
+
+#[test]
+fn what_is_no_timeline_is_refused_in_words() {
+    for text in ["", "3", "{\"a\": []}", "[3]"] {
+        assert!(RayTimeline::parse(text).is_err(), "{text}");
+    }
+    assert!(RayTimeline::parse("{\"traceEvents\": []}").is_ok());
+}
