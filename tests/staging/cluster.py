@@ -1,7 +1,7 @@
 """A private Ray cluster in a memory cgroup of its own, which Ray takes for the machine.
 
 Ray's memory monitor reads the cgroup that is mounted at /sys/fs/cgroup in its mount namespace. The cluster gets a
-mount namespace in which that is the harness's cgroup, so that the monitor fires at half of 4 GiB and the rest of
+mount namespace in which that is the harness's cgroup, so that the monitor fires at half of 6 GiB and the rest of
 the machine feels nothing.
 """
 
@@ -17,7 +17,7 @@ import urllib.request
 from cgroup import MEMORY, Cgroup
 from truth import command_line, comm, process, wait_for
 
-LIMIT = 4 << 30
+LIMIT = 6 << 30
 THRESHOLD = 0.5
 HERE = os.path.dirname(os.path.abspath(__file__))
 BIN = os.path.dirname(sys.executable)

@@ -152,6 +152,25 @@ fn a_kill_by_another_process_names_the_sender_that_is_already_gone() {
     assert_eq!(death.title.as_deref(), Some("sleep 60"));
 }
 
+/// Waits until a process catches a signal, by its own /proc/PID/status.
+fn wait_for_handler(pid: u32, signal: u32) {
+    let caught = || {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let mask = status
+            .lines()
+            .find_map(|line| line.strip_prefix("SigCgt:"))?;
+        Some(u64::from_str_radix(mask.trim(), 16).ok()? >> (signal - 1) & 1 == 1)
+    };
+    let end = Instant::now() + Duration::from_secs(20);
+    while caught() != Some(true) {
+        assert!(
+            Instant::now() < end,
+            "pid {pid} does not catch signal {signal}"
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 #[test]
 fn a_default_term_is_a_signal_and_a_handled_one_is_inferred() {
     let Some(mut stage) = Stage::new() else {
@@ -161,8 +180,8 @@ fn a_default_term_is_a_signal_and_a_handled_one_is_inferred() {
     let mut handled = python(
         "import signal,sys,time\nsignal.signal(15, lambda *a: sys.exit(0))\nwhile True: time.sleep(1)",
     );
-    std::thread::sleep(Duration::from_millis(400));
     let (first, second) = (plain.id(), handled.id());
+    wait_for_handler(second, 15);
     kill(first, "TERM");
     kill(second, "TERM");
     plain.wait().expect("wait");

@@ -1,4 +1,4 @@
-//! `signal/signal_deliver(sig, info, action)`: a core-dumping signal takes its default action; and, on kernels that free the memory
+//! `signal/signal_deliver(sig, info, action)`: a core-dumping or a quiet signal takes its default action; and, on kernels that free the memory
 //! before the exit event, the last look at it.
 //!
 //! Format (6.18): `sig, errno, code, sa_handler, sa_flags`. A SIGKILL here is no evidence of a kill: every group exit sends it to the
@@ -24,8 +24,12 @@ hook!(
 /// QUIT ILL TRAP ABRT BUS FPE SEGV XCPU XFSZ SYS.
 const CORE: u64 =
     1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 11 | 1 << 24 | 1 << 25 | 1 << 31;
+/// USR1 USR2 PIPE ALRM STKFLT VTALRM PROF IO PWR: fatal by default and often handled, so that they are not reported when they are
+/// sent unless they took effect there.
+const QUIET: u64 =
+    1 << 10 | 1 << 12 | 1 << 13 | 1 << 14 | 1 << 16 | 1 << 26 | 1 << 27 | 1 << 29 | 1 << 30;
 /// KILL and TERM and the rest that end a process at once.
-const FATAL: u64 = 1 << 1 | 1 << 2 | 1 << 9 | 1 << 15 | CORE;
+const FATAL: u64 = 1 << 1 | 1 << 2 | 1 << 9 | 1 << 15 | CORE | QUIET;
 
 #[inline(always)]
 fn delivered<C>(_context: &C, signal: u64, info: u64, action: u64) {
@@ -41,7 +45,7 @@ fn delivered<C>(_context: &C, signal: u64, info: u64, action: u64) {
         return count(row::DELIVER, ledger::FILTERED);
     }
     keep(task, key.tgid, key.start);
-    if CORE & (1 << number) == 0 {
+    if (CORE | QUIET) & (1 << number) == 0 {
         return count(row::DELIVER, ledger::FILTERED);
     }
     let Some(mut record) = DEATHS.reserve::<Delivered>(0) else {

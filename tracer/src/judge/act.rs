@@ -68,7 +68,14 @@ pub(super) fn of<'a>(world: &'a World, exit: &ExitSeen) -> Act<'a> {
                 && matches!(seen.what.result, 0 | 4)
         })
     };
-    match effective.or_else(dumped) {
+    // A signal that no thread could take at once sets no flag when it is sent: a later one of its number is only queued when it
+    // has been taken, so that the last one that was queued is the one that killed.
+    let queued = || {
+        signals.iter().rev().find(|seen| {
+            seen.what.signal == fatal && matches!(seen.what.result, 0 | 4) && !seen.what.group_exit
+        })
+    };
+    match effective.or_else(dumped).or_else(queued) {
         Some(act) => Act::Killed(act),
         None => Act::Unseen { signal: fatal },
     }

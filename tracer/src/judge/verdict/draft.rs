@@ -72,6 +72,21 @@ impl Draft {
         self
     }
 
+    /// By the kernel, in whose context was not seen.
+    pub(super) fn sent_by_kernel(mut self, mechanism: Mechanism) -> Self {
+        self.sender = Some(SenderReport {
+            pid: crate::ids::Pid(0),
+            comm: "kernel".into(),
+            exe: None,
+            uid: None,
+            container_id: None,
+            relation: Relation::Other,
+            mechanism,
+            ancestors: Vec::new(),
+        });
+        self
+    }
+
     /// For signals that the kernel sends: whoever ran at that moment did nothing.
     pub(super) fn without_sender_identity(mut self) -> Self {
         self.sender = self.sender.map(|sender| SenderReport {

@@ -1,16 +1,19 @@
 //! A death by a signal whose sending was not seen: procfs mode, a signal from before the attach, or an injected one.
 
-use super::{Case, Draft, SIGKILL, itself, kernel, reasons};
+use super::{Case, Draft, SI_KERNEL, SIGKILL, itself, kernel, reasons};
 use crate::{
     event::Mode,
     judge::{
         oom,
-        report::{Certainty, Killer},
+        report::{Certainty, Killer, Mechanism},
     },
 };
 
 pub(super) fn verdict(case: &Case<'_>, signal: i32) -> Draft {
     let name = kernel::name(signal);
+    if let Some(draft) = timer(case, signal) {
+        return draft;
+    }
     if let Some(raylet) = case.cluster().filter(|raylet| !raylet.same(case.key()))
         && let Some(reason) = reasons::for_process(case, raylet, case.exit.time)
     {
@@ -61,6 +64,20 @@ pub(super) fn verdict(case: &Case<'_>, signal: i32) -> Draft {
             Draft::unknown(clause, missing(case, signal)).open(case.may_still_learn())
         }
     }
+}
+
+/// SIGALRM, SIGVTALRM and SIGPROF are not reported when they are sent; the kernel's own, delivered with the default action,
+/// is a timer that ran out.
+fn timer(case: &Case<'_>, signal: i32) -> Option<Draft> {
+    let key = case.exit.exit.process.truncated();
+    let delivered = case.world.delivered.get(&key)?;
+    let by_kernel = delivered
+        .iter()
+        .any(|seen| seen.what == (signal, SI_KERNEL));
+    (by_kernel && matches!(signal, 14 | 26 | 27)).then(|| {
+        let clause = "was ended by a timer that ran out";
+        Draft::new(Killer::KernelOther, Certainty::Proven, clause).sent_by_kernel(Mechanism::Timer)
+    })
 }
 
 /// What would settle it, by the mode that recorded.
