@@ -76,10 +76,10 @@ fn a_plain_machine_has_no_problem_and_ray_kills_first() {
     let said = Said::of("plain");
     assert_eq!((said.code, said.problems()), (0, vec![]), "{}", said.text);
     assert_eq!(said.order()[0], "killer.ray-monitor", "{}", said.text);
-    // Half of the 4 GiB that the staging shows to Ray.
+    // Half of the 6 GiB that the staging shows to Ray.
     assert_eq!(
         said.check("killer.ray-monitor")["value"],
-        (2 * GIB).to_string()
+        (3 * GIB).to_string()
     );
     assert_eq!(
         said.check("setting.RAY_memory_usage_threshold")["value"],
@@ -106,10 +106,10 @@ fn a_limit_below_what_ray_takes_for_the_machine_kills_first_and_is_named() {
     assert!(said.order()[0].ends_with("/cluster"), "{:?}", said.order());
     let check = said.check("limit.unseen");
     assert_eq!(check["value"], (1536u64 << 20).to_string());
-    // 0.9 × 1.5 of 4 GiB.
+    // 0.9 × 1.5 of 6 GiB.
     let command = check["command"].as_str().expect("a command");
     assert!(
-        command.contains("RAY_memory_usage_threshold=0.34"),
+        command.contains("RAY_memory_usage_threshold=0.23"),
         "{command}"
     );
 }

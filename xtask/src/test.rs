@@ -44,6 +44,7 @@ fn end_to_end() -> Result<()> {
         tests.args([
             "--package",
             "raytrace-tests",
+            "--no-fail-fast",
             "--",
             "--test-threads",
             "2",
