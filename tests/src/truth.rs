@@ -182,6 +182,16 @@ impl Truth {
             return;
         };
         let verdict = &death["verdict"];
+        // Now and then a worker of Ray's aborts (SIGABRT) while it disconnects in order to exit: that is how it died.
+        let aborted = verdict["killer"] == "crash" && death["signal"] == 6;
+        if aborted
+            && expected
+                .fields
+                .get("may_abort")
+                .is_some_and(|may| *may == true)
+        {
+            return;
+        }
         let summary = verdict["summary"].as_str().unwrap_or_default();
         let mut complain = |what: String| wrong.push(format!("{label}: {what} | {summary}"));
         let killer = verdict["killer"].as_str().unwrap_or_default();
