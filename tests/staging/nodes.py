@@ -71,8 +71,8 @@ def agent_out_of_memory(node):
     cgroup = Cgroup(f"{node.cluster.small.path}/agent-{node.cluster.raylet['pid']}", 1 << 30)
     cgroup.add(agent["pid"])
     label = f"{node.label}/agent"
-    # Its next allocation is charged here, where nothing may be.
-    limit = 1 << 20
+    # Its next allocations are charged here, where next to nothing may be.
+    limit = 16 << 10
     cgroup.limit(limit)
     if not wait_for(lambda: gone(agent) or node.cluster.ask_agent(), 30):
         node.truth.failed(label, "the agent was not killed at its limit")

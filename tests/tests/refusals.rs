@@ -154,7 +154,7 @@ fn a_disk_that_fills_up_does_not_stop_it_and_what_it_has_can_be_read() {
     std::fs::create_dir(&disk).expect("a folder");
     let setup = format!("mount -t tmpfs -o size=200k none {}", disk.display());
     let file = disk.join("full.raytrace");
-    let job = "i=0; while [ $i -lt 400 ]; do i=$((i+1)); sh -c 'exit 3' 2>/dev/null; done; exit 0";
+    let job = "i=0; while [ $i -lt 400 ]; do i=$((i+1)); sh -c 'exit 3' 2>/dev/null; done; sleep 3; exit 0";
     // The file lies in the recorder's own mount namespace: it is copied out before that ends.
     let keep = folder.path().join("kept.raytrace");
     let script = format!(
