@@ -81,6 +81,19 @@ def zooms(page):
     page.wait_for_function("before => document.getElementById('span').textContent === before", arg=whole)
 
 
+def lifetimes_follow_the_zoom(page):
+    # A worker of the first hours; the first rows are Ray's own and live throughout.
+    bar = page.locator("#processes .life i").nth(50)
+    bar.scroll_into_view_if_needed()
+    page.wait_for_timeout(100)
+    before = bar.evaluate("bar => bar.offsetWidth")
+    page.locator("#chart").evaluate("chart => chart.dispatchEvent(new KeyboardEvent('keydown', {key: '+'}))")
+    page.wait_for_timeout(100)
+    after = bar.evaluate("bar => bar.offsetWidth")
+    page.locator("#chart").evaluate("chart => chart.dispatchEvent(new KeyboardEvent('keydown', {key: '0'}))")
+    assert before > 10 and abs(after - before) > 10, (before, after)
+
+
 def opens_a_death(page, data):
     mark = page.locator(".mark").first
     for _ in range(40):
@@ -142,6 +155,7 @@ def main():
         zooms(page)
         times = page.evaluate(FRAMES)
         print(f"zoom and pan: median {times[30]:.1f} ms, p95 {times[57]:.1f} ms a frame")
+        lifetimes_follow_the_zoom(page)
         opens_a_death(page, data)
         fits(page)
         assert not troubles, troubles

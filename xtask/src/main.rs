@@ -24,7 +24,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Install what the tests need: Ray into target/ray, the eBPF toolchain, lint tools. May be repeated.
+    /// Install what the tests need: Ray into target/ray, the eBPF toolchain, Chromium, lint tools. May be repeated.
     Setup,
     /// Compile the eBPF programs and replace the committed object; needed after a change in tracer-ebpf.
     BuildEbpf,

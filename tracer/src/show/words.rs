@@ -99,7 +99,9 @@ fn program(command: &str) -> String {
     let interpreter = ["python", "bash", "sh"]
         .iter()
         .any(|known| program.starts_with(known));
-    match (interpreter, words.next(), words.next()) {
+    // Ray starts its own scripts with `python -u`.
+    let mut rest = words.skip_while(|word| *word == "-u");
+    match (interpreter, rest.next(), rest.next()) {
         (true, Some("-m"), Some(module)) => format!("{program} -m {module}"),
         (true, Some(script), _) if !script.starts_with('-') => {
             format!("{program} {}", base(script))

@@ -1,7 +1,7 @@
 // The timeline: zoom, pan, hover, and the deaths above it as buttons.
 
 const chart = {
-  view: { ...FULL }, onlyRay: false, stacked: null, waiting: false,
+  view: { ...FULL }, width: 0, onlyRay: false, stacked: null, waiting: false,
   box: document.getElementById('chart'),
   canvas: document.querySelector('#chart canvas'),
   marks: document.getElementById('marks'),
@@ -35,18 +35,32 @@ function pan(share) {
 
 function render() {
   const { from, to } = chart.view;
-  const count = Math.max(Math.round(chart.canvas.clientWidth - LEFT), 50);
+  // Read once: after a change of the page it would be laid out again for each reading.
+  chart.width = chart.canvas.clientWidth;
+  // Two pixels a column: half the work, and no peak is lost.
+  const count = Math.max(Math.round((chart.width - LEFT) / 2), 50);
   chart.stacked = stack(from, to, count);
   draw(chart.canvas, chart.stacked, chart.onlyRay);
   placeMarks();
-  const bars = document.getElementById('processes').style;
-  bars.setProperty('--from', from);
-  bars.setProperty('--length', to - from);
+  placeBars();
   document.getElementById('span').textContent = `${clock(from)} to ${clock(to)} (${length(to - from)})`;
 }
 
-const toX = moment => LEFT + (moment - chart.view.from) / (chart.view.to - chart.view.from) * (chart.canvas.clientWidth - LEFT);
-const toMoment = x => chart.view.from + (x - LEFT) / (chart.canvas.clientWidth - LEFT) * (chart.view.to - chart.view.from);
+const toX = moment => LEFT + (moment - chart.view.from) / (chart.view.to - chart.view.from) * (chart.width - LEFT);
+const toMoment = x => chart.view.from + (x - LEFT) / (chart.width - LEFT) * (chart.view.to - chart.view.from);
+
+// The bars of the table of processes follow the view, but only while they are seen.
+const bars = { seen: false, section: document.getElementById('processes') };
+function placeBars() {
+  if (bars.seen) for (const bar of bars.section.querySelectorAll('.life i')) placeBar(bar);
+}
+
+function placeBar(bar) {
+  const { from, to } = chart.view, { start, end } = bar.process;
+  const share = moment => Math.min(Math.max((moment - from) / (to - from), -0.01), 1.01) * 100;
+  bar.style.left = `${share(start)}%`;
+  bar.style.width = `${share(end) - share(start)}%`;
+}
 
 // Marks that would cover each other are one with a count.
 function placeMarks() {
@@ -77,7 +91,7 @@ function mark(button, x, deaths) {
   const what = deaths.length > 1 ? `${deaths.length} first causes from ${clock(deaths[0].t, true)}` : `${deaths[0].label} ${deaths[0].headline}`;
   button.title = followers ? `${what}; ${followers} deaths followed` : what;
   button.setAttribute('aria-label', button.title);
-  button.style.transform = `translateX(${Math.min(Math.max(x - 11, LEFT - 11), chart.canvas.clientWidth - 34)}px)`;
+  button.style.transform = `translateX(${Math.min(Math.max(x - 11, LEFT - 11), chart.width - 34)}px)`;
 }
 
 // One death opens; several are zoomed into until they come apart.
@@ -89,7 +103,7 @@ function chooseMark(button) {
 }
 
 function hover(x) {
-  const column = Math.floor((x - LEFT) / (chart.canvas.clientWidth - LEFT) * chart.stacked.count);
+  const column = Math.floor((x - LEFT) / (chart.width - LEFT) * chart.stacked.count);
   const inside = column >= 0 && column < chart.stacked.count;
   chart.cursor.hidden = chart.tip.hidden = !inside;
   if (!inside) return;
@@ -104,8 +118,8 @@ function hover(x) {
     rows.push(row(`in use of ${size(DATA.total_kib)}`, used[column]));
   }
   chart.tip.replaceChildren(el('b', { textContent: clock(found[column], true) }), el('table', {}, el('tbody', {}, ...rows)));
-  const room = chart.canvas.clientWidth - chart.tip.offsetWidth;
-  const beside = x > chart.canvas.clientWidth / 2 ? x - 12 - chart.tip.offsetWidth : x + 12;
+  const room = chart.width - chart.tip.offsetWidth;
+  const beside = x > chart.width / 2 ? x - 12 - chart.tip.offsetWidth : x + 12;
   chart.tip.style.left = `${Math.max(Math.min(beside, room), 0)}px`;
 }
 
@@ -140,7 +154,7 @@ function listen() {
     const x = place(event);
     if (!held) { if (event.pointerType !== 'touch') hover(x); return; }
     pointers.set(event.pointerId, x);
-    const perPixel = (held.view.to - held.view.from) / (chart.canvas.clientWidth - LEFT);
+    const perPixel = (held.view.to - held.view.from) / (chart.width - LEFT);
     if (held.apart && pointers.size > 1) {
       const [one, other] = [...pointers.values()], factor = held.apart / apart();
       const around = held.view.from + ((one + other) / 2 - LEFT) * perPixel;
@@ -170,7 +184,7 @@ function listen() {
   // A plain wheel scrolls the page, unless the chart was chosen first.
   chart.box.addEventListener('wheel', event => {
     const chosen = event.ctrlKey || event.metaKey || document.activeElement === chart.box;
-    if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) pan(event.deltaX / chart.canvas.clientWidth);
+    if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) pan(event.deltaX / chart.width);
     else if (chosen) zoom(Math.exp(event.deltaY / 400), toMoment(place(event)));
     else return;
     event.preventDefault();
@@ -184,6 +198,7 @@ function listen() {
   for (const button of document.querySelectorAll('[data-do]')) button.addEventListener('click', ACTIONS[button.dataset.do]);
   document.getElementById('only-ray').addEventListener('change', event => { chart.onlyRay = event.target.checked; render(); });
   new ResizeObserver(() => look(chart.view.from, chart.view.to)).observe(chart.box);
+  new IntersectionObserver(([entry]) => { bars.seen = entry.isIntersecting; placeBars(); }).observe(bars.section);
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', render);
 }
 

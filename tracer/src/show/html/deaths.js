@@ -72,8 +72,8 @@ function life(process) {
   const bar = el('i');
   const death = DEATHS.get(process.death);
   if (death) bar.className = SOFT.has(death.killer) ? 'soft' : 'died';
-  bar.style.setProperty('--start', process.start);
-  bar.style.setProperty('--end', process.end);
+  bar.process = process;
+  placeBar(bar);
   const title = `${length(process.end - process.start)}${process.lives ? ', lives' : ''}`;
   return el('div', { className: 'life', title }, bar);
 }

@@ -6,10 +6,6 @@ if (NODE.t.length || PROCESSES.some(process => process.t.length)) {
   legend();
   listen();
   render();
-} else {
-  const bars = document.getElementById('processes').style;
-  bars.setProperty('--from', FULL.from);
-  bars.setProperty('--length', FULL.to);
 }
 processTable();
 
