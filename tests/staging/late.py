@@ -17,7 +17,7 @@ def main():
     parser.add_argument("--workers", type=int, default=8)
     arguments = parser.parse_args()
     truth = Truth(arguments.truth)
-    with Cluster("late") as cluster:
+    with Cluster("late", settings={"RAY_memory_monitor_refresh_ms": "0"}) as cluster:
         cluster.start()
         truth.write(kind="cluster", session=cluster.session(), raylet=cluster.raylet)
         job = cluster.python(

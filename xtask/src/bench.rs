@@ -24,18 +24,19 @@ const PAIRS: usize = 31;
 pub(crate) fn run() -> Result<()> {
     setup::for_demo()?;
     let raytrace = step("build raytrace", test::build)?;
-    let mut table = String::from(
-        "| load | what | median | 95 % of the median up to | control up to |\n|---|---|---|---|---|\n",
+    println!(
+        "| load | what | median | 95 % of the median up to | control up to |\n|---|---|---|---|---|",
     );
     for load in Load::ALL {
         let name = format!("{}: {PAIRS} pairs and as many controls", load.name());
-        table += &step(&name, || pairs(&raytrace, load))?;
+        print!("{}", step(&name, || pairs(&raytrace, load))?);
     }
     let hooks = step("time of each eBPF program", || programs::measure(&raytrace))?;
+    println!("\n{hooks}");
     let idle = step("an idle cluster of 50 workers, one minute", || {
         idle::measure(&raytrace)
     })?;
-    println!("{table}\n{hooks}\n{idle}");
+    println!("{idle}");
     Ok(())
 }
 

@@ -12,6 +12,8 @@ use crate::{
 
 /// A verdict that waits for Ray's log is told as such after this time, and again when it is settled.
 const PATIENCE_NS: i64 = 150_000_000;
+/// A driver that leaves normally takes its workers along before it exits: what follows another death waits longer for that one.
+const PATIENCE_WITH_CAUSE_NS: i64 = 400_000_000;
 /// What was known of a dead process is kept this long: causes and children ask for it.
 const KEEP_NS: i64 = 150_000_000_000;
 /// And of this many at most.
@@ -58,11 +60,12 @@ impl Deaths {
                 return false;
             };
             let settled = death.verdict.settled;
-            // A driver that leaves normally takes its workers along before it exits: what follows another death is told once
-            // that death is known.
-            let urgent = death.verdict.killer != Killer::RayCollapse;
-            let late = now.since(waiting.exit) > PATIENCE_NS;
-            if settled || (waiting.told.is_none() && urgent && late) {
+            let patience = match death.verdict.killer {
+                Killer::RayCollapse => PATIENCE_WITH_CAUSE_NS,
+                _ => PATIENCE_NS,
+            };
+            let late = now.since(waiting.exit) > patience;
+            if settled || (waiting.told.is_none() && late) {
                 let before = waiting.told.replace(death.verdict.clause.clone());
                 told.push(Told { death, before });
             }
