@@ -5,6 +5,7 @@ mount namespace in which that is the harness's cgroup, so that the monitor fires
 the machine feels nothing.
 """
 
+import itertools
 import os
 import shutil
 import signal
@@ -23,6 +24,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 BIN = os.path.dirname(sys.executable)
 
 RAYLET = ("raylet/raylet",)
+# Clusters of one kind may be there at the same time.
+NUMBERS = itertools.count()
 
 # Joins the cgroup $1, mounts $2 at $3, does what $4 says, and becomes the rest.
 ENTER = 'echo $$ > "$1/cgroup.procs" && mount --bind "$2" "$3" && eval "$4" && shift 4 && exec "$@"'
@@ -45,7 +48,7 @@ class Cluster:
         self.user = user
         # Shell that changes the cluster's mount namespace.
         self.mounts = mounts
-        self.cgroup = Cgroup.top(f"raytrace-{name}-{os.getpid()}", LIMIT)
+        self.cgroup = Cgroup.top(f"raytrace-{name}-{os.getpid()}-{next(NUMBERS)}", LIMIT)
         self.leaf = self.cgroup.child("cluster")
         # Where members go to meet a limit of their own.
         self.small = self.cgroup.child("small")
