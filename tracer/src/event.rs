@@ -110,6 +110,15 @@ pub enum Observation {
     RayLog(RayLog),
     /// A memory cgroup on the path of a tracked process: limits, use and kills.
     Cgroup(CgroupState),
+    /// The `RAY_*` variables of a driver's environment, values included.
+    DriverSettings {
+        /// The driver.
+        process: ProcessKey,
+        /// In order of their names.
+        settings: Vec<(String, String)>,
+    },
+    /// `/dev/shm` as a raylet sees it.
+    SharedMemory(SharedMemory),
     /// Memory of one process.
     Memory(ProcessMemory),
     /// Memory of the machine.
@@ -568,6 +577,17 @@ pub struct RayLog {
     pub text: String,
     /// What it says.
     pub fact: RayFact,
+}
+
+/// The file system at `/dev/shm`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SharedMemory {
+    /// The raylet in whose mounts it was looked at.
+    pub raylet: ProcessKey,
+    /// Its size.
+    pub total: Bytes,
+    /// In use.
+    pub used: Bytes,
 }
 
 /// A memory cgroup's figures.

@@ -88,6 +88,10 @@ impl Collector {
             process.role
         };
         let done = identified || !may_be_worker;
+        let news = self.known.get(&pid).is_none_or(|known| !known.identified);
+        if identified && news && role == Role::Driver {
+            self.driver_settings(key);
+        }
         self.known.insert(
             pid,
             Known {

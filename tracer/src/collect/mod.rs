@@ -9,6 +9,7 @@ mod identity;
 pub mod kernel_thread;
 mod pidfds;
 mod samples;
+mod surroundings;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -25,6 +26,7 @@ pub use deaths::Told;
 use identity::Identities;
 use pidfds::Pidfds;
 use samples::Samples;
+use surroundings::Surroundings;
 
 use crate::{
     event::{Cluster, Event, Ledger, Mode, Observation, Probe, Process, Role, Source},
@@ -102,6 +104,7 @@ pub struct Collector {
     strangers: HashMap<Pid, BootTime>,
     identities: Identities,
     samples: Samples,
+    surroundings: Surroundings,
     deaths: Deaths,
     last_wall_offset: i64,
     last_minute: BootTime,
@@ -138,6 +141,7 @@ impl Collector {
             strangers: HashMap::new(),
             identities: Identities::default(),
             samples: Samples::default(),
+            surroundings: Surroundings::default(),
             deaths: Deaths::default(),
             last_wall_offset: wall_offset(),
             last_minute: BootTime(0),
@@ -266,6 +270,7 @@ impl Collector {
     /// Once a second: memory, new drivers, new raylets in procfs mode, the clock.
     pub fn second(&mut self) {
         self.sample();
+        self.look_around();
         self.follow_logs();
         let now = clock::boot();
         let offset = wall_offset();

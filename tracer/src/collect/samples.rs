@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Without a move a row is written this often.
-const AT_LEAST_NS: i64 = 60_000_000_000;
+pub(super) const AT_LEAST_NS: i64 = 60_000_000_000;
 
 /// The last row of each process and of the node.
 #[derive(Default)]
@@ -26,7 +26,7 @@ impl Samples {
 }
 
 /// Whether a figure moved by max(1 MiB, 1 %).
-fn moved(from: Option<Bytes>, to: Option<Bytes>) -> bool {
+pub(super) fn moved(from: Option<Bytes>, to: Option<Bytes>) -> bool {
     let (from, to) = (from.unwrap_or_default().0, to.unwrap_or_default().0);
     from.abs_diff(to) >= (from / 100).max(1 << 20)
 }

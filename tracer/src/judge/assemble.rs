@@ -6,7 +6,7 @@ use crate::{
     event::{Observation, Role},
     ids::{BootTime, EventId, ProcessKey},
     judge::{
-        act, evidence, jobs,
+        act, evidence, findings, jobs,
         oom::size,
         processes::ProcessState,
         report::{
@@ -41,7 +41,7 @@ pub(super) fn report(world: &World) -> Report {
     for death in &mut deaths {
         death.then = jobs::survived(world, death).map(|survived| survived.how);
     }
-    Report {
+    let mut report = Report {
         schema: SCHEMA,
         raytrace: env!("CARGO_PKG_VERSION").into(),
         recordings: recording(world, &deaths).into_iter().collect(),
@@ -49,7 +49,7 @@ pub(super) fn report(world: &World) -> Report {
         jobs,
         deaths,
         owners: Vec::new(),
-        settings: Vec::new(),
+        settings: findings::settings(world),
         findings: Vec::new(),
         peak: world.peak.and_then(|(time, used_bytes, total_bytes)| {
             Some(Peak {
@@ -60,7 +60,9 @@ pub(super) fn report(world: &World) -> Report {
         }),
         notes: Vec::new(),
         texts: Vec::new(),
-    }
+    };
+    report.findings = findings::all(world, &report);
+    report
 }
 
 /// One death; `now` as in [`Case`].

@@ -4,6 +4,7 @@ use crate::{
     event::{Exit, MemorySplit},
     ids::{BootTime, Bytes},
     judge::{
+        crowd::{self, Crowd},
         report::{MemoryReport, TopProcess},
         world::World,
     },
@@ -17,6 +18,7 @@ const TOP: usize = 5;
 pub(super) struct Snapshot {
     pub(super) top: Vec<TopProcess>,
     pub(super) memory: MemoryReport,
+    pub(super) crowd: Crowd,
 }
 
 /// The memory picture at `exit`, from the samples before it. Cheap for a normal exit: nobody asks there.
@@ -28,8 +30,8 @@ pub(super) fn snapshot(world: &World, exit: &Exit, time: BootTime) -> Snapshot {
     let memory = at_death(&exit.memory, sampled, time);
     if exit.status == Some(0) {
         return Snapshot {
-            top: Vec::new(),
             memory,
+            ..Snapshot::default()
         };
     }
     let mut top: Vec<TopProcess> = world
@@ -62,7 +64,11 @@ pub(super) fn snapshot(world: &World, exit: &Exit, time: BootTime) -> Snapshot {
     }
     top.sort_by_key(|process| std::cmp::Reverse((process.private_bytes, process.pid)));
     top.truncate(TOP);
-    Snapshot { top, memory }
+    Snapshot {
+        top,
+        crowd: crowd::around(world, exit.process, memory.anon_bytes),
+        memory,
+    }
 }
 
 fn at_death(

@@ -6,8 +6,10 @@
 mod act;
 mod assemble;
 mod clock;
+mod crowd;
 pub mod doctor;
 mod evidence;
+mod findings;
 pub mod from_text;
 mod jobs;
 pub mod killers;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use crate::{
     event::{
         CgroupState, Cluster, Event, Exit, KernelLog, Ledger, NodeMemory, Observation, OomVictim,
-        Probe, RayLog, RecordingStarted, Signal, Source,
+        Probe, RayLog, RecordingStarted, SharedMemory, Signal, Source,
     },
     ids::{BootTime, Bytes, EventId, HexId, ProcessKey},
     judge::{
@@ -63,6 +63,9 @@ pub(super) struct World {
     pub(super) cgroups: HashMap<String, Vec<Seen<CgroupState>>>,
     pub(super) node: Option<(BootTime, NodeMemory)>,
     pub(super) peak: Option<(BootTime, Bytes, Bytes)>,
+    /// What drivers have set for Ray.
+    pub(super) driver_settings: Vec<(ProcessKey, Vec<(String, String)>)>,
+    pub(super) shared_memory: Vec<(BootTime, SharedMemory)>,
 }
 
 impl World {
@@ -136,6 +139,10 @@ impl World {
                     what: state.clone(),
                 });
             }
+            Observation::DriverSettings { process, settings } => {
+                self.driver_settings.push((*process, settings.clone()));
+            }
+            Observation::SharedMemory(state) => self.shared_memory.push((time, state.clone())),
             Observation::Memory(sample) => {
                 self.processes.touch(sample.process).memory = Some((time, sample.memory));
             }
@@ -216,6 +223,9 @@ impl World {
         self.ray_words.trim(MAX_RAY_WORDS);
         trim(&mut self.kernel_log);
         trim(&mut self.victims);
+        trim(&mut self.driver_settings);
+        trim(&mut self.shared_memory);
+        self.cgroups.values_mut().for_each(trim);
     }
 
     /// The exit of a process, if it was seen.

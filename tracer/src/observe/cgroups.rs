@@ -66,13 +66,14 @@ impl Hierarchy {
     /// The levels on the path of a process, its own first.
     #[must_use]
     pub fn levels(&self, pid: Pid) -> Vec<Level> {
-        let Some(path) = processes::cgroup(pid) else {
-            return Vec::new();
-        };
-        let path = PathBuf::from(path);
-        path.ancestors()
-            .filter_map(|level| self.level(level))
-            .collect()
+        processes::cgroup(pid).map_or_else(Vec::new, |path| self.on_path(&path))
+    }
+
+    /// The levels on a path, the innermost first.
+    #[must_use]
+    pub fn on_path(&self, path: &str) -> Vec<Level> {
+        let levels = Path::new(path).ancestors();
+        levels.filter_map(|level| self.level(level)).collect()
     }
 
     fn level(&self, path: &Path) -> Option<Level> {

@@ -1,6 +1,7 @@
 //! What Ray is: its facts, its log formats by version, its processes and sessions. Pure.
 
 pub mod facts;
+pub mod framework;
 pub mod identify;
 pub mod knobs;
 pub mod log;

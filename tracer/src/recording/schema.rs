@@ -124,6 +124,7 @@ fn pid(what: &Observation) -> Option<ProcessKey> {
         Observation::OomVictim(victim) => Some(victim.victim),
         Observation::Exit(exit) => Some(exit.process),
         Observation::Cluster(cluster) => Some(cluster.raylet),
+        Observation::DriverSettings { process, .. } => Some(*process),
         _ => None,
     }
 }

@@ -7,13 +7,10 @@ use super::{
 use crate::{
     ids::EventId,
     judge::{
-        oom::size,
+        findings::wrong_suspects,
         report::{Certainty, Death, Finding, Killer},
     },
 };
-
-/// A victim with less than this share of the biggest process is the wrong suspect.
-const SMALL_VICTIM: f64 = 0.5;
 
 /// Warnings, and victims that were not what grew.
 pub(super) fn all(gathered: &Gathered, deaths: &[Death]) -> Vec<Finding> {
@@ -87,58 +84,6 @@ fn words(warning: Warning) -> Words {
             &["look at the driver, the dashboard agent, gcs_server and processes outside Ray"],
         ),
     }
-}
-
-/// Victims that held little where the text shows who held much.
-fn wrong_suspects(deaths: &[Death]) -> Vec<Finding> {
-    let mut found: Vec<Finding> = Vec::new();
-    for death in deaths {
-        let Some(summary) = wrong_suspect(death) else {
-            continue;
-        };
-        match found.iter_mut().find(|finding| finding.summary == summary) {
-            Some(known) => known.deaths.push(death.id),
-            None => found.push(Finding {
-                rule: "victim-not-biggest".into(),
-                certainty: Certainty::Inferred,
-                summary,
-                evidence: vec![death.verdict.summary.clone()],
-                remedy: vec![
-                    "look at what the biggest process holds; the killed one was chosen by policy"
-                        .into(),
-                ],
-                cost: None,
-                deaths: vec![death.id],
-            }),
-        }
-    }
-    found
-}
-
-fn wrong_suspect(death: &Death) -> Option<String> {
-    let biggest = death.top.first().filter(|top| !top.victim)?;
-    let own = death.top.iter().find(|top| top.victim)?.private_bytes;
-    if own.gib() >= SMALL_VICTIM * biggest.private_bytes.gib() {
-        return None;
-    }
-    let share = death
-        .at_death
-        .as_ref()
-        .and_then(|at| at.ray_used_bytes)
-        .filter(|used| used.0 > 0)
-        .map_or_else(String::new, |used| {
-            format!(
-                ", {:.0} % of what Ray counted",
-                100.0 * biggest.private_bytes.gib() / used.gib()
-            )
-        });
-    let title = biggest.title.trim_start_matches("ray::");
-    let title: String = title.chars().take(60).collect();
-    Some(format!(
-        "the killed was not the biggest: {title} (pid {}) held {}{share}",
-        biggest.pid,
-        size(biggest.private_bytes)
-    ))
 }
 
 /// After-effects, Ray's own count against what was found, and what was not kept.

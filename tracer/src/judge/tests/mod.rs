@@ -1,6 +1,7 @@
 //! Staged event sequences and the verdicts that they must give.
 
 mod cascade;
+mod findings;
 mod kernel;
 mod ray;
 mod scene;

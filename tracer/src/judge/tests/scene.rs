@@ -25,6 +25,8 @@ pub(super) struct Scene {
     pub(super) exiting: bool,
     pub(super) group: bool,
     pub(super) parent_death_signal: i32,
+    /// What every process holds when it ends.
+    pub(super) anon_at_exit: Bytes,
 }
 
 pub(super) fn key(pid: u32) -> ProcessKey {
@@ -44,6 +46,7 @@ impl Scene {
             exiting: false,
             group: true,
             parent_death_signal: 0,
+            anon_at_exit: Bytes(3 << 30),
         };
         scene.push(
             Source::Recorder,
@@ -243,7 +246,7 @@ impl Scene {
             status: Some(status),
             title: (pid != 30 && pid != 50 && pid != RAYLET).then(|| "ray::hog".into()),
             memory: MemorySplit {
-                anon: Some(Bytes(3 << 30)),
+                anon: Some(self.anon_at_exit),
                 ..MemorySplit::default()
             },
             mm,
@@ -285,6 +288,38 @@ impl Scene {
             judge.observe(event);
         }
         judge.timeline(&self.events).expect("a timeline")
+    }
+
+    /// What is known of the cluster is known otherwise from now on.
+    pub(super) fn change_cluster(&mut self, change: impl FnOnce(&mut Cluster)) {
+        let known = self
+            .events
+            .iter()
+            .rev()
+            .find_map(|event| match &event.what {
+                Observation::Cluster(cluster) => Some(cluster.clone()),
+                _ => None,
+            });
+        let mut cluster = known.expect("a cluster");
+        change(&mut cluster);
+        self.push(Source::Proc, Observation::Cluster(cluster));
+    }
+
+    /// A process is described again, otherwise.
+    pub(super) fn describe(&mut self, pid: u32, change: impl FnOnce(&mut Process)) {
+        let known = self
+            .events
+            .iter()
+            .rev()
+            .find_map(|event| match &event.what {
+                Observation::Process(process) if process.process == key(pid) => {
+                    Some(process.clone())
+                }
+                _ => None,
+            });
+        let mut process = known.expect("a process");
+        change(&mut process);
+        self.push(Source::Proc, Observation::Process(process));
     }
 
     pub(super) fn report(&self) -> Report {

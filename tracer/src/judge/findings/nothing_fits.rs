@@ -1,0 +1,47 @@
+//! No rule explains a memory kill: that is said, with the biggest processes, and no cause is made up.
+
+use crate::judge::{
+    oom::size,
+    report::{Certainty, Death, Finding},
+};
+
+pub(super) fn find(left: &[&Death]) -> Option<Finding> {
+    let first = left.first()?;
+    let table: Vec<String> = first
+        .top
+        .iter()
+        .map(|one| {
+            format!(
+                "{} {} (pid {})",
+                size(one.private_bytes),
+                one.title,
+                one.pid
+            )
+        })
+        .collect();
+    Some(Finding {
+        rule: "nothing-fits".into(),
+        certainty: Certainty::Unknown,
+        summary: format!(
+            "no rule explains {}: the biggest were {}",
+            if left.len() == 1 {
+                "this memory kill".to_owned()
+            } else {
+                format!("{} memory kills", left.len())
+            },
+            if table.is_empty() {
+                "not sampled".to_owned()
+            } else {
+                table.join(", ")
+            }
+        ),
+        evidence: left
+            .iter()
+            .map(|death| death.verdict.summary.clone())
+            .take(5)
+            .collect(),
+        remedy: Vec::new(),
+        cost: None,
+        deaths: left.iter().map(|death| death.id).collect(),
+    })
+}

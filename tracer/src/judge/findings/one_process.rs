@@ -1,0 +1,39 @@
+//! The killed process itself held most of the limit: the simplest cause of all.
+
+use super::{Run, about, merged};
+use crate::judge::{
+    oom::size,
+    report::{Certainty, Finding},
+};
+
+/// At least this share of the limit.
+const SHARE: f64 = 0.5;
+/// More than the limit was charged elsewhere, before the process came under it.
+const WHOLE: f64 = 1.1;
+
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+    let found = run.memory_kills().filter_map(|death| {
+        let limit = run.limit(death)?;
+        let victim = death.top.first().filter(|top| top.victim)?;
+        let share = victim.private_bytes.gib() / limit.gib();
+        if !(SHARE..=WHOLE).contains(&share) {
+            return None;
+        }
+        let name = victim.title.trim_start_matches("ray::");
+        let summary = format!(
+            "{name} alone held {} private memory, {:.0} % of the limit of {}: it was killed for its own memory",
+            size(victim.private_bytes),
+            100.0 * share,
+            size(limit)
+        );
+        let mut finding = about("one-process", Certainty::Inferred, death, summary);
+        finding.remedy = vec![
+            format!(
+                "What it holds: memray run --aggregate, or smaller batches; memory={} in its @ray.remote keeps others away",
+                victim.private_bytes.0
+            ),
+        ];
+        Some(((name.to_owned(), death.cluster), finding))
+    });
+    merged(found)
+}

@@ -1,0 +1,47 @@
+//! A good part of the memory belongs to nobody of this Ray: neighbours, the kernel, the page cache of a tmpfs.
+
+use super::{Run, about, merged};
+use crate::{
+    ids::Bytes,
+    judge::{
+        oom::size,
+        report::{Certainty, Finding, Killer},
+    },
+};
+
+/// At least this share of all that Ray counts.
+const SHARE: f64 = 0.25;
+
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+    let by_ray = run
+        .memory_kills()
+        .filter(|death| death.verdict.killer == Killer::RayMemoryMonitor);
+    let found = by_ray.filter_map(|death| {
+        let used = death.at_death.as_ref()?.ray_used_bytes?;
+        let report = run.report.clusters.get(usize::try_from(death.cluster?).ok()?)?;
+        let total = report.monitor.as_ref()?.total_bytes?;
+        let crowd = &run.around(death)?.crowd;
+        let node = crowd.node.as_ref()?;
+        // All shared memory of the machine is taken for Ray's: what is left is outside it for sure.
+        let rays = Bytes(crowd.tracked.0 + node.shmem.0);
+        let outside = Bytes(used.0.saturating_sub(rays.0));
+        if outside.gib() <= SHARE * total.gib() {
+            return None;
+        }
+        let summary = format!(
+            "{} of the {} that Ray counted are not this Ray's: its processes held {} and all shared memory is {}",
+            size(outside),
+            size(used),
+            size(crowd.tracked),
+            size(node.shmem)
+        );
+        let mut finding = about("outside-ray", Certainty::Inferred, death, summary);
+        finding.evidence = vec!["samples of each second: what grew within the last one is not in them".into()];
+        finding.remedy = vec![
+            "ps -eo pid,rss,user,args --sort=-rss | head".into(),
+            "give Ray a memory limit of its own (a container or pod limit), so that it counts only itself".into(),
+        ];
+        Some((death.cluster, finding))
+    });
+    merged(found)
+}

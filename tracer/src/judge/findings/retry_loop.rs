@@ -1,0 +1,70 @@
+//! The same task is killed for memory again and again: Ray retries it without end (`task_oom_retries` is −1).
+
+use std::collections::BTreeMap;
+
+use super::{Run, about};
+use crate::judge::report::{Certainty, Death, Finding, Killer};
+
+/// So many kills are a loop.
+const LOOP: usize = 3;
+/// From one to the next at most.
+const GAP_NS: i64 = 60_000_000_000;
+
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+    let mut by_task: BTreeMap<(Option<u32>, &str), Vec<&Death>> = BTreeMap::new();
+    let by_ray = run
+        .memory_kills()
+        .filter(|death| death.verdict.killer == Killer::RayMemoryMonitor);
+    for death in by_ray {
+        if let Some(task) = &death.task_name
+            && death
+                .then
+                .as_deref()
+                .is_some_and(|then| then.starts_with("task retried"))
+        {
+            by_task
+                .entry((death.cluster, task))
+                .or_default()
+                .push(death);
+        }
+    }
+    let loops = by_task.into_iter().filter_map(|((_, task), deaths)| {
+        let run = longest(&deaths);
+        let (first, last) = (run.first()?, run.last()?);
+        if run.len() < LOOP {
+            return None;
+        }
+        let seconds = last.act_time.since(first.act_time) as f64 / 1e9;
+        let summary = format!(
+            "{task} was killed for memory {} times in {seconds:.0} s and retried each time: it will not fit by being tried again",
+            run.len()
+        );
+        let mut finding = about("retry-loop", Certainty::Proven, first, summary);
+        finding.deaths = run.iter().map(|death| death.id).collect();
+        finding.remedy = vec![
+            format!("memory=BYTES in the @ray.remote of {task}, so that fewer run at once"),
+            "RAY_task_oom_retries=3 in the driver's environment ends the loop with an error".into(),
+        ];
+        Some(finding)
+    });
+    loops.collect()
+}
+
+/// The longest row of kills without a long gap; they are in order of time.
+fn longest<'a>(deaths: &[&'a Death]) -> Vec<&'a Death> {
+    let mut best: Vec<&Death> = Vec::new();
+    let mut row: Vec<&Death> = Vec::new();
+    for death in deaths {
+        if row
+            .last()
+            .is_some_and(|last| death.act_time.since(last.act_time) > GAP_NS)
+        {
+            row.clear();
+        }
+        row.push(death);
+        if row.len() > best.len() {
+            best.clone_from(&row);
+        }
+    }
+    best
+}

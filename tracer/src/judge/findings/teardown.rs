@@ -1,0 +1,50 @@
+//! Kills around the end of a job that succeeded: the way Ray ends, and no problem.
+
+use super::Run;
+use crate::judge::report::{Certainty, Death, Finding, Job, Killer, Outcome};
+
+/// So long before and after the job's end.
+const NEAR_NS: i64 = 10_000_000_000;
+
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+    let succeeded = run
+        .report
+        .jobs
+        .iter()
+        .filter(|job| job.outcome == Outcome::Succeeded);
+    succeeded.filter_map(|job| noise(run, job)).collect()
+}
+
+fn noise(run: Run<'_>, job: &Job) -> Option<Finding> {
+    let end = job.ended?.0.0;
+    let deaths: Vec<&Death> = run
+        .report
+        .deaths
+        .iter()
+        .filter(|death| death.listed && death.cluster == job.cluster)
+        .filter(|death| death.job_id.as_ref() == Some(&job.job_id))
+        .filter(|death| matches!(death.verdict.killer, Killer::RayCollapse | Killer::Unknown))
+        .filter(|death| {
+            death
+                .time
+                .is_some_and(|time| (time.0.0 - end).abs() <= NEAR_NS)
+        })
+        .collect();
+    (!deaths.is_empty()).then(|| Finding {
+        rule: "teardown".into(),
+        certainty: Certainty::Inferred,
+        summary: format!(
+            "{} of job {} ended within 10 s of its end, and it succeeded: that is Ray tidying up",
+            if deaths.len() == 1 {
+                "1 process".to_owned()
+            } else {
+                format!("{} processes", deaths.len())
+            },
+            job.job_id
+        ),
+        evidence: vec![job.because.clone()],
+        remedy: Vec::new(),
+        cost: None,
+        deaths: deaths.iter().map(|death| death.id).collect(),
+    })
+}

@@ -1,0 +1,52 @@
+//! A cgroup's limit below what Ray takes for all memory: the kernel kills before Ray's monitor acts.
+
+use super::{Run, about, merged, within};
+use crate::judge::{
+    oom::size,
+    report::{Certainty, Finding, Killer},
+};
+
+/// The share of the limit at which Ray should act.
+const BEFORE_THE_KERNEL: f64 = 0.9;
+
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+    let kills = run
+        .memory_kills()
+        .filter(|death| death.verdict.killer == Killer::KernelOomMemcg);
+    merged(kills.filter_map(|death| {
+        let oom = death.oom.as_ref()?;
+        let (cgroup, limit) = (oom.cgroup.clone()?, oom.limit_bytes?);
+        let cluster = run.report.clusters.get(usize::try_from(death.cluster?).ok()?)?;
+        let monitor = cluster.monitor.as_ref().filter(|monitor| monitor.enabled)?;
+        let (threshold, total) = (monitor.threshold_bytes?, monitor.total_bytes?);
+        if limit > threshold || total.0 == 0 {
+            return None;
+        }
+        let summary = format!(
+            "Ray cannot see the limit of {cgroup}: it takes {} for all memory and acts above {}; the kernel killed at {}",
+            size(total),
+            size(threshold),
+            size(limit)
+        );
+        let fraction = BEFORE_THE_KERNEL * limit.gib() / total.gib();
+        let certainty = match death.verdict.certainty {
+            Certainty::Proven => Certainty::Proven,
+            _ => Certainty::Inferred,
+        };
+        let mut finding = about("limit-unseen", certainty, death, summary);
+        finding.evidence = vec![
+            format!("limit {} B in {cgroup}", limit.0),
+            format!("raylet.out: threshold {} B of {} B", threshold.0, total.0),
+        ];
+        finding.remedy = vec![format!("Raise the limit of {cgroup}")];
+        // A threshold is a remedy only where all of Ray lives below that limit.
+        let raylet = run.cluster(death)?.raylet;
+        let home = run.world.processes.get(raylet).and_then(|state| state.cgroup.as_deref());
+        if within(home, &cgroup) {
+            finding.remedy.push(format!(
+                "or RAY_memory_usage_threshold={fraction:.2} in the environment of ray start (cost: Ray kills earlier, and retries)"
+            ));
+        }
+        Some(((cgroup, death.cluster), finding))
+    }))
+}

@@ -1,0 +1,456 @@
+//! Each rule where it must fire, and close to it where it must not.
+
+use super::scene::{RAYLET, Scene, hex, key, monitor_kill};
+use crate::{
+    event::{
+        MemorySplit, NodeMemory, Observation, Process, ProcessMemory, Role, SharedMemory, Source,
+    },
+    ids::{Bytes, EventId, HexId},
+    judge::report::{Certainty, Finding},
+    ray::facts::RayFact,
+};
+
+const GIB: u64 = 1 << 30;
+
+/// The findings of one rule.
+fn of(scene: &Scene, rule: &str) -> Vec<Finding> {
+    let findings = scene.report().findings.into_iter();
+    findings.filter(|finding| finding.rule == rule).collect()
+}
+
+fn fires(scene: &Scene, rule: &str) -> Finding {
+    let found = of(scene, rule);
+    assert_eq!(found.len(), 1, "{rule}: {:#?}", scene.report().findings);
+    found[0].clone()
+}
+
+fn silent(scene: &Scene, rule: &str) {
+    assert_eq!(of(scene, rule), [], "{rule}");
+}
+
+fn holds(scene: &mut Scene, pid: u32, mib: u64) {
+    let memory = MemorySplit {
+        anon: Some(Bytes(mib << 20)),
+        ..MemorySplit::default()
+    };
+    let sample = ProcessMemory {
+        process: key(pid),
+        memory,
+    };
+    scene.push(Source::Proc, Observation::Memory(sample));
+}
+
+fn worker(scene: &mut Scene, pid: u32, title: &str, mib: u64) {
+    scene.ray_worker(pid);
+    let title = Observation::Title {
+        process: key(pid),
+        title: title.into(),
+    };
+    scene.push(Source::Kernel, title);
+    holds(scene, pid, mib);
+}
+
+fn monitor(scene: &mut Scene, threshold: u64, total: u64) {
+    scene.says(RayFact::MonitorStarted {
+        threshold: Bytes(threshold),
+        total: Bytes(total),
+        interval_ms: Some(250),
+        user_slice_only: false,
+    });
+}
+
+/// Ray kills a worker: it counted 10 GiB, its threshold is 9, the victim held 3.
+fn ray_kills(scene: &mut Scene, pid: u32) -> EventId {
+    scene.says(monitor_kill(&[pid], &[])).after(900);
+    scene.signal(RAYLET, pid, 9, 0, true).after(50);
+    scene.exit(pid, 9)
+}
+
+/// The kernel kills a worker at the 64 MiB of /job.
+fn kernel_kills(scene: &mut Scene, pid: u32) -> EventId {
+    let stack = ["oom_kill_process", "mem_cgroup_out_of_memory"];
+    scene.signal(pid, pid, 9, 128, true).after(4);
+    scene.marked(pid, pid, true, &stack).after(50);
+    scene.exit(pid, 9)
+}
+
+fn settings(scene: &mut Scene, pairs: &[(&str, &str)]) {
+    let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+    let settings: Vec<(String, String)> = pairs.iter().map(owned).collect();
+    scene.change_cluster(|cluster| cluster.settings = settings);
+}
+
+#[test]
+fn a_limit_below_rays_threshold_is_one_that_ray_cannot_see() {
+    let mut scene = Scene::new();
+    monitor(&mut scene, 95 << 20, 100 << 20);
+    scene.ray_worker(7);
+    silent(&scene, "limit-unseen");
+    scene.describe(RAYLET, |raylet: &mut Process| {
+        raylet.cgroup = Some("/job/ray".into());
+    });
+    let death = kernel_kills(&mut scene, 7);
+    let finding = fires(&scene, "limit-unseen");
+    assert_eq!(finding.deaths, [death]);
+    assert_eq!(finding.certainty, Certainty::Proven);
+    // 0.9 × 64 of 100 MiB.
+    assert!(
+        finding.remedy[1].contains("RAY_memory_usage_threshold=0.58"),
+        "{finding:?}"
+    );
+
+    let mut scene = Scene::new();
+    monitor(&mut scene, 60 << 20, 64 << 20);
+    scene.ray_worker(7);
+    kernel_kills(&mut scene, 7);
+    silent(&scene, "limit-unseen");
+}
+
+#[test]
+fn a_monitor_that_is_off_explains_the_kernels_kill_and_no_other() {
+    let off = |scene: &mut Scene| {
+        settings(scene, &[("RAY_memory_monitor_refresh_ms", "0")]);
+        scene.says(RayFact::MonitorDisabled);
+        scene.ray_worker(7);
+    };
+    let mut scene = Scene::new();
+    off(&mut scene);
+    kernel_kills(&mut scene, 7);
+    fires(&scene, "monitor-off");
+
+    let mut scene = Scene::new();
+    off(&mut scene);
+    scene.signal(66, 7, 9, 0, true).after(50);
+    scene.exit(7, 9);
+    silent(&scene, "monitor-off");
+}
+
+#[test]
+fn the_wrong_suspect_is_named_beside_what_held_the_memory() {
+    let mut scene = Scene::new();
+    worker(&mut scene, 7, "ray::compute_score", 1024);
+    worker(&mut scene, 8, "ray::TaskRunner.run", 7 * 1024);
+    ray_kills(&mut scene, 7);
+    let finding = fires(&scene, "victim-not-biggest");
+    assert!(
+        finding
+            .summary
+            .contains("TaskRunner.run (pid 8) held 7.0 GiB, 70 %"),
+        "{finding:?}"
+    );
+    assert!(
+        finding.remedy[0].contains("data.dataloader_num_workers"),
+        "{finding:?}"
+    );
+
+    let mut scene = Scene::new();
+    worker(&mut scene, 7, "ray::compute_score", 1024);
+    worker(&mut scene, 8, "ray::TaskRunner.run", 5 * 1024);
+    ray_kills(&mut scene, 7);
+    silent(&scene, "victim-not-biggest");
+}
+
+#[test]
+fn many_workers_of_one_size_are_parallelism_times_size() {
+    let crowd = |sizes: &[u64]| {
+        let mut scene = Scene::new();
+        for (pid, mib) in (7..).zip(sizes) {
+            worker(&mut scene, pid, "ray::hog", *mib);
+        }
+        ray_kills(&mut scene, 7);
+        scene
+    };
+    // The victim held 3 GiB at its death.
+    let finding = fires(&crowd(&[3072, 2900, 2800]), "many-workers");
+    assert!(
+        finding
+            .summary
+            .starts_with("3 hog of 2.9 GiB each held 8.6 GiB"),
+        "{finding:?}"
+    );
+    assert!(
+        finding.remedy[0].starts_with("At most 2 at once"),
+        "{finding:?}"
+    );
+    silent(&crowd(&[3072, 2900, 1000]), "many-workers");
+    silent(&crowd(&[3072, 2900]), "many-workers");
+}
+
+#[test]
+fn a_head_component_that_holds_a_tenth_of_the_limit_is_named() {
+    let with_gcs = |mib: u64| {
+        let mut scene = Scene::new();
+        scene.process(60, 50, "gcs_server", Role::Gcs);
+        holds(&mut scene, 60, mib);
+        scene.ray_worker(7);
+        ray_kills(&mut scene, 7);
+        scene
+    };
+    let finding = fires(&with_gcs(2048), "head-component");
+    assert!(finding.remedy[0].contains("--num-cpus=0"), "{finding:?}");
+    silent(&with_gcs(512), "head-component");
+}
+
+#[test]
+fn memory_that_is_nobodys_of_this_ray_is_said_to_be_outside() {
+    let with = |mib: u64, shmem: u64| {
+        let mut scene = Scene::new();
+        monitor(&mut scene, 9 * GIB, 10 * GIB);
+        let node = NodeMemory {
+            total: Bytes(10 * GIB),
+            shmem: Bytes(shmem * GIB),
+            ..NodeMemory::default()
+        };
+        scene.push(Source::Proc, Observation::Node(node));
+        worker(&mut scene, 8, "ray::hog", mib);
+        scene.ray_worker(7);
+        ray_kills(&mut scene, 7);
+        scene
+    };
+    // 10 GiB counted, 3 the victim's, 1 another worker's.
+    let finding = fires(&with(1024, 0), "outside-ray");
+    assert!(
+        finding.summary.starts_with("6.0 GiB of the 10.0 GiB"),
+        "{finding:?}"
+    );
+    silent(&with(5 * 1024, 0), "outside-ray");
+    silent(&with(1024, 4), "outside-ray");
+}
+
+#[test]
+fn sigbus_is_joined_to_a_full_dev_shm_only_where_that_was_seen() {
+    let with = |used: u64| {
+        let mut scene = Scene::new();
+        let state = SharedMemory {
+            raylet: key(RAYLET),
+            total: Bytes(100 << 20),
+            used: Bytes(used << 20),
+        };
+        scene.push(Source::Proc, Observation::SharedMemory(state));
+        scene.ray_worker(7).signal(7, 7, 7, 2, true).after(50);
+        scene.exit(7, 7);
+        fires(&scene, "shared-memory-full")
+    };
+    assert_eq!(with(99).certainty, Certainty::Inferred);
+    assert_eq!(with(50).certainty, Certainty::Unknown);
+}
+
+#[test]
+fn an_object_store_on_a_disk_is_named() {
+    let with = |place: &str| {
+        let mut scene = Scene::new();
+        scene.change_cluster(|cluster| cluster.object_store_bytes = Some(Bytes(GIB)));
+        let argv = vec!["raylet".into(), format!("--plasma_directory={place}")];
+        scene.describe(RAYLET, |raylet: &mut Process| raylet.argv = argv);
+        scene
+    };
+    fires(&with("/tmp/ray"), "object-store-on-disk");
+    silent(&with("/dev/shm"), "object-store-on-disk");
+}
+
+#[test]
+fn three_kills_of_a_retried_task_within_a_minute_each_are_a_loop() {
+    let kills = |count: u32, gap_ms: u64| {
+        let mut scene = Scene::new();
+        for pid in 7..7 + count {
+            worker(&mut scene, pid, "ray::hog", 1024);
+            ray_kills(&mut scene, pid);
+            scene.after(100_000).says_from(
+                Source::WorkerLog,
+                RayFact::TaskFailed {
+                    task_id: None,
+                    error: "OUT_OF_MEMORY".into(),
+                    will_retry: Some(true),
+                    retries_left: Some(-1),
+                    task_name: Some("hog".into()),
+                    job_id: HexId::parse("01000000"),
+                },
+            );
+            scene.after(gap_ms * 1000);
+        }
+        scene
+    };
+    let finding = fires(&kills(3, 20_000), "retry-loop");
+    assert_eq!(finding.deaths.len(), 3);
+    silent(&kills(2, 20_000), "retry-loop");
+    silent(&kills(3, 70_000), "retry-loop");
+}
+
+#[test]
+fn settings_that_do_nothing_are_named_with_what_does() {
+    let mut scene = Scene::new();
+    settings(
+        &mut scene,
+        &[
+            ("RAY_object_store_memory", "30"),
+            ("RAY_memory_usage_threshold", "0.9"),
+        ],
+    );
+    let finding = fires(&scene, "setting-without-effect");
+    assert_eq!(finding.remedy, ["ray start --object-store-memory=30"]);
+    let rows = scene.report().settings;
+    let in_force: Vec<bool> = rows.iter().map(|row| row.effective).collect();
+    assert_eq!(in_force, [false, true]);
+}
+
+#[test]
+fn a_drivers_threshold_counts_only_where_the_raylet_has_the_same() {
+    let with = |raylet: &str| {
+        let mut scene = Scene::new();
+        settings(&mut scene, &[("RAY_memory_usage_threshold", raylet)]);
+        let driver = Observation::DriverSettings {
+            process: key(50),
+            settings: vec![
+                ("RAY_memory_usage_threshold".into(), "0.98".into()),
+                ("RAY_task_oom_retries".into(), "3".into()),
+            ],
+        };
+        scene.push(Source::Proc, driver);
+        scene
+    };
+    let finding = fires(&with("0.9"), "setting-without-effect");
+    assert!(finding.summary.contains("in force: 0.9"), "{finding:?}");
+    silent(&with("0.98"), "setting-without-effect");
+}
+
+#[test]
+fn redis_max_memory_is_no_option_any_more() {
+    let mut scene = Scene::new();
+    silent(&scene, "setting-without-effect");
+    scene.process(70, 1, "ray", Role::Other);
+    let argv = vec!["ray".into(), "start".into(), "--redis-max-memory=10".into()];
+    scene.describe(70, |process: &mut Process| process.argv = argv);
+    fires(&scene, "setting-without-effect");
+}
+
+#[test]
+fn a_frameworks_settings_are_spoken_of_only_after_a_memory_kill() {
+    let with = |killed: bool| {
+        let mut scene = Scene::new();
+        let argv = [
+            "python3",
+            "-m",
+            "verl.trainer.main_ppo",
+            "actor_rollout_ref.actor.fsdp_config.param_offload=True",
+            "actor_rollout_ref.rollout.gpu_memory_utilization=0.3",
+        ];
+        let argv = argv.map(str::to_owned).to_vec();
+        scene.describe(50, |driver: &mut Process| driver.argv = argv);
+        scene.ray_worker(7);
+        if killed {
+            ray_kills(&mut scene, 7);
+        }
+        scene
+    };
+    let scene = with(true);
+    let finding = fires(&scene, "setting-takes-host-memory");
+    assert_eq!(
+        finding.remedy,
+        ["actor_rollout_ref.actor.fsdp_config.param_offload=False"]
+    );
+    assert!(
+        finding
+            .cost
+            .is_some_and(|cost| cost.contains("GPU memory rises"))
+    );
+    fires(&scene, "setting-does-not-help");
+    let scene = with(false);
+    silent(&scene, "setting-takes-host-memory");
+    silent(&scene, "setting-does-not-help");
+}
+
+#[test]
+fn an_exception_of_cuda_is_the_gpus_memory_and_pythons_own_is_not() {
+    let with = |class: &str, message: &str| {
+        let mut scene = Scene::new();
+        scene.ray_worker(7).says_from(
+            Source::WorkerLog,
+            RayFact::Exception {
+                class: class.into(),
+                message: message.into(),
+                worker_id: Some(hex(7)),
+            },
+        );
+        scene
+    };
+    let cuda = with(
+        "torch.OutOfMemoryError",
+        "CUDA out of memory. Tried to allocate 2.00 GiB.",
+    );
+    fires(&cuda, "gpu-out-of-memory");
+    silent(&with("MemoryError", "cannot allocate"), "gpu-out-of-memory");
+}
+
+#[test]
+fn a_kill_that_no_rule_explains_is_said_to_be_so() {
+    let mut scene = Scene::new();
+    worker(&mut scene, 7, "ray::hog", 1024);
+    let death = ray_kills(&mut scene, 7);
+    let finding = fires(&scene, "nothing-fits");
+    assert_eq!(
+        (finding.certainty, finding.deaths),
+        (Certainty::Unknown, vec![death])
+    );
+    assert_eq!(finding.remedy, Vec::<String>::new());
+
+    let mut scene = Scene::new();
+    worker(&mut scene, 7, "ray::compute_score", 1024);
+    worker(&mut scene, 8, "ray::TaskRunner.run", 7 * 1024);
+    ray_kills(&mut scene, 7);
+    silent(&scene, "nothing-fits");
+}
+
+#[test]
+fn a_worker_that_the_raylet_ends_after_a_job_that_succeeded_is_teardown() {
+    let ends = |code: i32| {
+        let mut scene = Scene::new();
+        scene.ray_worker(7).exit(50, code << 8);
+        scene.after(5_000).signal(RAYLET, 7, 9, 0, true).after(50);
+        scene.exit(7, 9);
+        scene
+    };
+    silent(&ends(1), "teardown");
+    let finding = fires(&ends(0), "teardown");
+    assert!(
+        finding.remedy.is_empty() && finding.deaths.len() == 1,
+        "{finding:?}"
+    );
+}
+
+#[test]
+fn a_process_that_fills_the_limit_alone_was_killed_for_itself() {
+    let with = |mib: u64| {
+        let mut scene = Scene::new();
+        scene.ray_worker(7);
+        scene.anon_at_exit = Bytes(mib << 20);
+        ray_kills(&mut scene, 7);
+        scene
+    };
+    let finding = fires(&with(5 * 1024), "one-process");
+    assert!(
+        finding.summary.starts_with("hog alone held 5.0 GiB"),
+        "{finding:?}"
+    );
+    silent(&with(4 * 1024), "one-process");
+}
+
+#[test]
+fn what_lies_outside_the_cgroup_at_its_limit_is_no_cause_of_its_kill() {
+    let with_agent_in = |cgroup: &str| {
+        let mut scene = Scene::new();
+        scene.process(60, RAYLET, "ray::DashboardAgent", Role::Agent);
+        scene.describe(60, |agent: &mut Process| {
+            agent.cgroup = Some(cgroup.to_owned());
+        });
+        holds(&mut scene, 60, 40);
+        scene.ray_worker(7).anon_at_exit = Bytes(1 << 20);
+        kernel_kills(&mut scene, 7);
+        scene
+    };
+    let inside = with_agent_in("/job/system");
+    fires(&inside, "head-component");
+    fires(&inside, "victim-not-biggest");
+    let outside = with_agent_in("/jobs");
+    silent(&outside, "head-component");
+    silent(&outside, "victim-not-biggest");
+}
