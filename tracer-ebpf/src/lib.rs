@@ -1,7 +1,7 @@
 //! The eBPF programs of raytrace, compiled, and the records that they share with user space.
 //!
 //! `records` is the border: every struct is `repr(C)`, plain integers and bytes, and valid for any bit pattern. The programs
-//! themselves (`src/bin/deaths.rs`, `src/deaths/`) are compiled for the BPF target alone; what user space loads is the
+//! themselves (`src/bin/`, `src/deaths/`, `src/memory/`) are compiled for the BPF target alone; what user space loads is the
 //! committed object, beside a manifest with the hash of its sources.
 #![cfg_attr(target_arch = "bpf", no_std)]
 
@@ -19,6 +19,13 @@ pub static DEATHS_OBJECT: &[u8] = {
     &OBJECT.0
 };
 
-/// What the committed object was built from: source hash and toolchain, as JSON.
+/// The compiled object `memory`: may fail to load where `deaths` does not.
+#[cfg(not(target_arch = "bpf"))]
+pub static MEMORY_OBJECT: &[u8] = {
+    static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!("../object/memory.o"));
+    &OBJECT.0
+};
+
+/// What the committed objects were built from: source hash and toolchain, as JSON.
 #[cfg(not(target_arch = "bpf"))]
 pub static MANIFEST: &str = include_str!("../object/manifest.json");

@@ -37,6 +37,12 @@ pub mod kind {
     pub const VICTIM: u32 = 5;
     /// [`super::Exit`]
     pub const EXIT: u32 = 6;
+    /// [`super::Rename`]
+    pub const RENAME: u32 = 7;
+    /// [`super::Mapped`]
+    pub const MAPPED: u32 = 8;
+    /// [`super::Grew`]
+    pub const GREW: u32 = 9;
 }
 
 /// Begins every record.
@@ -256,6 +262,26 @@ pub struct Exit {
     pub title: [u8; TITLE],
 }
 
+/// A process set its name, and most often its title with it; `title` is cut to the bytes read.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct Rename {
+    /// Kind and time.
+    pub header: Header,
+    /// Which; the thread is the one that set its name.
+    pub process: Process,
+    /// Its memory at that instant.
+    pub memory: Memory,
+    /// The thread's new name.
+    pub comm: [u8; COMM],
+    /// Valid bytes of `title`; −1 when unreadable.
+    pub title_length: i32,
+    /// Zero.
+    pub reserved: u32,
+    /// The string at `mm->arg_start`.
+    pub title: [u8; TITLE],
+}
+
 /// What is kept of a tracked process.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
@@ -283,13 +309,14 @@ pub struct Snapshot {
 }
 
 /// The hooks, as rows of the ledger.
-pub const HOOKS: [&str; 6] = [
+pub const HOOKS: [&str; 7] = [
     "oom/mark_victim",
     "signal/signal_generate",
     "signal/signal_deliver",
     "sched/sched_process_fork",
     "sched/sched_process_exec",
     "sched/sched_process_exit",
+    "task/task_rename",
 ];
 
 /// Columns of the ledger.
@@ -370,3 +397,165 @@ pub struct Offsets {
 
 /// A field that this kernel does not have.
 pub const NONE: u32 = u32::MAX;
+
+/// A range of addresses for a new mapping.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct Mapped {
+    /// Kind and time.
+    pub header: Header,
+    /// Who maps; its start as user space told it.
+    pub process: Process,
+    /// Where it may lie.
+    pub address: u64,
+    /// Length of this one.
+    pub bytes: u64,
+    /// Length of all since the last record, this one included.
+    pub all_bytes: u64,
+    /// How many these are.
+    pub calls: u32,
+    /// Frames of the thread's Python stack that follow in a [`MappedBy`]; 0 where none do.
+    pub frames: u32,
+}
+
+/// Python frames that are taken of a stack, the innermost.
+pub const PYTHON_FRAMES: usize = 32;
+
+/// A frame of a Python stack, as addresses in its process.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct PythonFrame {
+    /// The code object.
+    pub code: u64,
+    /// The field that says how far it has run: an address in the code object from 3.11 on, before that an index.
+    pub instruction: u64,
+}
+
+/// A [`Mapped`] with the Python stack of the thread that asked for the range, taken while it asked.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct MappedBy {
+    /// What was mapped.
+    pub mapped: Mapped,
+    /// The frames, the running one first.
+    pub stack: [PythonFrame; PYTHON_FRAMES],
+}
+
+/// A process whose resident memory grew by much since its last such record, with the Python stack of the thread that made the last step.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct Grew {
+    /// Kind and time.
+    pub header: Header,
+    /// Who grew.
+    pub process: Process,
+    /// Anonymous memory, in pages.
+    pub private: u64,
+    /// Shared memory, in pages.
+    pub shared: u64,
+    /// Frames of the stack.
+    pub frames: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// The frames, the running one first.
+    pub stack: [PythonFrame; PYTHON_FRAMES],
+}
+
+/// Where the interpreter of a process keeps its threads, and what lies where in a thread's state and in a frame.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct Python {
+    /// The start of the process, as user space knows it.
+    pub start: u64,
+    /// Address of the pointer to the first thread's state.
+    pub threads: u64,
+    /// In a thread's state: the next one.
+    pub next: u32,
+    /// Its `pthread_t`.
+    pub thread: u32,
+    /// Its running frame.
+    pub frame: u32,
+    /// Where that points to a `_PyCFrame` (3.11, 3.12): the frame in it; else [`NONE`].
+    pub inner: u32,
+    /// In a frame: its code object.
+    pub code: u32,
+    /// Its caller.
+    pub previous: u32,
+    /// How far it has run.
+    pub instruction: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// A process whose memory is watched.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct Watched {
+    /// Its start, as user space knows it.
+    pub start: u64,
+    /// Begin of the second in which records are counted.
+    pub window: u64,
+    /// Mapped without a record of its own.
+    pub held_bytes: u64,
+    /// How many these are.
+    pub held_calls: u32,
+    /// Records in this second.
+    pub sent: u32,
+}
+
+/// Steps that are kept of a process; a power of two.
+pub const STEPS: usize = 64;
+/// Counters of an mm: file, anonymous, swap, shared memory.
+pub const MEMBERS: usize = 4;
+
+/// A step of one counter.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct Step {
+    /// `CLOCK_BOOTTIME`, ns.
+    pub time: u64,
+    /// The counter's new value in pages, shifted left by two, and the counter's number below.
+    pub pages: i64,
+}
+
+/// The last steps of a process.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct Steps {
+    /// Its start, as user space knows it.
+    pub start: u64,
+    /// Steps so far: the next stands at this number, modulo [`STEPS`].
+    pub taken: u64,
+    /// The counters at their last step, in pages.
+    pub last: [i64; MEMBERS],
+    /// The counters when the process was last told to have grown.
+    pub told: [i64; MEMBERS],
+    /// Begin of the second in which such records are counted.
+    pub window: u64,
+    /// Records in this second.
+    pub sent: u64,
+    /// The steps.
+    pub steps: [Step; STEPS],
+}
+
+/// The hooks of the object `memory`, as rows of its ledger.
+pub const MEMORY_HOOKS: [&str; 2] = ["mmap/vm_unmapped_area", "kmem/rss_stat"];
+
+/// Offsets for the object `memory`, as [`Offsets`].
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+#[expect(
+    missing_docs,
+    reason = "each field is named after the kernel's struct and field"
+)]
+pub struct MemoryOffsets {
+    pub task_mm: u32,
+    pub mm_rss_stat: u32,
+    /// As in [`Offsets`].
+    pub percpu_counter_size: u32,
+    pub percpu_counter_count: u32,
+    /// `length` of `vm_unmapped_area_info`.
+    pub unmapped_length: u32,
+    /// `thread.fsbase` of `task_struct` (x86-64): the `pthread_t` of a thread; [`NONE`] elsewhere.
+    pub task_thread_pointer: u32,
+}

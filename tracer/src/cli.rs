@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::command::{
-    doctor::DoctorArgs, explain::ExplainArgs, export::ExportArgs, record::RecordArgs,
-    report::ReportArgs,
+    diff::DiffArgs, doctor::DoctorArgs, explain::ExplainArgs, export::ExportArgs,
+    record::RecordArgs, report::ReportArgs, top::TopArgs,
 };
 
 /// The flight recorder for memory deaths on Ray clusters: who killed this process, what grew, whose it was.
@@ -30,8 +30,12 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Before the run: can this machine record, who will kill first, which settings are without effect.
     Doctor(DoctorArgs),
+    /// Watch live: memory by class, process and component, who kills first, the last deaths.
+    Top(TopArgs),
     /// Turn a recording into a trace for Perfetto, or into lines for other programs.
     Export(ExportArgs),
+    /// Compare two recordings: settings, memory and deaths, and which setting's change fits the change in memory.
+    Diff(DiffArgs),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.

@@ -2,7 +2,10 @@
 //!
 //! Pure: no clock is read here. Times are made by the observers and handed on.
 
-use std::fmt;
+use std::{
+    fmt,
+    hash::{Hash, Hasher},
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -58,11 +61,35 @@ impl WallTime {
 #[serde(transparent)]
 pub struct Bytes(pub u64);
 
+/// As people read it: `402.6 GiB`, `54 MiB` below a tenth of a GiB, `512 KiB` below one MiB.
+#[must_use]
+pub fn size(bytes: Bytes) -> String {
+    match bytes.0 {
+        0 => "0 MiB".to_owned(),
+        1..0x10_0000 => format!("{} KiB", bytes.0.div_ceil(1024)),
+        0x10_0000..SMALL => format!("{:.0} MiB", bytes.gib() * 1024.0),
+        SMALL.. => format!("{:.1} GiB", bytes.gib()),
+    }
+}
+
+/// Below this, GiB with one decimal says nothing.
+pub(crate) const SMALL: u64 = (1 << 30) / 10;
+
 impl Bytes {
     /// As GiB (2^30 bytes).
     #[must_use]
     pub fn gib(self) -> f64 {
         self.0 as f64 / (1u64 << 30) as f64
+    }
+
+    /// As people read what grows in steps: `120 MiB`, `1.90 GiB`.
+    #[must_use]
+    pub fn fine(self) -> String {
+        if self.0 >= 1 << 30 {
+            format!("{:.2} GiB", self.gib())
+        } else {
+            format!("{:.0} MiB", self.gib() * 1024.0)
+        }
     }
 }
 
@@ -70,7 +97,7 @@ impl Bytes {
 ///
 /// `start` is `task_struct.start_boottime` of the thread group's leader. /proc shows it truncated to clock
 /// ticks (10 ms): see [`ProcessKey::same`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ProcessKey {
     /// The thread group id.
     pub pid: Pid,
@@ -105,6 +132,13 @@ impl ProcessKey {
             pid: self.pid,
             start: BootTime(self.start.0 / CLOCK_TICK_NS * CLOCK_TICK_NS),
         }
+    }
+}
+
+impl Hash for ProcessKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // Each sample of memory is looked up several times, and one number is hashed faster than two.
+        state.write_u64(self.start.0 ^ (u64::from(self.pid.0) << 32));
     }
 }
 
@@ -161,6 +195,12 @@ mod tests {
         assert_eq!(kernel.truncated(), proc);
         assert!(!kernel.same(ProcessKey::new(7, 123_460_000_000)));
         assert!(!kernel.same(ProcessKey::new(8, 123_456_789_012)));
+    }
+
+    #[test]
+    fn steps_are_shown_to_a_hundredth() {
+        assert_eq!(Bytes(120 << 20).fine(), "120 MiB");
+        assert_eq!(Bytes((19 << 30) / 10).fine(), "1.90 GiB");
     }
 
     #[test]

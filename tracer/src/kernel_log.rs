@@ -1,7 +1,9 @@
-//! Lines of the kernel log about kills and faults: `/dev/kmsg`, plain `dmesg`, `dmesg -T`, journald and syslog forms. Pure.
+//! Lines of the kernel log about kills, faults and errors of GPUs: `/dev/kmsg`, plain `dmesg`, `dmesg -T`, journald and syslog forms. Pure.
 //!
 //! Mirrors `mm/oom_kill.c` (`dump_oom_victim`, `__oom_kill_process`) of Linux 4.18 to 7.2. A task's name may hold commas, spaces and
 //! brackets, so fields behind it are found from the right.
+
+pub mod xid;
 
 use crate::{
     event::KernelLog,
@@ -11,7 +13,8 @@ use crate::{
 /// What a line says, if it is one of those that matter. Whatever stands before the message is skipped.
 #[must_use]
 pub fn parse(line: &str) -> Option<KernelLog> {
-    oom_kill(line)
+    xid::parse(line)
+        .or_else(|| oom_kill(line))
         .or_else(|| killed(line))
         .or_else(|| oom_group(line))
         .or_else(|| invoked(line))
@@ -139,11 +142,17 @@ fn fault(line: &str) -> Option<KernelLog> {
 }
 
 /// A record of `/dev/kmsg`: `PRIORITY,SEQUENCE,MICROSECONDS,FLAGS;MESSAGE`; returns the time since boot in microseconds and the message.
+///
+/// Whoever may write to `/dev/kmsg` can write what the kernel would. The kernel files that under another facility than its own (0), which
+/// is all of the priority but its three lowest bits (`devkmsg_write`): such records are no words of the kernel.
 #[must_use]
 pub fn kmsg_record(record: &str) -> Option<(u64, &str)> {
     let (head, message) = record.split_once(';')?;
-    let microseconds = head.split(',').nth(2)?.parse().ok()?;
-    Some((microseconds, message.lines().next().unwrap_or(message)))
+    let mut fields = head.split(',');
+    let priority: u32 = fields.next()?.parse().ok()?;
+    let microseconds = fields.nth(1)?.parse().ok()?;
+    let of_kernel = priority >> 3 == 0;
+    of_kernel.then(|| (microseconds, message.lines().next().unwrap_or(message)))
 }
 
 #[cfg(test)]
@@ -273,6 +282,11 @@ mod tests {
             Some((5_140_900, "hello"))
         );
         assert_eq!(kmsg_record("garbage"), None);
+        // Written by a process: facility 1.
+        assert_eq!(
+            kmsg_record("12,339,5140900,-;Out of memory: Killed process 1"),
+            None
+        );
     }
 
     proptest! {
@@ -282,6 +296,9 @@ mod tests {
             let end = (0..=cut.min(OOM.len())).rev().find(|at| OOM.is_char_boundary(*at)).unwrap_or(0);
             let _ = parse(&OOM[..end]);
             let _ = parse(&format!("{line}{}", &OOM[end..]));
+            let _ = parse(&format!("NVRM: Xid (PCI:0000:65:00{line}"));
+            let _ = parse(&format!("NVRM: Xid (PCI:0000:65:00): {line}"));
+            let _ = parse(&format!("NVRM: Xid (PCI:0000:65:00): 31, pid={line}"));
         }
     }
 }

@@ -6,12 +6,18 @@
 pub mod cli;
 pub mod collect;
 pub mod command;
+#[cfg(test)]
+mod damage;
 pub mod event;
 pub mod explain;
+#[cfg(test)]
+mod fuzz;
 pub mod ids;
 pub mod judge;
 pub mod kernel_log;
 pub mod observe;
+mod path;
 pub mod ray;
 pub mod recording;
 pub mod show;
+pub mod signals;

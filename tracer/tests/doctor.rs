@@ -1,27 +1,11 @@
-//! `raytrace doctor` with an NVML of the test's own making: which GPUs it counts and whom it names on them.
+//! `raytrace doctor` with a stand-in for NVML: which GPUs it counts and whom it names on them.
 
 use std::{path::Path, process::Command};
 
 use serde_json::Value;
 
-/// The functions of NVML that `observe::gpu` calls: two GPUs, the process `FAKE_GPU_PID` with 3 GiB on the second.
-const NVML: &str = r#"
-#include <stdlib.h>
-typedef struct { unsigned pid; unsigned long long used; unsigned gpu_instance; unsigned compute_instance; } process;
-int nvmlInit_v2(void) { return getenv("FAKE_GPU_BROKEN") ? 9 : 0; }
-int nvmlShutdown(void) { return 0; }
-const char *nvmlErrorString(int code) { return code == 9 ? "Driver Not Loaded" : "?"; }
-int nvmlDeviceGetCount_v2(unsigned *count) { *count = 2; return 0; }
-int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) { *device = (void *)(long)(index + 1); return 0; }
-int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, process *found) {
-    if ((long)device == 1) { *count = 0; return 0; }
-    unsigned room = *count;
-    *count = 1;
-    if (room < 1 || !found) return 7;
-    found[0] = (process){ (unsigned)atoi(getenv("FAKE_GPU_PID")), 3ull << 30, 0xffffffffu, 0xffffffffu };
-    return 0;
-}
-"#;
+/// Stands in for the driver's library.
+const NVML: &str = include_str!("../../tests/staging/nvml.c");
 
 fn library(folder: &Path) {
     let source = folder.join("nvml.c");
@@ -56,7 +40,17 @@ fn gpus_are_counted_and_their_processes_named() {
     library(folder.path());
     let path = folder.path().to_str().expect("text");
     let own = std::process::id().to_string();
-    let checks = doctor(&[("LD_LIBRARY_PATH", path), ("FAKE_GPU_PID", &own)]);
+    let figures = folder.path().join("figures");
+    std::fs::write(
+        &figures,
+        format!("{} {}\n{own} {}\n", 80u64 << 30, 3u64 << 30, 3u64 << 30),
+    )
+    .expect("a file");
+    let checks = doctor(&[
+        ("LD_LIBRARY_PATH", path),
+        ("FAKE_NVML", figures.to_str().expect("text")),
+        ("FAKE_NVML_COUNT", "2"),
+    ]);
     let said = texts(&checks).join("\n");
     assert!(said.contains("2 by NVML"), "{said}");
     assert!(
@@ -71,7 +65,7 @@ fn an_nvml_that_refuses_is_one_line() {
     let folder = tempfile::tempdir().expect("a folder");
     library(folder.path());
     let path = folder.path().to_str().expect("text");
-    let checks = doctor(&[("LD_LIBRARY_PATH", path), ("FAKE_GPU_BROKEN", "1")]);
+    let checks = doctor(&[("LD_LIBRARY_PATH", path)]);
     let said = texts(&checks).join("\n");
     assert!(
         said.contains("nvidia-smi") && said.lines().count() == 1,

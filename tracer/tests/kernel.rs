@@ -3,19 +3,20 @@
 //! Needs root (CAP_BPF, CAP_PERFMON); without it each test says that it was skipped.
 
 use std::{
+    io::{BufRead as _, Write as _},
     os::unix::process::CommandExt,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
 use raytrace::{
-    event::{Event, Observation, Source},
+    event::{Event, MemoryPart, Observation, Source},
     ids::{BootTime, EventId, Pid, ProcessKey},
     judge::{
         judge,
         report::{Certainty, Death, Killer, Mechanism},
     },
-    observe::kernel::{Attached, KernelError, attach},
+    observe::kernel::{Attached, KernelError, Told, attach},
 };
 
 /// The kernel, attached, with the children of this test tracked.
@@ -150,6 +151,99 @@ fn a_kill_by_another_process_names_the_sender_that_is_already_gone() {
         Some(Pid(std::process::id()))
     );
     assert_eq!(death.title.as_deref(), Some("sleep 60"));
+}
+
+#[test]
+fn a_process_of_a_fifth_of_a_second_is_known_at_its_peak() {
+    let Some(mut stage) = Stage::new() else {
+        return;
+    };
+    // Gone again before any sample could be taken, and given back before the end.
+    let script = "import mmap; m = mmap.mmap(-1, 500 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_POPULATE | mmap.MAP_ANONYMOUS); m.close()";
+    let mut child = python(script);
+    let (pid, began) = (child.id(), Instant::now());
+    assert!(child.wait().expect("wait").success());
+    let death = stage.death(pid);
+    let memory = death.memory;
+    println!("lived {:?}: {memory:?}", began.elapsed());
+    let (peak, left) = (
+        memory.peak_bytes.expect("peak").0,
+        memory.anon_bytes.expect("anon").0,
+    );
+    assert!((500 << 20..525 << 20).contains(&peak), "{peak}");
+    assert!(left < 100 << 20, "{left}");
+}
+
+/// A Python that maps and touches `megabytes` in steps of 4 MiB, in a thread, when it is told to, and waits to be killed.
+fn grower(megabytes: u32) -> Child {
+    let script = format!(
+        "import mmap, sys, threading, time\nkept = []\ndef grow():\n  print(threading.get_native_id(), flush=True)\n  kept.append(mmap.mmap(-1, 64 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))\n  for _ in range({megabytes} // 4): kept.append(bytearray(4 << 20))\n  print('grown', flush=True)\nsys.stdin.readline()\nthreading.Thread(target=grow).start()\ntime.sleep(60)"
+    );
+    Command::new("python3")
+        .args(["-c", &script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python3")
+}
+
+#[test]
+fn what_a_thread_maps_and_the_last_steps_before_its_death_are_told() {
+    let Some(mut stage) = Stage::new() else {
+        return;
+    };
+    let growth = stage.kernel.growth.as_mut().expect("the object memory");
+    let mut child = grower(200);
+    let process = ProcessKey::new(child.id(), 7);
+    growth.watch(process);
+    growth.arm(true);
+    assert!(growth.is_armed());
+    let mut output = std::io::BufReader::new(child.stdout.take().expect("stdout")).lines();
+    writeln!(child.stdin.take().expect("stdin")).expect("a line");
+    let thread: u32 = output
+        .next()
+        .expect("a line")
+        .expect("text")
+        .parse()
+        .expect("a thread id");
+    assert_eq!(output.next().expect("a line").expect("text"), "grown");
+    let mut mapped = Vec::new();
+    growth.drain(|told| {
+        if let Told::Mapped(new) = told {
+            mapped.push(new.mapped);
+        }
+    });
+    child.kill().expect("kill");
+    child.wait().expect("wait");
+    let steps = growth.forget(process);
+    let ledger = growth.ledger();
+    growth.arm(false);
+    println!("{mapped:?}\n{steps:?}\n{ledger:?}");
+
+    let large = mapped
+        .iter()
+        .find(|one| (64 << 20..=66 << 20).contains(&one.bytes.0))
+        .expect("the mapping of 64 MiB");
+    assert_eq!((large.process, large.tid), (process, Pid(thread)));
+    let all: u64 = mapped.iter().map(|one| one.all_bytes.0).sum();
+    assert!(
+        all >= (64 + 20) << 20,
+        "what has no event of its own is in the next one: {all}"
+    );
+    let anon: Vec<u64> = steps
+        .iter()
+        .filter(|step| step.part == MemoryPart::Anon)
+        .map(|step| step.bytes.0 >> 20)
+        .collect();
+    assert!(anon.len() > 20 && anon.is_sorted(), "{anon:?}");
+    let last = anon.last().copied().expect("a step");
+    assert!((195..225).contains(&last), "{last} MiB");
+    assert!(
+        ledger
+            .iter()
+            .all(|row| row.lost() == 0 && row.seen == row.submitted + row.filtered),
+        "{ledger:?}"
+    );
 }
 
 /// Waits until a process catches a signal, by its own /proc/PID/status.

@@ -7,6 +7,9 @@
 #[cfg(target_arch = "bpf")]
 #[path = "../deaths/mod.rs"]
 mod deaths;
+#[cfg(target_arch = "bpf")]
+#[path = "../read.rs"]
+mod read;
 
 #[cfg(target_arch = "bpf")]
 #[panic_handler]

@@ -8,9 +8,10 @@ use raytrace_ebpf::records::{ARGV, Exec, Tracked, kind, ledger};
 
 use super::{
     hook,
-    kernel::{header, leader_comm, ns_pid, parent, process, read, tgid, uid},
-    maps::{DEATHS, EXEC_SCRATCH, NO_WAKEUP, TRACKED, count, offsets, one_cluster, row},
+    kernel::{header, leader_comm, ns_pid, parent, process, tgid, uid},
+    maps::{EXEC_SCRATCH, TRACKED, count, offsets, one_cluster, row, send},
 };
+use crate::read::read;
 
 hook!(exec_btf, exec_raw, "sched_process_exec", executed, [0]);
 
@@ -48,22 +49,7 @@ fn executed<C>(_context: &C, task: u64) {
     }
     size += core::mem::offset_of!(Exec, argv);
     // SAFETY: `size` is at most the size of the record.
-    let sent = unsafe {
-        generated::bpf_ringbuf_output(
-            core::ptr::addr_of!(DEATHS).cast_mut().cast(),
-            scratch.cast(),
-            size as u64,
-            NO_WAKEUP,
-        )
-    };
-    count(
-        row::EXEC,
-        if sent == 0 {
-            ledger::SUBMITTED
-        } else {
-            ledger::RING_FULL
-        },
-    );
+    unsafe { send(row::EXEC, scratch.cast(), size) }
 }
 
 #[inline(always)]

@@ -3,37 +3,75 @@
 //! Format (6.18): `comm, pid, prio, group_dead`. Whoever removes the process from the tracked set while no thread is left tells
 //! it: a leader may exit first, and before 6.16 two threads can both look like the last. Rate: one per thread exit.
 //! Without it there are no deaths to judge.
+//!
+//! Two programs stand at the hook. Since Linux 7.0 a program there may be preempted, and the kernel then leaves the same program out for
+//! another exit on that processor (`recursion_misses`): the second program finds that process still in the tracked set, and tells it.
 
 use aya_ebpf::helpers::generated;
-use raytrace_ebpf::records::{Exit, TITLE, kind, ledger};
+use raytrace_ebpf::records::{Exit, TITLE, Tracked, kind, ledger};
 
 use super::{
     hook,
-    kernel::{
-        current, header, leader_comm, ns_pid, parent, process, read, signal_struct, tgid, uid,
+    kernel::{current, header, leader_comm, ns_pid, parent, process, signal_struct, tgid, uid},
+    maps::{
+        DEATHS, EXIT_SCRATCH, NO_WAKEUP, SNAPSHOTS, TRACKED, UNSENT, WAKEUP, count_seen, offsets,
+        row,
     },
-    maps::{DEATHS, EXIT_SCRATCH, SNAPSHOTS, TRACKED, UNSENT, WAKEUP, count, offsets, row},
     memory,
 };
+use crate::read::read;
 
 hook!(exit_btf, exit_raw, "sched_process_exit", exited, [0]);
+hook!(
+    exit_second_btf,
+    exit_second_raw,
+    "sched_process_exit",
+    exited_second,
+    [0]
+);
 
 const SIGNAL_GROUP_EXIT: u32 = 4;
 
+/// `BPF_RB_AVAIL_DATA`
+const AVAILABLE: u64 = 0;
+/// With this much in the ring (of 2 MiB) its reader is woken for a normal exit too.
+const FILLED: u64 = 512 << 10;
+
 #[inline(always)]
 fn exited<C>(_context: &C, _task: u64) {
-    count(row::EXIT, ledger::SEEN);
+    match tell(0) {
+        // The second program tries again.
+        ledger::MAP_FULL => {}
+        outcome => count_seen(row::EXIT, outcome),
+    }
+}
+
+#[inline(always)]
+fn exited_second<C>(_context: &C, _task: u64) {
+    match tell(1) {
+        // The first program has told and counted it.
+        ledger::FILTERED => {}
+        outcome => count_seen(row::EXIT, outcome),
+    }
+}
+
+/// Tells the end of the process if no thread is left and nobody has told it; gives the column of the ledger. `scratch` is the program's own.
+#[inline(always)]
+fn tell(scratch: u32) -> u32 {
     let task = current();
     let key = process(task);
     let shared = signal_struct(task);
     let live: i32 = read(shared, offsets().signal_live);
-    if live != 0 || TRACKED.remove(key.tgid).is_err() {
-        return count(row::EXIT, ledger::FILTERED);
+    if live != 0 {
+        return ledger::FILTERED;
     }
-    let Some(scratch) = EXIT_SCRATCH.get_ptr_mut(0) else {
-        return;
+    let Some(scratch) = EXIT_SCRATCH.get_ptr_mut(scratch) else {
+        return ledger::FILTERED;
     };
-    // SAFETY: this CPU's own slot; the same program does not run twice at once on a CPU.
+    if TRACKED.remove(key.tgid).is_err() {
+        return ledger::FILTERED;
+    }
+    // SAFETY: this CPU's slot of this program; the same program does not run twice at once on a CPU.
     let record: &mut Exit = unsafe { &mut *scratch };
     record.header = header(kind::EXIT);
     record.process = key;
@@ -59,21 +97,30 @@ fn exited<C>(_context: &C, _task: u64) {
             core::ptr::addr_of!(DEATHS).cast_mut().cast(),
             scratch.cast(),
             size as u64,
-            WAKEUP,
+            wakeup(record.status),
         )
     };
     if sent == 0 {
-        return count(row::EXIT, ledger::SUBMITTED);
+        return ledger::SUBMITTED;
     }
-    let kept = UNSENT.insert(key.tgid, &*record, 0).is_ok();
-    count(
-        row::EXIT,
-        if kept {
-            ledger::RING_FULL
-        } else {
-            ledger::MAP_FULL
-        },
-    );
+    if UNSENT.insert(key.tgid, &*record, 0).is_ok() {
+        return ledger::RING_FULL;
+    }
+    // Who is in the set and not in /proc was missed: user space looks for that.
+    let _ = TRACKED.insert(key.tgid, Tracked { start: key.start }, 0);
+    ledger::MAP_FULL
+}
+
+/// Who exits with 0 can wait until the reader looks by itself: waking it for each `/bin/true` is most of what tracking one would cost.
+#[inline(always)]
+fn wakeup(status: i32) -> u64 {
+    let ring = core::ptr::addr_of!(DEATHS).cast_mut().cast();
+    // SAFETY: the ring is a map of this object; the helper only reads its positions.
+    if status != 0 || unsafe { generated::bpf_ringbuf_query(ring, AVAILABLE) } > FILLED {
+        WAKEUP
+    } else {
+        NO_WAKEUP
+    }
 }
 
 /// Memory and title: from the mm where it is still there (≥ 6.16), else from the last look at it.

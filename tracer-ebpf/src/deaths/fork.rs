@@ -2,35 +2,72 @@
 //!
 //! Format (6.18): `__data_loc parent_comm, parent_pid, __data_loc child_comm, child_pid`; the arguments are the two tasks on
 //! every kernel. Rate: one per process or thread start. Without it, processes that live for a millisecond are missed.
+//!
+//! Two programs stand at the hook, for the reason that `exit` gives: the second tells what the first was left out for.
 
-use raytrace_ebpf::records::{Fork, Tracked, kind, ledger};
+use raytrace_ebpf::records::{Fork, Process, Tracked, kind, ledger};
 
 use super::{
     hook,
-    kernel::{header, process, read},
-    maps::{DEATHS, NO_WAKEUP, TRACKED, count, offsets, row},
+    kernel::{header, process},
+    maps::{DEATHS, NO_WAKEUP, TRACKED, count_seen, offsets, row},
 };
+use crate::read::read;
 
 hook!(fork_btf, fork_raw, "sched_process_fork", forked, [0, 1]);
+hook!(
+    fork_second_btf,
+    fork_second_raw,
+    "sched_process_fork",
+    forked_second,
+    [0, 1]
+);
 
 #[inline(always)]
 fn forked<C>(_context: &C, parent: u64, child: u64) {
-    count(row::FORK, ledger::SEEN);
+    let outcome = if is_ours(parent, child) {
+        tell(parent, process(child))
+    } else {
+        ledger::FILTERED
+    };
+    count_seen(row::FORK, outcome);
+}
+
+#[inline(always)]
+fn forked_second<C>(_context: &C, parent: u64, child: u64) {
+    if !is_ours(parent, child) {
+        return;
+    }
+    let child = process(child);
+    if let Some(known) = TRACKED.get_ptr(child.tgid) {
+        // SAFETY: a map value stays readable during the program.
+        if unsafe { (*known).start } == child.start {
+            return;
+        }
+    }
+    count_seen(row::FORK, tell(parent, child));
+}
+
+/// A process, no thread, and of a tracked parent.
+#[inline(always)]
+fn is_ours(parent: u64, child: u64) -> bool {
     let child_tgid: u32 = read(child, offsets().task_tgid);
     let child_tid: u32 = read(child, offsets().task_pid);
     let parent_tgid: u32 = read(parent, offsets().task_tgid);
-    if child_tgid != child_tid || TRACKED.get_ptr(parent_tgid).is_none() {
-        return count(row::FORK, ledger::FILTERED);
-    }
-    let child = process(child);
+    child_tgid == child_tid && TRACKED.get_ptr(parent_tgid).is_some()
+}
+
+/// Tracks the child and tells it; gives the column of the ledger.
+#[inline(always)]
+fn tell(parent: u64, child: Process) -> u32 {
     if TRACKED
         .insert(child.tgid, Tracked { start: child.start }, 0)
         .is_err()
     {
-        return count(row::FORK, ledger::MAP_FULL);
+        return ledger::MAP_FULL;
     }
     let Some(mut record) = DEATHS.reserve::<Fork>(0) else {
-        return count(row::FORK, ledger::RING_FULL);
+        return ledger::RING_FULL;
     };
     record.write(Fork {
         header: header(kind::FORK),
@@ -38,5 +75,5 @@ fn forked<C>(_context: &C, parent: u64, child: u64) {
         child,
     });
     record.submit(NO_WAKEUP);
-    count(row::FORK, ledger::SUBMITTED);
+    ledger::SUBMITTED
 }

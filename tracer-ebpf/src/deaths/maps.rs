@@ -1,10 +1,11 @@
 //! The maps: the tracked set, the ring, the ledger, and scratch space; all preallocated.
 
 use aya_ebpf::{
+    helpers::generated,
     macros::map,
     maps::{HashMap, PerCpuArray, RingBuf},
 };
-use raytrace_ebpf::records::{Exec, Exit, Offsets, Snapshot, Tracked, ledger};
+use raytrace_ebpf::records::{Exec, Exit, HOOKS, Offsets, Rename, Snapshot, Tracked, ledger};
 
 /// Offsets in this kernel's structs, set before the load.
 #[unsafe(no_mangle)]
@@ -78,9 +79,9 @@ pub(crate) fn one_cluster() -> bool {
 #[map]
 pub(crate) static TRACKED: HashMap<u32, Tracked> = HashMap::with_max_entries(65_536, 0);
 
-/// The ring for everything about deaths: 4 MiB.
+/// The ring for everything about deaths: 2 MiB, some 3,000 ends of processes; its reader maps it twice.
 #[map]
-pub(crate) static DEATHS: RingBuf = RingBuf::with_byte_size(4 << 20, 0);
+pub(crate) static DEATHS: RingBuf = RingBuf::with_byte_size(2 << 20, 0);
 
 /// Exits that found no room in the ring; user space harvests them: 2,048 × 720 bytes = 1.4 MiB.
 #[map]
@@ -96,15 +97,20 @@ pub(crate) static LAST_KILL: PerCpuArray<[u64; 3]> = PerCpuArray::with_max_entri
 
 /// The loss ledger: a row a hook.
 #[map]
-pub(crate) static LEDGER: PerCpuArray<u64> = PerCpuArray::with_max_entries(6 * ledger::COLUMNS, 0);
+pub(crate) static LEDGER: PerCpuArray<u64> =
+    PerCpuArray::with_max_entries(HOOKS.len() as u32 * ledger::COLUMNS, 0);
 
 /// Where an exec record is put together.
 #[map]
 pub(crate) static EXEC_SCRATCH: PerCpuArray<Exec> = PerCpuArray::with_max_entries(1, 0);
 
-/// Where an exit record is put together.
+/// Where an exit record is put together, a slot for each of the two programs.
 #[map]
-pub(crate) static EXIT_SCRATCH: PerCpuArray<Exit> = PerCpuArray::with_max_entries(1, 0);
+pub(crate) static EXIT_SCRATCH: PerCpuArray<Exit> = PerCpuArray::with_max_entries(2, 0);
+
+/// Where a rename record is put together.
+#[map]
+pub(crate) static RENAME_SCRATCH: PerCpuArray<Rename> = PerCpuArray::with_max_entries(1, 0);
 
 /// Where a snapshot is put together.
 #[map]
@@ -119,6 +125,36 @@ pub(crate) fn count(hook: u32, column: u32) {
     }
 }
 
+/// Adds one to what a hook has seen, and to the column of what became of it.
+#[inline(always)]
+pub(crate) fn count_seen(hook: u32, outcome: u32) {
+    count(hook, ledger::SEEN);
+    count(hook, outcome);
+}
+
+/// Sends the first `size` bytes of a record that was put together in scratch space, and counts it. Nobody is woken.
+///
+/// # Safety
+/// `record` points to at least `size` bytes.
+#[inline(always)]
+pub(crate) unsafe fn send(hook: u32, record: *mut core::ffi::c_void, size: usize) {
+    // SAFETY: the helper copies `size` bytes, which the caller answers for.
+    let sent = unsafe {
+        generated::bpf_ringbuf_output(
+            core::ptr::addr_of!(DEATHS).cast_mut().cast(),
+            record,
+            size as u64,
+            NO_WAKEUP,
+        )
+    };
+    let outcome = if sent == 0 {
+        ledger::SUBMITTED
+    } else {
+        ledger::RING_FULL
+    };
+    count(hook, outcome);
+}
+
 /// Rows of the ledger.
 pub(crate) mod row {
     pub(crate) const VICTIM: u32 = 0;
@@ -127,6 +163,7 @@ pub(crate) mod row {
     pub(crate) const FORK: u32 = 3;
     pub(crate) const EXEC: u32 = 4;
     pub(crate) const EXIT: u32 = 5;
+    pub(crate) const RENAME: u32 = 6;
 }
 
 /// `BPF_RB_NO_WAKEUP`

@@ -3,7 +3,8 @@
 use aya_ebpf::helpers::generated;
 use raytrace_ebpf::records::{Memory, TITLE};
 
-use super::{kernel::read, maps::offsets};
+use super::maps::offsets;
+use crate::read::read;
 
 /// Nothing could be read.
 pub(crate) const UNKNOWN: Memory = Memory {

@@ -8,6 +8,7 @@ mod fork;
 mod kernel;
 mod maps;
 mod memory;
+mod rename;
 mod signal_deliver;
 mod signal_generate;
 mod victim;

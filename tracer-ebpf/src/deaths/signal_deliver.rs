@@ -8,10 +8,11 @@ use raytrace_ebpf::records::{Delivered, Snapshot, kind, ledger};
 
 use super::{
     hook,
-    kernel::{current, header, process, read, signal_struct},
+    kernel::{current, header, process, signal_struct},
     maps::{DEATHS, SNAPSHOT_SCRATCH, SNAPSHOTS, TRACKED, WAKEUP, count, offsets, row},
     memory,
 };
+use crate::read::read;
 
 hook!(
     signal_deliver_btf,

@@ -12,10 +12,11 @@ use super::{
     hook,
     kernel::{
         ancestors, css_name, css_parent, current, exe, header, leader_comm, memory_css, process,
-        read, signal_struct, tgid, uid,
+        signal_struct, tgid, uid,
     },
     maps::{DEATHS, LAST_KILL, TRACKED, WAKEUP, count, offsets, row},
 };
+use crate::read::read;
 
 hook!(
     signal_generate_btf,

@@ -9,12 +9,13 @@ use raytrace_ebpf::records::{CGROUPS, FRAMES, Victim, kind, ledger};
 use super::{
     hook,
     kernel::{
-        css_name, css_parent, current, header, leader_comm, memory_css, process, read,
-        signal_struct, tgid,
+        css_name, css_parent, current, header, leader_comm, memory_css, process, signal_struct,
+        tgid,
     },
     maps::{DEATHS, LAST_KILL, TRACKED, WAKEUP, count, offsets, row},
     memory,
 };
+use crate::read::read;
 
 hook!(victim_btf, victim_raw, "mark_victim", marked, [0]);
 

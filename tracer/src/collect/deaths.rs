@@ -14,6 +14,8 @@ use crate::{
 const PATIENCE_NS: i64 = 150_000_000;
 /// A driver that leaves normally takes its workers along before it exits: what follows another death waits longer for that one.
 const PATIENCE_WITH_CAUSE_NS: i64 = 400_000_000;
+/// One that lives on after it left Ray is most often about to end normally, and then nothing is to be told at all.
+const PATIENCE_WITH_OWNER_NS: i64 = 450_000_000;
 /// What was known of a dead process is kept this long: causes and children ask for it.
 const KEEP_NS: i64 = 150_000_000_000;
 /// And of this many at most.
@@ -36,13 +38,14 @@ struct Waiting {
 
 /// All that wait, and all that are kept for a while.
 #[derive(Default)]
-pub(super) struct Deaths {
+pub struct Deaths {
     waiting: Vec<Waiting>,
     kept: VecDeque<(BootTime, ProcessKey)>,
 }
 
 impl Deaths {
-    pub(super) fn add(&mut self, id: EventId, process: ProcessKey, exit: BootTime) {
+    /// A process ended.
+    pub fn add(&mut self, id: EventId, process: ProcessKey, exit: BootTime) {
         self.waiting.push(Waiting {
             id,
             process,
@@ -51,8 +54,12 @@ impl Deaths {
         });
     }
 
+    pub(super) fn any_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// What is to be told now, and the processes that may be forgotten.
-    pub(super) fn tell(&mut self, judge: &Judge, now: BootTime) -> (Vec<Told>, Vec<ProcessKey>) {
+    pub fn tell(&mut self, judge: &Judge, now: BootTime) -> (Vec<Told>, Vec<ProcessKey>) {
         let mut told = Vec::new();
         let kept = &mut self.kept;
         self.waiting.retain_mut(|waiting| {
@@ -61,6 +68,7 @@ impl Deaths {
             };
             let settled = death.verdict.settled;
             let patience = match death.verdict.killer {
+                Killer::RayCollapse if death.verdict.owner_lives => PATIENCE_WITH_OWNER_NS,
                 Killer::RayCollapse => PATIENCE_WITH_CAUSE_NS,
                 _ => PATIENCE_NS,
             };

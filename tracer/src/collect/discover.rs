@@ -2,14 +2,15 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    path::Path,
+    fs::File,
+    sync::Arc,
 };
 
 use super::Collector;
 use crate::{
     event::{Cluster, Observation, Process, Role, Source},
     ids::{Pid, ProcessKey},
-    observe::{clock, clusters, processes},
+    observe::{clock, clusters, processes, rooted::Folder},
     ray::{identify, log::file_name},
 };
 
@@ -57,6 +58,10 @@ impl Collector {
             Observation::Cluster(cluster.clone()),
         );
         self.describe_as(process.clone(), key, Role::Raylet);
+        self.ask_gcs_of(process, &cluster);
+        if cluster.raylet_ns_pid != cluster.raylet.pid {
+            self.watch_init(process.process.pid);
+        }
         self.clusters.insert(key, cluster);
         self.follow_logs();
         // Who was nobody's may be its part.
@@ -66,12 +71,12 @@ impl Collector {
     /// Follows the logs of Ray's own that are there by now: a raylet makes its file some time after it started.
     pub(super) fn follow_logs(&mut self) {
         for (key, cluster) in &self.clusters {
-            let Some(folder) = clusters::log_folder(cluster) else {
+            let Some(folder) = held(&mut self.folders, *key, cluster) else {
                 continue;
             };
             for name in ["raylet.out", "gcs_server.out"] {
                 self.logs
-                    .follow(*key, &folder.join(name), cluster.log_utc_offset_s);
+                    .follow(*key, &folder, name, cluster.log_utc_offset_s);
             }
         }
     }
@@ -93,6 +98,15 @@ impl Collector {
                 identified: true,
             },
         );
+    }
+
+    /// The init of a raylet's container: with it the kernel ends all of them, so that its death is the cause of theirs.
+    fn watch_init(&mut self, raylet: Pid) {
+        let init = processes::in_namespace(raylet, Pid(1));
+        let known = |pid: &Pid| self.known.contains_key(pid);
+        if let Some(init) = init.filter(|init| !known(init)) {
+            self.watch_root(init);
+        }
     }
 
     /// Has a process outside Ray tracked with all its descendants.
@@ -225,37 +239,36 @@ impl Collector {
     pub fn find_drivers(&mut self) {
         let mut found = Vec::new();
         for (key, cluster) in &self.clusters {
-            let Some(folder) = clusters::log_folder(cluster) else {
+            let Some(folder) = held(&mut self.folders, *key, cluster) else {
                 continue;
             };
             // A session's folder may hold thousands of files: it is read again only when one was made.
-            let changed = std::fs::metadata(&folder)
-                .and_then(|data| data.modified())
-                .ok();
-            if changed.is_some() && self.folders.insert(*key, changed) == Some(changed) {
+            let changed = folder.changed();
+            if changed.is_some() && self.changed.insert(*key, changed) == Some(changed) {
                 continue;
             }
-            for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-                let name = entry.file_name();
-                let Some(name) = name
-                    .to_str()
-                    .filter(|name| name.starts_with("python-core-driver-"))
-                else {
-                    continue;
-                };
-                let new = self.drivers.insert((*key, name.to_owned()));
-                if let Some(pid) = file_name::parse(name)
+            let names = folder.names();
+            for name in names.filter(|name| name.starts_with("python-core-driver-")) {
+                let new = self.drivers.insert((*key, name.clone()));
+                if let Some(pid) = file_name::parse(&name)
                     .and_then(|name| name.pid)
                     .filter(|_| new)
                 {
-                    found.push((*key, pid, entry.path(), cluster.log_utc_offset_s));
+                    found.push((
+                        *key,
+                        pid,
+                        Arc::clone(&folder),
+                        name,
+                        cluster.log_utc_offset_s,
+                    ));
                 }
             }
         }
         let any = !found.is_empty();
-        for (cluster, ray_pid, path, offset) in found {
-            self.logs.follow(cluster, &path, offset);
-            self.found_driver(cluster, ray_pid, &path);
+        for (cluster, ray_pid, folder, name, offset) in found {
+            self.logs.follow(cluster, &folder, &name, offset);
+            let log = folder.file(name.as_ref());
+            self.found_driver(cluster, ray_pid, log.as_ref());
         }
         if any {
             self.track_family();
@@ -263,7 +276,7 @@ impl Collector {
     }
 
     /// Tracks a driver, once; its log names the pid that it has in Ray's namespace.
-    fn found_driver(&mut self, cluster: ProcessKey, ray_pid: Pid, log: &Path) {
+    fn found_driver(&mut self, cluster: ProcessKey, ray_pid: Pid, log: Option<&File>) {
         let known = |known: &super::Known| {
             known.process.ns_pid.unwrap_or(known.process.process.pid) == ray_pid && known.identified
         };
@@ -283,7 +296,7 @@ impl Collector {
             return;
         };
         // The log of a driver that is gone may name a pid that somebody else has now.
-        if !made_by(log, process.process) {
+        if !log.is_some_and(|log| made_by(log, process.process)) {
             return;
         }
         self.track_one(process.process);
@@ -311,10 +324,25 @@ impl Collector {
     }
 }
 
+/// The log folder of a cluster, held open once it is there.
+pub(super) fn held(
+    folders: &mut HashMap<ProcessKey, Arc<Folder>>,
+    raylet: ProcessKey,
+    cluster: &Cluster,
+) -> Option<Arc<Folder>> {
+    if let Some(folder) = folders.get(&raylet) {
+        return Some(Arc::clone(folder));
+    }
+    let folder = Arc::new(Folder::logs(cluster)?);
+    folders.insert(raylet, Arc::clone(&folder));
+    Some(folder)
+}
+
 /// Whether a process was there when the file was made.
-fn made_by(log: &Path, process: ProcessKey) -> bool {
-    let Ok(made) =
-        std::fs::metadata(log).and_then(|data| data.created().or_else(|_| data.modified()))
+fn made_by(log: &File, process: ProcessKey) -> bool {
+    let Ok(made) = log
+        .metadata()
+        .and_then(|data| data.created().or_else(|_| data.modified()))
     else {
         return false;
     };

@@ -1,10 +1,12 @@
 //! Who a process is, found out while it lives: by its command line, and by the log files that it holds open.
 
-use super::{Collector, Known};
+use std::{path::Path, sync::Arc};
+
+use super::{Collector, Known, discover::held};
 use crate::{
     event::{Observation, Process, Role, Source, Worker},
     ids::{BootTime, Pid, ProcessKey},
-    observe::{clock, clusters, processes},
+    observe::{clock, processes, rooted::Folder},
     ray::{identify, log::file_name},
 };
 
@@ -119,17 +121,8 @@ impl Collector {
             if name.pid != Some(own) {
                 continue;
             }
-            if let (Some(cluster), Some(path)) = (process.cluster, Self::reachable(process, &path))
-            {
-                let offset = self
-                    .clusters
-                    .get(&cluster.truncated())
-                    .and_then(|cluster| cluster.log_utc_offset_s);
-                if name.driver {
-                    self.logs.follow(cluster, &path, offset);
-                } else {
-                    self.logs.hold(process.process, cluster, &path, offset);
-                }
+            if let Some(cluster) = process.cluster {
+                self.open_log(process, cluster, &path, name.driver);
             }
             if name.kind == crate::ray::log::FileKind::CoreWorker {
                 found = name.worker_id.map(|worker_id| Worker {
@@ -149,45 +142,54 @@ impl Collector {
         identified
     }
 
-    /// A path that the process sees, as this process reaches it.
-    fn reachable(process: &Process, path: &std::path::Path) -> Option<std::path::PathBuf> {
-        let relative = path.strip_prefix("/").ok()?;
-        Some(std::path::Path::new(&format!("/proc/{}/root", process.process.pid)).join(relative))
+    /// Follows a driver's log, or holds a worker's for its end: in the session's folder, else where the process has it.
+    fn open_log(&mut self, process: &Process, cluster: ProcessKey, path: &Path, driver: bool) {
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+            return;
+        };
+        let known = self.clusters.get(&cluster.truncated());
+        let session = known.and_then(|known| held(&mut self.folders, cluster.truncated(), known));
+        let there = session.filter(|folder| folder.file(name.as_ref()).is_some());
+        let elsewhere = || Folder::of_open_file(process.process.pid, path).map(Arc::new);
+        let Some(folder) = there.or_else(elsewhere) else {
+            return;
+        };
+        let offset = known.and_then(|known| known.log_utc_offset_s);
+        if driver {
+            self.logs.follow(cluster, &folder, name, offset);
+        } else {
+            self.logs
+                .hold(process.process, cluster, &folder, name, offset);
+        }
     }
 
     /// Opens the log of a worker that died before anyone looked: by the pid in the names of its session's files.
     pub(super) fn hold_late(&mut self, process: ProcessKey, ns_pid: Option<Pid>) {
-        if self
-            .known
-            .get(&process.pid)
-            .is_some_and(|known| known.identified || known.role != Role::Worker)
-        {
+        let known = self.known.get(&process.pid);
+        let other = self
+            .judge
+            .role(process)
+            .is_some_and(|role| role != Role::Worker);
+        if other || known.is_some_and(|known| known.identified || known.role != Role::Worker) {
             return;
         }
         let ending = format!("_{}.log", ns_pid.unwrap_or(process.pid));
         let mut found = Vec::new();
         for (raylet, cluster) in &self.clusters {
-            let Some(folder) = clusters::log_folder(cluster) else {
+            let Some(folder) = held(&mut self.folders, *raylet, cluster) else {
                 continue;
             };
-            for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-                let name = entry.file_name();
-                let Some(name) = name.to_str() else { continue };
-                if name.starts_with("python-core-worker-") && name.ends_with(&ending) {
-                    found.push((
-                        *raylet,
-                        entry.path(),
-                        cluster.log_utc_offset_s,
-                        file_name::parse(name),
-                    ));
-                }
-            }
+            let ours =
+                |name: &String| name.starts_with("python-core-worker-") && name.ends_with(&ending);
+            let names = folder.names().filter(ours);
+            let offset = cluster.log_utc_offset_s;
+            found.extend(names.map(|name| (*raylet, Arc::clone(&folder), name, offset)));
         }
         // The pid may have been another worker's before: only an unambiguous name counts.
-        if let [(raylet, path, offset, Some(name))] = found.as_slice() {
-            self.logs.hold(process, *raylet, path, *offset);
-            if let Some(worker_id) = name.worker_id.clone() {
-                let from = path.to_string_lossy().into_owned();
+        if let [(raylet, folder, name, offset)] = found.as_slice() {
+            self.logs.hold(process, *raylet, folder, name, *offset);
+            if let Some(worker_id) = file_name::parse(name).and_then(|name| name.worker_id) {
+                let from = name.clone();
                 let worker = Worker {
                     process,
                     worker_id,

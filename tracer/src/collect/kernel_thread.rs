@@ -1,6 +1,6 @@
 //! The thread that empties the kernel's ring: it numbers what it takes, hands it to the recording, and passes it on.
 //!
-//! It touches neither disk nor /proc nor Ray. When the collector is slow its queue fills, and the collector misses events that
+//! Changes of titles become calls here; thousands a second may be worth a few. It touches neither disk nor /proc nor Ray. When the collector is slow its queue fills, and the collector misses events that
 //! the recording has.
 
 use std::{
@@ -15,15 +15,18 @@ use std::{
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::sync::mpsc;
 
-use super::Ids;
+use super::{Ids, calls::Calls};
 use crate::{
-    event::{Event, Source},
-    observe::kernel::Ring,
+    event::{Event, Observation, Source},
+    ids::BootTime,
+    observe::{clock, kernel::Ring},
     recording,
 };
 
-/// Fork and exec records do not wake the reader: it looks this often.
-const LOOK: Duration = Duration::from_millis(50);
+/// Forks, execs and exits with 0 do not wake the reader: it looks this often, and less often after a second without any.
+const LOOK: Duration = Duration::from_millis(30);
+const QUIET_LOOK: Duration = Duration::from_millis(100);
+const QUIET: Duration = Duration::from_secs(1);
 /// Exits without room in the ring are looked for this often.
 const HARVEST: Duration = Duration::from_secs(1);
 /// Events that wait for the collector at most.
@@ -63,11 +66,20 @@ pub fn start(
                 }
                 recording.send(event);
             };
+            let mut calls = Calls::default();
             let mut harvested = Instant::now();
+            let mut busy = Instant::now();
             loop {
                 let last = stopping.load(Ordering::Relaxed);
-                wait(&ring);
-                ring.drain(&mut pass);
+                let is_quiet = busy.elapsed() > QUIET;
+                wait(&ring, if is_quiet { QUIET_LOOK } else { LOOK });
+                ring.drain(|time, what| {
+                    busy = Instant::now();
+                    with_calls(&mut calls, time, what, &mut pass);
+                });
+                for call in calls.due(clock::boot()) {
+                    pass(call.began, Observation::Call(call));
+                }
                 if last || harvested.elapsed() > HARVEST {
                     ring.harvest(&mut pass);
                     harvested = Instant::now();
@@ -87,12 +99,39 @@ pub fn start(
     ))
 }
 
-fn wait(ring: &Ring) {
+/// Passes an observation on, a title as the call that it ended, and before an exit the call that it interrupted.
+fn with_calls(
+    calls: &mut Calls,
+    time: BootTime,
+    what: Observation,
+    pass: &mut impl FnMut(BootTime, Observation),
+) {
+    match what {
+        Observation::Title {
+            process,
+            title,
+            memory,
+        } if title.starts_with("ray::") => {
+            if let Some(call) = calls.titled(process, &title, time, &memory) {
+                pass(time, Observation::Call(call));
+            }
+        }
+        Observation::Exit(exit) => {
+            if let Some(call) = calls.ended(exit.process) {
+                pass(call.began, Observation::Call(call));
+            }
+            pass(time, Observation::Exit(exit));
+        }
+        other => pass(time, other),
+    }
+}
+
+fn wait(ring: &Ring, at_most: Duration) {
     let fd = ring.as_fd();
     let mut fds = [PollFd::new(&fd, PollFlags::IN)];
     let time = Timespec {
         tv_sec: 0,
-        tv_nsec: LOOK.subsec_nanos().into(),
+        tv_nsec: at_most.subsec_nanos().into(),
     };
     let _interrupted = poll(&mut fds, Some(&time));
 }

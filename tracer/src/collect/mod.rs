@@ -3,13 +3,23 @@
 //! The thread that empties the kernel's ring ([`kernel_thread`]) writes to the recording by itself and never waits for this one,
 //! which reads /proc and logs and may be slow.
 
+mod calls;
 mod deaths;
 mod discover;
+mod gcs;
+mod gpus;
+mod growth;
 mod identity;
 pub mod kernel_thread;
+mod margins;
+mod outside;
 mod pidfds;
 mod samples;
+mod shared_files;
+pub mod stacks;
 mod surroundings;
+mod sweep;
+mod words;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -21,25 +31,32 @@ use std::{
     time::SystemTime,
 };
 
-use deaths::Deaths;
-pub use deaths::Told;
+pub use deaths::{Deaths, Told};
+use gcs::GcsRows;
+use gpus::GpuRows;
 use identity::Identities;
+use outside::Outsiders;
 use pidfds::Pidfds;
 use samples::Samples;
+use shared_files::SharedFiles;
 use surroundings::Surroundings;
 
 use crate::{
     event::{Cluster, Event, Ledger, Mode, Observation, Probe, Process, Role, Source},
     ids::{BootTime, EventId, Pid, ProcessKey},
-    judge::Judge,
+    judge::{Judge, live::Live},
     observe::{
         clock,
-        kernel::{Ledgers, Tracked},
+        kernel::{Growth, Ledgers, Tracked},
         kmsg::Kmsg,
         ray_logs::RayLogs,
+        rooted::Folder,
     },
     recording,
 };
+
+/// A write into shared memory that is full.
+const SIGBUS: i32 = 7;
 
 /// Gives events their ids; shared by the threads that make events.
 #[derive(Clone, Default)]
@@ -71,6 +88,8 @@ pub enum Watch {
         tracked: Tracked,
         /// The loss ledger.
         ledgers: Ledgers,
+        /// What processes map, where the kernel tells it.
+        growth: Option<Growth>,
     },
     /// By pidfds.
     Pidfds,
@@ -91,12 +110,18 @@ pub struct Collector {
     wanted: Wanted,
     tracked: Option<Tracked>,
     ledgers: Option<Ledgers>,
+    growth: Option<Growth>,
     pidfds: Option<Pidfds>,
     kmsg: Option<Kmsg>,
     logs: RayLogs,
+    /// Records of logs so far.
+    words: u64,
+    /// Lines of logs that were not read before the end.
+    unread_words: u64,
     clusters: HashMap<ProcessKey, Cluster>,
-    /// When the log folder of each cluster last changed.
-    folders: HashMap<ProcessKey, Option<SystemTime>>,
+    /// The log folder of each cluster, and when it last changed.
+    folders: HashMap<ProcessKey, Arc<Folder>>,
+    changed: HashMap<ProcessKey, Option<SystemTime>>,
     /// Logs of drivers that were looked at, by cluster.
     drivers: HashSet<(ProcessKey, String)>,
     known: HashMap<Pid, Known>,
@@ -105,9 +130,18 @@ pub struct Collector {
     identities: Identities,
     samples: Samples,
     surroundings: Surroundings,
+    shared_files: SharedFiles,
+    outsiders: Outsiders,
+    gcs: GcsRows,
+    gpus: GpuRows,
     deaths: Deaths,
+    stacks: Option<stacks::Stacks>,
     last_wall_offset: i64,
     last_minute: BootTime,
+    /// Ends of processes that no event told.
+    missed_exits: u64,
+    /// Who was in the tracked set and gone at the last look.
+    suspects: Vec<ProcessKey>,
 }
 
 impl Collector {
@@ -120,9 +154,13 @@ impl Collector {
         kmsg: Option<Kmsg>,
         wanted: Wanted,
     ) -> Self {
-        let (tracked, ledgers, pidfds) = match watch {
-            Watch::Kernel { tracked, ledgers } => (Some(tracked), Some(ledgers), None),
-            Watch::Pidfds => (None, None, Some(Pidfds::default())),
+        let (tracked, ledgers, growth, pidfds) = match watch {
+            Watch::Kernel {
+                tracked,
+                ledgers,
+                growth,
+            } => (Some(tracked), Some(ledgers), growth, None),
+            Watch::Pidfds => (None, None, None, Some(Pidfds::default())),
         };
         Self {
             ids,
@@ -131,34 +169,52 @@ impl Collector {
             wanted,
             tracked,
             ledgers,
+            growth,
             pidfds,
             kmsg,
             logs: RayLogs::default(),
+            words: 0,
+            unread_words: 0,
             clusters: HashMap::new(),
             folders: HashMap::new(),
+            changed: HashMap::new(),
             drivers: HashSet::new(),
             known: HashMap::new(),
             strangers: HashMap::new(),
             identities: Identities::default(),
             samples: Samples::default(),
             surroundings: Surroundings::default(),
+            shared_files: SharedFiles::default(),
+            outsiders: Outsiders::default(),
+            gcs: GcsRows::default(),
+            gpus: GpuRows::default(),
             deaths: Deaths::default(),
+            stacks: None,
             last_wall_offset: wall_offset(),
             last_minute: BootTime(0),
+            missed_exits: 0,
+            suspects: Vec::new(),
         }
     }
 
     /// The first events: the machine, and the probes.
     pub fn begin(&mut self, mode: Mode, probes: Vec<Probe>) {
-        let started = crate::observe::host::started(mode);
-        self.emit(
-            Source::Recorder,
-            clock::boot(),
-            Observation::RecordingStarted(started),
-        );
+        let mut started = crate::observe::host::started(mode);
+        let (boot, wall) = clock::both();
+        started.wall = wall;
+        let started = Observation::RecordingStarted(started);
+        self.emit(Source::Recorder, boot, started);
         for probe in probes {
             self.emit(Source::Recorder, clock::boot(), Observation::Probe(probe));
         }
+    }
+
+    /// Reads the Python stacks of what grows, from now on.
+    pub fn read_stacks(&mut self) -> std::io::Result<()> {
+        let pythons = self.growth.as_mut().and_then(Growth::take_pythons);
+        let stacks = stacks::Stacks::start(self.ids.clone(), self.recording.clone(), pythons)?;
+        self.stacks = Some(stacks);
+        Ok(())
     }
 
     /// Clusters that are known.
@@ -174,6 +230,15 @@ impl Collector {
             .values()
             .filter(|known| known.role == Role::Worker)
             .count()
+    }
+
+    /// What is alive and how near each limit is.
+    #[must_use]
+    pub fn live(&self) -> Live {
+        Live {
+            lost: self.ledger().iter().map(Ledger::lost).sum(),
+            ..self.judge.live(clock::boot())
+        }
     }
 
     /// Runs `spawn` so that the process that it makes is tracked from its first instant: its parent, this process, is tracked while
@@ -205,41 +270,49 @@ impl Collector {
             what,
         };
         self.judge.observe(&event);
+        if let (Observation::Process(process), Some(growth)) = (&event.what, &mut self.growth) {
+            growth.watch(process.process);
+        }
         if let Observation::Exit(exit) = &event.what {
             self.deaths.add(event.id, exit.process, event.time);
         }
         self.recording.send(event);
     }
 
-    /// Takes an event that the kernel thread has recorded.
-    pub fn kernel_event(&mut self, event: &Event) {
+    /// Takes an event that the kernel thread has recorded; true when it is a death: Ray's logs are to be read before it is told.
+    pub fn kernel_event(&mut self, event: &Event) -> bool {
         match &event.what {
             // A worker's last words must be known before its death is judged.
             Observation::Exit(exit) => {
                 let process = exit.process;
-                self.before_death(process, exit.ns_pid);
+                self.last_words(process, exit.ns_pid);
                 self.judge.observe(event);
                 self.deaths.add(event.id, process, event.time);
+                self.last_steps(exit, event.time);
                 self.gone(process);
+                true
             }
             Observation::Exec(exec) => {
                 self.judge.observe(event);
                 self.identities.expect(exec.process, event.time);
+                false
+            }
+            // Many a child never execs: DataLoader's workers are forks.
+            Observation::Fork { child, .. } => {
+                self.judge.observe(event);
+                self.identities.expect(*child, event.time);
+                false
+            }
+            // Ray's handler prints a stack first: what was full is still full. The file may be gone with its process.
+            Observation::Signal(signal) if signal.signal == SIGBUS => {
+                self.judge.observe(event);
+                self.sample_shared_memory(clock::boot());
+                false
             }
             _ => {
                 self.judge.observe(event);
+                false
             }
-        }
-    }
-
-    /// Reads what a dying worker and its raylet last wrote.
-    fn before_death(&mut self, process: ProcessKey, ns_pid: Option<Pid>) {
-        self.hold_late(process, ns_pid);
-        let mut lines = Vec::new();
-        self.logs.last_words(process, &mut |line| lines.push(line));
-        self.logs.poll(&mut |line| lines.push(line));
-        for line in lines {
-            self.emit(line.source, line.time, Observation::RayLog(line.log));
         }
     }
 
@@ -251,11 +324,7 @@ impl Collector {
 
     /// What is due: logs, the kernel log, identities, and in procfs mode the ends of processes.
     pub fn tick(&mut self) {
-        let mut lines = Vec::new();
-        self.logs.poll(&mut |line| lines.push(line));
-        for line in lines {
-            self.emit(line.source, line.time, Observation::RayLog(line.log));
-        }
+        self.read_logs();
         if let Some(kmsg) = &mut self.kmsg {
             let mut found = Vec::new();
             kmsg.poll(|time, line| found.push((time, line)));
@@ -267,24 +336,25 @@ impl Collector {
         self.identify_due();
     }
 
-    /// Once a second: memory, new drivers, new raylets in procfs mode, the clock.
+    /// Once a second: Ray's log files, what frameworks print of their settings, the clock.
     pub fn second(&mut self) {
-        self.sample();
-        self.look_around();
+        self.read_configurations();
         self.follow_logs();
+        self.take_gcs();
+        if let Some(stacks) = &self.stacks {
+            let known = self.known.values();
+            let python = known.filter(|known| !matches!(known.role, Role::Raylet | Role::Gcs));
+            let processes = python.map(|known| known.process.process).collect();
+            stacks.known(processes, self.samples.near());
+        }
         let now = clock::boot();
         let offset = wall_offset();
         let stepped = (offset - self.last_wall_offset).abs() > 5_000_000;
         if stepped || now.since(self.last_minute) >= 60_000_000_000 {
             self.last_wall_offset = offset;
             self.last_minute = now;
-            self.emit(
-                Source::Recorder,
-                clock::boot(),
-                Observation::Clock {
-                    wall: clock::wall(),
-                },
-            );
+            let (boot, wall) = clock::both();
+            self.emit(Source::Recorder, boot, Observation::Clock { wall });
             self.write_ledgers();
         }
     }
@@ -299,6 +369,12 @@ impl Collector {
         told
     }
 
+    /// Whether a verdict waits for what Ray's logs will say, or processes end without the kernel's word.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.pidfds.is_some() || self.deaths.any_waiting()
+    }
+
     /// The loss ledger so far.
     #[must_use]
     pub fn ledger(&self) -> Vec<Ledger> {
@@ -311,6 +387,9 @@ impl Collector {
             row.dropped = dropped;
             row.written = row.received.saturating_sub(dropped);
         }
+        self.count_missed(&mut rows);
+        rows.extend(self.growth.iter().flat_map(Growth::ledger));
+        rows.extend(self.lost_words());
         rows
     }
 
@@ -323,12 +402,17 @@ impl Collector {
     /// The last events of a recording that ends as asked.
     pub fn end(&mut self) {
         self.tick();
+        self.take_gcs();
+        self.catch_up();
         self.sample();
+        // Its last rows are written when it ends.
+        drop(self.stacks.take());
         self.write_ledgers();
         self.emit(Source::Recorder, clock::boot(), Observation::RecordingEnded);
     }
 }
 
 fn wall_offset() -> i64 {
-    clock::wall().0 - clock::boot().0.cast_signed()
+    let (boot, wall) = clock::both();
+    wall.0 - boot.0.cast_signed()
 }

@@ -15,7 +15,7 @@ use rustix::{
 
 use super::Collector;
 use crate::{
-    event::{Exit, MemorySplit, Observation, Source},
+    event::{MemorySplit, Observation, Source},
     ids::{BootTime, Pid, ProcessKey},
     observe::clock,
 };
@@ -121,25 +121,13 @@ impl Collector {
         let Some(pidfds) = &mut self.pidfds else {
             return;
         };
-        for (process, time, status) in pidfds.ended(clock::boot()) {
-            let known = self.known.get(&process.pid);
-            let exit = Exit {
-                process,
-                ns_pid: known.and_then(|known| known.process.ns_pid),
-                parent: known.and_then(|known| known.process.parent),
-                comm: known
-                    .map(|known| known.process.comm.clone())
-                    .unwrap_or_default(),
-                status,
-                title: None,
-                memory: MemorySplit::default(),
-                mm: 0,
-                uid: known.and_then(|known| known.process.uid),
-                harvested: false,
-            };
-            self.before_death(process, exit.ns_pid);
-            self.emit(Source::Pidfd, time, Observation::Exit(exit));
-            self.gone(process);
+        let ended = pidfds.ended(clock::boot());
+        let deaths = !ended.is_empty();
+        for (process, time, status) in ended {
+            self.ended(Source::Pidfd, time, process, status);
+        }
+        if deaths {
+            self.read_logs();
         }
     }
 
@@ -171,6 +159,7 @@ impl Collector {
             let what = Observation::Title {
                 process,
                 title: title.clone(),
+                memory: MemorySplit::default(),
             };
             self.emit(Source::Proc, clock::boot(), what);
         }

@@ -1,15 +1,26 @@
 //! What bears on tracked processes from around them: their memory cgroups, `/dev/shm`, what drivers have set for Ray.
 
-use std::collections::{BTreeSet, HashMap};
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    path::Path,
+};
 
 use super::{
     Collector,
+    margins::{Counts, Limit},
     samples::{AT_LEAST_NS, moved},
 };
 use crate::{
-    event::{CgroupState, Observation, SharedMemory, Source},
-    ids::{BootTime, ProcessKey},
-    observe::{cgroups::Hierarchy, clock, clusters, sessions},
+    event::{CgroupState, Cluster, NodeMemory, Observation, SharedMemory, Source},
+    ids::{BootTime, Bytes, ProcessKey},
+    observe::{
+        cgroups::{self, Hierarchy},
+        clock, clusters, sessions,
+    },
+    ray::{
+        memory_monitor::{self, Config},
+        version::Version,
+    },
 };
 
 /// The last row of each, and the hierarchy.
@@ -30,45 +41,103 @@ impl Default for Surroundings {
 }
 
 impl Collector {
-    /// Reads them; a row only when something moved.
-    pub(super) fn look_around(&mut self) {
-        self.sample_cgroups();
-        self.sample_shared_memory();
-    }
-
     /// The cgroup of each tracked process, and what of those above it has a limit.
-    fn sample_cgroups(&mut self) {
+    pub(super) fn read_cgroups(&self) -> Vec<CgroupState> {
         let Some(hierarchy) = &self.surroundings.hierarchy else {
-            return;
+            return Vec::new();
         };
         let known = self.known.values();
         let paths: BTreeSet<&str> = known
             .filter_map(|known| known.process.cgroup.as_deref())
             .collect();
-        let mut states: HashMap<String, CgroupState> = HashMap::new();
+        let mut levels: HashMap<String, CgroupState> = HashMap::new();
         for path in paths {
-            let levels = hierarchy.on_path(path).into_iter().map(|level| level.state);
-            let kept = levels.filter(|state| state.limit.is_some() || state.path == path);
-            states.extend(kept.map(|state| (state.path.clone(), state)));
+            let found = hierarchy.on_path(path).into_iter();
+            let kept = found.filter(|level| level.limit.is_some() || level.path == path);
+            levels.extend(kept.map(|level| (level.path.clone(), level)));
         }
-        let now = clock::boot();
-        for (path, state) in states {
-            let last = self.surroundings.cgroups.get(&path);
+        levels.into_values().collect()
+    }
+
+    /// Everything that kills when it is full: the machine, the cgroups, and what each raylet's monitor counts.
+    pub(super) fn limits(&self, node: &NodeMemory, cgroups: &[CgroupState]) -> Vec<Limit> {
+        let mut limits = vec![Limit {
+            name: "machine".into(),
+            used: Bytes(node.total.0.saturating_sub(node.available.0)),
+            limit: node.total,
+            counts: Counts::Machine,
+        }];
+        limits.extend(cgroups.iter().filter_map(|level| {
+            Some(Limit {
+                name: level.path.clone(),
+                used: level.needed(),
+                limit: level.limit?,
+                counts: Counts::Cgroup(level.path.clone()),
+            })
+        }));
+        let lives = |cluster: &&Cluster| self.known.contains_key(&cluster.raylet.pid);
+        for cluster in self.clusters.values().filter(lives) {
+            let monitor = Config::of(&cluster.settings);
+            if monitor.refresh_ms == 0 {
+                continue;
+            }
+            let version = cluster.ray_version.as_deref().and_then(Version::parse);
+            let root = cgroups::root_of(cluster.raylet.pid);
+            let count = memory_monitor::count(node, root.as_ref(), version);
+            limits.push(Limit {
+                name: format!("raylet {}", cluster.raylet.pid),
+                used: count.used,
+                limit: monitor.threshold(count.total),
+                counts: self.counted_by(cluster.raylet, count.total, node, cgroups),
+            });
+        }
+        limits
+    }
+
+    /// Whose memory a raylet's monitor counts, which takes `total` for all there is: that of the cgroup on its path with this limit.
+    fn counted_by(
+        &self,
+        raylet: ProcessKey,
+        total: Bytes,
+        node: &NodeMemory,
+        cgroups: &[CgroupState],
+    ) -> Counts {
+        let known = self.known.get(&raylet.pid);
+        let own = known.and_then(|known| known.process.cgroup.as_deref());
+        let Some(own) = own.filter(|_| total != node.total) else {
+            return Counts::Machine;
+        };
+        let on_path = |level: &&CgroupState| Path::new(own).starts_with(&level.path);
+        let mut levels = cgroups.iter().filter(on_path);
+        let level = levels.find(|level| level.limit == Some(total));
+        Counts::Cgroup(level.map_or(own, |level| &level.path).to_owned())
+    }
+
+    /// A row for each cgroup of which something moved.
+    pub(super) fn sample_cgroups(&mut self, now: BootTime, levels: Vec<CgroupState>) {
+        let there: HashSet<&str> = levels.iter().map(|level| level.path.as_str()).collect();
+        let known = &mut self.surroundings.cgroups;
+        known.retain(|path, _| there.contains(path.as_str()));
+        for state in levels {
+            let last = self.surroundings.cgroups.get(&state.path);
             let row = last.is_none_or(|(since, last)| {
                 now.since(*since) >= AT_LEAST_NS
                     || last.oom_kills != state.oom_kills
                     || last.limit != state.limit
                     || moved(Some(last.usage), Some(state.usage))
+                    || moved(last.anon, state.anon)
+                    || moved(last.shmem, state.shmem)
+                    || moved(last.swap, state.swap)
             });
             if row {
+                let path = state.path.clone();
                 self.surroundings.cgroups.insert(path, (now, state.clone()));
                 self.emit(Source::Cgroup, now, Observation::Cgroup(state));
             }
         }
     }
 
-    fn sample_shared_memory(&mut self) {
-        let now = clock::boot();
+    pub(super) fn sample_shared_memory(&mut self, now: BootTime) {
         let raylets: Vec<ProcessKey> = self
             .clusters
             .values()
@@ -79,7 +148,7 @@ impl Collector {
             let Some((free, total)) = sessions::space(&path) else {
                 continue;
             };
-            let used = crate::ids::Bytes(total.0.saturating_sub(free.0));
+            let used = Bytes(total.0.saturating_sub(free.0));
             let last = self.surroundings.shared_memory.get(&raylet);
             let row = last.is_none_or(|(since, last)| {
                 now.since(*since) >= AT_LEAST_NS || moved(Some(last.used), Some(used))

@@ -11,7 +11,7 @@ use super::{
     view::output::{print, width},
 };
 use crate::{
-    event::{Mode, Probe, ProbeState},
+    event::{GpuHolder, GpuState, Mode, Probe, ProbeState},
     ids::{Bytes, Pid},
     judge::doctor::{
         self, State,
@@ -147,20 +147,15 @@ fn output() -> Folder {
 }
 
 fn gpus() -> Result<Vec<Gpu>, String> {
-    let (count, found) = gpu::processes()?;
-    let of = |index| {
-        let here = found.iter().filter(|process| process.gpu == index);
-        here.map(on_gpu).collect()
+    let states = gpu::Gpus::open()?.read()?;
+    let gpu = |state: &GpuState| Gpu {
+        index: state.device,
+        processes: state.holders.iter().map(on_gpu).collect(),
     };
-    Ok((0..count)
-        .map(|index| Gpu {
-            index,
-            processes: of(index),
-        })
-        .collect())
+    Ok(states.iter().map(gpu).collect())
 }
 
-fn on_gpu(process: &gpu::OnGpu) -> GpuProcess {
+fn on_gpu(process: &GpuHolder) -> GpuProcess {
     let seen = processes::describe(process.pid);
     let seen = seen.as_ref();
     let age = seen.and_then(|seen| u64::try_from(clock::boot().since(seen.process.start)).ok());

@@ -18,7 +18,7 @@ use crate::{
     judge::Judge,
     recording,
     show::{
-        csv, jsonl,
+        csv, flamegraph, jsonl,
         trace::{self, RayTimeline},
         words,
     },
@@ -31,6 +31,8 @@ pub enum ExportFormat {
     ChromeTrace,
     /// Every event as JSON on a line of its own.
     Jsonl,
+    /// Which lines of Python grew the memory, as an SVG for any browser: width is what grew, and what of it is still held.
+    Flamegraph,
     /// The memory samples, for a spreadsheet or a data frame.
     Csv,
 }
@@ -43,6 +45,7 @@ pub enum ExportFormat {
       --with /tmp/ray-timeline-*.json -o merged.json
   raytrace export run.raytrace --format jsonl | jq 'select(.kind == \"signal\")'
   raytrace export run.raytrace --format csv -o memory.csv
+  raytrace export run.raytrace --format flamegraph -o growth.svg
 
 The columns and kinds are described in docs/format.md")]
 pub struct ExportArgs {
@@ -118,6 +121,7 @@ fn next(format: ExportFormat) -> &'static str {
         ExportFormat::ChromeTrace => {
             ": open it in https://ui.perfetto.dev (it stays in your browser)"
         }
+        ExportFormat::Flamegraph => ": open it in a browser",
         ExportFormat::Jsonl | ExportFormat::Csv => "",
     }
 }
@@ -164,6 +168,7 @@ impl Export<'_> {
                 }
             }
             ExportFormat::Csv => self.csv(&mut output)?,
+            ExportFormat::Flamegraph => output.write_all(&self.flamegraph()?)?,
         }
         output.flush()
     }
@@ -175,6 +180,16 @@ impl Export<'_> {
         })?;
         let text = trace::render(&self.judge.report(), &timeline, self.ray.as_ref())?;
         output.write_all(text.as_bytes())
+    }
+
+    fn flamegraph(&self) -> std::io::Result<Vec<u8>> {
+        let folded = self.judge.folded();
+        if folded.is_empty() {
+            return Err(std::io::Error::other(
+                "the recording holds no Python stacks: nothing that was watched grew by 64 MiB, or it was recorded with --no-stacks",
+            ));
+        }
+        flamegraph::render(&folded)
     }
 
     fn csv(&self, output: &mut impl Write) -> std::io::Result<()> {

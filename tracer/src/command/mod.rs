@@ -1,10 +1,13 @@
 //! The subcommands, one file each.
 
+pub mod diff;
 pub mod doctor;
 pub mod explain;
 pub mod export;
+mod observing;
 pub mod record;
 pub mod report;
+pub mod top;
 pub mod view;
 
 use std::process::ExitCode;
@@ -71,7 +74,8 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
 /// Talk about raytrace itself goes to stderr.
 pub fn init_log(verbose: u8) {
     let level = match verbose {
-        0 => "warn",
+        // What a reader of stacks could not read is told in the recording, process by process.
+        0 => "warn,py_spy=off,remoteprocess=off",
         1 => "raytrace=info",
         _ => "raytrace=debug",
     };
@@ -91,6 +95,8 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Explain(args) => explain::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Export(args) => export::run(&args),
+        Command::Diff(args) => diff::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Completions { shell } => {
             // Into a buffer: clap_complete panics where a pipe is closed early.
             let mut script = Vec::new();

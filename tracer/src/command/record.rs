@@ -1,39 +1,28 @@
 //! `raytrace record`: attach, collect, tell each death as it comes, end with a recording.
 
 pub(super) mod attach;
+mod cgroup;
 mod output;
-mod own;
+pub(super) mod own;
+pub(super) mod privileges;
 mod wrapped;
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
     time::{Duration, Instant},
 };
 
 use anyhow::Context as _;
-use tokio::{
-    signal::unix::{SignalKind, signal},
-    sync::mpsc,
-    time::MissedTickBehavior,
-};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::observing::{Observing, Step};
 use crate::{
-    collect::{Collector, Ids, Wanted, kernel_thread},
-    event::Event,
+    collect::{Collector, Wanted},
     ids::Pid,
-    recording::Writer,
+    recording::{Retention, Writer},
 };
 use wrapped::Wrapped;
-
-/// Logs and verdicts are looked at this often; Ray's logs come up to 60 ms after the act.
-const TICK: Duration = Duration::from_millis(25);
-/// The whole machine is looked over this often, for what no hook tells.
-const SCAN: Duration = Duration::from_secs(10);
-/// Drivers, and in procfs mode new processes, are looked for this often.
-const LOOK: Duration = Duration::from_millis(100);
-/// After the end is asked for, Ray's last lines are waited for.
-const LAST_WORDS: Duration = Duration::from_millis(300);
 
 /// Arguments of `record`.
 #[derive(Debug, clap::Args)]
@@ -56,6 +45,12 @@ pub struct RecordArgs {
     /// End after this time: 90s, 15m, 2h.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Duration>,
+    /// Samples stay in full detail for this time; of older ones, except around deaths, one a minute is kept.
+    #[arg(long, value_name = "TIME", default_value = "6h", value_parser = parse_duration)]
+    keep: Duration,
+    /// Keep the file below this size by giving up older samples, except around deaths: 500MiB, 2GiB.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    max_size: Option<u64>,
     /// Only the cluster with this session folder (/tmp/ray/session_…).
     #[arg(long, value_name = "DIR")]
     session_dir: Option<PathBuf>,
@@ -71,9 +66,21 @@ pub struct RecordArgs {
     /// Fail when any probe is missing.
     #[arg(long)]
     strict: bool,
+    /// Do not read the Python stacks of processes that grow.
+    #[arg(long)]
+    no_stacks: bool,
     /// Run COMMAND as root although sudo was used by somebody else.
     #[arg(long)]
     as_root: bool,
+    /// Move the recorder into a memory cgroup that it makes for itself, so that a limit on what it records is none on it.
+    #[arg(long)]
+    own_cgroup: bool,
+    /// Take the steps of each process's memory at every page fault all the time, not only near a limit.
+    #[arg(long)]
+    armed: bool,
+    /// Ask Ray's GCS every 10 s, with the raylet's own token where one is in use: names of actors and placement groups, jobs' entrypoints.
+    #[arg(long)]
+    gcs: bool,
     /// Run this command and track everything that it starts.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -86,6 +93,26 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
     Duration::try_from(span).map_err(|error| error.to_string())
 }
 
+/// `500MiB`, `2GiB`, or bytes.
+fn parse_size(text: &str) -> Result<u64, String> {
+    let split = text
+        .find(|one: char| !one.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (figure, unit) = text.split_at(split);
+    let shift = match unit.trim() {
+        "" | "B" => Some(0),
+        "MiB" | "M" => Some(20),
+        "GiB" | "G" => Some(30),
+        _ => None,
+    };
+    let bytes = figure.parse::<u64>().ok().zip(shift);
+    let bytes = bytes.and_then(|(figure, shift)| figure.checked_mul(1 << shift));
+    // An empty recording has some pages.
+    bytes
+        .filter(|bytes| *bytes >= 1 << 20)
+        .ok_or_else(|| format!("{text} is no size of 1 MiB or more; write it like 500MiB or 2GiB"))
+}
+
 /// Runs it.
 pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -95,11 +122,27 @@ pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
     runtime.block_on(record(args))
 }
 
+/// The signals that a recorder takes, caught before it says that it records.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    /// A closed terminal does not end a recording.
+    hangup: Signal,
+}
+
+impl Signals {
+    fn catch() -> std::io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+}
+
 /// Everything that runs while recording.
 struct Session {
-    collector: Collector,
-    events: Option<mpsc::Receiver<Event>>,
-    kernel: Option<kernel_thread::KernelThread>,
+    observing: Observing,
     writer: Writer,
     began: Instant,
     screen: output::Screen,
@@ -107,25 +150,45 @@ struct Session {
 
 async fn record(args: RecordArgs) -> anyhow::Result<ExitCode> {
     let path = output::choose(args.output.clone())?;
-    let attached = attach::attach(&args)?;
-    let owner = if args.as_root { None } else { own::sudo_user() };
-    let writer = Writer::create(&path, owner)?;
-    let ids = Ids::default();
-    let (mut kernel, mut events) = (None, None);
-    if let Some(ring) = attached.ring {
-        let (thread, receiver) = kernel_thread::start(ring, ids.clone(), writer.sender())
-            .context("cannot start the kernel thread")?;
-        kernel = Some(thread);
-        events = Some(receiver);
+    let narrow = args.session_dir.is_some() || args.raylet_pid.is_some();
+    let attached = attach::attach(narrow, args.require_ebpf)?;
+    if args.strict {
+        attach::refuse_missing(&attached.probes)?;
     }
+    let owner = if args.as_root { None } else { own::sudo_user() };
+    let retention = Retention {
+        keep: args.keep,
+        max_bytes: args.max_size,
+    };
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    let folder = folder.unwrap_or(Path::new("."));
+    let prepared = Writer::prepare(&path, owner, retention)?;
     let wanted = Wanted {
         session_dir: args.session_dir.clone(),
         raylet: args.raylet_pid.map(Pid),
     };
-    let mut collector = Collector::new(ids, writer.sender(), attached.watch, attached.kmsg, wanted);
-    collector.begin(attached.mode, attached.probes.clone());
-    let wrapped = Wrapped::start(&args.command, owner, &mut collector)?;
+    let (mode, probes) = (attached.mode, attached.probes.clone());
+    let mut observing = Observing::prepare(attached, prepared.sender(), wanted)?;
+    if args.armed {
+        observing.collector.keep_armed();
+    }
+    let wrapped = Wrapped::start(&args.command, owner, &mut observing.collector)?;
+    let _own_cgroup = args.own_cgroup.then(cgroup::Own::enter).transpose()?;
     own::survive();
+    // Threads have the rights of the one that starts them: from here on all have few.
+    let writer = privileges::reduce(owner, Some(folder), args.own_cgroup, || prepared.start())?;
+    observing.start()?;
+    let gpus = observing.collector.watch_gpus();
+    let collector = &mut observing.collector;
+    if args.gcs {
+        let asked = collector.ask_gcs();
+        asked.context("cannot start the thread that asks the GCS")?;
+    }
+    if !args.no_stacks {
+        collector
+            .read_stacks()
+            .context("cannot start the thread that reads stacks")?;
+    }
     collector.scan();
     if args.require_ray && collector.clusters() == 0 {
         anyhow::bail!(super::Failure {
@@ -133,24 +196,23 @@ async fn record(args: RecordArgs) -> anyhow::Result<ExitCode> {
             message: output::no_ray()
         });
     }
-    let mut screen = output::Screen::new();
+    let signals = Signals::catch().context("cannot catch signals")?;
+    let mut screen = output::Screen::new(wrapped.is_some());
     screen.started(
         &path,
-        attached.mode,
-        &attached.probes,
+        mode,
+        &probes,
         collector.clusters(),
         collector.workers(),
-        !args.command.is_empty(),
+        &gpus,
     );
     let mut session = Session {
-        collector,
-        events,
-        kernel,
+        observing,
         writer,
         began: Instant::now(),
         screen,
     };
-    let status = session.run(args.duration, wrapped).await?;
+    let status = session.run(args.duration, signals, wrapped).await;
     session.end().await;
     Ok(status.unwrap_or(ExitCode::SUCCESS))
 }
@@ -160,107 +222,50 @@ impl Session {
     async fn run(
         &mut self,
         duration: Option<Duration>,
+        mut signals: Signals,
         mut wrapped: Option<Wrapped>,
-    ) -> anyhow::Result<Option<ExitCode>> {
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut terminate = signal(SignalKind::terminate())?;
-        // A closed terminal does not end a recording.
-        let mut hangup = signal(SignalKind::hangup())?;
-        let every = |period| {
-            let mut interval = tokio::time::interval(period);
-            interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            interval
-        };
-        let (mut tick, mut second, mut scan, mut look) = (
-            every(TICK),
-            every(Duration::from_secs(1)),
-            every(SCAN),
-            every(LOOK),
-        );
+    ) -> Option<ExitCode> {
         let far = Duration::from_secs(100 * 365 * 24 * 3600);
         let over = tokio::time::sleep(duration.unwrap_or(far));
         tokio::pin!(over);
         loop {
             tokio::select! {
                 biased;
-                event = receive(&mut self.events) => self.kernel_events(event),
-                _ = tick.tick() => self.collector.tick(),
-                _ = second.tick() => {
-                    self.collector.second();
-                    self.screen.status(self.began.elapsed(), self.collector.workers(), &self.collector.ledger());
-                    self.screen.trouble(&self.writer.sender());
-                }
-                _ = look.tick() => {
-                    self.collector.find_drivers();
-                    self.collector.look_for_children();
-                }
-                _ = scan.tick() => self.collector.scan(),
-                status = Wrapped::wait(&mut wrapped) => return Ok(Some(status)),
-                _ = hangup.recv() => {}
+                step = self.observing.step() => if step == Step::Second { self.second(); },
+                status = Wrapped::wait(&mut wrapped) => return Some(status),
+                _ = signals.hangup.recv() => {}
                 // With a wrapped command the signal is its own business: the recording ends with it.
-                _ = interrupt.recv() => if wrapped.is_none() { return Ok(None) },
-                _ = terminate.recv() => if wrapped.is_none() { return Ok(None) },
-                () = &mut over => return Ok(None),
+                _ = signals.interrupt.recv(), if wrapped.is_none() => return None,
+                _ = signals.terminate.recv(), if wrapped.is_none() => return None,
+                () = &mut over => return None,
             }
-            for told in self.collector.told() {
+            for told in self.observing.collector.told() {
                 self.screen.death(&told);
             }
         }
     }
 
-    /// Takes the event and all that wait behind it.
-    fn kernel_events(&mut self, first: Option<Event>) {
-        let mut next = first;
-        while let Some(event) = next {
-            self.collector.kernel_event(&event);
-            next = self
-                .events
-                .as_mut()
-                .and_then(|events| events.try_recv().ok());
-        }
+    fn second(&mut self) {
+        self.screen.news(self.observing.collector.gcs_news());
+        self.screen
+            .status(self.began.elapsed(), &self.observing.collector);
+        self.screen.trouble(&self.writer.sender());
     }
 
     /// Ray's last lines, then the end of the recording.
     async fn end(mut self) {
-        let until = Instant::now() + LAST_WORDS;
-        while Instant::now() < until {
-            tokio::time::sleep(TICK).await;
-            self.kernel_events(None);
-            let waiting = self
-                .events
-                .as_mut()
-                .and_then(|events| events.try_recv().ok());
-            self.kernel_events(waiting);
-            self.collector.tick();
-            for told in self.collector.told() {
-                self.screen.death(&told);
+        let screen = &mut self.screen;
+        let tell = |collector: &mut Collector| {
+            for told in collector.told() {
+                screen.death(&told);
             }
-        }
-        if let Some(kernel) = self.kernel.take() {
-            kernel.stop();
-        }
-        let waiting = self
-            .events
-            .as_mut()
-            .and_then(|events| events.try_recv().ok());
-        self.kernel_events(waiting);
-        self.collector.end();
-        let lost = self
-            .collector
-            .ledger()
-            .iter()
-            .map(crate::event::Ledger::lost)
-            .sum();
+        };
+        self.observing.finish(tell).await;
+        let ledger = self.observing.collector.ledger();
+        let lost = ledger.iter().map(crate::event::Ledger::lost).sum();
         let path = self.writer.path().to_owned();
         let summary = self.writer.finish();
         self.screen
             .ended(&path, self.began.elapsed(), &summary, lost);
-    }
-}
-
-async fn receive(events: &mut Option<mpsc::Receiver<Event>>) -> Option<Event> {
-    match events {
-        Some(events) => events.recv().await,
-        None => std::future::pending().await,
     }
 }

@@ -42,17 +42,23 @@ pub fn run(args: ReportArgs) -> anyhow::Result<ExitCode> {
         Some(file) => file,
         None => newest()?,
     };
-    let read = recording::read(&file)?;
-    if read.events.is_empty() {
-        return Err(empty(&file));
-    }
     let mut judge = Judge::default();
-    for event in &read.events {
-        judge.observe(event);
+    // Only what is drawn over time needs the events once more.
+    let (draws, mut events) = (args.view.draws(), Vec::new());
+    let read = recording::in_batches(&file, |batch| {
+        for event in &batch {
+            judge.observe(event);
+        }
+        if draws {
+            events.extend(batch);
+        }
+    })?;
+    if read.count == 0 {
+        return Err(empty(&file));
     }
     let mut report = judge.report();
     report.notes.extend(read.warnings.iter().cloned());
-    let timeline = args.view.draws().then(|| judge.timeline(&read.events));
+    let timeline = draws.then(|| judge.timeline(&events));
     let code = view::show(&report, timeline.flatten(), Some(&file), &args.view)?;
     if !read.damaged || code != ExitCode::SUCCESS {
         return Ok(code);

@@ -13,13 +13,13 @@ use crate::{
     event::KernelLog,
     ids::{Bytes, Pid},
     judge::from_text::claim::{
-        Claim, Domain, KernelOom, Place, Scope, Stamp, Statement, Subject, Task,
+        Claim, Domain, KernelOom, Place, Remarks, Scope, Stamp, Statement, Subject, Task,
     },
     kernel_log,
 };
 
 /// Words of these lines.
-pub(super) const ANCHORS: [&str; 13] = [
+pub(super) const ANCHORS: [&str; 14] = [
     "oom-kill:constraint=",
     "Killed process ",
     "Kill process ",
@@ -33,6 +33,7 @@ pub(super) const ANCHORS: [&str; 13] = [
     ": segfault at ",
     "] general protection",
     "] trap ",
+    "NVRM: Xid (",
 ];
 /// Lines of a report behind which it does not speak of a kill any more.
 const MAX_LINES: u64 = 6000;
@@ -138,6 +139,8 @@ impl Kernel {
                 out.push(statement(line, place, pid, comm, claim));
             }
             Some(killed @ KernelLog::Killed { .. }) => self.killed(&killed, line, place, out),
+            // An error of a GPU is no death: `gpu_error` takes it.
+            Some(KernelLog::Xid { .. }) => {}
             None => self.loose(text, line, place, out),
         }
     }
@@ -355,6 +358,18 @@ impl Pending {
             subject: subject(pid, self.comm),
             claim: Claim::KernelOom(Box::new(self.oom)),
         }
+    }
+}
+
+/// A line of NVIDIA's driver about an error of a GPU, unless a program other than the kernel wrote it.
+pub(super) fn gpu_error(line: &Peeled, place: Place, remarks: &mut Remarks) {
+    let program = line.program.as_ref().map(|(name, _)| name.as_str());
+    let foreign = program.is_some_and(|name| name != "kernel");
+    if !foreign
+        && line.speaker.is_none()
+        && let Some(told @ KernelLog::Xid { .. }) = kernel_log::parse(&line.text)
+    {
+        remarks.gpu_errors.told((place, line.stamp), &told);
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! `command::explain` opens the texts and hands them in; `judge::from_text` makes the verdicts. Pure: a text is an `impl Read`.
 
+mod configured;
 mod daemons;
 mod kernel;
 mod peel;
@@ -22,6 +23,9 @@ mod words;
 mod wrapped;
 
 use std::io::{self, Read};
+
+#[cfg(test)]
+pub(crate) use tests::texts;
 
 use regex::Regex;
 

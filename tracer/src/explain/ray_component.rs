@@ -182,6 +182,9 @@ fn remark(fact: &RayFact, remarks: &mut Remarks) {
             });
         }
         RayFact::MonitorDisabled => remarks.monitor = Some(MonitorState::Off),
+        RayFact::ObjectStorePressure { spilled } => {
+            remarks.spilled = (*spilled).max(remarks.spilled);
+        }
         _ => {}
     }
 }
@@ -322,7 +325,7 @@ fn owner_died(owner: Option<&HexId>, reason: &str) -> Claim {
 /// The raylet's view of a disconnect. An end that it did not expect says nothing of its reason.
 fn disconnected(exit_type: ExitType) -> Option<Claim> {
     Some(match exit_type {
-        ExitType::NodeOutOfMemory => Claim::RayMemory(Box::default()),
+        ExitType::NodeOutOfMemory => Claim::MemoryDigit("disconnect_type=4".into()),
         ExitType::SystemError => Claim::Lost("disconnect_type=0".into()),
         ExitType::UserError => Claim::Exit {
             code: None,

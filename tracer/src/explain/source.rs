@@ -1,8 +1,9 @@
 //! One text, line by line: every recogniser sees every interesting line, since a text may be any mix of logs.
 
 use super::{
+    configured::Configurations,
     daemons,
-    kernel::Kernel,
+    kernel::{self, Kernel},
     peel::{self, Peeled},
     ray_actor::Actors,
     ray_component::Components,
@@ -14,6 +15,7 @@ use super::{
 use crate::{
     event::Role,
     judge::from_text::claim::{Claim, Gathered, Place, Stamp, Statement, Subject, Text},
+    path,
     ray::log::file_name,
 };
 
@@ -31,6 +33,7 @@ pub(super) struct Source {
     components: Components,
     kernel: Kernel,
     wrapped: Wrapped,
+    configurations: Configurations,
     /// The worker that writes this file, by the file's name and markers.
     own: Subject,
     /// Lines of a raylet's log that may still be quoted after its end.
@@ -41,8 +44,7 @@ pub(super) struct Source {
 impl Source {
     /// The state before the first line of text number `number`.
     pub(super) fn new(number: usize, name: &str) -> Self {
-        let base = name.rsplit('/').next().unwrap_or(name);
-        let parsed = file_name::parse(base);
+        let parsed = file_name::parse(path::base(name));
         let (worker, pid) = parsed.map_or((None, None), |parsed| (parsed.worker_id, parsed.pid));
         let own = Subject {
             worker_id: worker.clone(),
@@ -56,6 +58,7 @@ impl Source {
             components: Components::new(worker, pid),
             kernel: Kernel::default(),
             wrapped: Wrapped::default(),
+            configurations: Configurations::default(),
             own,
             quoted: 0,
             found: Vec::new(),
@@ -71,6 +74,7 @@ impl Source {
             || self.components.is_open()
             || self.kernel.is_open()
             || self.wrapped.is_open()
+            || self.configurations.is_open()
     }
 
     /// Takes a line.
@@ -106,6 +110,7 @@ impl Source {
         }
         if has(Groups::KERNEL) || self.kernel.is_open() {
             self.kernel.line(line, place, &mut self.found);
+            kernel::gpu_error(line, place, &mut gathered.remarks);
         }
         if has(Groups::DAEMON) {
             daemons::line(line, place, &mut self.found);
@@ -115,6 +120,11 @@ impl Source {
         }
         if has(Groups::MONITOR) || has(Groups::ACTOR) || has(Groups::WORKER) || has(Groups::WORDS) {
             ray_words::line(line, &mut gathered.remarks);
+        }
+        if has(Groups::CONFIGURED) || self.configurations.is_open() {
+            let own = own_name(&self.own);
+            self.configurations
+                .line(line, own, place, &mut gathered.remarks);
         }
         self.raylet(line, place);
         let claimed = self.found.len() > before || self.monitor.is_open();
@@ -202,6 +212,13 @@ impl Source {
             gathered.dossiers.add(statement);
         }
     }
+}
+
+/// Who writes this file, where that is a worker.
+fn own_name(own: &Subject) -> Option<String> {
+    let pid = own.pid?;
+    let class = own.class.as_deref().unwrap_or("a worker");
+    Some(format!("{class} (pid {pid})"))
 }
 
 /// The pid of a raylet in its own pid namespace tells whether a kernel log counts in the same one.

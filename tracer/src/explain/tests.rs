@@ -4,6 +4,7 @@ mod damage;
 mod fixtures;
 mod forms;
 mod joins;
+mod settings;
 
 use crate::judge::{
     from_text,
@@ -11,6 +12,11 @@ use crate::judge::{
 };
 
 use super::Explainer;
+
+/// The texts of all message forms.
+pub(crate) fn texts() -> Vec<&'static str> {
+    fixtures::ALL.iter().map(|fixture| fixture.text).collect()
+}
 
 /// The report on texts with these names.
 fn explain(texts: &[(&str, &str)]) -> Report {

@@ -2,7 +2,10 @@
 //! refused allocations and settings; and the consequences that follow any sudden death.
 
 use super::peel::Peeled;
-use crate::judge::from_text::claim::{Noted, Place, Remarks, Warning};
+use crate::{
+    judge::from_text::claim::{Noted, Place, Remarks, Warning},
+    ray::log::after_effects,
+};
 
 /// GPU memory: torch before and after 2.5, CUDA itself, XLA, vLLM. Then what else runs out, by rule.
 pub(super) const RULES: [(&str, Warning); 36] = [
@@ -68,34 +71,20 @@ pub(super) const RULES: [(&str, Warning); 36] = [
     ),
 ];
 
-/// What follows a sudden death and is not its cause.
-const AFTER_EFFECTS: [(&str, &str); 9] = [
-    ("keepalive watchdog timeout", "keepalive watchdog timeout"),
-    (
-        "is unavailable: The actor is temporarily unavailable",
-        "ActorUnavailableError",
-    ),
-    ("ActorUnavailableError", "ActorUnavailableError"),
-    ("Socket closed", "Socket closed"),
-    (
-        "Watchdog caught collective operation timeout",
-        "NCCL timeout",
-    ),
-    ("ncclRemoteError", "NCCL remote error"),
-    ("NCCL communicator was aborted", "NCCL abort"),
-    ("Connection reset by peer", "connection reset"),
-    ("OwnerDiedError", "OwnerDiedError"),
-];
+/// What messages of Ray up to 2.57 link to (`ray-core/scheduling/`); the page is another since.
+const OLD_PAGE: &str = "ray-oom-prevention.html";
 
 /// Words of these lines.
 pub(super) fn anchors() -> impl Iterator<Item = &'static str> {
     let rules = RULES.iter().map(|(words, _)| *words);
-    rules.chain(AFTER_EFFECTS.iter().map(|(words, _)| *words))
+    let effects = after_effects::WORDS.iter().map(|(words, _)| *words);
+    rules.chain(effects).chain([OLD_PAGE])
 }
 
 /// Notes what a line warns of.
 pub(super) fn line(line: &Peeled, place: Place, claimed: bool, remarks: &mut Remarks) {
     let text = line.text.as_str();
+    remarks.old_page |= text.contains(OLD_PAGE);
     let weight = 1 + line.repeated;
     if let Some((_, warning)) = line.words.rule.and_then(|number| RULES.get(number)) {
         note(
@@ -107,7 +96,7 @@ pub(super) fn line(line: &Peeled, place: Place, claimed: bool, remarks: &mut Rem
     }
     // A line that is a death's own is not its after-effect.
     let effect = line.words.after_effect.filter(|_| !claimed);
-    let effect = effect.and_then(|number| AFTER_EFFECTS.get(number - RULES.len()));
+    let effect = effect.and_then(|number| after_effects::WORDS.get(number - RULES.len()));
     if let Some((_, kind)) = effect {
         note(
             remarks.after_effects.entry(kind).or_default(),

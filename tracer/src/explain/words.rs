@@ -5,8 +5,11 @@ use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
+use crate::ray::log::{after_effects, gpu_moved};
+
 use super::{
-    daemons, kernel, ray_actor, ray_component, ray_monitor, ray_words, ray_worker, warnings,
+    configured, daemons, kernel, ray_actor, ray_component, ray_monitor, ray_words, ray_worker,
+    warnings,
 };
 
 /// Whose words stand in a line, as a set.
@@ -22,6 +25,7 @@ impl Groups {
     pub(super) const DAEMON: Self = Self(32);
     pub(super) const WARNING: Self = Self(64);
     pub(super) const WORDS: Self = Self(128);
+    pub(super) const CONFIGURED: Self = Self(256);
     /// Those whose sentences may be broken over lines.
     pub(super) const SENTENCES: Self = Self(1 | 2 | 8 | 16);
 
@@ -59,6 +63,8 @@ fn index() -> Index {
     add(Groups::KERNEL, &kernel::ANCHORS);
     add(Groups::DAEMON, &daemons::ANCHORS);
     add(Groups::WORDS, &ray_words::ANCHORS);
+    add(Groups::CONFIGURED, &configured::ANCHORS);
+    add(Groups::CONFIGURED, &gpu_moved::ANCHORS);
     let warnings: Vec<&'static str> = warnings::anchors().collect();
     add(Groups::WARNING, &warnings);
     let words = AhoCorasick::builder()
@@ -98,10 +104,13 @@ pub(super) fn look(text: &str) -> Found {
         let Some(number) = number.checked_sub(INDEX.first_warning) else {
             continue;
         };
-        let first = if number < warnings::RULES.len() {
+        let effects = warnings::RULES.len()..warnings::RULES.len() + after_effects::WORDS.len();
+        let first = if number < effects.start {
             &mut found.rule
-        } else {
+        } else if effects.contains(&number) {
             &mut found.after_effect
+        } else {
+            continue;
         };
         *first = Some(first.map_or(number, |known| known.min(number)));
     }

@@ -36,9 +36,9 @@ impl Act<'_> {
     }
 }
 
-/// A caught signal explains an exit that follows within this time: Ray's own fall-back (SIGKILL after 5 s) would
-/// have come by then.
-const CAUGHT_WINDOW_NS: i64 = 6_000_000_000;
+/// A caught signal explains an exit that follows within this time. Ray's own fall-back (SIGKILL) comes after 5 s, but nothing comes after
+/// a stranger's SIGTERM, and on a machine short of processor time a Python took 9 s from it to its end.
+const CAUGHT_WINDOW_NS: i64 = 15_000_000_000;
 
 /// SIGHUP, SIGINT, SIGQUIT and SIGTERM: the signals that programs catch in order to end.
 const ENDING: [i32; 4] = [1, 2, 3, 15];
@@ -46,27 +46,18 @@ const ENDING: [i32; 4] = [1, 2, 3, 15];
 /// The act that ended the process of `exit`.
 pub(super) fn of<'a>(world: &'a World, exit: &ExitSeen) -> Act<'a> {
     let signals = world.signals_to(exit.exit.process);
-    let Some(fatal) = exit.exit.signal() else {
+    let Some(fatal) = exit.exit.signal().or_else(|| untold(world, exit)) else {
         let caught = caught_before(world, exit.exit.process, exit.time);
         return Act::Exited { caught };
     };
     let effective = signals
         .iter()
         .find(|seen| seen.what.took_effect && seen.what.signal == fatal);
+    let delivered = world.delivered.get(&exit.exit.process.truncated());
+    let delivered = delivered.map_or(&[][..], Vec::as_slice);
     let dumped = || {
-        let delivered = world
-            .delivered
-            .get(&exit.exit.process.truncated())?
-            .iter()
-            .find(|seen| seen.what.0 == fatal)?;
-        // A queued signal may have been joined by another one of the same number: the first pending one is
-        // what was delivered, with the delivered code.
-        signals.iter().rev().find(|seen| {
-            seen.time <= delivered.time
-                && seen.what.signal == fatal
-                && seen.what.code == delivered.what.1
-                && matches!(seen.what.result, 0 | 4)
-        })
+        let delivered = delivered.iter().find(|seen| seen.what.0 == fatal)?;
+        generated(signals, delivered)
     };
     // A signal that no thread could take at once sets no flag when it is sent: a later one of its number is only queued when it
     // has been taken, so that the last one that was queued is the one that killed.
@@ -75,10 +66,49 @@ pub(super) fn of<'a>(world: &'a World, exit: &ExitSeen) -> Act<'a> {
             seen.what.signal == fatal && matches!(seen.what.result, 0 | 4) && !seen.what.group_exit
         })
     };
+    // SIGKILL while a core is written ends the dump and becomes the wait status: the process was lost before.
+    let dumping = |kill: &'a Seen<Signal>| {
+        let before = delivered
+            .iter()
+            .find(|seen| seen.what.0 != fatal && seen.time <= kill.time)?;
+        generated(signals, before)
+    };
+    let effective = effective.map(|kill| dumping(kill).unwrap_or(kill));
     match effective.or_else(dumped).or_else(queued) {
         Some(act) => Act::Killed(act),
         None => Act::Unseen { signal: fatal },
     }
+}
+
+/// Where the exit itself was not told: the signal that took effect, or whose default action was taken.
+fn untold(world: &World, exit: &ExitSeen) -> Option<i32> {
+    if exit.exit.status.is_some() {
+        return None;
+    }
+    let key = exit.exit.process;
+    let signals = world.signals_to(key).iter();
+    let effective = signals
+        .filter(|seen| seen.what.took_effect)
+        .map(|seen| (seen.time, seen.what.signal));
+    let delivered = world.delivered.get(&key.truncated());
+    let delivered = delivered.into_iter().flatten();
+    let dumped = delivered.map(|seen| (seen.time, seen.what.0));
+    let first = effective.chain(dumped).min_by_key(|(time, _)| *time)?;
+    Some(first.1)
+}
+
+/// The signal whose default action was `delivered`. A queued signal may have been joined by another one of the same number: the
+/// first pending one is what was delivered, with the delivered code.
+fn generated<'a>(
+    signals: &'a [Seen<Signal>],
+    delivered: &Seen<(i32, i32)>,
+) -> Option<&'a Seen<Signal>> {
+    signals.iter().rev().find(|seen| {
+        seen.time <= delivered.time
+            && seen.what.signal == delivered.what.0
+            && seen.what.code == delivered.what.1
+            && matches!(seen.what.result, 0 | 4)
+    })
 }
 
 /// The catchable signal from outside that came shortly before `end`. Of several, the first of the last volley: what came

@@ -4,18 +4,22 @@ use std::collections::HashMap;
 
 use crate::{
     event::{Observation, Role},
-    ids::{BootTime, EventId, ProcessKey},
+    ids::{BootTime, Bytes, EventId, ProcessKey},
     judge::{
-        act, evidence, findings, jobs,
+        act::{self, Act},
+        evidence, findings, gcs, gpus, jobs, minute,
         oom::size,
+        owners, pending,
         processes::ProcessState,
         report::{
-            AtDeath, ClusterReport, Death, Host, Killer, Limit, Monitor, Peak, Recording, Relation,
-            Report, Verdict,
+            AtDeath, ClusterReport, Death, Host, InUse, Killer, LastMinute, Limit, Monitor, Peak,
+            Recording, Relation, Report, Verdict,
         },
+        shared_files,
         verdict::{Case, Draft},
-        world::{ExitSeen, World},
+        world::{ExitSeen, Fullest, World},
     },
+    path,
     ray::{facts::RayFact, identify},
 };
 
@@ -48,8 +52,13 @@ pub(super) fn report(world: &World) -> Report {
         clusters: clusters(world),
         jobs,
         deaths,
-        owners: Vec::new(),
-        settings: findings::settings(world),
+        pending: pending::all(world),
+        owners: owners::report(world),
+        gpus: gpus::report(world),
+        gpu_errors: world.gpu_errors.report(|time| world.clock.wall(time)),
+        growth: world.blame.growth(),
+        unread_stacks: world.blame.unread(),
+        settings: Vec::new(),
         findings: Vec::new(),
         peak: world.peak.and_then(|(time, used_bytes, total_bytes)| {
             Some(Peak {
@@ -58,24 +67,45 @@ pub(super) fn report(world: &World) -> Report {
                 total_bytes,
             })
         }),
+        in_use: in_use(world),
+        shared_memory: shared_files::report(world),
         notes: Vec::new(),
         texts: Vec::new(),
     };
-    report.findings = findings::all(world, &report);
+    let facts = findings::of_recording(world, &report.deaths);
+    report.settings = findings::settings(&facts, &report);
+    report.findings = findings::all(&facts, &report);
     report
+}
+
+/// The signal of its wait status; where that was lost, the one that took effect.
+fn signal(exit: &ExitSeen, act: Act<'_>) -> Option<i32> {
+    match (exit.exit.status, act) {
+        (Some(_), _) => exit.exit.signal(),
+        (None, Act::Killed(seen)) => Some(seen.what.signal),
+        (None, Act::Unseen { signal }) => Some(signal),
+        (None, Act::Exited { .. }) => None,
+    }
 }
 
 /// One death; `now` as in [`Case`].
 pub(super) fn death(world: &World, exit: &ExitSeen, now: Option<BootTime>) -> Death {
     let case = Case::new(world, exit, now);
     let draft = case.verdict();
-    let act_time = act::of(world, exit).time(exit);
+    let act = act::of(world, exit);
+    let act_time = act.time(exit);
     let key = exit.exit.process;
     let unknown = ProcessState::unknown(key);
     let state = world.processes.get(key).unwrap_or(&unknown);
     let title = exit.exit.title.clone().or_else(|| state.title.clone());
     let named = title.as_deref().and_then(identify::title);
     let evidence = evidence::gather(world, exit, &draft);
+    let actor = gcs::actor_of(world, state).filter(|_| state.role == Role::Worker);
+    let job_id = state.job_id.clone().or_else(|| world.ray_job(key));
+    let last_stack = world.blame.last(key);
+    let stack_age_ms = last_stack
+        .as_ref()
+        .and_then(|(seen, _)| u64::try_from(exit.time.since(*seen) / 1_000_000).ok());
     Death {
         id: exit.id,
         recording_id: Some(0),
@@ -92,16 +122,17 @@ pub(super) fn death(world: &World, exit: &ExitSeen, now: Option<BootTime>) -> De
         ppid: exit.exit.parent.or(state.parent),
         container_id: state.container_id.clone(),
         worker_id: state.worker_id.clone(),
-        actor_id: ray_actor(world, key),
+        actor_id: ray_actor(world, key).or_else(|| Some(actor?.actor_id.clone())),
         actor_class: named
             .as_ref()
             .and_then(|title| title.actor_class.clone())
             .or_else(|| state.actor_class.clone()),
         task_name: named.and_then(|title| title.task),
-        job_id: state.job_id.clone().or_else(|| world.ray_job(key)),
+        gcs: gcs::report(world, state, job_id.as_ref()),
+        job_id,
         attempt: None,
         exit_code: exit.exit.code(),
-        signal: exit.exit.signal(),
+        signal: signal(exit, act),
         listed: listed(world, state, exit, &draft),
         verdict: Verdict {
             killer: draft.killer,
@@ -114,19 +145,34 @@ pub(super) fn death(world: &World, exit: &ExitSeen, now: Option<BootTime>) -> De
                 .cause
                 .and_then(|cause| world.exit(cause))
                 .map(|cause| cause.id),
+            owner_lives: !draft.settled && owner_lives(world, draft.cause),
             cause_remote: draft.cause_remote,
             missing: draft.missing,
         },
         title,
         sender: draft.sender,
         memory: exit.around.memory.clone(),
-        gpu: Vec::new(),
+        gpu: exit.around.gpu.clone(),
         oom: draft.oom,
         at_death: at_death(world, exit),
         top: exit.around.top.clone(),
-        stack_at_death: None,
+        shared: exit.around.shared.clone(),
+        last_minute: last_minute(world, exit),
+        stack_at_death: last_stack.map(|(_, stack)| stack),
+        stack_age_ms,
+        calls: world
+            .calls
+            .get(&key.truncated())
+            .and_then(|calls| calls.at_death(exit, state.parent_key.is_some())),
         then: None,
     }
+}
+
+fn owner_lives(world: &World, cause: Option<ProcessKey>) -> bool {
+    let owner = cause.and_then(|cause| world.processes.get(cause));
+    owner.is_some_and(|owner| {
+        owner.exit.is_none() && matches!(owner.role, Role::Driver | Role::Worker)
+    })
 }
 
 /// A cause must have been doomed before its effect: clocks of logs err, acts do not.
@@ -174,7 +220,7 @@ fn summary(state: &ProcessState, exit: &ExitSeen, title: Option<&str>, draft: &D
 fn first_word(name: &str) -> String {
     let word = name.split_whitespace().next().unwrap_or(name);
     if name.starts_with('/') || word.contains('/') {
-        word.rsplit('/').next().unwrap_or(word).into()
+        path::base(word).into()
     } else {
         name.chars().take(60).collect()
     }
@@ -253,6 +299,14 @@ fn at_death(world: &World, exit: &ExitSeen) -> Option<AtDeath> {
     })
 }
 
+fn last_minute(world: &World, exit: &ExitSeen) -> Option<LastMinute> {
+    let mut minute = exit.around.minute.clone()?;
+    let key = exit.exit.process.truncated();
+    let steps = world.steps.get(&key).map_or(&[][..], Vec::as_slice);
+    minute::refine(&mut minute, exit.time, steps, world.mapped.get(&key));
+    Some(minute)
+}
+
 fn cluster_number(world: &World, cluster: Option<ProcessKey>) -> Option<u32> {
     let raylet = cluster?;
     let at = world
@@ -280,7 +334,7 @@ fn clusters(world: &World) -> Vec<ClusterReport> {
         .collect()
 }
 
-fn monitor(world: &World, raylet: ProcessKey) -> Option<Monitor> {
+pub(super) fn monitor(world: &World, raylet: ProcessKey) -> Option<Monitor> {
     world
         .ray_of_cluster(raylet)
         .rev()
@@ -304,6 +358,31 @@ fn monitor(world: &World, raylet: ProcessKey) -> Option<Monitor> {
             }),
             _ => None,
         })
+}
+
+fn in_use(world: &World) -> Option<InUse> {
+    let Fullest {
+        time,
+        node,
+        tracked,
+        shared,
+    } = world.fullest.as_ref()?;
+    let anon = node.anon?;
+    // Pages that a child shares with its parent until one writes are counted for both.
+    let private = tracked.0.min(anon.0);
+    let kernel = node.kernel?.0 + node.huge?.0 + node.cpu_lists?.0;
+    Some(InUse {
+        time: world.clock.wall(*time)?,
+        used_bytes: Bytes(node.total.0.saturating_sub(node.free.0)),
+        private_bytes: Bytes(private),
+        others_private_bytes: Bytes(anon.0 - private),
+        shared_bytes: node.shmem,
+        shared_remainder_bytes: shared_files::remainder(node.shmem, shared),
+        shared_files: shared.clone(),
+        cache_bytes: node.file?,
+        kernel_bytes: Bytes(kernel),
+        remainder_bytes: node.remainder()?,
+    })
 }
 
 fn recording(world: &World, deaths: &[Death]) -> Option<Recording> {

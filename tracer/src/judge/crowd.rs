@@ -3,7 +3,11 @@
 use crate::{
     event::{NodeMemory, Role},
     ids::{Bytes, Pid, ProcessKey},
-    judge::{processes::ProcessState, world::World},
+    judge::{
+        calls::{Calls, Growth, Idle, Reused},
+        processes::ProcessState,
+        world::World,
+    },
     ray::identify,
 };
 
@@ -30,7 +34,19 @@ pub(super) struct Member {
     pub(super) class: Option<String>,
     pub(super) cluster: Option<ProcessKey>,
     pub(super) cgroup: Option<String>,
+    /// What it runs: `WorkerDict.save_checkpoint`.
+    pub(super) doing: Option<String>,
     pub(super) private: Bytes,
+    /// Shared memory that it has mapped and touched.
+    pub(super) shared: Bytes,
+    /// What it held when it began that.
+    pub(super) before: Option<Bytes>,
+    /// The method that left most behind in each of several calls.
+    pub(super) growth: Option<Growth>,
+    /// What its tasks left resident and used again.
+    pub(super) reused: Option<Reused>,
+    /// Since when it had nothing to do.
+    pub(super) idle: Option<Idle>,
 }
 
 /// The crowd around the end of `dying`, which held `own`.
@@ -57,7 +73,20 @@ pub(super) fn around(world: &World, dying: ProcessKey, own: Option<Bytes>) -> Cr
         class: class(state),
         cluster: state.cluster,
         cgroup: state.cgroup.clone(),
+        doing: state
+            .title
+            .as_deref()
+            .and_then(identify::title)
+            .and_then(|title| title.task),
         private,
+        shared: state
+            .memory
+            .and_then(|(_, split)| split.shmem)
+            .unwrap_or_default(),
+        before: state.before,
+        growth: calls(world, state).and_then(Calls::steady),
+        reused: calls(world, state).and_then(Calls::reused),
+        idle: idle(world, state),
     };
     Crowd {
         members: alive.into_iter().map(member).collect(),
@@ -66,7 +95,19 @@ pub(super) fn around(world: &World, dying: ProcessKey, own: Option<Bytes>) -> Cr
     }
 }
 
-fn class(state: &ProcessState) -> Option<String> {
+fn calls<'a>(world: &'a World, state: &ProcessState) -> Option<&'a Calls> {
+    world.calls.get(&state.key.truncated())
+}
+
+/// Since when a worker of tasks has had nothing to do.
+pub(super) fn idle(world: &World, state: &ProcessState) -> Option<Idle> {
+    let of_tasks = state.role == Role::Worker && state.actor_class.is_none();
+    let calls = calls(world, state).filter(|_| of_tasks)?;
+    calls.idle(world.last_time)
+}
+
+/// The class of its actor, else the task that it runs.
+pub(super) fn class(state: &ProcessState) -> Option<String> {
     let title = state.title.as_deref().and_then(identify::title);
     let of_title = title.and_then(|title| title.actor_class.or(title.task));
     of_title.or_else(|| state.actor_class.clone())

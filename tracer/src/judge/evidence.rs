@@ -4,10 +4,12 @@ use crate::{
     event::{KernelLog, RayLog, Signal, Source},
     ids::BootTime,
     judge::{
+        pending,
         report::Evidence,
         verdict::Draft,
         world::{ExitSeen, Seen, World},
     },
+    kernel_log::xid,
     ray::facts::RayFact,
 };
 
@@ -19,6 +21,13 @@ const MAX_LOG_LINES: usize = 8;
 const SHARED_NS: i64 = 5_000_000_000;
 /// The kernel log's clock stops in suspend and is read a little late.
 const KERNEL_LOG_NS: i64 = 10_000_000_000;
+/// CUDA tells a process of an error at its next call; more than so much later another thing ended it. That the log's clock may be ahead is
+/// allowed for; what the driver writes when a dead process's work is torn down (Xid 45) comes after it.
+const XID_NS: std::ops::Range<i64> = -100_000_000..60_000_000_000;
+/// The first errors of a GPU are told, others follow from them.
+const MAX_XIDS: usize = 4;
+/// The initial pid namespace (`PROC_PID_INIT_INO`): the kernel log's pids are of that one.
+const INITIAL_PIDS: u64 = 0xefff_fffc;
 
 /// All evidence for the death of `exit`.
 pub(super) fn gather(world: &World, exit: &ExitSeen, draft: &Draft) -> Vec<Evidence> {
@@ -66,6 +75,15 @@ pub(super) fn gather(world: &World, exit: &ExitSeen, draft: &Draft) -> Vec<Evide
             add(seen.time, "kmsg".into(), text);
         }
     }
+    let told = world
+        .kernel_log
+        .iter()
+        .filter(|seen| is_xid_before(world, exit, seen));
+    for seen in told.take(MAX_XIDS) {
+        if let Some(text) = xid_text(&seen.what) {
+            add(seen.time, "kmsg".into(), text);
+        }
+    }
     let about = world.ray_about(exit.exit.process);
     let telling = about.iter().filter(|record| {
         !matches!(
@@ -87,7 +105,9 @@ pub(super) fn gather(world: &World, exit: &ExitSeen, draft: &Draft) -> Vec<Evide
             record.what.text.clone(),
         );
     }
-    add(exit.time, source(exit.source).into(), exit_text(exit));
+    if !pending::is(exit) {
+        add(exit.time, source(exit.source).into(), exit_text(exit));
+    }
     found.sort_by_key(|(time, _)| *time);
     found.into_iter().map(|(_, evidence)| evidence).collect()
 }
@@ -133,6 +153,7 @@ fn source(source: Source) -> &'static str {
         Source::WorkerLog => "worker log",
         Source::Text => "text",
         Source::Nvml => "nvml",
+        Source::Gcs => "gcs",
         Source::Recorder => "recorder",
     }
 }
@@ -221,12 +242,47 @@ fn kernel_log_text(line: &KernelLog, pid: u32) -> Option<String> {
     }
 }
 
+/// Whether a line tells of an error of a GPU in the work of the process, while it lived and shortly before its end.
+fn is_xid_before(world: &World, exit: &ExitSeen, seen: &Seen<KernelLog>) -> bool {
+    let KernelLog::Xid { pid: Some(pid), .. } = &seen.what else {
+        return false;
+    };
+    let started = world.started.as_ref();
+    let namespace = started.and_then(|(_, started)| started.pid_namespace);
+    let process = exit.exit.process;
+    *pid == process.pid
+        && namespace.is_none_or(|namespace| namespace == INITIAL_PIDS)
+        && XID_NS.contains(&exit.time.since(seen.time))
+        && seen.time.since(process.start) > XID_NS.start
+}
+
+fn xid_text(line: &KernelLog) -> Option<String> {
+    let KernelLog::Xid {
+        gpu, code, text, ..
+    } = line
+    else {
+        return None;
+    };
+    let meaning = xid::meaning(*code).map_or_else(String::new, |words| format!(" ({words})"));
+    Some(format!(
+        "NVIDIA's driver: Xid {code}{meaning} on GPU {gpu}: {text}"
+    ))
+}
+
 fn exit_text(exit: &ExitSeen) -> String {
     let late = if exit.exit.harvested {
         " (read from the kernel's table later: the ring was full)"
     } else {
         ""
     };
+    if exit.source == Source::Proc {
+        let status = match (exit.exit.signal(), exit.exit.code()) {
+            (Some(signal), _) => format!(": ended by signal {signal}"),
+            (None, Some(code)) => format!(": exited with code {code}"),
+            (None, None) => String::new(),
+        };
+        return format!("found gone{status}; the kernel's event of its exit was lost");
+    }
     match (exit.exit.signal(), exit.exit.code()) {
         (Some(signal), _) => format!("ended by signal {signal}{late}"),
         (None, Some(code)) => format!("exited with code {code}{late}"),

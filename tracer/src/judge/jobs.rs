@@ -53,7 +53,7 @@ fn job(
     let mut job = Job {
         cluster,
         job_id: job_id.clone(),
-        entrypoint: (!driver.argv.is_empty()).then(|| driver.argv.join(" ")),
+        entrypoint: entrypoint(world, job_id, driver),
         outcome: Outcome::Running,
         ended: None,
         ended_by_death_id: None,
@@ -89,6 +89,14 @@ fn job(
         })
         .collect();
     job
+}
+
+/// The driver's command line, else what the GCS has.
+fn entrypoint(world: &World, job_id: &HexId, driver: &ProcessState) -> Option<String> {
+    if !driver.argv.is_empty() {
+        return Some(driver.argv.join(" "));
+    }
+    world.gcs.entrypoint(driver.cluster?, job_id).cloned()
 }
 
 /// A death of the job's own, or of the node's, that nothing else had caused and that somebody would ask about.

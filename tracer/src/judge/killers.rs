@@ -1,6 +1,11 @@
 //! Who kills first: Ray's monitor, a cgroup's limit, or the machine's end, by what is left until each strikes.
 
-use crate::{event::NodeMemory, ids::Bytes, ray::memory_monitor::Level};
+use std::time::Duration;
+
+use crate::{
+    event::{CgroupState, NodeMemory},
+    ids::Bytes,
+};
 
 /// One that will kill.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,10 +16,20 @@ pub struct Threat {
     pub at: Bytes,
     /// What may still be used until then.
     pub margin: Bytes,
+    /// How long that lasts at the present rate, where what it counts was seen to grow.
+    pub left: Option<Duration>,
+}
+
+impl Threat {
+    /// What counts against it now.
+    #[must_use]
+    pub fn used(&self) -> Bytes {
+        Bytes(self.at.0.saturating_sub(self.margin.0))
+    }
 }
 
 /// Who kills.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Who {
     /// Ray's memory monitor.
     RayMonitor,
@@ -28,7 +43,7 @@ pub enum Who {
 #[must_use]
 pub fn in_order(
     monitor: Option<(Bytes, Bytes)>,
-    limits: &[Level],
+    limits: &[CgroupState],
     node: &NodeMemory,
     swap_total: Bytes,
 ) -> Vec<Threat> {
@@ -37,13 +52,15 @@ pub fn in_order(
         who: Who::RayMonitor,
         at: threshold,
         margin: Bytes(threshold.0.saturating_sub(used.0)),
+        left: None,
     }));
     threats.extend(limits.iter().filter_map(|level| {
         let limit = binding(level, node)?;
         Some(Threat {
-            who: Who::Cgroup(level.state.path.clone()),
+            who: Who::Cgroup(level.path.clone()),
             at: limit,
             margin: Bytes(limit.0.saturating_sub(level.needed().0)),
+            left: None,
         })
     }));
     let swap = swap_total.0.saturating_sub(node.swap_used.0);
@@ -51,6 +68,7 @@ pub fn in_order(
         who: Who::Machine,
         at: Bytes(node.total.0 + swap_total.0),
         margin: Bytes(node.available.0 + swap),
+        left: None,
     });
     threats.sort_by_key(|threat| threat.margin);
     threats
@@ -58,18 +76,18 @@ pub fn in_order(
 
 /// A limit that can be met: below all that the machine has.
 #[must_use]
-pub fn binding(level: &Level, node: &NodeMemory) -> Option<Bytes> {
-    level.state.limit.filter(|limit| *limit < node.total)
+pub fn binding(level: &CgroupState, node: &NodeMemory) -> Option<Bytes> {
+    level.limit.filter(|limit| *limit < node.total)
 }
 
 /// A cgroup's limit that is met before Ray's monitor acts, because the monitor takes `total` for all memory and does not see it.
 #[must_use]
 pub fn unseen<'a>(
-    limits: &'a [Level],
+    limits: &'a [CgroupState],
     node: &NodeMemory,
     total: Bytes,
     threshold: Bytes,
-) -> Option<(&'a Level, Bytes)> {
+) -> Option<(&'a CgroupState, Bytes)> {
     let lower = limits
         .iter()
         .filter_map(|level| Some((level, binding(level, node)?)));
@@ -81,7 +99,6 @@ pub fn unseen<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::CgroupState;
 
     const GIB: u64 = 1 << 30;
     const NODE: NodeMemory = NodeMemory {
@@ -90,17 +107,21 @@ mod tests {
         free: Bytes(0),
         shmem: Bytes(0),
         swap_used: Bytes(GIB),
+        anon: None,
+        file: None,
+        kernel: None,
+        huge: None,
+        cpu_lists: None,
+        stalled_us: None,
     };
 
-    fn level(path: &str, usage: u64, file: u64, limit: Option<u64>) -> Level {
-        Level {
-            state: CgroupState {
-                path: path.into(),
-                usage: Bytes(usage * GIB),
-                limit: limit.map(|limit| Bytes(limit * GIB)),
-                oom_kills: None,
-            },
-            file: Bytes(file * GIB),
+    fn level(path: &str, usage: u64, file: u64, limit: Option<u64>) -> CgroupState {
+        CgroupState {
+            path: path.into(),
+            usage: Bytes(usage * GIB),
+            limit: limit.map(|limit| Bytes(limit * GIB)),
+            file: Some(Bytes(file * GIB)),
+            ..CgroupState::default()
         }
     }
 

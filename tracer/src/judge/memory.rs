@@ -5,7 +5,8 @@ use crate::{
     ids::{BootTime, Bytes},
     judge::{
         crowd::{self, Crowd},
-        report::{MemoryReport, TopProcess},
+        minute,
+        report::{GpuUse, LastMinute, MemoryReport, SharedFileUse, TopProcess},
         world::World,
     },
 };
@@ -19,6 +20,9 @@ pub(super) struct Snapshot {
     pub(super) top: Vec<TopProcess>,
     pub(super) memory: MemoryReport,
     pub(super) crowd: Crowd,
+    pub(super) minute: Option<LastMinute>,
+    pub(super) gpu: Vec<GpuUse>,
+    pub(super) shared: Vec<SharedFileUse>,
 }
 
 /// The memory picture at `exit`, from the samples before it. Cheap for a normal exit: nobody asks there.
@@ -28,9 +32,11 @@ pub(super) fn snapshot(world: &World, exit: &Exit, time: BootTime) -> Snapshot {
         .get(exit.process)
         .and_then(|state| state.memory);
     let memory = at_death(&exit.memory, sampled, time);
+    let gpu = world.gpus.at_end(exit.process, time);
     if exit.status == Some(0) {
         return Snapshot {
             memory,
+            gpu,
             ..Snapshot::default()
         };
     }
@@ -45,29 +51,40 @@ pub(super) fn snapshot(world: &World, exit: &Exit, time: BootTime) -> Snapshot {
                 title: state.label(),
                 private_bytes: split.anon?,
                 victim: false,
+                cgroup: state.cgroup.clone(),
                 age_ms: age_ms(time, sampled),
             })
         })
         .collect();
     if let Some(private) = memory.anon_bytes {
-        let title = world
-            .processes
-            .get(exit.process)
-            .map_or_else(String::new, super::processes::ProcessState::label);
+        let state = world.processes.get(exit.process);
+        let title = state.map_or_else(String::new, super::processes::ProcessState::label);
         top.push(TopProcess {
             pid: exit.process.pid,
             title,
             private_bytes: private,
             victim: true,
+            cgroup: state.and_then(|state| state.cgroup.clone()),
             age_ms: memory.age_ms,
         });
     }
+    top.extend(world.outside.values().map(|(sampled, one)| TopProcess {
+        pid: one.pid,
+        title: one.name.clone(),
+        private_bytes: one.private,
+        victim: false,
+        cgroup: one.cgroup.clone(),
+        age_ms: age_ms(time, *sampled),
+    }));
     top.sort_by_key(|process| std::cmp::Reverse((process.private_bytes, process.pid)));
     top.truncate(TOP);
     Snapshot {
+        minute: Some(minute::before(world, exit, time, &top)),
         top,
         crowd: crowd::around(world, exit.process, memory.anon_bytes),
         memory,
+        gpu,
+        shared: world.shared_files.biggest(&world.processes),
     }
 }
 

@@ -5,19 +5,31 @@
 
 mod act;
 mod assemble;
+mod blame;
+mod calls;
 mod clock;
 mod crowd;
+pub mod diff;
 pub mod doctor;
 mod evidence;
 mod findings;
+pub mod forecast;
 pub mod from_text;
+mod gcs;
+pub mod gpu_errors;
+mod gpus;
 mod jobs;
 pub mod killers;
+pub mod live;
 mod memory;
+mod minute;
 mod oom;
+mod owners;
+mod pending;
 mod processes;
 mod ray_words;
 pub mod report;
+mod shared_files;
 pub mod timeline;
 mod verdict;
 mod world;
@@ -26,9 +38,10 @@ mod world;
 mod tests;
 
 use crate::{
-    event::Event,
+    event::{Event, Role},
     ids::{BootTime, EventId, ProcessKey},
     judge::{
+        live::Live,
         report::{Death, Report, Utc},
         timeline::Timeline,
         world::World,
@@ -48,6 +61,12 @@ impl Judge {
         assemble::bears_on_verdicts(&event.what)
     }
 
+    /// Whether the end of this process was seen.
+    #[must_use]
+    pub fn has_ended(&self, process: ProcessKey) -> bool {
+        self.world.exit(process).is_some()
+    }
+
     /// The death whose exit event has this id, as far as is known at `now`.
     #[must_use]
     pub fn death(&self, id: EventId, now: BootTime) -> Option<Death> {
@@ -55,10 +74,22 @@ impl Judge {
         Some(assemble::death(&self.world, exit, Some(now)))
     }
 
+    /// What a process is, as far as it was seen.
+    #[must_use]
+    pub fn role(&self, process: ProcessKey) -> Option<Role> {
+        self.world.processes.get(process).map(|state| state.role)
+    }
+
     /// Everything, with nothing more to come.
     #[must_use]
     pub fn report(&self) -> Report {
         assemble::report(&self.world)
+    }
+
+    /// What grew, as folded stacks: `still held;Class;file:line function;… bytes`, the outermost frame first.
+    #[must_use]
+    pub fn folded(&self) -> Vec<String> {
+        self.world.blame.folded()
     }
 
     /// The series of `events`, which are those that were observed; `None` where no wall clock is known.
@@ -73,9 +104,20 @@ impl Judge {
         self.world.clock.wall(boot)
     }
 
+    /// What is alive at `now` and how near each limit is.
+    #[must_use]
+    pub fn live(&self, now: BootTime) -> Live {
+        live::of(&self.world, now)
+    }
+
     /// Drops what is known of a process whose death is settled: a live judge's memory is bounded.
     pub fn forget(&mut self, process: ProcessKey) {
         self.world.forget(process);
+    }
+
+    /// Drops what logs said long ago: the same, where nobody dies.
+    pub fn forget_words(&mut self) {
+        self.world.bound();
     }
 }
 

@@ -3,9 +3,10 @@
 //! The kernel stack at `mark_victim` tells a cgroup's limit from an empty machine and names the charge; the victim's own
 //! memory cgroups with their use tell which limit; the kernel log, which is rate-limited, only confirms.
 
+pub(super) use crate::ids::size;
 use crate::{
     event::{CgroupLevel, KernelLog, OomVictim},
-    ids::{Bytes, Pid},
+    ids::Pid,
     judge::{
         report::{Killer, OomReport},
         world::{ExitSeen, Seen, World},
@@ -19,6 +20,8 @@ pub(super) enum Constraint {
     Global,
     Cpuset,
     Mempolicy,
+    /// Somebody asked for it (sysrq `f`): no allocation had failed.
+    Asked,
     Unknown,
 }
 
@@ -37,7 +40,7 @@ impl Context {
             Constraint::Memcg => Killer::KernelOomMemcg,
             Constraint::Unknown if self.report.cgroup.is_some() => Killer::KernelOomMemcg,
             Constraint::Unknown => Killer::Unknown,
-            Constraint::Global | Constraint::Cpuset | Constraint::Mempolicy => {
+            Constraint::Global | Constraint::Cpuset | Constraint::Mempolicy | Constraint::Asked => {
                 Killer::KernelOomGlobal
             }
         }
@@ -49,6 +52,7 @@ impl Context {
             (Constraint::Global, _) => "was killed by the kernel: the machine was out of memory".into(),
             (Constraint::Cpuset, _) => "was killed by the kernel: the memory nodes of its cpuset were full".into(),
             (Constraint::Mempolicy, _) => "was killed by the kernel: the memory nodes of its memory policy were full".into(),
+            (Constraint::Asked, _) => "was killed by the kernel's OOM killer, which somebody asked for (sysrq f); no allocation had failed".into(),
             (_, Some(cgroup)) => match self.report.limit_bytes {
                 Some(limit) => format!("was killed by the kernel: cgroup {cgroup} reached its limit of {}", size(limit)),
                 None => format!("was killed by the kernel: cgroup {cgroup} reached its limit"),
@@ -61,20 +65,12 @@ impl Context {
     }
 }
 
-/// Figures as people read them.
-pub(super) fn size(bytes: Bytes) -> String {
-    if bytes.0 >= (1 << 30) / 10 {
-        format!("{:.1} GiB", bytes.gib())
-    } else {
-        format!("{:.0} MiB", bytes.0 as f64 / f64::from(1 << 20))
-    }
-}
-
 /// The context from the mark itself.
 pub(super) fn from_mark(world: &World, victim: &Seen<OomVictim>) -> Context {
     let what = &victim.what;
     let logged = logged(world, what.victim.pid, victim);
     let constraint = match (&logged, by_stack(&what.stack)) {
+        (_, Some(Constraint::Asked)) => Constraint::Asked,
         (Some((constraint, _)), _) => *constraint,
         (None, Some(constraint)) => constraint,
         (None, None) => Constraint::Unknown,
@@ -188,20 +184,21 @@ fn name(constraint: Constraint) -> Option<String> {
         Constraint::Global => "none",
         Constraint::Cpuset => "cpuset",
         Constraint::Mempolicy => "mempolicy",
+        Constraint::Asked => "sysrq",
         Constraint::Unknown => return None,
     };
     Some(name.to_owned())
 }
 
 fn by_stack(stack: &[String]) -> Option<Constraint> {
+    let has = |name: &str| stack.iter().any(|frame| frame.starts_with(name));
     if stack.is_empty() {
         None
-    } else if stack
-        .iter()
-        .any(|frame| frame.starts_with("mem_cgroup_out_of_memory"))
-    {
+    } else if has("mem_cgroup_out_of_memory") {
         Some(Constraint::Memcg)
-    } else if stack.iter().any(|frame| frame.starts_with("out_of_memory")) {
+    } else if has("moom_callback") {
+        Some(Constraint::Asked)
+    } else if has("out_of_memory") {
         Some(Constraint::Global)
     } else {
         None

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::{
     event::{Exec, MemorySplit, Process, Role, Worker},
-    ids::{BootTime, EventId, HexId, Pid, ProcessKey},
+    ids::{BootTime, Bytes, EventId, HexId, Pid, ProcessKey},
     ray::identify,
 };
 
@@ -29,6 +29,8 @@ pub(super) struct ProcessState {
     pub(super) title: Option<String>,
     /// The last sample and its time.
     pub(super) memory: Option<(BootTime, MemorySplit)>,
+    /// Its private memory, as sampled, when its title last changed.
+    pub(super) before: Option<Bytes>,
     /// Its exit event.
     pub(super) exit: Option<EventId>,
 }
@@ -53,7 +55,16 @@ impl ProcessState {
             actor_class: None,
             title: None,
             memory: None,
+            before: None,
             exit: None,
+        }
+    }
+
+    /// It runs something else from now on.
+    pub(super) fn retitle(&mut self, title: &str) {
+        if self.title.as_deref() != Some(title) {
+            self.before = self.memory.and_then(|(_, split)| split.anon);
+            self.title = Some(title.to_owned());
         }
     }
 
@@ -72,6 +83,29 @@ impl ProcessState {
     /// Whether it is part of this cluster.
     pub(super) fn belongs_to(&self, cluster: ProcessKey) -> bool {
         self.cluster.is_some_and(|own| own.same(cluster))
+    }
+
+    /// Its actor class: by its title, else by what Ray's logs said of it.
+    pub(super) fn class(&self) -> Option<String> {
+        let titled = self.title.as_deref().and_then(identify::title);
+        titled
+            .and_then(|title| title.actor_class)
+            .or_else(|| self.actor_class.clone())
+    }
+
+    /// Whose memory it is: the actor's class, else the task that runs, else the part that it plays.
+    pub(super) fn owner(&self) -> String {
+        let titled = self.title.as_deref().and_then(identify::title);
+        let task = titled.and_then(|title| title.task);
+        self.class().or(task).unwrap_or_else(|| {
+            let part = match self.role {
+                Role::Worker => "idle worker",
+                Role::Driver => "driver",
+                Role::Descendant => "subprocess",
+                _ => self.comm.as_str(),
+            };
+            part.to_owned()
+        })
     }
 
     /// What a person would call it: its title, else its command line, else its name.
@@ -202,7 +236,7 @@ impl Processes {
         if let [title] = process.argv.as_slice()
             && title.starts_with("ray::")
         {
-            state.title = Some(title.clone());
+            state.retitle(title);
         }
         let worker_id = identify::worker_id(&process.argv);
         self.index(process.process, worker_id);

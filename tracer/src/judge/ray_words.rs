@@ -143,6 +143,8 @@ impl About {
             | RayFact::Marker { worker_id, .. }
             | RayFact::FailureSignal { worker_id, .. }
             | RayFact::Exception { worker_id, .. }
+            | RayFact::Configuration { worker_id, .. }
+            | RayFact::GpuMoved { worker_id, .. }
             | RayFact::ActorState { worker_id, .. } => Self {
                 workers: worker_id.iter().cloned().collect(),
                 pids: Vec::new(),

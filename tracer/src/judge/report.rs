@@ -1,6 +1,23 @@
 //! The report: the one object that `judge` makes and every view in `show` prints; its JSON form is the public
 //! contract (schema 1). Fields may be added, never renamed; what was not observed is `null`.
 
+mod finding;
+mod gcs;
+mod growth;
+mod memory;
+mod minute;
+mod verdict;
+
+pub use finding::{Finding, Setting};
+pub use gcs::{GcsOwner, GcsReport};
+pub use growth::{Growth, GrowthLine, UnreadStacks};
+pub use memory::{
+    GpuError, GpuReport, GpuUse, InUse, Limit, MemoryReport, OomReport, Owner, OwnerKind, Peak,
+    SharedFileUse, SharedKind, SharedUse, TopProcess,
+};
+pub use minute::{AtDeath, CallsReport, LastMinute, LimitBefore, MappedBefore, TopBefore};
+pub use verdict::{Certainty, Evidence, Killer, Mechanism, Relation, SenderReport, Verdict};
+
 use serde::{Serialize, Serializer};
 
 use crate::{
@@ -23,14 +40,28 @@ pub struct Report {
     pub jobs: Vec<Job>,
     /// Every death, in the order of the acts that caused them.
     pub deaths: Vec<Death>,
+    /// Processes that were killed and did not end while the recording went on: as deaths, with 0 as `id` and no `exit_time`.
+    pub pending: Vec<Death>,
     /// Memory by actor class or task.
     pub owners: Vec<Owner>,
+    /// The machine's GPUs, where NVML was there.
+    pub gpus: Vec<GpuReport>,
+    /// Errors of NVIDIA's GPUs (Xids), by the kernel log.
+    pub gpu_errors: Vec<GpuError>,
+    /// Lines of Python through which memory grew, by actor class or task.
+    pub growth: Vec<Growth>,
+    /// Processes whose Python stacks could not be read.
+    pub unread_stacks: Vec<UnreadStacks>,
     /// Settings that bear on memory, with where each was found.
     pub settings: Vec<Setting>,
     /// Causes and remedies.
     pub findings: Vec<Finding>,
     /// Highest use of the node's memory that was sampled.
     pub peak: Option<Peak>,
+    /// What was in use when most was, by its heads.
+    pub in_use: Option<InUse>,
+    /// Shared memory by its files, when these were largest together.
+    pub shared_memory: Option<SharedUse>,
     /// What the text said besides deaths (`explain`): one line each.
     pub notes: Vec<String>,
     /// The texts that were read; empty for recordings.
@@ -219,6 +250,8 @@ pub struct Death {
     pub task_name: Option<String>,
     /// Job id.
     pub job_id: Option<HexId>,
+    /// What the GCS says besides, where it was asked (`record --gcs`).
+    pub gcs: Option<GcsReport>,
     /// Attempt number of the task, where a log has it.
     pub attempt: Option<u32>,
     /// Exit code, when it exited by itself.
@@ -239,8 +272,16 @@ pub struct Death {
     pub at_death: Option<AtDeath>,
     /// The biggest processes at that moment.
     pub top: Vec<TopProcess>,
-    /// The Python stack at death.
+    /// The biggest files of shared memory at that moment, mapped by many or by nobody.
+    pub shared: Vec<SharedFileUse>,
+    /// Its last minute; `None` for a normal exit and where no samples are known.
+    pub last_minute: Option<LastMinute>,
+    /// The last Python stack before its death, the running line first.
     pub stack_at_death: Option<String>,
+    /// How long before its death that stack was read.
+    pub stack_age_ms: Option<u64>,
+    /// What it ran, call by call.
+    pub calls: Option<CallsReport>,
     /// Whether it is one that people ask about (text lists these only).
     pub listed: bool,
     /// What Ray did next: `task retried …`, `actor restarted …`.
@@ -254,343 +295,6 @@ pub struct Death {
 )]
 fn known_pid<S: Serializer>(pid: &Pid, serializer: S) -> Result<S::Ok, S::Error> {
     Some(*pid).filter(|pid| pid.0 != 0).serialize(serializer)
-}
-
-/// Who ended a process, and how sure that is.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Verdict {
-    /// Who.
-    pub killer: Killer,
-    /// How sure.
-    pub certainty: Certainty,
-    /// One sentence.
-    pub summary: String,
-    /// Its predicate alone, `was killed by …`, for views that shorten the name before it; not part of the contract.
-    #[serde(skip)]
-    pub clause: String,
-    /// False while evidence may still come (live only).
-    pub settled: bool,
-    /// What it rests on, in order of time.
-    pub evidence: Vec<Evidence>,
-    /// The death that caused this one.
-    pub cause_death_id: Option<EventId>,
-    /// A cause on another machine, in words.
-    pub cause_remote: Option<String>,
-    /// What would settle an `unknown`.
-    pub missing: Option<String>,
-}
-
-/// Who ended a process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Killer {
-    /// The kernel, at a cgroup's limit.
-    KernelOomMemcg,
-    /// The kernel, the machine was out of memory.
-    KernelOomGlobal,
-    /// The raylet, on purpose, for memory.
-    RayMemoryMonitor,
-    /// Ray, on purpose, not for memory.
-    RayIntended,
-    /// Its raylet, owner, driver or parent died first.
-    RayCollapse,
-    /// The kernel, not for memory.
-    KernelOther,
-    /// Any other sender.
-    Signal,
-    /// Itself, by a fault.
-    Crash,
-    /// Itself, by exit code.
-    Exit,
-    /// Not provable from what was seen.
-    Unknown,
-}
-
-impl Killer {
-    /// The name in JSON and on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::KernelOomMemcg => "kernel-oom-memcg",
-            Self::KernelOomGlobal => "kernel-oom-global",
-            Self::RayMemoryMonitor => "ray-memory-monitor",
-            Self::RayIntended => "ray-intended",
-            Self::RayCollapse => "ray-collapse",
-            Self::KernelOther => "kernel-other",
-            Self::Signal => "signal",
-            Self::Crash => "crash",
-            Self::Exit => "exit",
-            Self::Unknown => "unknown",
-        }
-    }
-
-    /// Every killer, in the order of the verdict table.
-    pub const ALL: [Self; 10] = [
-        Self::KernelOomMemcg,
-        Self::KernelOomGlobal,
-        Self::RayMemoryMonitor,
-        Self::RayIntended,
-        Self::RayCollapse,
-        Self::KernelOther,
-        Self::Signal,
-        Self::Crash,
-        Self::Exit,
-        Self::Unknown,
-    ];
-}
-
-/// How sure a verdict is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Certainty {
-    /// The act was observed.
-    Proven,
-    /// From text or order alone.
-    Inferred,
-    /// Neither.
-    Unknown,
-}
-
-/// A piece of evidence.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Evidence {
-    /// When.
-    pub time: Option<Utc>,
-    /// `kernel`, `kmsg`, a log file's name, …
-    pub source: String,
-    /// What.
-    pub what: String,
-}
-
-/// The sender of the signal that killed.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct SenderReport {
-    /// Its pid.
-    pub pid: Pid,
-    /// Its name.
-    pub comm: String,
-    /// Its executable.
-    pub exe: Option<String>,
-    /// Its user.
-    pub uid: Option<u32>,
-    /// Its container.
-    pub container_id: Option<String>,
-    /// What it is to the victim.
-    pub relation: Relation,
-    /// How it did it.
-    pub mechanism: Mechanism,
-    /// Its ancestors, nearest first.
-    pub ancestors: Vec<crate::event::Ancestor>,
-}
-
-/// What a sender is to its victim.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Relation {
-    /// Its parent.
-    Parent,
-    /// A process of the same job (a worker, the driver, their children).
-    SameJob,
-    /// A part of Ray.
-    Ray,
-    /// runc, containerd-shim, dockerd, kubelet, …
-    ContainerRuntime,
-    /// systemd-oomd, earlyoom, …
-    OomDaemon,
-    /// Any other.
-    Other,
-}
-
-/// How a signal came about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Mechanism {
-    /// `kill(2)`.
-    Kill,
-    /// `tgkill(2)`, `tkill(2)`.
-    Tgkill,
-    /// `sigqueue(3)`.
-    Sigqueue,
-    /// `cgroup.kill`.
-    CgroupKill,
-    /// `prctl(PR_SET_PDEATHSIG)`.
-    ParentDeath,
-    /// The init of its pid namespace ended.
-    PidNamespaceExit,
-    /// Its tracer ended (`PTRACE_O_EXITKILL`).
-    TracerExit,
-    /// `RLIMIT_CPU`.
-    RlimitCpu,
-    /// `alarm(2)` and other timers.
-    Timer,
-    /// A terminal: Ctrl-C, hang-up.
-    Tty,
-    /// A fault of its own.
-    Fault,
-    /// A hardware memory error.
-    Hwpoison,
-    /// The OOM killer.
-    Oom,
-    /// Not known.
-    Unknown,
-}
-
-/// A process's memory at death.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct MemoryReport {
-    /// Anonymous.
-    pub anon_bytes: Option<Bytes>,
-    /// File.
-    pub file_bytes: Option<Bytes>,
-    /// Shared.
-    pub shmem_bytes: Option<Bytes>,
-    /// Swapped.
-    pub swap_bytes: Option<Bytes>,
-    /// Highest resident.
-    pub peak_bytes: Option<Bytes>,
-    /// Age of the figures at death in ms, when they come from a sample before it.
-    pub age_ms: Option<u64>,
-}
-
-impl MemoryReport {
-    /// Resident memory, if any part is known.
-    #[must_use]
-    pub fn resident(&self) -> Option<Bytes> {
-        let parts = [self.anon_bytes, self.file_bytes, self.shmem_bytes];
-        parts
-            .iter()
-            .any(Option::is_some)
-            .then(|| Bytes(parts.iter().flatten().map(|part| part.0).sum()))
-    }
-}
-
-/// GPU memory of a process.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct GpuUse {
-    /// Device index.
-    pub device: u32,
-    /// Its use.
-    pub used_bytes: Bytes,
-    /// The device's memory.
-    pub total_bytes: Bytes,
-}
-
-/// An OOM kill's context.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct OomReport {
-    /// `memcg`, `none` (global), `cpuset`, `mempolicy`; `None` when not known.
-    pub constraint: Option<String>,
-    /// The cgroup at its limit.
-    pub cgroup: Option<String>,
-    /// Its limit.
-    pub limit_bytes: Option<Bytes>,
-    /// Its use at the kill.
-    pub usage_bytes: Option<Bytes>,
-    /// The victim's own cgroup.
-    pub task_cgroup: Option<String>,
-    /// What was being charged: `anonymous`, `shared memory`, `page cache`, `kernel`; `None` when not known.
-    pub charging: Option<String>,
-    /// Who asked for memory: not guilt.
-    pub invoker_pid: Option<Pid>,
-    /// Its name.
-    pub invoker_comm: Option<String>,
-    /// The victim's `oom_score_adj`.
-    pub score_adj: Option<i32>,
-}
-
-/// The node at a death.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct AtDeath {
-    /// What Ray's monitor counted.
-    pub ray_used_bytes: Option<Bytes>,
-    /// Its threshold.
-    pub ray_threshold_bytes: Option<Bytes>,
-    /// Limits on the path.
-    pub limits: Vec<Limit>,
-    /// In the object store.
-    pub object_store_bytes: Option<Bytes>,
-}
-
-/// A cgroup limit and its use.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Limit {
-    /// The cgroup.
-    pub cgroup: String,
-    /// Its use.
-    pub usage_bytes: Bytes,
-    /// Its limit.
-    pub limit_bytes: Option<Bytes>,
-}
-
-/// One of the biggest processes at a death.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct TopProcess {
-    /// Its pid.
-    pub pid: Pid,
-    /// Its title.
-    pub title: String,
-    /// Its private memory.
-    pub private_bytes: Bytes,
-    /// Whether it is the victim.
-    pub victim: bool,
-    /// Age of the figure in ms.
-    pub age_ms: Option<u64>,
-}
-
-/// Memory of an actor class or task.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Owner {
-    /// Class or task name.
-    pub class: String,
-    /// Processes at the peak.
-    pub processes: u32,
-    /// Peak of their private memory.
-    pub private_peak_bytes: Option<Bytes>,
-    /// Growth per call.
-    pub per_call_bytes: Option<Bytes>,
-}
-
-/// A setting that bears on memory.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Setting {
-    /// Its key.
-    pub key: String,
-    /// Its value.
-    pub value: String,
-    /// Where it was found.
-    pub source: String,
-    /// Whether it is in force.
-    pub effective: bool,
-}
-
-/// A cause and its remedy.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Finding {
-    /// The rule.
-    pub rule: String,
-    /// How sure.
-    pub certainty: Certainty,
-    /// One sentence.
-    pub summary: String,
-    /// The figures.
-    pub evidence: Vec<String>,
-    /// What to change.
-    pub remedy: Vec<String>,
-    /// What that costs.
-    pub cost: Option<String>,
-    /// The deaths it explains.
-    pub deaths: Vec<EventId>,
-}
-
-/// The node's highest use.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Peak {
-    /// When.
-    pub time: Utc,
-    /// `MemTotal` − `MemAvailable`.
-    pub used_bytes: Bytes,
-    /// `MemTotal`.
-    pub total_bytes: Bytes,
 }
 
 /// A wall-clock time, printed in UTC with microseconds: `2026-11-20T23:58:59.123456Z`.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::{
-    event::{CgroupState, Event, NodeMemory, Observation, Process, Role},
+    event::{Call, CgroupState, Event, NodeMemory, Observation, Process, Role},
     ids::{BootTime, Bytes, EventId, HexId, ProcessKey},
     judge::{processes::ProcessState, report::Utc, world::World},
     ray::identify,
@@ -60,6 +60,25 @@ pub struct ProcessSeries {
     pub private: Vec<(Utc, Bytes)>,
     /// Titles and when each was first seen; what a worker runs stands there.
     pub titles: Vec<(Utc, String)>,
+    /// What a worker ran, where the kernel told.
+    pub calls: Vec<CallSeries>,
+}
+
+/// One call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallSeries {
+    /// `Class.method` or the task.
+    pub task: String,
+    /// Which call of it.
+    pub nth: u32,
+    /// When it began.
+    pub began: Utc,
+    /// When it ended; `None` for one that a death or the end of the recording cut off.
+    pub ended: Option<Utc>,
+    /// Private memory when it began.
+    pub before: Option<Bytes>,
+    /// Private memory when it ended.
+    pub after: Option<Bytes>,
 }
 
 /// What the events say of one process over time.
@@ -67,6 +86,7 @@ pub struct ProcessSeries {
 struct Moves {
     private: Vec<(Utc, Bytes)>,
     titles: Vec<(Utc, String)>,
+    calls: Vec<Call>,
 }
 
 /// The series of `events`, all of which `world` has seen; `None` where no wall clock is known.
@@ -116,7 +136,13 @@ fn moved(moves: &mut HashMap<ProcessKey, Moves>, time: Utc, what: &Observation) 
             of.private
                 .extend(sample.memory.anon.map(|anon| (time, anon)));
         }
-        Observation::Title { process, title } => titled(moves, *process, time, title),
+        Observation::Call(call) => {
+            let calls = &mut moves.entry(call.process.truncated()).or_default().calls;
+            // One that was told while it ran is told again when it ends.
+            calls.pop_if(|last| last.ended.is_none());
+            calls.push(call.clone());
+        }
+        Observation::Title { process, title, .. } => titled(moves, *process, time, title),
         Observation::Process(Process { process, argv, .. }) => {
             if let [title] = argv.as_slice()
                 && title.starts_with("ray::")
@@ -152,14 +178,11 @@ fn series(world: &World, state: &ProcessState, moves: Option<Moves>) -> ProcessS
         let known = &mut world.clusters.iter();
         known.position(|cluster| cluster.raylet.same(raylet))
     });
-    let titled = state.title.as_deref().and_then(identify::title);
     ProcessSeries {
         process: state.key,
         label: state.label(),
         role: state.role,
-        actor_class: titled
-            .and_then(|title| title.actor_class)
-            .or_else(|| state.actor_class.clone()),
+        actor_class: state.class(),
         worker_id: state.worker_id.clone(),
         cluster: cluster.and_then(|at| u32::try_from(at).ok()),
         // A start before boot's first tick is one that nobody told.
@@ -171,7 +194,23 @@ fn series(world: &World, state: &ProcessState, moves: Option<Moves>) -> ProcessS
         death: exit.map(|exit| exit.id),
         private: moves.private,
         titles: moves.titles,
+        calls: moves
+            .calls
+            .iter()
+            .filter_map(|one| call(world, one))
+            .collect(),
     }
+}
+
+fn call(world: &World, call: &Call) -> Option<CallSeries> {
+    Some(CallSeries {
+        task: identify::title(&call.title)?.task?,
+        nth: call.nth,
+        began: world.clock.wall(call.began)?,
+        ended: call.ended.and_then(|ended| world.clock.wall(ended)),
+        before: call.before,
+        after: call.after,
+    })
 }
 
 fn addresses(world: &World) -> Vec<Option<String>> {

@@ -1,20 +1,30 @@
 //! The world: all events folded into what the verdicts ask for. Facts only; opinions are in `verdict`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use crate::{
     event::{
-        CgroupState, Cluster, Event, Exit, KernelLog, Ledger, NodeMemory, Observation, OomVictim,
-        Probe, RayLog, RecordingStarted, SharedMemory, Signal, Source,
+        Call, CgroupState, Cluster, Event, Exit, GpuState, KernelLog, Ledger, Mapped, NodeMemory,
+        Observation, OomVictim, OutsideMemory, Probe, ProcessMemory, RayLog, RecordingStarted,
+        SharedMemory, Signal, Source, Step,
     },
     ids::{BootTime, Bytes, EventId, HexId, ProcessKey},
     judge::{
+        blame::Blame,
+        calls::Calls,
         clock::Clock,
+        gcs::GcsTables,
+        gpu_errors::GpuErrors,
+        gpus::{self, Gpus},
         memory::{self, Snapshot},
+        minute::{Outside, Trail},
+        owners::{self, Owners},
         processes::Processes,
         ray_words::RayWords,
+        report::SharedFileUse,
+        shared_files::SharedFiles,
     },
-    ray::facts::RayFact,
+    ray::{facts::RayFact, gcs::GcsRow},
 };
 
 /// A thing with the event that it stands in.
@@ -41,6 +51,20 @@ const MAX_KERNEL_WORDS: usize = 4_096;
 /// Signals to one process that are kept: the first and the last half of this many.
 const MAX_SIGNALS: usize = 64;
 
+/// Mappings of one process that are kept.
+const MAX_MAPPED: usize = 16;
+
+/// The machine at a moment, with all its heads.
+#[derive(Debug)]
+pub(super) struct Fullest {
+    pub(super) time: BootTime,
+    pub(super) node: NodeMemory,
+    /// Private memory of the tracked processes.
+    pub(super) tracked: Bytes,
+    /// The biggest files of shared memory.
+    pub(super) shared: Vec<SharedFileUse>,
+}
+
 /// All that one recording (so far) says.
 #[derive(Debug, Default)]
 pub(super) struct World {
@@ -52,6 +76,11 @@ pub(super) struct World {
     pub(super) ledgers: Vec<Ledger>,
     pub(super) clusters: Vec<Cluster>,
     pub(super) processes: Processes,
+    pub(super) calls: HashMap<ProcessKey, Calls>,
+    pub(super) owners: Owners,
+    pub(super) gpus: Gpus,
+    pub(super) gpu_errors: GpuErrors<BootTime>,
+    pub(super) gcs: GcsTables,
     pub(super) signals: HashMap<ProcessKey, Vec<Seen<Signal>>>,
     pub(super) delivered: HashMap<ProcessKey, Vec<Seen<(i32, i32)>>>,
     pub(super) victims: Vec<Seen<OomVictim>>,
@@ -63,9 +92,26 @@ pub(super) struct World {
     pub(super) cgroups: HashMap<String, Vec<Seen<CgroupState>>>,
     pub(super) node: Option<(BootTime, NodeMemory)>,
     pub(super) peak: Option<(BootTime, Bytes, Bytes)>,
+    /// The machine when least was available.
+    pub(super) fullest: Option<Fullest>,
+    pub(super) shared_files: SharedFiles,
     /// What drivers have set for Ray.
     pub(super) driver_settings: Vec<(ProcessKey, Vec<(String, String)>)>,
     pub(super) shared_memory: Vec<(BootTime, SharedMemory)>,
+    /// The last two minutes of each process's private memory, of the machine, and of shared memory.
+    pub(super) trails: HashMap<ProcessKey, Trail>,
+    pub(super) node_trail: Trail,
+    /// What the machine's end counts: memory and swap.
+    pub(super) whole_trail: Trail,
+    pub(super) shared_trail: Trail,
+    /// The biggest processes that are not Ray's, near a limit.
+    pub(super) outside: HashMap<ProcessKey, (BootTime, Outside)>,
+    /// The last large mappings of each process.
+    pub(super) mapped: HashMap<ProcessKey, VecDeque<Seen<Mapped>>>,
+    /// The last steps of those that died near a limit.
+    pub(super) steps: HashMap<ProcessKey, Vec<Step>>,
+    /// Lines of Python that grew memory.
+    pub(super) blame: Blame,
 }
 
 impl World {
@@ -92,21 +138,31 @@ impl World {
                     known.raylet.same(cluster.raylet)
                 });
             }
-            Observation::Process(process) => self.processes.described(process),
-            Observation::Worker(worker) => self.processes.identified(worker),
+            Observation::Process(process) => {
+                self.processes.described(process);
+                self.owned(process.process, time);
+            }
+            Observation::Worker(worker) => {
+                self.processes.identified(worker);
+                self.owned(worker.process, time);
+            }
             Observation::Fork { parent, child } => self.processes.forked(*parent, *child),
-            Observation::Exec(exec) => self.processes.executed(exec),
-            Observation::Title { process, title } => {
-                self.processes.touch(*process).title = Some(title.clone());
+            Observation::Exec(exec) => {
+                self.processes.executed(exec);
+                self.owned(exec.process, time);
             }
-            Observation::Signal(signal) => {
-                let what = signal.clone();
-                let signals = self.signals.entry(signal.target.truncated()).or_default();
-                if signals.len() >= MAX_SIGNALS {
-                    signals.remove(MAX_SIGNALS / 2);
-                }
-                signals.push(Seen { time, what });
+            Observation::Title {
+                process,
+                title,
+                memory,
+            } => {
+                let state = self.processes.touch(*process);
+                state.retitle(title);
+                state.before = memory.anon.or(state.before);
+                self.owned(*process, time);
             }
+            Observation::Call(call) => self.called(call, time),
+            Observation::Signal(signal) => self.signalled(time, signal),
             Observation::Delivered {
                 process,
                 signal,
@@ -125,12 +181,7 @@ impl World {
                 });
             }
             Observation::Exit(exit) => self.exited(event.id, time, source, exit),
-            Observation::Kmsg(line) => {
-                self.kernel_log.push(Seen {
-                    time,
-                    what: line.clone(),
-                });
-            }
+            Observation::Kmsg(line) => self.kernel_said(time, line),
             Observation::RayLog(record) => self.ray_said(time, source, record),
             Observation::Cgroup(state) => {
                 let states = self.cgroups.entry(state.path.clone()).or_default();
@@ -143,14 +194,117 @@ impl World {
                 self.driver_settings.push((*process, settings.clone()));
             }
             Observation::SharedMemory(state) => self.shared_memory.push((time, state.clone())),
-            Observation::Memory(sample) => {
-                self.processes.touch(sample.process).memory = Some((time, sample.memory));
+            Observation::SharedFile(file) => self.shared_files.sampled(file, &self.processes),
+            Observation::Mapped(mapped) => self.mapped_by(time, *mapped),
+            Observation::Steps { process, steps } => {
+                self.steps.insert(process.truncated(), steps.clone());
             }
+            Observation::Outside(outside) => self.outside_sampled(time, outside),
+            Observation::Memory(sample) => self.memory_sampled(time, sample),
+            Observation::Gpu(state) => self.gpu_sampled(time, state),
             Observation::Node(node) => self.node_sampled(time, node),
+            what => self.blamed(time, what),
+        }
+    }
+
+    fn kernel_said(&mut self, time: BootTime, line: &KernelLog) {
+        self.gpu_errors.told(time, line);
+        let what = line.clone();
+        self.kernel_log.push(Seen { time, what });
+    }
+
+    fn signalled(&mut self, time: BootTime, signal: &Signal) {
+        let what = signal.clone();
+        let signals = self.signals.entry(signal.target.truncated()).or_default();
+        if signals.len() >= MAX_SIGNALS {
+            signals.remove(MAX_SIGNALS / 2);
+        }
+        signals.push(Seen { time, what });
+    }
+
+    fn memory_sampled(&mut self, time: BootTime, sample: &ProcessMemory) {
+        self.processes.touch(sample.process).memory = Some((time, sample.memory));
+        let Some(private) = sample.memory.anon else {
+            return;
+        };
+        let short = sample.process.truncated();
+        self.trails.entry(short).or_default().push(time, private);
+        if let Some(calls) = self.calls.get_mut(&short) {
+            calls.sampled(time, private);
+        }
+        self.holds(sample.process, private, time);
+        self.swing(sample.process, time);
+    }
+
+    fn gpu_sampled(&mut self, time: BootTime, state: &GpuState) {
+        self.gpus.sampled(time, state);
+        for process in self.gpus.fallen() {
+            self.swing(process, time);
+        }
+    }
+
+    /// Looks whether what has left a GPU has come to the host.
+    fn swing(&mut self, process: ProcessKey, time: BootTime) {
+        if self.gpus.has_fallen(process) {
+            let host = gpus::risen(self, process, time);
+            self.gpus.host_rose(process, time, host);
+        }
+    }
+
+    /// Looks again for whom a process works.
+    fn owned(&mut self, process: ProcessKey, time: BootTime) {
+        self.named_by_gcs(process);
+        let owner = owners::of_process(self, process);
+        self.owners.works_for(process, owner, time);
+    }
+
+    /// What neither a title nor a log has said.
+    fn named_by_gcs(&mut self, process: ProcessKey) {
+        let state = self.processes.get(process);
+        let Some(actor) = state.and_then(|state| self.gcs.actor(state)) else {
+            return;
+        };
+        let (class, job) = (actor.class.clone(), actor.job_id.clone());
+        let state = self.processes.touch(process);
+        state.actor_class = state.actor_class.take().or(class);
+        state.job_id = state.job_id.take().or(job);
+    }
+
+    fn told_by_gcs(&mut self, cluster: ProcessKey, row: &GcsRow, time: BootTime) {
+        let worker = self.gcs.take(cluster, row);
+        let state = worker.and_then(|worker| self.processes.by_worker(cluster, &worker));
+        if let Some(process) = state.map(|state| state.key) {
+            self.owned(process, time);
+        }
+    }
+
+    fn holds(&mut self, process: ProcessKey, private: Bytes, time: BootTime) {
+        if !self.owners.holds(process, private, time) {
+            self.owned(process, time);
+            self.owners.holds(process, private, time);
+        }
+    }
+
+    fn called(&mut self, call: &Call, time: BootTime) {
+        let state = self.processes.touch(call.process);
+        if call.ended.is_none() {
+            state.retitle(&call.title);
+            state.before = call.before;
+        } else {
+            state.before = None;
+        }
+        let calls = self.calls.entry(call.process.truncated()).or_default();
+        calls.fold(call);
+        // A short call is told when it has ended.
+        let owner = owners::of_call(self, call);
+        self.owners.works_for(call.process, owner, time);
+        if let Some(private) = call.after.or(call.before) {
+            self.owners.holds(call.process, private, time);
         }
     }
 
     fn exited(&mut self, id: EventId, time: BootTime, source: Source, exit: &Exit) {
+        self.blame.ended(time, exit.process);
         if self.exit_of.contains_key(&exit.process.truncated()) {
             return;
         }
@@ -162,9 +316,18 @@ impl World {
             state.comm.clone_from(&exit.comm);
         }
         if let Some(title) = &exit.title {
+            // When a title that is seen only now was put on is not known.
+            if state.title.as_ref() != Some(title) {
+                state.before = None;
+            }
             state.title = Some(title.clone());
         }
         self.processes.index(exit.process, None);
+        self.owned(exit.process, time);
+        if let Some(private) = exit.memory.anon.filter(|private| private.0 > 0) {
+            self.owners.holds(exit.process, private, time);
+        }
+        self.owners.gone(exit.process);
         let around = memory::snapshot(self, exit, time);
         self.exit_of.insert(exit.process.truncated(), id);
         let seen = ExitSeen {
@@ -184,6 +347,9 @@ impl World {
         }
         if let Some(cluster) = record.cluster {
             let cluster = cluster.truncated();
+            if let RayFact::Gcs(row) = &record.fact {
+                return self.told_by_gcs(cluster, row, time);
+            }
             if let RayFact::WorkerStarted {
                 pid,
                 worker_id: Some(worker),
@@ -203,10 +369,67 @@ impl World {
         });
     }
 
+    fn mapped_by(&mut self, time: BootTime, what: Mapped) {
+        let of = self.mapped.entry(what.process.truncated()).or_default();
+        if of.len() >= MAX_MAPPED {
+            of.pop_front();
+        }
+        of.push_back(Seen { time, what });
+    }
+
+    /// A process outside Ray; one that has given its memory back, or is gone, is told once more with nothing.
+    fn outside_sampled(&mut self, time: BootTime, outside: &OutsideMemory) {
+        let key = outside.process.truncated();
+        let private = outside.memory.anon.unwrap_or_default();
+        self.trails.entry(key).or_default().push(time, private);
+        if private == Bytes(0) {
+            self.outside.remove(&key);
+            return;
+        }
+        let one = Outside {
+            pid: outside.process.pid,
+            name: outside.name.clone(),
+            cgroup: outside.cgroup.clone(),
+            private,
+        };
+        self.outside.insert(key, (time, one));
+    }
+
+    fn blamed(&mut self, time: BootTime, what: &Observation) {
+        match what {
+            Observation::Stack(stack) => {
+                let owner = self.processes.touch(stack.process).owner();
+                self.blame.observe(time, stack, owner);
+            }
+            Observation::Freed {
+                process,
+                mapping,
+                bytes,
+            } => self.blame.freed(time, *process, *mapping, *bytes),
+            Observation::NoStack { process, reason } => self.blame.refused(*process, reason),
+            _ => {}
+        }
+    }
+
     fn node_sampled(&mut self, time: BootTime, node: &NodeMemory) {
         let used = Bytes(node.total.0.saturating_sub(node.available.0));
+        self.node_trail.push(time, used);
+        let whole = Bytes(used.0 + node.swap_used.0);
+        self.whole_trail.push(time, whole);
+        self.shared_trail.push(time, node.shmem);
         if self.peak.is_none_or(|(_, peak, _)| used > peak) {
             self.peak = Some((time, used, node.total));
+        }
+        self.shared_files.summed(time, node.shmem, &self.processes);
+        let known = self.fullest.as_ref();
+        let fuller = known.is_none_or(|known| node.available < known.node.available);
+        if fuller && node.remainder().is_some() {
+            self.fullest = Some(Fullest {
+                time,
+                node: node.clone(),
+                tracked: self.owners.whole(),
+                shared: self.shared_files.biggest(&self.processes),
+            });
         }
         self.node = Some((time, node.clone()));
     }
@@ -214,12 +437,26 @@ impl World {
     /// Drops everything about one process; for the live judge.
     pub(super) fn forget(&mut self, key: ProcessKey) {
         let short = key.truncated();
+        if let Some(state) = self.processes.get(key) {
+            self.gcs.forget(state);
+        }
         self.processes.forget(key);
         self.signals.remove(&short);
         self.delivered.remove(&short);
+        self.calls.remove(&short);
+        self.owners.gone(key);
+        self.gpus.forget(key);
+        self.mapped.remove(&short);
+        self.trails.remove(&short);
+        self.steps.remove(&short);
         if let Some(id) = self.exit_of.remove(&short) {
             self.exits.remove(&id);
         }
+        self.bound();
+    }
+
+    /// Gives up what is oldest of what a live judge would keep for ever.
+    pub(super) fn bound(&mut self) {
         self.ray_words.trim(MAX_RAY_WORDS);
         trim(&mut self.kernel_log);
         trim(&mut self.victims);
@@ -307,6 +544,8 @@ fn of_the_worker_itself(fact: &RayFact) -> bool {
             | RayFact::Marker { .. }
             | RayFact::FailureSignal { .. }
             | RayFact::Exception { .. }
+            | RayFact::Configuration { .. }
+            | RayFact::GpuMoved { .. }
             | RayFact::TaskFailed { .. }
             | RayFact::ActorState { .. }
     )

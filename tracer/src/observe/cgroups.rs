@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use crate::{
     event::CgroupState,
     ids::{Bytes, Pid},
-    observe::processes,
-    ray::memory_monitor::{Level, RootCgroup, file_pages},
+    observe::{memory, processes},
+    ray::memory_monitor::{RootCgroup, file_pages},
 };
 
 /// Version 1 says "no limit" by a number near the largest of 63 bits.
@@ -65,41 +65,83 @@ impl Hierarchy {
 
     /// The levels on the path of a process, its own first.
     #[must_use]
-    pub fn levels(&self, pid: Pid) -> Vec<Level> {
+    pub fn levels(&self, pid: Pid) -> Vec<CgroupState> {
         processes::cgroup(pid).map_or_else(Vec::new, |path| self.on_path(&path))
     }
 
     /// The levels on a path, the innermost first.
     #[must_use]
-    pub fn on_path(&self, path: &str) -> Vec<Level> {
+    pub fn on_path(&self, path: &str) -> Vec<CgroupState> {
         let levels = Path::new(path).ancestors();
         levels.filter_map(|level| self.level(level)).collect()
     }
 
-    fn level(&self, path: &Path) -> Option<Level> {
-        let below = match path.strip_prefix(&self.root) {
-            Ok(below) => below,
-            // Above what is mounted here: not to be read.
-            Err(_) if self.root != "/" => return None,
-            Err(_) => path,
-        };
-        let folder = self.mount.join(below.strip_prefix("/").unwrap_or(below));
-        read(&folder, &path.to_string_lossy(), self.files)
+    /// Where a path of this hierarchy is found; below the mount also where only a part of it is mounted.
+    #[must_use]
+    pub fn folder(&self, path: &str) -> PathBuf {
+        let path = Path::new(path);
+        let below = path.strip_prefix(&self.root).unwrap_or(path);
+        self.mount.join(below.strip_prefix("/").unwrap_or(below))
+    }
+
+    fn level(&self, path: &Path) -> Option<CgroupState> {
+        // Above what is mounted here: not to be read.
+        if self.root != "/" && !path.starts_with(&self.root) {
+            return None;
+        }
+        let path = path.to_string_lossy();
+        read(&self.folder(&path), &path, self.files)
     }
 }
 
-fn read(folder: &Path, path: &str, files: Files) -> Option<Level> {
+fn read(folder: &Path, path: &str, files: Files) -> Option<CgroupState> {
     let text = |name: &str| std::fs::read_to_string(folder.join(name)).ok();
-    let usage = text(files.usage)?.trim().parse().ok().map(Bytes)?;
-    Some(Level {
-        state: CgroupState {
-            path: path.to_owned(),
-            usage,
-            limit: text(files.limit).as_deref().and_then(limit),
-            oom_kills: text(files.kills).as_deref().and_then(kills),
+    let number = |name: &str| text(name)?.trim().parse().ok().map(Bytes);
+    let stat = text("memory.stat");
+    let of = |names: [&str; 2]| {
+        let name = names[usize::from(files.v2)];
+        stat.as_deref().and_then(|stat| figure(stat, name))
+    };
+    let file = stat.as_deref().map(|stat| file_pages(stat, files.v2));
+    let pressure = text("memory.pressure");
+    Some(CgroupState {
+        path: path.to_owned(),
+        usage: number(files.usage)?,
+        limit: text(files.limit).as_deref().and_then(limit),
+        oom_kills: text(files.kills).as_deref().and_then(kills),
+        anon: of(["total_rss", "anon"]),
+        file,
+        shmem: of(["total_shmem", "shmem"]),
+        kernel: kernel(
+            stat.as_deref(),
+            number("memory.kmem.usage_in_bytes"),
+            files.v2,
+        ),
+        swap: if files.v2 {
+            number("memory.swap.current")
+        } else {
+            of(["total_swap", ""])
         },
-        file: text("memory.stat").map_or(Bytes(0), |stat| file_pages(&stat, files.v2)),
+        stalled_us: pressure.as_deref().and_then(memory::stalled),
     })
+}
+
+/// Kernel memory: version 2 has a figure for it since Linux 5.18, before that its parts; version 1 a file.
+fn kernel(stat: Option<&str>, v1: Option<Bytes>, v2: bool) -> Option<Bytes> {
+    if !v2 {
+        return v1;
+    }
+    let part = |name| figure(stat?, name);
+    let parts = ["slab", "kernel_stack", "pagetables", "percpu", "sock"].map(part);
+    let sum = || parts.iter().flatten().map(|part| part.0).sum();
+    part("kernel").or_else(|| parts[0].map(|_| Bytes(sum())))
+}
+
+/// One line of `memory.stat`.
+fn figure(stat: &str, name: &str) -> Option<Bytes> {
+    let mut lines = stat.lines().filter_map(|line| line.split_once(' '));
+    let (_, value) = lines.find(|(key, _)| *key == name)?;
+    value.trim().parse().ok().map(Bytes)
 }
 
 fn limit(text: &str) -> Option<Bytes> {
@@ -160,15 +202,28 @@ mod tests {
         let folder = folder(&[
             ("memory.current", "1000\n"),
             ("memory.max", "4096\n"),
-            ("memory.stat", "anon 1\ninactive_file 30\nactive_file 12\n"),
+            (
+                "memory.stat",
+                "anon 1\nshmem 7\nslab 5\nsock 2\ninactive_file 30\nactive_file 12\n",
+            ),
+            (
+                "memory.pressure",
+                "some avg10=0.00 avg60=0.00 avg300=0.00 total=77\n",
+            ),
             (
                 "memory.events",
                 "low 0\nhigh 0\nmax 7\noom 2\noom_kill 2\noom_group_kill 0\n",
             ),
         ]);
         let level = read(folder.path(), "/a", V2).expect("a level");
-        assert_eq!(level.state.limit, Some(Bytes(4096)));
-        assert_eq!((level.state.oom_kills, level.file), (Some(2), Bytes(42)));
+        assert_eq!(level.limit, Some(Bytes(4096)));
+        assert_eq!((level.oom_kills, level.file), (Some(2), Some(Bytes(42))));
+        let state = level;
+        assert_eq!(
+            (state.anon, state.shmem, state.kernel),
+            (Some(Bytes(1)), Some(Bytes(7)), Some(Bytes(7)))
+        );
+        assert_eq!((state.swap, state.stalled_us), (None, Some(77)));
     }
 
     #[test]
@@ -182,7 +237,7 @@ mod tests {
             ),
         ]);
         let level = read(folder.path(), "/a", V1).expect("a level");
-        assert_eq!((level.state.limit, level.state.oom_kills), (None, Some(3)));
+        assert_eq!((level.limit, level.oom_kills), (None, Some(3)));
     }
 
     #[test]

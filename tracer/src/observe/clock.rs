@@ -1,4 +1,6 @@
-//! The two clocks: boot time, in which events are stamped, and the wall.
+//! The clocks: boot time, in which events are stamped, the wall, and the processor time of this thread.
+
+use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -21,8 +23,27 @@ pub fn wall() -> WallTime {
     WallTime(nanoseconds(ClockId::Realtime))
 }
 
+/// Both at one moment: between two looks at one of them, the closest of some tries, as anything may come between.
+#[must_use]
+pub fn both() -> (BootTime, WallTime) {
+    let look = || {
+        let (before, wall, after) = (boot(), wall(), boot());
+        let width = after.since(before);
+        (width, before.plus(width / 2), wall)
+    };
+    let looks = std::iter::repeat_with(look).take(5);
+    let closest = looks.min_by_key(|(width, ..)| *width);
+    closest.map_or_else(|| (boot(), wall()), |(_, boot, wall)| (boot, wall))
+}
+
 /// The boot time of a wall time, by both clocks now.
 #[must_use]
 pub fn boot_at(at: WallTime) -> BootTime {
     boot().plus(at.0 - wall().0)
+}
+
+/// What this thread has used of a processor; a busy machine makes nothing slow by it.
+#[must_use]
+pub fn cpu_time() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }

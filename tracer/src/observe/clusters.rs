@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::{
     event::{Cluster, Process, Role},
     ids::{BootTime, Bytes, HexId, Pid},
-    observe::{clock, processes},
+    observe::{clock, processes, rooted::Folder},
     ray::{
         identify::{option, role},
         log::file_name,
@@ -71,13 +71,6 @@ pub fn describe(raylet: &Process) -> Cluster {
     }
 }
 
-/// The session's log folder as this process reaches it.
-#[must_use]
-pub fn log_folder(cluster: &Cluster) -> Option<PathBuf> {
-    let inside = Path::new(cluster.session_dir.as_deref()?).join("logs");
-    Some(rooted(cluster.raylet.pid, &inside))
-}
-
 /// A path inside the raylet's root.
 fn rooted(pid: Pid, inside: &Path) -> PathBuf {
     let relative = inside.strip_prefix("/").unwrap_or(inside);
@@ -112,24 +105,21 @@ fn ray_version(raylet: &Process) -> Option<String> {
 /// The drivers of a cluster that run: each holds its log file open, which names its pid.
 #[must_use]
 pub fn drivers(cluster: &Cluster) -> Vec<Pid> {
-    let Some(folder) = log_folder(cluster) else {
+    let Some(folder) = Folder::logs(cluster) else {
         return Vec::new();
     };
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let contained = cluster.raylet_ns_pid != cluster.raylet.pid;
-    entries
-        .filter_map(|entry| {
-            let name = entry.file_name();
-            let name = name
-                .to_str()
-                .filter(|name| name.starts_with("python-core-driver-"))?;
-            let ray_pid = file_name::parse(name)?.pid?;
+    let names = folder.names();
+    names
+        .filter(|name| name.starts_with("python-core-driver-"))
+        .filter_map(|name| {
+            let ray_pid = file_name::parse(&name)?.pid?;
             let pid = if contained {
                 processes::in_namespace(cluster.raylet.pid, ray_pid)?
             } else {
                 ray_pid
             };
-            let holds = |path: &PathBuf| path.file_name().is_some_and(|open| open == name);
+            let holds = |path: &PathBuf| path.file_name().is_some_and(|open| open == name.as_str());
             processes::open_logs(pid).iter().any(holds).then_some(pid)
         })
         .collect()
@@ -188,7 +178,8 @@ fn zone_variable(pid: Pid) -> Option<String> {
     variable(pid, b"TZ=").filter(|zone| !zone.is_empty())
 }
 
-fn variable(pid: Pid, prefix: &[u8]) -> Option<String> {
+/// The value of a variable of a process's environment, by its name and the `=`.
+pub(super) fn variable(pid: Pid, prefix: &[u8]) -> Option<String> {
     let bytes = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
     let entry = bytes
         .split(|byte| *byte == 0)

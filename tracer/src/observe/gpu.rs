@@ -1,46 +1,106 @@
-//! GPUs by NVML, where a driver is installed: who computes on each.
+//! GPUs by NVML, where a driver is installed: memory in use, and who computes on each. The library is opened at run time only.
 
-use nvml_wrapper::{Nvml, enums::device::UsedGpuMemory, error::NvmlError};
+use std::{
+    sync::mpsc::{Receiver, SyncSender, sync_channel},
+    thread,
+    time::Duration,
+};
 
-use crate::ids::{Bytes, Pid};
+use nvml_wrapper::{
+    Nvml,
+    enum_wrappers::device::{EccCounter, MemoryError},
+    enums::device::UsedGpuMemory,
+    error::NvmlError,
+};
+
+use crate::{
+    event::{GpuHolder, GpuState},
+    ids::{Bytes, Pid},
+};
 
 /// The name under which containers have it too; the one without number comes with development packages only.
 const LIBRARY: &str = "libnvidia-ml.so.1";
+/// A training step is longer, and each look asks the driver.
+const PERIOD: Duration = Duration::from_secs(1);
 
-/// A process on a GPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OnGpu {
-    /// The GPU's index.
-    pub gpu: u32,
-    /// The process.
-    pub pid: Pid,
-    /// Its memory of that GPU; `None` where the driver does not tell.
-    pub used: Option<Bytes>,
+/// The driver's library.
+pub struct Gpus {
+    nvml: Nvml,
+    count: u32,
 }
 
-/// How many GPUs there are, and who computes on them; or why that cannot be seen.
-pub fn processes() -> Result<(u32, Vec<OnGpu>), String> {
-    read().map_err(|error| match error {
-        NvmlError::LibloadingError(_) => format!("no NVIDIA driver ({LIBRARY} is not here)"),
-        other => format!("NVML: {other}; try: nvidia-smi"),
-    })
-}
+impl Gpus {
+    /// Opens it, or says why GPUs cannot be seen.
+    pub fn open() -> Result<Self, String> {
+        let open = || {
+            let nvml = Nvml::builder().lib_path(LIBRARY.as_ref()).init()?;
+            let count = nvml.device_count()?;
+            Ok(Self { nvml, count })
+        };
+        open().map_err(|error| said(&error))
+    }
 
-fn read() -> Result<(u32, Vec<OnGpu>), NvmlError> {
-    let nvml = Nvml::builder().lib_path(LIBRARY.as_ref()).init()?;
-    let count = nvml.device_count()?;
-    let mut found = Vec::new();
-    for index in 0..count {
-        let device = nvml.device_by_index(index)?;
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// All of them now.
+    pub fn read(&self) -> Result<Vec<GpuState>, String> {
+        let all = (0..self.count).map(|device| self.device(device));
+        all.collect::<Result<_, _>>().map_err(|error| said(&error))
+    }
+
+    fn device(&self, index: u32) -> Result<GpuState, NvmlError> {
+        let device = self.nvml.device_by_index(index)?;
+        let memory = device.memory_info()?;
         let processes = device.running_compute_processes()?;
-        found.extend(processes.into_iter().map(|process| OnGpu {
-            gpu: index,
+        let holders = processes.into_iter().map(|process| GpuHolder {
             pid: Pid(process.pid),
+            process: None,
+            name: None,
+            parent: None,
             used: match process.used_gpu_memory {
                 UsedGpuMemory::Used(bytes) => Some(Bytes(bytes)),
                 UsedGpuMemory::Unavailable => None,
             },
-        }));
+        });
+        let errors = device.total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile);
+        Ok(GpuState {
+            device: index,
+            total: Bytes(memory.total),
+            used: Bytes(memory.used),
+            uncorrected_errors: errors.ok(),
+            holders: holders.collect(),
+        })
     }
-    Ok((count, found))
+
+    /// Reads them each second in a thread of its own: a driver that is busy with a broken GPU answers late.
+    pub fn watch(self) -> std::io::Result<Receiver<Vec<GpuState>>> {
+        let (sender, receiver) = sync_channel(2);
+        thread::Builder::new()
+            .name("gpus".into())
+            .spawn(move || self.run(&sender))?;
+        Ok(receiver)
+    }
+
+    fn run(&self, sender: &SyncSender<Vec<GpuState>>) {
+        loop {
+            // A GPU that has fallen off the bus has no figures; it may come back.
+            if let Ok(states) = self.read()
+                && sender.send(states).is_err()
+            {
+                return;
+            }
+            thread::sleep(PERIOD);
+        }
+    }
+}
+
+fn said(error: &NvmlError) -> String {
+    match error {
+        NvmlError::LibloadingError(_) => format!("no NVIDIA driver ({LIBRARY} is not here)"),
+        other => format!("NVML: {other}; try: nvidia-smi"),
+    }
 }

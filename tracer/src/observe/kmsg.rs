@@ -12,7 +12,7 @@ use std::{
 use crate::{
     event::{KernelLog, Probe, ProbeState},
     ids::BootTime,
-    kernel_log,
+    kernel_log::{self, xid},
 };
 
 /// The reader; a record a read.
@@ -20,7 +20,13 @@ pub struct Kmsg {
     file: File,
     /// Records that were overwritten before they were read.
     pub lost: u64,
+    /// Errors of GPUs in the last second.
+    late: Vec<(BootTime, KernelLog)>,
 }
+
+/// A GPU in trouble writes hundreds of equal lines a second: one each second is told, and of at most so many kinds.
+const ALIKE_NS: i64 = 1_000_000_000;
+const MOST_KINDS: usize = 64;
 
 impl Kmsg {
     /// Opens it at its end.
@@ -30,7 +36,11 @@ impl Kmsg {
             .custom_flags(libc::O_NONBLOCK)
             .open("/dev/kmsg")?;
         file.seek(SeekFrom::End(0))?;
-        Ok(Self { file, lost: 0 })
+        Ok(Self {
+            file,
+            lost: 0,
+            late: Vec::new(),
+        })
     }
 
     /// Takes what is new. The stamps are the kernel's local clock, which stops in suspend: a hint, no proof of order.
@@ -44,7 +54,10 @@ impl Kmsg {
                     if let Some((microseconds, message)) = kernel_log::kmsg_record(&record)
                         && let Some(line) = kernel_log::parse(message)
                     {
-                        sink(BootTime(microseconds * 1000), line);
+                        let time = BootTime(microseconds * 1000);
+                        if is_new(&mut self.late, time, &line) {
+                            sink(time, line);
+                        }
                     }
                 }
                 // EPIPE: records were overwritten; the next read goes on behind the gap.
@@ -53,6 +66,19 @@ impl Kmsg {
             }
         }
     }
+}
+
+/// Whether a line is no repetition; `late` is what was told in the last second.
+fn is_new(late: &mut Vec<(BootTime, KernelLog)>, time: BootTime, line: &KernelLog) -> bool {
+    if !matches!(line, KernelLog::Xid { .. }) {
+        return true;
+    }
+    late.retain(|(told, _)| time.since(*told) < ALIKE_NS);
+    if late.len() >= MOST_KINDS || late.iter().any(|(_, told)| xid::alike(told, line)) {
+        return false;
+    }
+    late.push((time, line.clone()));
+    true
 }
 
 impl AsFd for Kmsg {
@@ -78,5 +104,26 @@ pub fn probe(opened: &std::io::Result<Kmsg>) -> Probe {
         state,
         reason,
         required: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_errors_of_a_gpu_are_one_each_second_and_other_lines_are_all_told() {
+        let xid = |code: u32| {
+            let text = format!("NVRM: Xid (PCI:0000:65:00): {code}, pid=7, name=python, Ch 8");
+            kernel_log::parse(&text).expect("an Xid")
+        };
+        let at = |milliseconds: u64| BootTime(milliseconds * 1_000_000);
+        let mut late = Vec::new();
+        let told: Vec<bool> = [(0, 31), (1, 31), (2, 43), (999, 31), (1000, 31), (1001, 31)]
+            .map(|(time, code)| is_new(&mut late, at(time), &xid(code)))
+            .into();
+        assert_eq!(told, [true, false, true, false, true, false]);
+        let many = (0..100).filter(|code| is_new(&mut late, at(1002), &xid(*code)));
+        assert_eq!(many.count(), MOST_KINDS - 1, "kinds are bounded");
     }
 }

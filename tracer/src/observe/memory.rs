@@ -1,5 +1,7 @@
 //! Memory of one process and of the machine, from /proc.
 
+use std::{fs::File, os::unix::fs::FileExt as _};
+
 use procfs::Current as _;
 
 use crate::{
@@ -7,16 +9,118 @@ use crate::{
     ids::{Bytes, Pid},
 };
 
-/// The machine's memory, from /proc/meminfo.
+/// /proc/PID/status has some 1.5 KiB; the lines of memory stand in its first half.
+const STATUS_BYTES: usize = 4096;
+
+/// The machine's memory, from /proc/meminfo and /proc/pressure/memory; `cpu_lists` is for the caller to fill.
 #[must_use]
 pub fn node() -> Option<NodeMemory> {
-    let info = procfs::Meminfo::current().ok()?;
+    let mut node = counted(&std::fs::read_to_string("/proc/meminfo").ok()?)?;
+    let pressure = std::fs::read_to_string("/proc/pressure/memory").ok();
+    node.stalled_us = pressure.as_deref().and_then(stalled);
+    Some(node)
+}
+
+/// Free pages in the lists of CPUs, from /proc/zoneinfo, which is long on a machine of many CPUs.
+#[must_use]
+pub fn cpu_lists() -> Option<Bytes> {
+    let zones = std::fs::read_to_string("/proc/zoneinfo").ok()?;
+    Some(Bytes(listed(&zones) * rustix::param::page_size() as u64))
+}
+
+fn counted(info: &str) -> Option<NodeMemory> {
+    let all = |names: &[&str]| {
+        let sizes = names.iter().filter_map(|name| kilobytes(info, name));
+        sizes.map(|size| size.0).sum::<u64>()
+    };
+    let free = kilobytes(info, "MemFree:")?;
+    let shmem = all(&["Shmem:"]);
+    let cache = all(&["Buffers:", "Cached:", "SwapCached:"]);
+    // Stacks are vmalloc memory, except on kernels without CONFIG_VMAP_STACK.
+    let vmalloc = all(&["VmallocUsed:"]).max(all(&["KernelStack:"]));
+    let kernel = all(&["Slab:", "PageTables:", "SecPageTables:", "Percpu:"]) + vmalloc;
     Some(NodeMemory {
-        total: Bytes(info.mem_total),
-        available: Bytes(info.mem_available.unwrap_or(info.mem_free)),
-        free: Bytes(info.mem_free),
-        shmem: Bytes(info.shmem.unwrap_or_default()),
-        swap_used: Bytes(info.swap_total.saturating_sub(info.swap_free)),
+        total: kilobytes(info, "MemTotal:")?,
+        available: kilobytes(info, "MemAvailable:").unwrap_or(free),
+        free,
+        shmem: Bytes(shmem),
+        swap_used: Bytes(all(&["SwapTotal:"]).saturating_sub(all(&["SwapFree:"]))),
+        anon: kilobytes(info, "AnonPages:"),
+        file: Some(Bytes(cache.saturating_sub(shmem))),
+        kernel: Some(Bytes(kernel)),
+        huge: Some(Bytes(all(&["Hugetlb:"]))),
+        cpu_lists: None,
+        stalled_us: None,
+    })
+}
+
+/// Pages in the lists of all CPUs: each `count:` of /proc/zoneinfo stands in one.
+fn listed(zones: &str) -> u64 {
+    let lines = zones
+        .lines()
+        .filter_map(|line| line.trim_start().strip_prefix("count:"));
+    lines
+        .filter_map(|count| count.trim().parse::<u64>().ok())
+        .sum()
+}
+
+/// The total of the line `some` of a pressure file, in µs.
+pub(super) fn stalled(pressure: &str) -> Option<u64> {
+    let some = pressure.lines().find(|line| line.starts_with("some "))?;
+    some.rsplit_once("total=")?.1.trim().parse().ok()
+}
+
+/// The files that tell one process's memory, kept open: reading again costs a tenth of opening, and a pid that somebody else has
+/// now is never read.
+pub struct MemoryFiles {
+    statm: File,
+    status: File,
+}
+
+/// What /proc/PID/statm counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counted {
+    /// Anonymous pages.
+    pub anon: Bytes,
+    /// File and shared memory together.
+    pub shared: Bytes,
+}
+
+impl MemoryFiles {
+    /// Opens them.
+    pub fn open(pid: Pid) -> std::io::Result<Self> {
+        Ok(Self {
+            statm: File::open(format!("/proc/{pid}/statm"))?,
+            status: File::open(format!("/proc/{pid}/status"))?,
+        })
+    }
+
+    /// The two figures that cost least; `None` when the process is gone or has no memory.
+    #[must_use]
+    pub fn count(&self) -> Option<Counted> {
+        let mut buffer = [0; 128];
+        let length = self.statm.read_at(&mut buffer, 0).ok()?;
+        statm(std::str::from_utf8(&buffer[..length]).ok()?)
+    }
+
+    /// All figures.
+    #[must_use]
+    pub fn split(&self) -> Option<MemorySplit> {
+        let mut buffer = [0; STATUS_BYTES];
+        let length = self.status.read_at(&mut buffer, 0).ok()?;
+        split(&String::from_utf8_lossy(&buffer[..length]))
+    }
+}
+
+/// `size resident shared …`, in pages.
+fn statm(text: &str) -> Option<Counted> {
+    let mut figures = text.split_ascii_whitespace().skip(1).map(str::parse::<u64>);
+    let resident = figures.next()?.ok().filter(|pages| *pages > 0)?;
+    let shared = figures.next()?.ok()?;
+    let bytes = |pages: u64| Bytes(pages * rustix::param::page_size() as u64);
+    Some(Counted {
+        anon: bytes(resident.saturating_sub(shared)),
+        shared: bytes(shared),
     })
 }
 
@@ -78,6 +182,58 @@ mod tests {
         assert!(own.peak.expect("peak") >= own.anon.expect("anon"));
         let node = node().expect("meminfo");
         assert!(node.total > node.available && node.available.0 > 0);
+        let files = MemoryFiles::open(Pid(std::process::id())).expect("files");
+        let (count, split) = (
+            files.count().expect("statm"),
+            files.split().expect("status"),
+        );
+        let whole = split.resident().expect("resident").0;
+        assert!(
+            (count.anon.0 + count.shared.0).abs_diff(whole) < 8 << 20,
+            "{count:?} {split:?}"
+        );
+    }
+
+    #[test]
+    fn the_heads_of_the_machine_are_all_that_is_in_use() {
+        // Linux 6.18 at rest.
+        let info = "MemTotal: 24684092 kB\nMemFree: 5762248 kB\nMemAvailable: 21354788 kB\nBuffers: 61056 kB\nCached: 15771044 kB\n\
+            SwapCached: 0 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\nAnonPages: 2176248 kB\nShmem: 8856 kB\nSlab: 714636 kB\nKernelStack: 2704 kB\n\
+            PageTables: 13328 kB\nSecPageTables: 0 kB\nVmallocUsed: 32672 kB\nPercpu: 1488 kB\nHugetlb: 0 kB\n";
+        let zones = "Node 0, zone   Normal\n  pagesets\n    cpu: 0\n              count:    9957\n              high:     22088\n    cpu: 1\n              count:    25217\n";
+        let mut node = counted(info).expect("a node");
+        assert_eq!(node.remainder(), None, "a head is not known yet");
+        node.cpu_lists = Some(Bytes(listed(zones) * 4096));
+        let (used, rest) = (
+            node.total.0 - node.free.0,
+            node.remainder().expect("all heads"),
+        );
+        assert!(
+            rest >= 0 && rest.cast_unsigned() * 50 < used,
+            "{rest} of {used}"
+        );
+    }
+
+    #[test]
+    fn a_process_that_is_gone_counts_nothing() {
+        assert_eq!(statm("0 0 0 0 0 0 0\n"), None);
+        assert_eq!(
+            stalled("some avg10=0.00 avg60=0.00 avg300=0.00 total=1234\nfull avg10=0.00 total=5\n"),
+            Some(1234)
+        );
+    }
+
+    #[test]
+    fn a_process_that_is_gone_ends_its_files() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .expect("sleep");
+        let files = MemoryFiles::open(Pid(child.id())).expect("files");
+        assert!(files.count().is_some());
+        child.kill().expect("kill");
+        child.wait().expect("wait");
+        assert_eq!((files.count(), files.split()), (None, None));
     }
 
     #[test]

@@ -30,6 +30,10 @@ pub struct Stat {
     pub process_group: Pid,
     /// Start, truncated to clock ticks.
     pub start: BootTime,
+    /// Threads that have not ended, the leader counted even if it has.
+    pub threads: u32,
+    /// The wait status of a zombie, where it may be read.
+    pub exit_code: Option<i32>,
 }
 
 /// /proc/PID/stat.
@@ -42,6 +46,8 @@ pub fn stat(pid: Pid) -> Option<Stat> {
         process_group: number(stat.pgrp).unwrap_or(Pid(0)),
         start: BootTime(stat.starttime * CLOCK_TICK_NS),
         state: stat.state,
+        threads: u32::try_from(stat.num_threads).unwrap_or(1),
+        exit_code: stat.exit_code,
         comm: stat.comm,
     })
 }
@@ -101,18 +107,25 @@ fn memory_cgroup(all: ProcessCGroups) -> Option<String> {
     Some(found.pathname.clone())
 }
 
-/// The innermost pid of a process.
+/// The innermost pid of a process, where that is another one.
 fn ns_pid(pid: Pid) -> Option<Pid> {
-    let status = memory::status(pid)?;
+    innermost(&memory::status(pid)?).filter(|inner| *inner != pid)
+}
+
+/// A thread as its own pid namespace numbers it.
+#[must_use]
+pub fn thread_in_namespace(pid: Pid, tid: Pid) -> Pid {
+    let status = std::fs::read(format!("/proc/{pid}/task/{tid}/status"));
+    let status = status.unwrap_or_default();
+    innermost(&String::from_utf8_lossy(&status)).unwrap_or(tid)
+}
+
+fn innermost(status: &str) -> Option<Pid> {
     let line = status
         .lines()
         .find_map(|line| line.strip_prefix("NSpid:"))?;
-    line.split_ascii_whitespace()
-        .next_back()?
-        .parse()
-        .ok()
-        .map(Pid)
-        .filter(|inner| *inner != pid)
+    let last = line.split_ascii_whitespace().next_back()?;
+    last.parse().ok().map(Pid)
 }
 
 /// One process with everything that can be read of it; `cluster` is the caller's to fill.

@@ -1,33 +1,45 @@
 //! Follows the log files of Ray's sessions: the raylet's and GCS's all the time, a worker's when it ends.
 //!
 //! Files are opened once and held, so that a container deleted after its death stays readable. Only regular files are read, no
-//! symlink is followed at the last step, and a file that shrank (copytruncate) or was renamed (rotation) is taken up anew.
+//! planted link is followed ([`super::rooted`]), and a file that shrank (copytruncate) or was renamed (rotation) is taken up anew.
 
 use std::{
     collections::HashMap,
     fs::File,
     io::{Read, Seek, SeekFrom},
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
-    path::{Path, PathBuf},
+    os::unix::fs::MetadataExt,
+    sync::Arc,
 };
 
 use crate::{
     event::{RayLog, Source},
     ids::{BootTime, HexId, ProcessKey},
-    observe::{clock, clusters},
-    ray::log::{FileKind, LogParser, Record, file_name},
+    observe::{clock, clusters, rooted::Folder},
+    ray::{
+        facts::RayFact,
+        log::{FileKind, LogParser, Record, configuration::Configuration, file_name},
+    },
 };
 
 /// Of a file that was there before, this much is read back at most.
 const LOOK_BACK: u64 = 32 << 20;
 /// Read at once from one file.
 const CHUNK: usize = 256 << 10;
+/// Read of one file in one poll: who writes faster is read later, and nobody else waits for it.
+const AT_ONCE: u64 = 4 << 20;
+/// Nor are more records taken from it at once.
+const RECORDS: usize = 1024;
 /// Files of workers that are held open.
 const MAX_WORKER_FILES: usize = 4096;
 /// Of a worker's file, this much of its end is read when it dies.
 const TAIL: u64 = 64 << 10;
 /// And this much of its head.
 const HEAD: u64 = 4 << 10;
+/// A framework prints its configuration within this much of its worker's output, if it does.
+const CONFIGURED: u64 = 256 << 10;
+
+/// A file that says nothing is looked for under its path again after this many polls, about once a second.
+const ROTATION_EVERY: u8 = 16;
 
 /// A record with what an event needs.
 #[derive(Debug)]
@@ -44,7 +56,7 @@ pub struct Line {
 struct Followed {
     cluster: ProcessKey,
     name: String,
-    path: PathBuf,
+    folder: Arc<Folder>,
     file: File,
     inode: u64,
     position: u64,
@@ -72,14 +84,27 @@ struct WorkerFile {
     kind: FileKind,
     worker_id: Option<HexId>,
     offset_s: Option<i32>,
+    /// Looks for the configuration that a framework prints; `None` once it was found, or will not come.
+    beginning: Option<Beginning>,
+}
+
+/// How far a worker's output has been read from its beginning.
+#[derive(Default)]
+struct Beginning {
+    position: u64,
+    partial: Vec<u8>,
+    configuration: Configuration,
 }
 
 impl RayLogs {
     /// Follows a file from (near) its beginning. False when it cannot be opened.
-    pub fn follow(&mut self, cluster: ProcessKey, path: &Path, offset_s: Option<i32>) -> bool {
-        let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
-            return false;
-        };
+    pub fn follow(
+        &mut self,
+        cluster: ProcessKey,
+        folder: &Arc<Folder>,
+        name: &str,
+        offset_s: Option<i32>,
+    ) -> bool {
         let Some(parsed) = file_name::parse(name) else {
             return false;
         };
@@ -91,13 +116,13 @@ impl RayLogs {
         {
             return true;
         }
-        let Some((file, size, inode)) = open(path) else {
+        let Some((file, size, inode)) = open(folder, name) else {
             return false;
         };
         self.followed.push(Followed {
             cluster,
             name: name.to_owned(),
-            path: path.to_owned(),
+            folder: Arc::clone(folder),
             file,
             inode,
             position: size.saturating_sub(LOOK_BACK),
@@ -115,12 +140,10 @@ impl RayLogs {
         &mut self,
         worker: ProcessKey,
         cluster: ProcessKey,
-        path: &Path,
+        folder: &Folder,
+        name: &str,
         offset_s: Option<i32>,
     ) {
-        let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
-            return;
-        };
         let Some(parsed) = file_name::parse(name) else {
             return;
         };
@@ -132,7 +155,7 @@ impl RayLogs {
             self.skipped += 1;
             return;
         }
-        if let Some((file, _, _)) = open(path) {
+        if let Some((file, _, _)) = open(folder, name) {
             self.held += 1;
             let (kind, worker_id) = (parsed.kind, parsed.worker_id);
             files.push(WorkerFile {
@@ -142,7 +165,15 @@ impl RayLogs {
                 kind,
                 worker_id,
                 offset_s,
+                beginning: (kind == FileKind::WorkerOutput).then(Beginning::default),
             });
+        }
+    }
+
+    /// Configurations that frameworks have printed since the last call; a job of days prints its once, long before anyone dies.
+    pub fn configurations(&mut self, sink: &mut impl FnMut(Line)) {
+        for file in self.workers.values_mut().flatten() {
+            file.configured(sink);
         }
     }
 
@@ -153,6 +184,18 @@ impl RayLogs {
         }
     }
 
+    /// Whether some file is not read to its end.
+    #[must_use]
+    pub fn is_behind(&self) -> bool {
+        self.followed.iter().any(|one| one.position < one.size())
+    }
+
+    /// Lines that are not read.
+    #[must_use]
+    pub fn unread(&self) -> u64 {
+        self.followed.iter().map(Followed::unread).sum()
+    }
+
     /// The last words in a dead worker's files, which are let go.
     pub fn last_words(&mut self, worker: ProcessKey, sink: &mut impl FnMut(Line)) {
         let Some(files) = self.workers.remove(&worker.truncated()) else {
@@ -160,6 +203,7 @@ impl RayLogs {
         };
         self.held -= files.len();
         for mut file in files {
+            file.configured(sink);
             for line in file.tail() {
                 sink(line);
             }
@@ -177,12 +221,12 @@ impl Followed {
         let mut records = Vec::new();
         let before = self.position;
         self.read(&mut records);
-        if self.position == before {
+        if self.position == before && self.still.is_multiple_of(ROTATION_EVERY) {
             self.rotated(&mut records);
         }
         // A kill record without its end: after some still polls it is told as far as it came.
         self.still = if self.position == before {
-            self.still.saturating_add(1)
+            self.still.wrapping_add(1).max(1)
         } else {
             0
         };
@@ -206,44 +250,58 @@ impl Followed {
     }
 
     fn read(&mut self, records: &mut Vec<Record>) {
-        if self
-            .file
-            .metadata()
-            .is_ok_and(|data| data.len() < self.position)
-        {
+        // Most polls find nothing: they cost one fstat and no buffer.
+        let size = self.size();
+        if size < self.position {
             self.position = 0;
             self.partial.clear();
         }
-        // Most polls find nothing: they cost one fstat and no buffer.
-        let size = self.file.metadata().map_or(0, |data| data.len());
         if size == self.position || self.file.seek(SeekFrom::Start(self.position)).is_err() {
             return;
         }
         let mut buffer = vec![0; CHUNK];
-        while let Ok(read @ 1..) = self.file.read(&mut buffer) {
+        let enough = self.position + AT_ONCE;
+        while self.position < enough
+            && records.len() < RECORDS
+            && let Ok(read @ 1..) = self.file.read(&mut buffer)
+        {
             self.position += read as u64;
             self.partial.extend_from_slice(&buffer[..read]);
-            while let Some(end) = self.partial.iter().position(|byte| *byte == b'\n') {
-                let rest = self.partial.split_off(end + 1);
-                let text = String::from_utf8_lossy(&self.partial[..end]).into_owned();
-                self.partial = rest;
+            let mut done = 0;
+            for end in memchr::memchr_iter(b'\n', &self.partial) {
+                let text = String::from_utf8_lossy(&self.partial[done..end]);
                 self.parser.push(text.trim_end_matches('\r'), records);
+                done = end + 1;
             }
+            self.partial.drain(..done);
             if self.partial.len() > CHUNK {
                 self.partial.clear();
             }
         }
     }
 
-    /// The path may name a new file by now.
-    fn rotated(&mut self, records: &mut Vec<Record>) {
-        let Ok(data) = std::fs::symlink_metadata(&self.path) else {
-            return;
-        };
-        if data.ino() == self.inode || !data.is_file() {
-            return;
+    fn size(&self) -> u64 {
+        self.file.metadata().map_or(0, |data| data.len())
+    }
+
+    fn unread(&self) -> u64 {
+        let mut file = &self.file;
+        let mut lines = 0;
+        if self.position < self.size() && file.seek(SeekFrom::Start(self.position)).is_ok() {
+            let mut buffer = vec![0; CHUNK];
+            while let Ok(read @ 1..) = file.read(&mut buffer) {
+                lines += memchr::memchr_iter(b'\n', &buffer[..read]).count() as u64;
+            }
         }
-        if let Some((file, _, inode)) = open(&self.path) {
+        lines
+    }
+
+    /// Its name may be a new file's by now.
+    fn rotated(&mut self, records: &mut Vec<Record>) {
+        let named = self.folder.inode(self.name.as_ref());
+        if named.is_some_and(|inode| inode != self.inode)
+            && let Some((file, _, inode)) = open(&self.folder, &self.name)
+        {
             self.file = file;
             self.inode = inode;
             self.position = 0;
@@ -254,6 +312,50 @@ impl Followed {
 }
 
 impl WorkerFile {
+    /// Reads on from the beginning; one fstat where nothing is new.
+    fn configured(&mut self, sink: &mut impl FnMut(Line)) {
+        let Some(mut beginning) = self.beginning.take() else {
+            return;
+        };
+        let size = self.file.metadata().map_or(0, |data| data.len());
+        if size > beginning.position {
+            let mut bytes = std::mem::take(&mut beginning.partial);
+            let length = (size.min(CONFIGURED)).saturating_sub(beginning.position);
+            self.part(beginning.position, length, &mut bytes);
+            beginning.position += length;
+            let whole = bytes
+                .iter()
+                .rposition(|byte| *byte == b'\n')
+                .map_or(0, |at| at + 1);
+            beginning.partial = bytes.split_off(whole);
+            for text in String::from_utf8_lossy(&bytes).lines() {
+                let Some(settings) = beginning.configuration.push(text) else {
+                    continue;
+                };
+                let record = Record {
+                    local_time: None,
+                    text: "its configuration, resolved".into(),
+                    line: 0,
+                    fact: RayFact::Configuration {
+                        settings,
+                        worker_id: self.worker_id.clone(),
+                    },
+                };
+                sink(line(
+                    record,
+                    self.cluster,
+                    &self.name,
+                    Source::WorkerLog,
+                    self.offset_s,
+                ));
+                return;
+            }
+        }
+        if beginning.position < CONFIGURED {
+            self.beginning = Some(beginning);
+        }
+    }
+
     fn part(&mut self, start: u64, length: u64, bytes: &mut Vec<u8>) {
         if self.file.seek(SeekFrom::Start(start)).is_ok() {
             let _partly_read = Read::by_ref(&mut self.file).take(length).read_to_end(bytes);
@@ -312,15 +414,11 @@ fn line(
     }
 }
 
-/// Opens a regular file without following a link in its last step: a job owner can plant links in a session folder.
-fn open(path: &Path) -> Option<(File, u64, u64)> {
-    let file = File::options()
-        .read(true)
-        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-        .open(path)
-        .ok()?;
+/// A file with its size and inode.
+fn open(folder: &Folder, name: &str) -> Option<(File, u64, u64)> {
+    let file = folder.file(name.as_ref())?;
     let data = file.metadata().ok()?;
-    data.is_file().then(|| (file, data.len(), data.ino()))
+    Some((file, data.len(), data.ino()))
 }
 
 #[cfg(test)]
@@ -352,7 +450,8 @@ mod tests {
         let path = folder.path().join("raylet.out");
         std::fs::write(&path, started(1)).expect("write");
         let mut logs = RayLogs::default();
-        assert!(logs.follow(key(), &path, None));
+        let held = Arc::new(Folder::open(folder.path()).expect("folder"));
+        assert!(logs.follow(key(), &held, "raylet.out", None));
         assert_eq!(poll(&mut logs).len(), 1);
         let mut file = File::options().append(true).open(&path).expect("open");
         let text = started(2);
@@ -376,6 +475,67 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_is_written_faster_than_it_is_read_is_read_in_parts() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("raylet.out");
+        std::fs::write(&path, "").expect("write");
+        let mut logs = RayLogs::default();
+        let held = Arc::new(Folder::open(folder.path()).expect("folder"));
+        assert!(logs.follow(key(), &held, "raylet.out", None));
+        let lines = usize::try_from(AT_ONCE).expect("a size") / started(7).len();
+        std::fs::write(&path, started(7).repeat(lines)).expect("write");
+        let first = poll(&mut logs).len();
+        assert!(first >= RECORDS && first < lines, "{first} of {lines}");
+        assert_eq!(
+            (logs.is_behind(), logs.unread()),
+            (true, (lines - first) as u64)
+        );
+        let mut all = first;
+        while logs.is_behind() {
+            all += poll(&mut logs).len();
+        }
+        assert_eq!((all, logs.unread()), (lines, 0));
+        // Lines that say nothing are no records.
+        let nothing = "[2026-11-21 00:00:00,000 I 1 1] x.cc:1: step\n";
+        let mut file = File::options().append(true).open(&path).expect("open");
+        file.write_all(nothing.repeat(4 * lines).as_bytes())
+            .expect("write");
+        assert_eq!(poll(&mut logs).len(), 0);
+        assert!(logs.is_behind());
+    }
+
+    #[test]
+    fn a_configuration_is_found_while_its_printer_lives_and_told_once() {
+        let folder = tempfile::tempdir().expect("folder");
+        let held = Arc::new(Folder::open(folder.path()).expect("folder"));
+        let name = format!("worker-{}-01000000-7.out", "ab".repeat(28));
+        let path = folder.path().join(&name);
+        let mut logs = RayLogs::default();
+        std::fs::write(
+            &path,
+            ":job_id:01000000\n{'actor_rollout_ref': {'rollout': {'swap",
+        )
+        .expect("write");
+        logs.hold(key(), key(), &held, &name, None);
+        let told = |logs: &mut RayLogs| {
+            let mut found = Vec::new();
+            logs.configurations(&mut |line| found.push((line.source, line.log.fact)));
+            found
+        };
+        assert_eq!(told(&mut logs), []);
+        let mut file = File::options().append(true).open(&path).expect("open");
+        file.write_all(b"_space': 40}},\n 'data': {'val_batch_size': None}}\n")
+            .expect("write");
+        let found = told(&mut logs);
+        let [(Source::WorkerLog, RayFact::Configuration { settings, .. })] = found.as_slice()
+        else {
+            panic!("{found:?}")
+        };
+        assert_eq!(settings.len(), 2);
+        assert_eq!(told(&mut logs), []);
+    }
+
+    #[test]
     fn a_planted_link_is_not_followed_and_a_deleted_file_is_still_read() {
         let folder = tempfile::tempdir().expect("folder");
         let secret = folder.path().join("secret");
@@ -383,10 +543,12 @@ mod tests {
         let link = folder.path().join("raylet.out");
         std::os::unix::fs::symlink(&secret, &link).expect("link");
         let mut logs = RayLogs::default();
-        assert!(!logs.follow(key(), &link, None));
-        let log = folder.path().join("python-core-worker-ab12_7.log");
+        let held = Arc::new(Folder::open(folder.path()).expect("folder"));
+        assert!(!logs.follow(key(), &held, "raylet.out", None));
+        let name = "python-core-worker-ab12_7.log";
+        let log = folder.path().join(name);
         std::fs::write(&log, "").expect("write");
-        logs.hold(key(), key(), &log, None);
+        logs.hold(key(), key(), &held, name, None);
         std::fs::write(&log, "[2026-11-21 00:00:00,000 I 1 1] x.cc:1: RayletIpcClient::Disconnect, exit_type=INTENDED_USER_EXIT, exit_detail=bye, has creation_task_exception_pb_bytes=0\n").expect("write");
         std::fs::remove_file(&log).expect("remove");
         let mut found = Vec::new();

@@ -4,7 +4,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{Bytes, HexId, Pid};
+use crate::{
+    ids::{Bytes, HexId, Pid},
+    ray::gcs::GcsRow,
+};
 
 /// One record of a log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -235,12 +238,64 @@ pub enum RayFact {
         /// The worker whose log says so.
         worker_id: Option<HexId>,
     },
+    /// The configuration that a framework printed of itself, resolved: the keys of it that bear on memory.
+    Configuration {
+        /// Flat keys with their values.
+        settings: Vec<(String, String)>,
+        /// The worker that printed it.
+        worker_id: Option<HexId>,
+    },
+    /// What a worker says of GPU memory around an offload or a sleep.
+    GpuMoved {
+        /// What.
+        moved: GpuMoved,
+        /// The worker that says so.
+        worker_id: Option<HexId>,
+    },
+    /// `:info_message:Spilled 1080 MiB, 12 objects, …` (all that the raylet has spilled so far), or that the object store is full.
+    ObjectStorePressure {
+        /// Spilled so far.
+        spilled: Option<Bytes>,
+    },
     /// `N Workers (tasks / actors) killed due to memory pressure (OOM), M Workers crashed due to other reasons …`.
     Summary {
         /// Killed for memory.
         memory: u64,
         /// Crashed otherwise.
         other: u64,
+    },
+    /// A row of one of the GCS's tables, asked for.
+    Gcs(GcsRow),
+}
+
+/// GPU memory around an offload or a sleep, as the process prints it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "point", rename_all = "snake_case")]
+pub enum GpuMoved {
+    /// `Before vllm offload in sharding manager: 66.48 GB / 79.10 GB.`
+    Before {
+        /// What follows `Before`.
+        what: String,
+        /// In use on the device.
+        used: Bytes,
+        /// Of all.
+        total: Bytes,
+    },
+    /// The same after it.
+    After {
+        /// What follows `After`.
+        what: String,
+        /// In use on the device.
+        used: Bytes,
+        /// Of all.
+        total: Bytes,
+    },
+    /// vLLM: `sleep freed 34.06 GiB memory in total, of which 7.56 GiB is backed up in CPU …`.
+    Slept {
+        /// Freed on the GPU.
+        freed: Bytes,
+        /// Of it, copied to the host.
+        to_host: Bytes,
     },
 }
 
@@ -263,11 +318,11 @@ pub enum ExitType {
 }
 
 impl ExitType {
-    /// The type with this number or name.
+    /// The type with this number or name; up to 2.2 an error of the system was an `UNEXPECTED_SYSTEM_EXIT`.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         match text {
-            "0" | "SYSTEM_ERROR" => Self::SystemError,
+            "0" | "SYSTEM_ERROR" | "UNEXPECTED_SYSTEM_EXIT" => Self::SystemError,
             "1" | "INTENDED_SYSTEM_EXIT" => Self::IntendedSystemExit,
             "2" | "USER_ERROR" => Self::UserError,
             "3" | "INTENDED_USER_EXIT" => Self::IntendedUserExit,

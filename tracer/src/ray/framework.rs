@@ -1,7 +1,14 @@
-//! Which framework runs on Ray, by a driver's command line, and what its settings do to memory.
+//! What a framework's settings do to memory, by their keys.
 //!
 //! Keys of verl 0.7, OpenRLHF of 2026 (dotted names since 2026-04-19, older ones too), `EasyR1`, simpleRL-reason and vLLM. A setting
-//! is spoken of only when it stands on the command line.
+//! is spoken of only when it stands on a command line or in a configuration that the framework printed; a remedy names no key that
+//! is not in this table.
+
+mod levers;
+mod which;
+
+pub use levers::{Aim, Lever, levers};
+pub use which::Framework;
 
 /// Where a setting puts memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,6 +19,8 @@ pub enum Effect {
     GpuOnly,
     /// Host memory that is pinned for each GPU, in GiB as given.
     PinnedPerGpu,
+    /// What remedies may turn; its value alone is no fault.
+    Lever,
     /// Nothing at all.
     Nothing,
 }
@@ -53,7 +62,7 @@ const fn gpu_only(key: &'static str, values: &'static [&'static str], why: &'sta
 }
 
 /// The first that fits a key counts.
-const KNOWN: [Known; 21] = [
+const KNOWN: &[Known] = &[
     Known {
         key: "ref.fsdp_config.optimizer_offload",
         values: ON,
@@ -138,6 +147,11 @@ const KNOWN: [Known; 21] = [
         "the reference model moves to the host",
         "leave it out",
     ),
+    to_host(
+        "reward.offload",
+        "the reward model moves to the host",
+        "leave it out",
+    ),
     gpu_only(
         "gpu_memory_utilization",
         &[],
@@ -158,10 +172,70 @@ const KNOWN: [Known; 21] = [
         key: "swap_space",
         values: &[],
         effect: Effect::PinnedPerGpu,
-        why: "so many GiB of host memory are pinned for each GPU (removed in vLLM 0.18)",
+        why: "so many GiB of host memory are pinned for each GPU (4 was vLLM's old default, removed in 0.18)",
         instead: Some("0"),
     },
+    pinned(
+        "kv_offloading_size",
+        "so many GiB of host memory are pinned for each rank, in blocks of a power of two",
+    ),
+    pinned(
+        "cpu_offload_gb",
+        "so many GiB of weights lie in pinned host memory for each GPU, in blocks of a power of two",
+    ),
+    lever("ppo_micro_batch_size_per_gpu"),
+    lever("log_prob_micro_batch_size_per_gpu"),
+    lever("micro_batch_size_per_device_for_update"),
+    lever("micro_rollout_batch_size"),
+    lever("data.dataloader_num_workers"),
+    lever("data.val_batch_size"),
+    lever("data.return_multi_modal_inputs"),
+    lever("data.max_prompt_length"),
+    lever("data.max_response_length"),
+    lever("checkpoint.save_contents"),
+    lever("checkpoint.async_save"),
+    lever("trainer.save_freq"),
+    lever("trainer.save_model_only"),
+    lever("trainer.resume_mode"),
+    lever("trainer.n_gpus_per_node"),
+    lever("trainer.nnodes"),
+    lever("agent.num_workers"),
+    lever("rollout.n"),
+    lever("rollout.name"),
+    lever("rollout.mode"),
+    lever("rollout.tensor_model_parallel_size"),
+    lever("fsdp.enable_rank0_init"),
+    lever("model.use_shm"),
+    lever("ray_init.object_store_memory"),
+    lever("object_store_memory"),
+    lever("mem_fraction_static"),
 ];
+
+const fn pinned(key: &'static str, why: &'static str) -> Known {
+    Known {
+        key,
+        values: &[],
+        effect: Effect::PinnedPerGpu,
+        why,
+        instead: Some("leave it out, or a power of two for each rank"),
+    }
+}
+
+const fn lever(key: &'static str) -> Known {
+    Known {
+        key,
+        values: &[],
+        effect: Effect::Lever,
+        why: "",
+        instead: None,
+    }
+}
+
+/// Whether a key is in the table.
+#[must_use]
+pub fn is_known(key: &str) -> bool {
+    KNOWN.iter().any(|known| is_key(key, known.key))
+}
 
 /// A setting on a command line with what it does to memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -178,27 +252,29 @@ pub struct Spoken {
     pub instead: Option<&'static str>,
 }
 
-/// The settings of a command line that bear on memory: `key=value`, `+key=value`, `--key value`, `--key=value`, `--key`.
+/// Of these settings, those that bear on memory.
 #[must_use]
-pub fn settings(argv: &[String]) -> Vec<Spoken> {
-    let mut found = Vec::new();
-    for (at, argument) in argv.iter().enumerate() {
-        let Some((key, value)) = pair(argument, argv.get(at + 1)) else {
-            continue;
-        };
-        let known = KNOWN.iter().find(|known| is_key(&key, known.key));
-        let Some(known) = known.filter(|known| takes(known, &value)) else {
-            continue;
-        };
-        found.push(Spoken {
+pub fn spoken(pairs: &[(String, String)]) -> Vec<Spoken> {
+    let known = pairs.iter().filter_map(|(key, value)| {
+        let known = KNOWN.iter().find(|known| is_key(key, known.key))?;
+        takes(known, value).then(|| Spoken {
+            key: key.clone(),
+            value: value.clone(),
             effect: known.effect,
             why: known.why,
             instead: known.instead,
-            key,
-            value,
-        });
-    }
-    found
+        })
+    });
+    known.collect()
+}
+
+/// All that a command line sets: `key=value`, `+key=value`, `--key value`, `--key=value`, `--key`; the value is empty where none follows.
+#[must_use]
+pub fn pairs(argv: &[String]) -> Vec<(String, String)> {
+    let numbered = argv.iter().enumerate();
+    numbered
+        .filter_map(|(at, argument)| pair(argument, argv.get(at + 1)))
+        .collect()
 }
 
 fn pair(argument: &str, next: Option<&String>) -> Option<(String, String)> {
@@ -218,28 +294,9 @@ fn is_key(key: &str, known: &str) -> bool {
 }
 
 fn takes(known: &Known, value: &str) -> bool {
-    let nothing = known.effect == Effect::PinnedPerGpu && matches!(value, "0" | "0.0" | "");
+    let nothing = known.effect == Effect::PinnedPerGpu
+        && matches!(value, "0" | "0.0" | "" | "None" | "null" | "none");
     !nothing && (known.values.is_empty() || known.values.contains(&value))
-}
-
-/// The framework of a command line, as people call it.
-#[must_use]
-pub fn name(argv: &[String]) -> Option<&'static str> {
-    let has = |word: &str| argv.iter().any(|argument| argument.contains(word));
-    let marks = [
-        ("openrlhf", "OpenRLHF"),
-        ("simpleRL", "simpleRL-reason"),
-        ("EasyR1", "EasyR1"),
-        ("worker.actor.", "EasyR1"),
-        ("verl.trainer", "verl"),
-        ("actor_rollout_ref.", "verl"),
-        ("sglang", "SGLang"),
-        ("vllm", "vLLM"),
-    ];
-    marks
-        .iter()
-        .find(|(mark, _)| has(mark))
-        .map(|(_, name)| *name)
 }
 
 #[cfg(test)]
@@ -248,7 +305,8 @@ mod tests {
 
     fn effects(line: &str) -> Vec<(String, Effect)> {
         let argv: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        let found = settings(&argv).into_iter();
+        let found = spoken(&pairs(&argv)).into_iter();
+        let found = found.filter(|spoken| spoken.effect != Effect::Lever);
         found.map(|spoken| (spoken.key, spoken.effect)).collect()
     }
 
@@ -294,6 +352,7 @@ mod tests {
                 Effect::PinnedPerGpu,
             ),
             ("--swap-space 4".into(), Effect::PinnedPerGpu),
+            ("--kv-offloading-size 80".into(), Effect::PinnedPerGpu),
             ("--vllm_enable_sleep --colocate".into(), Effect::MovesToHost),
             ("--vllm.enable_sleep".into(), Effect::MovesToHost),
             ("--adam_offload".into(), Effect::MovesToHost),
@@ -322,16 +381,5 @@ mod tests {
         ] {
             assert_eq!(effects(line), [], "{line}");
         }
-    }
-
-    #[test]
-    fn frameworks_are_known_by_their_modules() {
-        let name = |line: &str| name(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
-        assert_eq!(name("python3 -m verl.trainer.main_ppo a=b"), Some("verl"));
-        assert_eq!(
-            name("python -m openrlhf.cli.train_ppo_ray"),
-            Some("OpenRLHF")
-        );
-        assert_eq!(name("python train.py"), None);
     }
 }

@@ -81,17 +81,13 @@ pub fn title(title: &str) -> Option<Title> {
     }
     // `actor name:Class.__init__` while a named actor is created.
     let plain = name.rsplit(':').next().unwrap_or(name);
-    let class_like =
-        |text: &str| text.chars().next().is_some_and(char::is_uppercase) && !text.contains(' ');
-    if let Some((class, method)) = plain.rsplit_once('.')
-        && class_like(class)
-    {
+    if let Some(class) = class_of_call(title) {
         return Some(Title {
             actor_class: Some(class.to_owned()),
-            task: Some(format!("{class}.{method}")),
+            task: Some(plain.to_owned()),
         });
     }
-    if class_like(plain) {
+    if plain.chars().next().is_some_and(char::is_uppercase) && !plain.contains(' ') {
         // An actor between two calls, or a task whose name looks like one.
         return Some(Title {
             actor_class: Some(plain.to_owned()),
@@ -102,6 +98,16 @@ pub fn title(title: &str) -> Option<Title> {
         actor_class: None,
         task: Some(name.to_owned()),
     })
+}
+
+/// The class whose method a title names: `A` of `ray::A.go` and of `ray::name:A.__init__`.
+#[must_use]
+pub fn class_of_call(title: &str) -> Option<&str> {
+    let name = title.strip_prefix("ray::")?.trim_end();
+    let plain = name.rsplit(':').next().unwrap_or(name);
+    let (class, _) = plain.rsplit_once('.')?;
+    let class_like = class.chars().next().is_some_and(char::is_uppercase) && !class.contains(' ');
+    class_like.then_some(class)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Mirrors `src/ray/common/ray_config_def.h` and `python/ray/_private/ray_constants.py` of Ray 2.9 to 2.60. Versions that were not
 //! looked at are bracketed: `since` and `until` are the nearest ones that were.
 
-use crate::ray::version::Version;
+use crate::ray::{start::Change, version::Version};
 
 /// A variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,7 +105,7 @@ pub fn ignored(key: &str, value: &str, version: Option<Version>) -> Option<Ignor
     if key.eq_ignore_ascii_case("RAY_object_store_memory") {
         return Some(Ignored {
             why: "read by no Ray".into(),
-            instead: format!("ray start --object-store-memory={value}"),
+            instead: Change::flag("object-store-memory", value),
         });
     }
     if let Some(knob) = find(key) {
@@ -116,7 +116,7 @@ pub fn ignored(key: &str, value: &str, version: Option<Version>) -> Option<Ignor
         .find(|knob| knob.key.eq_ignore_ascii_case(key))?;
     Some(Ignored {
         why: "read by no Ray: upper and lower case count".into(),
-        instead: format!("{}={value} in the environment of ray start", meant.key),
+        instead: Change::environment(meant.key, value),
     })
 }
 
@@ -126,7 +126,7 @@ fn outside(knob: &Knob, version: Version) -> Option<Ignored> {
         let Version(first, second) = knob.since;
         return Some(Ignored {
             why: format!("unknown to Ray {major}.{minor}: it came with {first}.{second}"),
-            instead: format!("unset {}", knob.key),
+            instead: Change::unset(knob.key),
         });
     }
     (version > knob.until).then(|| {
@@ -135,7 +135,7 @@ fn outside(knob: &Knob, version: Version) -> Option<Ignored> {
             why: format!(
                 "unknown to Ray {major}.{minor}: {first}.{second} was the last to read it"
             ),
-            instead: format!("unset {}", knob.key),
+            instead: Change::unset(knob.key),
         }
     })
 }
@@ -145,8 +145,8 @@ fn outside(knob: &Knob, version: Version) -> Option<Ignored> {
 pub struct Ignored {
     /// Why.
     pub why: String,
-    /// What to type instead.
-    pub instead: String,
+    /// What to set instead.
+    pub instead: Change,
 }
 
 #[cfg(test)]
@@ -156,13 +156,10 @@ mod tests {
     #[test]
     fn a_variable_that_no_ray_reads_has_the_flag_beside_it() {
         let found = ignored("RAY_object_store_memory", "30000", None).expect("ignored");
-        assert_eq!(found.instead, "ray start --object-store-memory=30000");
+        assert_eq!(found.instead, Change::flag("object-store-memory", "30000"));
         let shouted = ignored("RAY_MEMORY_USAGE_THRESHOLD", "0.9", None).expect("ignored");
-        assert!(
-            shouted
-                .instead
-                .starts_with("RAY_memory_usage_threshold=0.9")
-        );
+        let meant = Change::environment("RAY_memory_usage_threshold", "0.9");
+        assert_eq!(shouted.instead, meant);
     }
 
     #[test]

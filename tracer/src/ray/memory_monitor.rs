@@ -3,11 +3,7 @@
 //! Mirrors `src/ray/common/memory_monitor.cc` (Ray 2.9 to 2.54) and `memory_monitor_utils.cc` (from 2.55). It reads the files at
 //! `/sys/fs/cgroup` as its own mount namespace shows them, never the cgroup that the raylet itself is in.
 
-use crate::{
-    event::{CgroupState, NodeMemory},
-    ids::Bytes,
-    ray::version::Version,
-};
+use crate::{event::NodeMemory, ids::Bytes, ray::version::Version};
 
 /// From this version on active file pages are not counted either, in both cgroup versions.
 const WITHOUT_ACTIVE_FILE: Version = Version(2, 10);
@@ -82,23 +78,6 @@ pub struct RootCgroup {
     pub stat: String,
 }
 
-/// A memory cgroup on a process's path, with what of it is no reason to kill.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Level {
-    /// Its path, use and limit.
-    pub state: CgroupState,
-    /// File pages in it: the kernel takes them back before it kills.
-    pub file: Bytes,
-}
-
-impl Level {
-    /// What the kernel cannot take back: it kills when that meets the limit.
-    #[must_use]
-    pub fn needed(&self) -> Bytes {
-        Bytes(self.state.usage.0.saturating_sub(self.file.0))
-    }
-}
-
 /// What the monitor counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Count {
@@ -169,6 +148,12 @@ mod tests {
         free: Bytes(0),
         shmem: Bytes(0),
         swap_used: Bytes(0),
+        anon: None,
+        file: None,
+        kernel: None,
+        huge: None,
+        cpu_lists: None,
+        stalled_us: None,
     };
 
     fn v1(limit: u64) -> RootCgroup {

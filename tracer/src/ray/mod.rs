@@ -2,8 +2,11 @@
 
 pub mod facts;
 pub mod framework;
+pub mod gcs;
 pub mod identify;
 pub mod knobs;
 pub mod log;
 pub mod memory_monitor;
+pub mod python;
+pub mod start;
 pub mod version;

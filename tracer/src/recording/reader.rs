@@ -1,12 +1,18 @@
 //! Reads a recording: also one that is being written, that was cut off, or that lies in a read-only folder.
 
-use std::path::{Path, PathBuf};
+use std::{
+    panic::resume_unwind,
+    path::{Path, PathBuf},
+    sync::mpsc::{SyncSender, sync_channel},
+    thread,
+};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::{
     error::RecordingError,
-    schema::{self, APPLICATION_ID, VERSION},
+    merge,
+    schema::{APPLICATION_ID, VERSION},
 };
 use crate::event::Event;
 
@@ -21,8 +27,35 @@ pub struct Read {
     pub damaged: bool,
 }
 
-/// Reads all events.
+/// What is to be said of events that were told in batches.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// How many they were.
+    pub count: usize,
+    /// What is missing, in words for the user.
+    pub warnings: Vec<String>,
+    /// Whether some events could not be read because the file is damaged.
+    pub damaged: bool,
+}
+
+/// Events of a batch.
+const BATCH: usize = 256;
+/// Batches that wait at most.
+const WAITING: usize = 8;
+
+/// Reads all events into memory.
 pub fn read(path: &Path) -> Result<Read, RecordingError> {
+    let mut events = Vec::new();
+    let told = in_batches(path, |batch| events.extend(batch))?;
+    Ok(Read {
+        events,
+        warnings: told.warnings,
+        damaged: told.damaged,
+    })
+}
+
+/// Tells all events by id, a batch after the other: they need little room then, and a thread reads the next ones meanwhile.
+pub fn in_batches(path: &Path, tell: impl FnMut(Vec<Event>)) -> Result<Told, RecordingError> {
     let open = |source| RecordingError::Open {
         path: path.to_owned(),
         source,
@@ -31,11 +64,11 @@ pub fn read(path: &Path) -> Result<Read, RecordingError> {
     if !header.starts_with(b"SQLite format 3\0") {
         return Err(RecordingError::NotARecording(path.to_owned()));
     }
-    let mut found = Read::default();
+    let mut told = Told::default();
     let beside = |end: &str| PathBuf::from(format!("{}{end}", path.display()));
     // Bytes 18 and 19 are 2 for WAL; a cleanly ended recording has 1 (SQLite file format, 1.3.2).
     if header.get(18) == Some(&2) && !beside("-wal").exists() {
-        found.warnings.push(format!(
+        told.warnings.push(format!(
             "{} was not ended cleanly and the -wal file beside it is missing: its last seconds are lost",
             path.display()
         ));
@@ -46,12 +79,20 @@ pub fn read(path: &Path) -> Result<Read, RecordingError> {
     if header.get(18) == Some(&2) && !writable(path) {
         aside = copy(path, &beside("-wal")).map_err(open)?;
         source = aside.path.as_path();
-        return rows(source, path, found);
     }
-    rows(source, path, found)
+    let (sender, batches) = sync_channel(WAITING);
+    thread::scope(|scope| {
+        let reading = thread::Builder::new().name("reader".into());
+        // The sender goes with it: the batches end when it does.
+        let reading = reading.spawn_scoped(scope, move || rows(source, path, told, &sender));
+        let reading = reading.map_err(open)?;
+        batches.into_iter().for_each(tell);
+        reading.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })
 }
 
-fn rows(source: &Path, named: &Path, mut found: Read) -> Result<Read, RecordingError> {
+/// Opens the database at `source`, if it is a recording that this raytrace knows.
+pub(super) fn connect(source: &Path, named: &Path) -> Result<Connection, RecordingError> {
     let damaged = |source| RecordingError::Damaged {
         path: named.to_owned(),
         source,
@@ -77,37 +118,57 @@ fn rows(source: &Path, named: &Path, mut found: Read) -> Result<Read, RecordingE
             known: VERSION,
         });
     }
-    let mut statement = connection.prepare(schema::SELECT).map_err(damaged)?;
-    let mut rows = statement.query([]).map_err(damaged)?;
+    Ok(connection)
+}
+
+/// Sends the events in batches; returns `told` with how it went.
+fn rows(
+    source: &Path,
+    named: &Path,
+    mut told: Told,
+    sender: &SyncSender<Vec<Event>>,
+) -> Result<Told, RecordingError> {
+    let damaged = |source| RecordingError::Damaged {
+        path: named.to_owned(),
+        source,
+    };
+    let connection = connect(source, named)?;
+    let mut batch = Vec::with_capacity(BATCH);
     let mut unknown = 0u64;
-    loop {
-        match rows.next() {
-            Ok(Some(row)) => match schema::event(row) {
-                Ok(Some(event)) => found.events.push(event),
-                _ => unknown += 1,
-            },
-            Ok(None) => break,
-            Err(error) if found.events.is_empty() || !is_damage(&error) => {
-                return Err(damaged(error));
-            }
-            Err(error) => {
-                found.damaged = true;
-                found.warnings.push(format!(
-                    "{} is damaged ({error}): what follows event {} is missing",
-                    named.display(),
-                    found.events.len()
-                ));
-                break;
-            }
+    let result = merge::each(&connection, i64::MIN, |event| {
+        let Ok(Some(event)) = event else {
+            unknown += 1;
+            return Ok(());
+        };
+        told.count += 1;
+        batch.push(event);
+        if batch.len() == BATCH {
+            let full = std::mem::replace(&mut batch, Vec::with_capacity(BATCH));
+            // Nobody waits for it only after a panic there.
+            let _told_there = sender.send(full);
         }
+        Ok(())
+    });
+    let _told_there = sender.send(batch);
+    match result {
+        Err(error) if told.count == 0 || !is_damage(&error) => return Err(damaged(error)),
+        Err(error) => {
+            told.damaged = true;
+            told.warnings.push(format!(
+                "{} is damaged ({error}): what follows event {} is missing",
+                named.display(),
+                told.count
+            ));
+        }
+        Ok(()) => {}
     }
     if unknown > 0 {
-        found.warnings.push(format!(
+        told.warnings.push(format!(
             "{unknown} events of {} are of kinds that this raytrace does not know",
             named.display()
         ));
     }
-    Ok(found)
+    Ok(told)
 }
 
 fn is_damage(error: &rusqlite::Error) -> bool {
@@ -117,7 +178,8 @@ fn is_damage(error: &rusqlite::Error) -> bool {
     )
 }
 
-fn header(path: &Path) -> std::io::Result<Vec<u8>> {
+/// The file's first bytes.
+pub(super) fn header(path: &Path) -> std::io::Result<Vec<u8>> {
     use std::io::Read as _;
     let mut bytes = Vec::new();
     std::fs::File::open(path)?

@@ -6,8 +6,10 @@
 use rusqlite::{Connection, Row, params};
 
 use crate::{
-    event::{CgroupState, Event, MemorySplit, NodeMemory, Observation, ProcessMemory, Source},
-    ids::{BootTime, Bytes, EventId, ProcessKey},
+    event::{
+        CgroupState, Event, Mapped, MemorySplit, NodeMemory, Observation, ProcessMemory, Source,
+    },
+    ids::{BootTime, Bytes, EventId, Pid, ProcessKey},
 };
 
 /// `PRAGMA application_id` of a recording: `RayT`.
@@ -21,16 +23,28 @@ CREATE INDEX events_kind ON events (kind);
 CREATE TABLE process_memory (id INTEGER PRIMARY KEY, time INTEGER NOT NULL, pid INTEGER NOT NULL, start INTEGER NOT NULL,
   anon INTEGER, file INTEGER, shmem INTEGER, swap INTEGER, peak INTEGER);
 CREATE TABLE node_memory (id INTEGER PRIMARY KEY, time INTEGER NOT NULL, total INTEGER NOT NULL, available INTEGER NOT NULL,
-  free INTEGER NOT NULL, shmem INTEGER NOT NULL, swap_used INTEGER NOT NULL);
-CREATE TABLE cgroup_memory (id INTEGER PRIMARY KEY, time INTEGER NOT NULL, path TEXT NOT NULL, usage INTEGER NOT NULL, max INTEGER, oom_kills INTEGER);
+  free INTEGER NOT NULL, shmem INTEGER NOT NULL, swap_used INTEGER NOT NULL,
+  anon INTEGER, file INTEGER, kernel INTEGER, huge INTEGER, cpu_lists INTEGER, stalled_us INTEGER);
+CREATE TABLE cgroup_memory (id INTEGER PRIMARY KEY, time INTEGER NOT NULL, path TEXT NOT NULL, usage INTEGER NOT NULL, max INTEGER, oom_kills INTEGER,
+  anon INTEGER, file INTEGER, shmem INTEGER, kernel INTEGER, swap INTEGER, stalled_us INTEGER);
+CREATE TABLE mapped (id INTEGER PRIMARY KEY, time INTEGER NOT NULL, pid INTEGER NOT NULL, start INTEGER NOT NULL, tid INTEGER NOT NULL,
+  bytes INTEGER NOT NULL, all_bytes INTEGER NOT NULL, calls INTEGER NOT NULL);
 ";
 
 /// Makes the tables in an empty file.
 pub(super) fn create(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(&format!(
         "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={VERSION};
-         PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-2048; PRAGMA wal_autocheckpoint=500;{TABLES}"
-    ))
+         PRAGMA journal_mode=WAL;{TABLES}"
+    ))?;
+    settings(connection)
+}
+
+/// What holds for a connection that writes, not for the file.
+pub(super) fn settings(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch(
+        "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-2048; PRAGMA wal_autocheckpoint=500;",
+    )
 }
 
 fn integer(bytes: Bytes) -> i64 {
@@ -64,7 +78,7 @@ pub(super) fn insert(connection: &Connection, event: &Event) -> rusqlite::Result
         }
         Observation::Node(node) => {
             connection
-                .prepare_cached("INSERT INTO node_memory VALUES (?,?,?,?,?,?,?)")?
+                .prepare_cached("INSERT INTO node_memory VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)")?
                 .execute(params![
                     id,
                     time,
@@ -72,19 +86,45 @@ pub(super) fn insert(connection: &Connection, event: &Event) -> rusqlite::Result
                     integer(node.available),
                     integer(node.free),
                     integer(node.shmem),
-                    integer(node.swap_used)
+                    integer(node.swap_used),
+                    node.anon.map(integer),
+                    node.file.map(integer),
+                    node.kernel.map(integer),
+                    node.huge.map(integer),
+                    node.cpu_lists.map(integer),
+                    node.stalled_us.map(u64::cast_signed)
                 ])?;
         }
         Observation::Cgroup(state) => {
             connection
-                .prepare_cached("INSERT INTO cgroup_memory VALUES (?,?,?,?,?,?)")?
+                .prepare_cached("INSERT INTO cgroup_memory VALUES (?,?,?,?,?,?,?,?,?,?,?,?)")?
                 .execute(params![
                     id,
                     time,
                     state.path,
                     integer(state.usage),
                     state.limit.map(integer),
-                    state.oom_kills.map(u64::cast_signed)
+                    state.oom_kills.map(u64::cast_signed),
+                    state.anon.map(integer),
+                    state.file.map(integer),
+                    state.shmem.map(integer),
+                    state.kernel.map(integer),
+                    state.swap.map(integer),
+                    state.stalled_us.map(u64::cast_signed)
+                ])?;
+        }
+        Observation::Mapped(mapped) => {
+            connection
+                .prepare_cached("INSERT INTO mapped VALUES (?,?,?,?,?,?,?,?)")?
+                .execute(params![
+                    id,
+                    time,
+                    mapped.process.pid.0,
+                    mapped.process.start.0.cast_signed(),
+                    mapped.tid.0,
+                    integer(mapped.bytes),
+                    integer(mapped.all_bytes),
+                    mapped.calls
                 ])?;
         }
         what => {
@@ -117,69 +157,159 @@ fn pid(what: &Observation) -> Option<ProcessKey> {
         Observation::Worker(worker) => Some(worker.process),
         Observation::Fork { child, .. } => Some(*child),
         Observation::Exec(exec) => Some(exec.process),
-        Observation::Title { process, .. } | Observation::Delivered { process, .. } => {
-            Some(*process)
-        }
+        Observation::Call(call) => Some(call.process),
+        Observation::Title { process, .. }
+        | Observation::Delivered { process, .. }
+        | Observation::DriverSettings { process, .. }
+        | Observation::NoStack { process, .. }
+        | Observation::Freed { process, .. }
+        | Observation::Steps { process, .. } => Some(*process),
         Observation::Signal(signal) => Some(signal.target),
         Observation::OomVictim(victim) => Some(victim.victim),
         Observation::Exit(exit) => Some(exit.process),
         Observation::Cluster(cluster) => Some(cluster.raylet),
-        Observation::DriverSettings { process, .. } => Some(*process),
+        Observation::Outside(outside) => Some(outside.process),
+        Observation::Stack(stack) => Some(stack.process),
         _ => None,
     }
 }
 
-/// One SELECT over all tables, in the order of ids; the last column is JSON for `events` and NULL else.
-pub(super) const SELECT: &str = "
-SELECT id, time, 0 AS shape, source, body, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM events
-UNION ALL SELECT id, time, 1, NULL, NULL, pid, start, anon, file, shmem, swap, peak FROM process_memory
-UNION ALL SELECT id, time, 2, NULL, NULL, total, available, free, shmem, swap_used, NULL, NULL FROM node_memory
-UNION ALL SELECT id, time, 3, NULL, path, usage, max, oom_kills, NULL, NULL, NULL, NULL FROM cgroup_memory
-ORDER BY id";
+/// A table of a recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Table {
+    Events,
+    ProcessMemory,
+    NodeMemory,
+    CgroupMemory,
+    Mapped,
+}
 
-/// The event of a row of [`SELECT`]; `None` for one that this version cannot read.
-pub(super) fn event(row: &Row<'_>) -> rusqlite::Result<Option<Event>> {
-    let optional = |column: usize| -> rusqlite::Result<Option<Bytes>> {
-        Ok(row.get::<_, Option<i64>>(column)?.map(bytes))
+/// Each table with its name, its columns after id and time, and those of them that the first recordings did not have.
+const READ: [(Table, &str, &str, &[&str]); 5] = [
+    (Table::Events, "events", "source, body", &[]),
+    (
+        Table::ProcessMemory,
+        "process_memory",
+        "pid, start, anon, file, shmem, swap, peak",
+        &[],
+    ),
+    (
+        Table::NodeMemory,
+        "node_memory",
+        "total, available, free, shmem, swap_used",
+        &["anon", "file", "kernel", "huge", "cpu_lists", "stalled_us"],
+    ),
+    (
+        Table::CgroupMemory,
+        "cgroup_memory",
+        "path, usage, max, oom_kills",
+        &["anon", "file", "shmem", "kernel", "swap", "stalled_us"],
+    ),
+    (
+        Table::Mapped,
+        "mapped",
+        "pid, start, tid, bytes, all_bytes, calls",
+        &[],
+    ),
+];
+
+/// For each table a SELECT of what follows the id ?1, in the order of ids. A column that the file does not have is NULL.
+pub(super) fn selects(connection: &Connection) -> rusqlite::Result<Vec<(Table, String)>> {
+    let mut selects = Vec::new();
+    for (table, name, columns, later) in READ {
+        let mut known = connection.prepare(&format!("PRAGMA table_info({name})"))?;
+        let known = known.query_map([], |row| row.get::<_, String>(1))?;
+        let known: Vec<String> = known.collect::<Result<_, _>>()?;
+        // The first recordings did not have this table either.
+        if table == Table::Mapped && known.is_empty() {
+            continue;
+        }
+        let mut select = format!("SELECT id, time, {columns}");
+        for column in later {
+            let there = known.iter().any(|known| known == column);
+            select += if there { ", " } else { ", NULL AS " };
+            select += column;
+        }
+        selects.push((
+            table,
+            format!("{select} FROM {name} WHERE id > ?1 ORDER BY id"),
+        ));
+    }
+    Ok(selects)
+}
+
+/// The event of a row of one of [`selects`]; `None` for one that this version cannot read.
+pub(super) fn event(table: Table, row: &Row<'_>) -> rusqlite::Result<Option<Event>> {
+    let integer = |column: usize| -> rusqlite::Result<Option<i64>> {
+        Ok(row.get_ref(column)?.as_i64_or_null()?)
     };
-    let size = |column: usize| -> rusqlite::Result<Bytes> { Ok(bytes(row.get(column)?)) };
+    let optional =
+        |column: usize| -> rusqlite::Result<Option<Bytes>> { Ok(integer(column)?.map(bytes)) };
+    let count = |column: usize| -> rusqlite::Result<Option<u64>> {
+        Ok(integer(column)?.map(|count| count.max(0).cast_unsigned()))
+    };
+    let size =
+        |column: usize| -> rusqlite::Result<Bytes> { Ok(bytes(row.get_ref(column)?.as_i64()?)) };
+    let process = || -> rusqlite::Result<ProcessKey> {
+        let start = row.get::<_, i64>(3)?.max(0).cast_unsigned();
+        Ok(ProcessKey::new(row.get(2)?, start))
+    };
     let mut source = Source::Proc;
-    let what = match row.get::<_, i64>(2)? {
-        1 => Observation::Memory(ProcessMemory {
-            process: ProcessKey::new(row.get(5)?, row.get::<_, i64>(6)?.max(0).cast_unsigned()),
+    let what = match table {
+        Table::ProcessMemory => Observation::Memory(ProcessMemory {
+            process: process()?,
             memory: MemorySplit {
-                anon: optional(7)?,
-                file: optional(8)?,
-                shmem: optional(9)?,
-                swap: optional(10)?,
-                peak: optional(11)?,
+                anon: optional(4)?,
+                file: optional(5)?,
+                shmem: optional(6)?,
+                swap: optional(7)?,
+                peak: optional(8)?,
             },
         }),
-        2 => Observation::Node(NodeMemory {
-            total: size(5)?,
-            available: size(6)?,
-            free: size(7)?,
-            shmem: size(8)?,
-            swap_used: size(9)?,
+        Table::NodeMemory => Observation::Node(NodeMemory {
+            total: size(2)?,
+            available: size(3)?,
+            free: size(4)?,
+            shmem: size(5)?,
+            swap_used: size(6)?,
+            anon: optional(7)?,
+            file: optional(8)?,
+            kernel: optional(9)?,
+            huge: optional(10)?,
+            cpu_lists: optional(11)?,
+            stalled_us: count(12)?,
         }),
-        3 => {
+        Table::CgroupMemory => {
             source = Source::Cgroup;
-            let oom_kills = row
-                .get::<_, Option<i64>>(7)?
-                .map(|count| count.max(0).cast_unsigned());
             Observation::Cgroup(CgroupState {
-                path: row.get(4)?,
-                usage: size(5)?,
-                limit: optional(6)?,
-                oom_kills,
+                path: row.get(2)?,
+                usage: size(3)?,
+                limit: optional(4)?,
+                oom_kills: count(5)?,
+                anon: optional(6)?,
+                file: optional(7)?,
+                shmem: optional(8)?,
+                kernel: optional(9)?,
+                swap: optional(10)?,
+                stalled_us: count(11)?,
             })
         }
-        _ => {
-            let body = row.get_ref(4)?.as_str().unwrap_or("");
+        Table::Mapped => {
+            source = Source::Kernel;
+            Observation::Mapped(Mapped {
+                process: process()?,
+                tid: Pid(row.get(4)?),
+                bytes: size(5)?,
+                all_bytes: size(6)?,
+                calls: row.get(7)?,
+            })
+        }
+        Table::Events => {
+            let body = row.get_ref(3)?.as_str().unwrap_or("");
             let Ok(what) = serde_json::from_str(body) else {
                 return Ok(None);
             };
-            let name = row.get_ref(3)?.as_str().unwrap_or("recorder").to_owned();
+            let name = row.get_ref(2)?.as_str().unwrap_or("recorder").to_owned();
             source =
                 serde_json::from_value(serde_json::Value::String(name)).unwrap_or(Source::Recorder);
             what

@@ -5,8 +5,12 @@ use std::path::Path;
 
 use super::*;
 use crate::{
-    event::{Event, Exit, MemorySplit, NodeMemory, Observation, ProcessMemory, Source},
-    ids::{BootTime, Bytes, EventId, ProcessKey},
+    event::{
+        CgroupState, Event, Exit, Mapped, MemorySplit, NodeMemory, Observation, ProcessMemory,
+        RayLog, Source,
+    },
+    ids::{BootTime, Bytes, EventId, Pid, ProcessKey},
+    ray::facts::RayFact,
 };
 
 fn exit(id: u64) -> Event {
@@ -91,6 +95,116 @@ fn what_was_sent_is_read_back_in_order_from_one_file() {
     );
 }
 
+/// A sample of each kind with another number in every column.
+fn samples() -> [Event; 4] {
+    let at = |id: u64, source, what| Event {
+        id: EventId(id),
+        time: BootTime(id * 10),
+        source,
+        what,
+    };
+    let some = |bytes: u64| Some(Bytes(bytes));
+    let process = ProcessMemory {
+        process: ProcessKey::new(7, 70),
+        memory: MemorySplit {
+            anon: some(1),
+            file: some(2),
+            shmem: some(3),
+            swap: some(0),
+            peak: some(5),
+        },
+    };
+    let node = NodeMemory {
+        total: Bytes(1),
+        available: Bytes(2),
+        free: Bytes(3),
+        shmem: Bytes(4),
+        swap_used: Bytes(5),
+        anon: some(6),
+        file: some(7),
+        kernel: some(8),
+        huge: some(9),
+        cpu_lists: some(10),
+        stalled_us: Some(11),
+    };
+    let cgroup = CgroupState {
+        path: "/pod".into(),
+        usage: Bytes(1),
+        limit: some(2),
+        oom_kills: Some(3),
+        anon: some(4),
+        file: some(5),
+        shmem: some(6),
+        kernel: some(7),
+        swap: some(8),
+        stalled_us: Some(9),
+    };
+    let mapped = Mapped {
+        process: ProcessKey::new(7, 70),
+        tid: Pid(8),
+        bytes: Bytes(1),
+        all_bytes: Bytes(2),
+        calls: 3,
+    };
+    [
+        at(1, Source::Kernel, Observation::Mapped(mapped)),
+        at(2, Source::Cgroup, Observation::Cgroup(cgroup)),
+        at(3, Source::Proc, Observation::Node(node)),
+        at(4, Source::Proc, Observation::Memory(process)),
+    ]
+}
+
+#[test]
+fn every_figure_of_a_sample_comes_back() {
+    let folder = tempfile::tempdir().expect("folder");
+    let path = folder.path().join("a.raytrace");
+    let _ = record(&path, &samples());
+    assert_eq!(read(&path).expect("read").events, samples());
+}
+
+#[test]
+fn a_recording_from_before_some_figures_were_kept_is_read_without_them() {
+    let folder = tempfile::tempdir().expect("folder");
+    let path = folder.path().join("a.raytrace");
+    let _ = record(&path, &samples());
+    let connection = rusqlite::Connection::open(&path).expect("open");
+    let early = "DROP TABLE mapped; ALTER TABLE node_memory DROP COLUMN huge;
+        ALTER TABLE cgroup_memory DROP COLUMN anon";
+    connection.execute_batch(early).expect("an early recording");
+    drop(connection);
+    let [_, mut cgroup, mut node, process] = samples();
+    if let Observation::Cgroup(state) = &mut cgroup.what {
+        state.anon = None;
+    }
+    if let Observation::Node(state) = &mut node.what {
+        state.huge = None;
+    }
+    assert_eq!(read(&path).expect("read").events, [cgroup, node, process]);
+    let mut follower = Follower::open(&path).expect("a recording");
+    assert_eq!(follower.new_events().expect("events").len(), 3);
+}
+
+#[test]
+fn a_recording_of_many_batches_is_told_in_the_order_of_ids() {
+    let folder = tempfile::tempdir().expect("folder");
+    let path = folder.path().join("a.raytrace");
+    let event = |id: u64| match id % 3 {
+        0 => exit(id),
+        1 => sample(id),
+        _ => node(id),
+    };
+    let events: Vec<Event> = (1..2000).map(event).collect();
+    let _ = record(&path, &events);
+    let (mut found, mut batches) = (Vec::new(), 0);
+    let told = in_batches(&path, |batch| {
+        found.extend(batch);
+        batches += 1;
+    });
+    assert_eq!(told.expect("read").count, events.len());
+    assert!(batches > 1, "{batches}");
+    assert_eq!(found, events);
+}
+
 #[test]
 fn an_existing_file_and_an_unwritable_folder_are_refused() {
     let folder = tempfile::tempdir().expect("folder");
@@ -172,6 +286,37 @@ fn a_truncated_recording_gives_an_error_or_what_is_left_and_never_panics() {
 }
 
 #[test]
+fn words_of_logs_leave_room_for_deaths() {
+    let folder = tempfile::tempdir().expect("folder");
+    let prepared = Writer::prepare(
+        &folder.path().join("a.raytrace"),
+        None,
+        Retention::default(),
+    );
+    let prepared = prepared.expect("a file");
+    let sender = prepared.sender();
+    let words = |id: u64| {
+        let what = Observation::RayLog(RayLog {
+            cluster: None,
+            file: "raylet.out".into(),
+            local_time: None,
+            text: "a line".into(),
+            fact: RayFact::MonitorDisabled,
+        });
+        Event { what, ..exit(id) }
+    };
+    // Nobody writes yet.
+    for id in 1..=20_000 {
+        sender.send(words(id));
+    }
+    for id in 20_001..=21_000 {
+        sender.send(exit(id));
+    }
+    assert_eq!(sender.dropped(), (0, 0));
+    assert_eq!(sender.dropped_words(), 20_000 - 8192);
+}
+
+#[test]
 fn when_the_queue_is_full_samples_are_dropped_before_deaths() {
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("a.raytrace");
@@ -217,4 +362,35 @@ fn a_dirty_file_without_its_log_is_read_with_a_warning() {
             "{error}"
         ),
     }
+}
+
+#[test]
+fn a_recording_that_is_written_anew_is_followed_from_its_beginning() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, other) = (folder.path().join("x"), folder.path().join("y"));
+    let record = |path: &Path, events: &[Event]| {
+        let writer = Writer::create(path, None).expect("a recording");
+        let sender = writer.sender();
+        for event in events {
+            sender.send(event.clone());
+        }
+        let _summary = writer.finish();
+    };
+    record(&file, &[exit(1), exit(2)]);
+    let mut follower = Follower::open(&file).expect("a recording");
+    assert_eq!(follower.new_events().expect("events").len(), 2);
+    assert!(follower.replaced().is_none());
+
+    // Gone, empty, no recording: the old one goes on.
+    std::fs::remove_file(&file).expect("removed");
+    assert!(follower.replaced().is_none());
+    std::fs::write(&file, "").expect("a file");
+    assert!(follower.replaced().is_none());
+    assert_eq!(follower.new_events().expect("events"), []);
+
+    record(&other, &[exit(1)]);
+    std::fs::rename(&other, &file).expect("renamed");
+    let mut anew = follower.replaced().expect("another recording");
+    assert_eq!(anew.new_events().expect("events"), [exit(1)]);
+    assert!(anew.replaced().is_none());
 }

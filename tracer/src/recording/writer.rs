@@ -1,28 +1,28 @@
 //! Writes a recording: a thread of its own, batches, and queues that drop samples before deaths.
 
 use std::{
-    fs::File,
-    os::unix::fs::{OpenOptionsExt, fchown},
     path::{Path, PathBuf},
     sync::{
         Arc, Condvar, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread::JoinHandle,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use rusqlite::Connection;
-
-use super::{error::RecordingError, schema};
+use super::{Retention, disk::Disk, error::RecordingError};
 use crate::event::{Event, Observation};
 
 /// Events about deaths that wait at most; about 1 KiB each.
 const DEATHS_QUEUE: usize = 16_384;
+/// Of these, what logs said waits in this part only: who writes a million lines a second drops no death.
+const WORDS_QUEUE: usize = DEATHS_QUEUE / 2;
 /// Samples that wait at most; about 100 bytes each.
 const SAMPLES_QUEUE: usize = 16_384;
 /// What was seen is on disk within a second: a batch each half.
 const BATCH: Duration = Duration::from_millis(500);
+/// What is older than wanted is given up this often.
+const THIN: Duration = Duration::from_secs(300);
 /// After a failure (a full disk) it is tried again this often.
 const RETRY: Duration = Duration::from_secs(2);
 
@@ -40,58 +40,100 @@ struct Shared {
     queues: Mutex<Queues>,
     wake: Condvar,
     dropped_deaths: AtomicU64,
+    dropped_words: AtomicU64,
     dropped_samples: AtomicU64,
     written: AtomicU64,
     /// The last failure, until it is taken or a write succeeds.
     failure: Mutex<Option<String>>,
+    /// The file was gone and has been written anew, until it is taken.
+    anew: AtomicBool,
 }
 
 /// Hands events to the writer; never waits.
 #[derive(Clone)]
-pub struct Sender(Arc<Shared>);
+pub struct Sender(Option<Arc<Shared>>);
 
 impl Sender {
+    /// One behind which nothing is written.
+    #[must_use]
+    pub fn nowhere() -> Self {
+        Self(None)
+    }
+
     /// Queues an event. When its queue is full it is dropped and counted.
     pub fn send(&self, event: Event) {
+        let Some(shared) = &self.0 else { return };
         let sample = matches!(
             event.what,
-            Observation::Memory(_) | Observation::Node(_) | Observation::Cgroup(_)
+            Observation::Memory(_)
+                | Observation::Node(_)
+                | Observation::Cgroup(_)
+                | Observation::Mapped(_)
+                | Observation::Stack(_)
         );
-        let urgent = matches!(event.what, Observation::Exit(_) | Observation::OomVictim(_));
-        let mut queues = self.0.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        let words = matches!(event.what, Observation::RayLog(_));
+        let mut queues = shared.queues.lock().unwrap_or_else(PoisonError::into_inner);
         let (queue, limit, dropped) = if sample {
-            (&mut queues.samples, SAMPLES_QUEUE, &self.0.dropped_samples)
+            (&mut queues.samples, SAMPLES_QUEUE, &shared.dropped_samples)
+        } else if words {
+            (&mut queues.deaths, WORDS_QUEUE, &shared.dropped_words)
         } else {
-            (&mut queues.deaths, DEATHS_QUEUE, &self.0.dropped_deaths)
+            (&mut queues.deaths, DEATHS_QUEUE, &shared.dropped_deaths)
         };
         if queue.len() >= limit {
             dropped.fetch_add(1, Ordering::Relaxed);
             return;
         }
+        let urgent = is_urgent(&event.what) || words && queue.len() >= WORDS_QUEUE / 2;
         queue.push(event);
         if urgent && !queues.urgent {
             queues.urgent = true;
-            self.0.wake.notify_one();
+            shared.wake.notify_one();
         }
     }
 
     /// Events that were dropped: about deaths, and samples.
     #[must_use]
     pub fn dropped(&self) -> (u64, u64) {
-        (
-            self.0.dropped_deaths.load(Ordering::Relaxed),
-            self.0.dropped_samples.load(Ordering::Relaxed),
-        )
+        self.0.as_ref().map_or((0, 0), |shared| {
+            (
+                shared.dropped_deaths.load(Ordering::Relaxed),
+                shared.dropped_samples.load(Ordering::Relaxed),
+            )
+        })
+    }
+
+    /// Whether there is room for what logs say: they are files, and may be read later.
+    #[must_use]
+    pub fn has_room_for_words(&self) -> bool {
+        let Some(shared) = &self.0 else { return true };
+        let queues = shared.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        queues.deaths.len() < WORDS_QUEUE / 2
+    }
+
+    /// Records of logs that were dropped.
+    #[must_use]
+    pub fn dropped_words(&self) -> u64 {
+        let dropped = |shared: &Arc<Shared>| shared.dropped_words.load(Ordering::Relaxed);
+        self.0.as_ref().map_or(0, dropped)
     }
 
     /// The failure to write that is new since the last call.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
-        self.0
+        let shared = self.0.as_ref()?;
+        shared
             .failure
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take()
+    }
+
+    /// Whether the file was gone and has been written anew since the last call.
+    #[must_use]
+    pub fn anew(&self) -> bool {
+        let anew = |shared: &Arc<Shared>| shared.anew.swap(false, Ordering::Relaxed);
+        self.0.as_ref().is_some_and(anew)
     }
 }
 
@@ -108,6 +150,44 @@ pub struct Summary {
     pub failure: Option<String>,
 }
 
+/// A new file whose thread does not run yet; what is sent meanwhile waits.
+pub struct Prepared {
+    path: PathBuf,
+    shared: Arc<Shared>,
+    disk: Disk,
+    retention: Retention,
+}
+
+impl Prepared {
+    /// A handle to send events with.
+    #[must_use]
+    pub fn sender(&self) -> Sender {
+        Sender(Some(Arc::clone(&self.shared)))
+    }
+
+    /// Starts the thread, which has the rights of the one that calls this.
+    pub fn start(self) -> Result<Writer, RecordingError> {
+        let Self {
+            path,
+            shared,
+            disk,
+            retention,
+        } = self;
+        let thread = std::thread::Builder::new()
+            .name("writer".into())
+            .stack_size(512 << 10);
+        let for_thread = Arc::clone(&shared);
+        match thread.spawn(move || run(&for_thread, disk, &retention)) {
+            Ok(thread) => Ok(Writer {
+                path,
+                shared,
+                thread: Some(thread),
+            }),
+            Err(source) => Err(RecordingError::NotWritable { path, source }),
+        }
+    }
+}
+
 /// The writing thread and its file.
 pub struct Writer {
     path: PathBuf,
@@ -116,53 +196,38 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Makes a new file (0600; `owner` is the user who ran sudo) and starts its thread.
-    pub fn create(path: &Path, owner: Option<(u32, u32)>) -> Result<Self, RecordingError> {
-        let file = File::options()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .custom_flags(libc::O_NOFOLLOW)
-            .open(path);
-        let file = file.map_err(|source| match source.kind() {
-            std::io::ErrorKind::AlreadyExists => RecordingError::Exists(path.to_owned()),
-            _ => RecordingError::NotWritable {
-                path: path.to_owned(),
-                source,
-            },
-        })?;
-        if let Some((uid, gid)) = owner {
-            // SQLite gives the -wal and -shm files the mode and owner of the main file.
-            let _stays_with_root = fchown(&file, Some(uid), Some(gid));
-        }
-        drop(file);
-        let damaged = |source| RecordingError::Damaged {
+    /// Makes a new file: 0600; `owner` is the user who ran sudo.
+    pub fn prepare(
+        path: &Path,
+        owner: Option<(u32, u32)>,
+        retention: Retention,
+    ) -> Result<Prepared, RecordingError> {
+        Ok(Prepared {
+            retention,
             path: path.to_owned(),
-            source,
-        };
-        let connection = Connection::open(path).map_err(damaged)?;
-        schema::create(&connection).map_err(damaged)?;
-        let shared = Arc::new(Shared::default());
-        let thread = std::thread::Builder::new()
-            .name("writer".into())
-            .stack_size(512 << 10);
-        let for_thread = Arc::clone(&shared);
-        let thread = thread.spawn(move || run(&for_thread, &connection));
-        let thread = thread.map_err(|source| RecordingError::NotWritable {
-            path: path.to_owned(),
-            source,
-        })?;
-        Ok(Self {
-            path: path.to_owned(),
-            shared,
-            thread: Some(thread),
+            shared: Arc::default(),
+            disk: Disk::create(path, owner)?,
         })
+    }
+
+    /// Makes a new file and starts its thread.
+    pub fn create(path: &Path, owner: Option<(u32, u32)>) -> Result<Self, RecordingError> {
+        Self::keeping(path, owner, Retention::default())
+    }
+
+    /// The same, with another bound on what a long recording keeps.
+    pub fn keeping(
+        path: &Path,
+        owner: Option<(u32, u32)>,
+        retention: Retention,
+    ) -> Result<Self, RecordingError> {
+        Self::prepare(path, owner, retention)?.start()
     }
 
     /// A handle to send events with.
     #[must_use]
     pub fn sender(&self) -> Sender {
-        Sender(Arc::clone(&self.shared))
+        Sender(Some(Arc::clone(&self.shared)))
     }
 
     /// Where it writes.
@@ -194,12 +259,23 @@ impl Writer {
 }
 
 /// The thread: a batch each half second, at once for a death, until it is told to close.
-fn run(shared: &Shared, connection: &Connection) -> Option<String> {
+fn run(shared: &Shared, mut disk: Disk, retention: &Retention) -> Option<String> {
+    let mut thinned = Instant::now();
     let mut backlog: Vec<Event> = Vec::new();
     loop {
         let wait = if backlog.is_empty() { BATCH } else { RETRY };
         let closing = take(shared, &mut backlog, wait);
-        let result = write(connection, &backlog);
+        let result = disk.stay().and_then(|anew| {
+            shared.anew.fetch_or(anew, Ordering::Relaxed);
+            disk.write(&backlog)?;
+            // Not while a death waits to be written.
+            if thinned.elapsed() >= THIN && !closing {
+                thinned = Instant::now();
+                let latest = backlog.last().map(|event| event.time);
+                latest.map_or(Ok(()), |now| disk.thin(retention, now))?;
+            }
+            Ok(())
+        });
         match result {
             Ok(()) => {
                 shared
@@ -220,7 +296,7 @@ fn run(shared: &Shared, connection: &Connection) -> Option<String> {
             }
         }
         if closing {
-            return close(connection).err().map(|error| error.to_string());
+            return disk.close().err().map(|error| error.to_string());
         }
     }
 }
@@ -246,23 +322,11 @@ fn take(shared: &Shared, backlog: &mut Vec<Event>, wait: Duration) -> bool {
     queues.closing
 }
 
-/// Writes a batch as one transaction; one that holds a death is on disk when it returns.
-fn write(connection: &Connection, batch: &[Event]) -> rusqlite::Result<()> {
-    if batch.is_empty() {
-        return Ok(());
+/// What must outlive the machine's next instant. A normal exit can wait for its batch.
+pub(super) fn is_urgent(what: &Observation) -> bool {
+    match what {
+        Observation::Exit(exit) => exit.status != Some(0),
+        Observation::OomVictim(_) => true,
+        _ => false,
     }
-    let death = batch
-        .iter()
-        .any(|event| matches!(event.what, Observation::Exit(_) | Observation::OomVictim(_)));
-    connection.pragma_update(None, "synchronous", if death { "FULL" } else { "NORMAL" })?;
-    let transaction = connection.unchecked_transaction()?;
-    for event in batch {
-        schema::insert(&transaction, event)?;
-    }
-    transaction.commit()
-}
-
-fn close(connection: &Connection) -> rusqlite::Result<()> {
-    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
-    connection.pragma_update(None, "journal_mode", "DELETE")
 }

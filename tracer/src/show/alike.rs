@@ -25,6 +25,15 @@ pub fn label(causes: &[Cause<'_>]) -> String {
     format!("{word} {}", words::ranges(&numbers))
 }
 
+/// Label, headline and the death with the least certain verdict, of one first cause or of several alike.
+#[must_use]
+pub fn heading<'a>(causes: &[Cause<'a>]) -> (String, String, &'a Death) {
+    match causes {
+        [cause] => (cause.label(), words::headline(cause.death), cause.death),
+        causes => (label(causes), headline(causes), least_certain(causes)),
+    }
+}
+
 /// The facts that hold for all.
 #[must_use]
 pub fn facts(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<Fact> {

@@ -8,11 +8,10 @@ use crate::{
 };
 
 /// The first row. Sizes are in bytes; what a scope does not have is empty.
-pub const HEADER: &str =
-    "time,boot_ns,scope,pid,start_ns,name,anon,file,shmem,swap,peak,usage,limit,total,available";
+pub const HEADER: &str = "time,boot_ns,scope,pid,start_ns,name,anon,file,shmem,swap,peak,usage,limit,total,available,kernel,stalled_us";
 
 /// The figures of one row, from `anon` on.
-type Figures = [Option<Bytes>; 9];
+type Figures = [Option<Bytes>; 10];
 
 /// The row of a memory event, whose wall time is `wall`; `None` for events of other kinds. `name` says what a process is called.
 #[must_use]
@@ -21,6 +20,7 @@ pub fn row(
     wall: Option<Utc>,
     name: impl Fn(ProcessKey) -> String,
 ) -> Option<String> {
+    let mut stalled = None;
     let (scope, process, name, figures): (_, _, _, Figures) = match &event.what {
         Observation::Memory(sample) => {
             let MemorySplit {
@@ -30,7 +30,7 @@ pub fn row(
                 swap,
                 peak,
             } = sample.memory;
-            let figures = [anon, file, shmem, swap, peak, None, None, None, None];
+            let figures = [anon, file, shmem, swap, peak, None, None, None, None, None];
             (
                 "process",
                 Some(sample.process),
@@ -39,24 +39,27 @@ pub fn row(
             )
         }
         Observation::Cgroup(state) => {
+            stalled = state.stalled_us;
             let figures = [
-                None,
-                None,
-                None,
-                None,
+                state.anon,
+                state.file,
+                state.shmem,
+                state.swap,
                 None,
                 Some(state.usage),
                 state.limit,
                 None,
                 None,
+                state.kernel,
             ];
             let path = sanitize::line(&state.path, sanitize::LONGEST);
             ("cgroup", None, path, figures)
         }
         Observation::Node(node) => {
+            stalled = node.stalled_us;
             let figures = [
-                None,
-                None,
+                node.anon,
+                node.file,
                 Some(node.shmem),
                 Some(node.swap_used),
                 None,
@@ -64,6 +67,7 @@ pub fn row(
                 None,
                 Some(node.total),
                 Some(node.available),
+                node.kernel,
             ];
             ("node", None, String::new(), figures)
         }
@@ -77,9 +81,10 @@ pub fn row(
         figures.map(|figure| figure.map_or_else(String::new, |bytes| bytes.0.to_string()));
     let name = quoted(&name);
     Some(format!(
-        "{time},{},{scope},{pid},{start},{name},{}",
+        "{time},{},{scope},{pid},{start},{name},{},{}",
         event.time.0,
-        figures.join(",")
+        figures.join(","),
+        stalled.map_or_else(String::new, |time| time.to_string())
     ))
 }
 
@@ -130,7 +135,7 @@ mod tests {
         let row = shown(Observation::Memory(sample), "hog").expect("a row");
         assert_eq!(
             row,
-            "2026-11-20T08:00:00.000000Z,9,process,7,3,hog,5,,,,,,,,"
+            "2026-11-20T08:00:00.000000Z,9,process,7,3,hog,5,,,,,,,,,,"
         );
         assert_eq!(row.matches(',').count(), HEADER.matches(',').count());
         assert_eq!(shown(Observation::RecordingEnded, ""), None);
@@ -149,8 +154,7 @@ mod tests {
         let state = CgroupState {
             path,
             usage: Bytes(1),
-            limit: None,
-            oom_kills: None,
+            ..CgroupState::default()
         };
         let row = shown(Observation::Cgroup(state), "").expect("a row");
         assert!(row.contains(",/job\\u{202e},"), "{row}");

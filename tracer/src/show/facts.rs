@@ -6,13 +6,17 @@ use crate::{
         Death, GpuUse, Killer, MemoryReport, OomReport, Relation, SenderReport, TopProcess,
     },
     show::{
-        sanitize,
+        gcs, minute, sanitize, shared_files,
         size::{of, percent, share, size},
         time::span,
         view::View,
         words,
     },
+    signals,
 };
+
+/// An allocation on a GPU fails above this share: blocks are large.
+const FULL_GPU: f64 = 0.95;
 
 /// A victim that held less than this share of what the biggest process held was not what grew.
 const SMALL_VICTIM: f64 = 0.5;
@@ -28,12 +32,42 @@ pub fn all(view: &View<'_>, death: &Death) -> Vec<Fact> {
         ("trigger", trigger(death)),
         ("memory", memory_line(&death.memory).filter(|_| memory)),
         ("biggest", biggest(death).filter(|_| memory)),
+        (
+            "shared",
+            shared_files::at_death(death, view.shown.detail).filter(|_| memory),
+        ),
+        ("growth", calls(view, death)),
+        (
+            "before",
+            death
+                .last_minute
+                .as_ref()
+                .filter(|_| memory)
+                .and_then(minute::line),
+        ),
+        ("doing", doing(death)),
         ("suspect", suspect(death)),
-        ("GPU", gpu(&death.gpu)),
+        ("GPU", gpu(death)),
+        ("GCS", gcs::line(death)),
     ];
     let mut facts = shared(view, death);
     facts.extend(known(own));
+    let minute = death.last_minute.as_ref().filter(|_| view.shown.detail);
+    facts.extend(
+        minute
+            .into_iter()
+            .flat_map(minute::table)
+            .map(|line| ("minute", line)),
+    );
     facts
+}
+
+/// The line that ran last, and how long before its death that was seen.
+fn doing(death: &Death) -> Option<String> {
+    let line = death.stack_at_death.as_deref()?.lines().next()?;
+    let line = sanitize::line(line, 2 * sanitize::NAME);
+    let age = death.stack_age_ms?;
+    Some(format!("{line} ({:.1} s before)", age as f64 / 1000.0))
 }
 
 fn known<const N: usize>(facts: [(&'static str, Option<String>); N]) -> impl Iterator<Item = Fact> {
@@ -59,7 +93,7 @@ pub fn shared(view: &View<'_>, death: &Death) -> Vec<Fact> {
 fn who(death: &Death, sender: &SenderReport) -> String {
     let signal = death
         .signal
-        .map_or_else(String::new, |signal| format!("{} ", words::signal(signal)));
+        .map_or_else(String::new, |signal| format!("{} ", signals::name(signal)));
     let how = words::mechanism(sender.mechanism);
     if sender.pid.0 == 0 {
         return format!("the kernel: {signal}{how}");
@@ -178,6 +212,47 @@ fn memory_line(memory: &MemoryReport) -> Option<String> {
     Some(text)
 }
 
+/// Which call it died in, and what the calls before left behind.
+fn calls(view: &View<'_>, death: &Death) -> Option<String> {
+    let calls = death.calls.as_ref()?;
+    let told = calls.per_call_bytes.is_some() || calls.complete > 0;
+    let task = sanitize::name(&calls.task);
+    let counted = if calls.from_start {
+        ""
+    } else {
+        " since the recording began"
+    };
+    let died = calls.died_in.map(|number| {
+        let into = calls.running_ms.map_or_else(
+            || " in".to_owned(),
+            |ms| format!(" {} into", milliseconds(ms)),
+        );
+        format!("died{into} call {number} of {task}{counted}")
+    });
+    let rose = match (calls.before_bytes, calls.peak_bytes) {
+        (Some(before), Some(peak)) if peak.0 >= before.0 + (10 << 20) => {
+            format!(", which had added {}", size(Bytes(peak.0 - before.0)))
+        }
+        _ => String::new(),
+    };
+    let died = died.map(|died| format!("{died}{rose}"));
+    let each = calls.per_call_bytes.map(|each| {
+        let whose = if died.is_some() {
+            String::new()
+        } else {
+            format!(" of {task}")
+        };
+        let complete = calls.complete;
+        let plural = if complete == 1 { "" } else { "s" };
+        format!(
+            "+{} a call{whose} over {complete} call{plural}, never returned",
+            each.fine()
+        )
+    });
+    let parts: Vec<String> = [each, died].into_iter().flatten().collect();
+    (!parts.is_empty() && (told || view.shown.detail)).then(|| parts.join("; "))
+}
+
 /// The biggest processes of the node, by class.
 fn biggest(death: &Death) -> Option<String> {
     death.top.first().filter(|top| top.private_bytes.0 > 0)?;
@@ -199,14 +274,18 @@ fn biggest(death: &Death) -> Option<String> {
     Some(format!("{shown} of private memory{scope}{age}"))
 }
 
-/// Who held the memory, where the victim did not. Said only where the whole machine was short: the biggest process of
-/// the machine may lie outside the cgroup that was full.
+/// Who held the memory, where the victim did not. In a cgroup that was full said only of who was in it: the biggest process of the
+/// machine may lie outside.
 fn suspect(death: &Death) -> Option<String> {
-    let whole = matches!(
-        death.verdict.killer,
-        Killer::RayMemoryMonitor | Killer::KernelOomGlobal
-    );
-    let biggest = death.top.first().filter(|top| whole && !top.victim)?;
+    let biggest = death.top.first().filter(|top| !top.victim)?;
+    let counts = match death.verdict.killer {
+        Killer::RayMemoryMonitor | Killer::KernelOomGlobal => true,
+        Killer::KernelOomMemcg => death.oom.as_ref().is_some_and(|oom| oom.counts(biggest)),
+        _ => false,
+    };
+    if !counts {
+        return None;
+    }
     let own = own_private(death)?;
     if share(own, biggest.private_bytes) >= SMALL_VICTIM {
         return None;
@@ -233,20 +312,31 @@ fn own_private(death: &Death) -> Option<Bytes> {
         .or(death.memory.anon_bytes)
 }
 
-fn gpu(gpus: &[GpuUse]) -> Option<String> {
+/// What it held on GPUs; beside a kill for memory also that it was not the GPUs', where they had room.
+fn gpu(death: &Death) -> Option<String> {
     let figures = |gpu: &GpuUse| of(gpu.used_bytes, gpu.total_bytes);
-    let first = gpus.first()?;
-    let even = gpus.iter().all(|gpu| figures(gpu) == figures(first));
-    Some(match gpus.len() {
+    let first = death.gpu.first()?;
+    let even = death.gpu.iter().all(|gpu| figures(gpu) == figures(first));
+    let text = match death.gpu.len() {
         1 => format!("{} on GPU {}", figures(first), first.device),
         many if even => format!("{} on each of {many}", figures(first)),
         _ => {
+            let gpus = death.gpu.iter();
             let shown: Vec<String> = gpus
-                .iter()
                 .map(|gpu| format!("GPU {}: {}", gpu.device, figures(gpu)))
                 .collect();
             shown.join(", ")
         }
+    };
+    let has_room = |gpu: &GpuUse| {
+        let used = gpu.device_used_bytes;
+        used.is_some_and(|used| share(used, gpu.total_bytes) < FULL_GPU)
+    };
+    let other = words::is_memory_kill(death.verdict.killer) && death.gpu.iter().all(has_room);
+    Some(if other {
+        format!("{text}: not a GPU OOM")
+    } else {
+        text
     })
 }
 

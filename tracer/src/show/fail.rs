@@ -71,11 +71,16 @@ fn parse_killer(name: &str) -> Result<Killer, String> {
 #[must_use]
 pub fn reasons(report: &Report, when: &FailWhen) -> Vec<String> {
     let mut reasons = Vec::new();
+    let causes = causes::all(report);
+    let died = causes.iter().map(|cause| cause.death);
+    // Who is killed and waits in the kernel is lost as well.
+    let killed: Vec<Killer> = died
+        .chain(&report.pending)
+        .filter(|death| death.listed)
+        .map(|death| death.verdict.killer)
+        .collect();
     for killer in &when.killers {
-        let count = causes::all(report)
-            .iter()
-            .filter(|cause| cause.death.listed && cause.death.verdict.killer == *killer)
-            .count();
+        let count = killed.iter().filter(|one| *one == killer).count();
         if count > 0 {
             let deaths = words::count(count, "death", "deaths");
             reasons.push(format!("--fail-on: {deaths} by {}", killer.name()));
@@ -124,6 +129,12 @@ mod tests {
         );
         assert!(reasons(&sample::quiet(), &when).is_empty());
         assert!(reasons(&sample::others(), &when).is_empty());
+        let mut waits = sample::others();
+        waits.pending[0].verdict.killer = Killer::KernelOomMemcg;
+        assert_eq!(
+            reasons(&waits, &when),
+            ["--fail-on: 1 death by kernel-oom-memcg"]
+        );
     }
 
     #[test]

@@ -27,6 +27,12 @@ fn line(finding: &Finding) -> String {
     if let Some(cost) = &finding.cost {
         text.push_str(&format!(" Cost: {}", sentence(cost)));
     }
+    if let Some(wrong_if) = &finding.wrong_if {
+        text.push_str(&format!(" Wrong if {}", sentence(wrong_if)));
+    }
+    for other in &finding.contradicts {
+        text.push_str(&format!(" Contradicts {}", sentence(other)));
+    }
     text
 }
 

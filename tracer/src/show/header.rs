@@ -3,12 +3,13 @@
 use crate::{
     event::{Mode, ProbeState},
     ids::Bytes,
-    judge::report::{Peak, Recording, Report},
+    judge::report::{Death, Peak, Recording, Report},
+    path,
     show::{
         causes::Cause,
         limit, sanitize,
         size::{gib, of, percent, size},
-        time::offset_name,
+        time::{offset_name, span},
         view::View,
         words,
     },
@@ -37,7 +38,7 @@ pub fn texts(view: &View<'_>) -> Vec<String> {
         return Vec::new();
     }
     let lines: u64 = texts.iter().map(|text| text.lines).sum();
-    let base = |name: &str| sanitize::name(name.rsplit('/').next().unwrap_or(name));
+    let base = |name: &str| sanitize::name(path::base(name));
     let mut names: Vec<String> = texts
         .iter()
         .take(MAX_TEXTS)
@@ -110,7 +111,32 @@ pub fn gaps(view: &View<'_>) -> Vec<String> {
             );
         }
     }
+    lines.extend(
+        view.shown
+            .report
+            .pending
+            .iter()
+            .map(|death| pending_line(view, death)),
+    );
     lines
+}
+
+/// One that is killed and not gone.
+fn pending_line(view: &View<'_>, death: &Death) -> String {
+    let ended = view.shown.report.recordings.last().map(|last| last.ended);
+    let waited = ended
+        .zip(death.time)
+        .map_or_else(String::new, |(ended, killed)| {
+            let waited = ended.0.0.saturating_sub(killed.0.0);
+            format!(
+                " within {}",
+                span(u64::try_from(waited).unwrap_or_default())
+            )
+        });
+    format!(
+        "killed, and not seen to end{waited}: {}; most likely it waits in the kernel for a disk, a network file system or a driver, or its core is being written",
+        sanitize::line(&words::headline(death), sanitize::EVIDENCE)
+    )
 }
 
 fn recording_line(view: &View<'_>, recording: &Recording) -> String {
@@ -213,7 +239,8 @@ fn loss_line(recording: &Recording) -> String {
 pub fn counts(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
     let shown = view.shown;
     let mut lines = Vec::new();
-    if shown.totals.0 == 0 {
+    let pending = &shown.report.pending;
+    if shown.totals.0 == 0 && pending.is_empty() {
         lines.push(format!("0 kills.{}", peak(view)));
     }
     if shown.filtered && causes.is_empty() && !shown.lists_normal {
@@ -223,9 +250,9 @@ pub fn counts(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
         );
     }
     lines.extend(count_line(view, causes));
-    let memory = causes
-        .iter()
-        .any(|cause| words::is_memory_kill(cause.death.verdict.killer));
+    let killers = causes.iter().map(|cause| cause.death.verdict.killer);
+    let waiting = pending.iter().map(|death| death.verdict.killer);
+    let memory = killers.chain(waiting).any(words::is_memory_kill);
     if shown.totals.0 > 0 && !memory && !shown.filtered {
         lines.push(format!("No kill for memory.{}", peak(view)));
     }

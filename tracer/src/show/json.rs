@@ -8,11 +8,19 @@ use std::io;
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 
-use crate::{judge::report::Report, show::sanitize::is_harmless};
+use crate::{
+    judge::{diff::Diff, report::Report},
+    show::sanitize::is_harmless,
+};
 
 /// The report as one pretty-printed object, with a final newline.
 pub fn render(report: &Report) -> Result<String, serde_json::Error> {
     pretty(report)
+}
+
+/// Two recordings compared, in that form.
+pub fn render_diff(diff: &Diff) -> Result<String, serde_json::Error> {
+    pretty(diff)
 }
 
 /// Any object in that form.

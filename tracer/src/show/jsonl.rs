@@ -54,7 +54,10 @@ fn harmless(json: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{event::Observation, ids::ProcessKey};
+    use crate::{
+        event::{MemorySplit, Observation},
+        ids::ProcessKey,
+    };
 
     #[test]
     fn a_hostile_title_is_one_line_of_text_and_reads_back() {
@@ -66,6 +69,7 @@ mod tests {
             what: Observation::Title {
                 process: ProcessKey::new(7, 1),
                 title: title.into(),
+                memory: MemorySplit::default(),
             },
         };
         let line = line(&event, None).expect("a line");

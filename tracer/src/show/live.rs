@@ -5,9 +5,14 @@ use std::time::Duration;
 use owo_colors::OwoColorize;
 
 use crate::{
+    event::Role,
     ids::Bytes,
-    judge::report::{Certainty, Death, Killer, TopProcess},
-    show::{sanitize, size::size, time::Zone, words},
+    judge::{
+        killers::{Threat, Who},
+        live::Live,
+        report::{Certainty, Death, Killer, TopProcess},
+    },
+    show::{sanitize, size::size, time::Zone, trend::Outlook, words},
 };
 
 /// `08:41:07.482Z RAY MONITOR killed compute_score pid 41877 3.4 GiB · biggest: TaskRunner 402.6 GiB · proven`.
@@ -53,7 +58,9 @@ fn what(death: &Death) -> String {
     format!("{label} {}", rest(death))
 }
 
-fn label(killer: Killer) -> &'static str {
+/// Who killed, in capitals.
+#[must_use]
+pub fn label(killer: Killer) -> &'static str {
     match killer {
         Killer::KernelOomMemcg | Killer::KernelOomGlobal => "KERNEL OOM",
         Killer::RayMemoryMonitor => "RAY MONITOR",
@@ -67,7 +74,9 @@ fn label(killer: Killer) -> &'static str {
     }
 }
 
-fn rest(death: &Death) -> String {
+/// What it killed, and why.
+#[must_use]
+pub fn rest(death: &Death) -> String {
     let resident = death.memory.resident().filter(|bytes| bytes.0 > 0);
     let memory = resident.map_or_else(String::new, |bytes| format!(" {}", size(bytes)));
     let subject = format!("{} pid {}{memory}", words::name(death), death.pid);
@@ -81,6 +90,9 @@ fn rest(death: &Death) -> String {
 /// Which limit was hit, where the kernel killed.
 fn limit(death: &Death) -> String {
     let place = match (death.verdict.killer, &death.oom) {
+        (Killer::KernelOomGlobal, Some(oom)) if oom.constraint.as_deref() == Some("sysrq") => {
+            "asked for by sysrq f".to_owned()
+        }
         (Killer::KernelOomGlobal, _) => "the machine was out of memory".to_owned(),
         (Killer::KernelOomMemcg, Some(oom)) => match (&oom.cgroup, oom.limit_bytes) {
             (Some(cgroup), Some(limit)) => {
@@ -132,7 +144,7 @@ pub struct Nearness {
     pub limit: Bytes,
     /// Time left at the present rate, where it grows.
     pub left: Option<Duration>,
-    /// Whose growth it is, where one process stands out.
+    /// Whose growth it is, where it grows.
     pub whose: Option<String>,
 }
 
@@ -143,9 +155,9 @@ pub struct Status {
     pub elapsed: Duration,
     /// Workers alive.
     pub workers: usize,
-    /// The limit that will be hit first, if anything is near one.
+    /// The limit with the least left until it kills.
     pub next_killer: Option<Nearness>,
-    /// Ray's threshold, where the monitor is on.
+    /// Ray's threshold, where the monitor is on and another limit is nearer.
     pub ray: Option<Nearness>,
     /// Listed deaths so far.
     pub deaths: usize,
@@ -153,47 +165,111 @@ pub struct Status {
     pub lost: u64,
 }
 
-/// The status line, at most `width` columns: `02:39:18 · 14 workers · Ray 491.9/493.5 GiB · deaths 1 · lost 0`.
-#[must_use]
-pub fn status(status: &Status, width: usize) -> String {
-    let seconds = status.elapsed.as_secs();
-    let mut parts = vec![
-        format!(
-            "{:02}:{:02}:{:02}",
-            seconds / 3600,
-            seconds / 60 % 60,
-            seconds % 60
-        ),
-        words::count(status.workers, "worker", "workers"),
-    ];
-    if let Some(next) = &status.next_killer {
-        let who = sanitize::name(&next.who);
-        parts.push(format!("NEXT KILLER {who} {}", nearness(next, 2)));
+impl Status {
+    /// The limits of `live`, and how long they are off.
+    #[must_use]
+    pub fn near(live: &Live, outlook: &Outlook) -> Self {
+        let nearness = |threat: &Threat| Nearness {
+            who: words::who_kills(&threat.who),
+            used: threat.used(),
+            limit: threat.at,
+            left: threat.left,
+            whose: threat
+                .left
+                .and_then(|_| outlook.grower(live, &threat.who))
+                .map(|(process, _)| words::class_of_live(process)),
+        };
+        let mut threats = live.threats.iter();
+        let next_killer = threats.next().map(nearness);
+        Self {
+            next_killer,
+            ray: threats.find(|one| one.who == Who::RayMonitor).map(nearness),
+            workers: live
+                .processes
+                .iter()
+                .filter(|one| one.role == Role::Worker)
+                .count(),
+            lost: live.lost,
+            ..Self::default()
+        }
     }
-    parts.extend(
-        status
-            .ray
-            .as_ref()
-            .map(|ray| format!("Ray {}", nearness(ray, 1))),
-    );
-    parts.push(format!("deaths {}", status.deaths));
-    parts.push(format!("lost {}", words::thousands(status.lost)));
-    sanitize::line(&parts.join(" · "), width)
 }
 
-fn nearness(near: &Nearness, decimals: usize) -> String {
+/// What is left out, one after the other, until the status line fits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Brevity {
+    Full,
+    NotWhose,
+    NotRay,
+    NotLabel,
+    NotWorkers,
+}
+
+/// The status line, at most `width` columns:
+/// `02:39:18 · 14 workers · NEXT KILLER Ray's monitor 491.9/493.5 GiB, ~67 s (TaskRunner) · deaths 1 · lost 0`.
+#[must_use]
+pub fn status(status: &Status, width: usize) -> String {
+    use Brevity::{Full, NotLabel, NotRay, NotWhose, NotWorkers};
+    let tries = [Full, NotWhose, NotRay, NotLabel, NotWorkers];
+    let mut lines = tries.into_iter().map(|brevity| with(status, brevity));
+    let fitting = lines.find(|line| sanitize::columns(line) <= width);
+    fitting.unwrap_or_else(|| sanitize::cut_columns(&with(status, NotWorkers), width))
+}
+
+fn with(status: &Status, brevity: Brevity) -> String {
+    let seconds = status.elapsed.as_secs();
+    let clock = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let mut parts = vec![format!("{:02}:{:02}:{:02}", clock.0, clock.1, clock.2)];
+    if brevity < Brevity::NotWorkers {
+        parts.push(words::count(status.workers, "worker", "workers"));
+    }
+    if let Some(next) = &status.next_killer {
+        let label = if brevity < Brevity::NotLabel {
+            "NEXT KILLER "
+        } else {
+            ""
+        };
+        let whose = brevity < Brevity::NotWhose;
+        parts.push(format!(
+            "{label}{} {}",
+            sanitize::name(&next.who),
+            nearness(next, whose)
+        ));
+    }
+    if let Some(ray) = status.ray.as_ref().filter(|_| brevity < Brevity::NotRay) {
+        parts.push(format!("Ray {}", nearness(ray, false)));
+    }
+    parts.push(format!("deaths {}", status.deaths));
+    parts.push(format!("lost {}", words::thousands(status.lost)));
+    parts.join(" · ")
+}
+
+/// `23.95/24.00 GiB, ~21 s (DashboardAgent)`; one decimal where two would say nothing.
+fn nearness(near: &Nearness, whose: bool) -> String {
+    let mib = |bytes: Bytes| bytes.gib() * 1024.0;
+    let figures = match near.limit.gib() {
+        ..1.0 => format!("{:.0}/{:.0} MiB", mib(near.used), mib(near.limit)),
+        1.0..100.0 => format!("{:.2}/{:.2} GiB", near.used.gib(), near.limit.gib()),
+        _ => format!("{:.1}/{:.1} GiB", near.used.gib(), near.limit.gib()),
+    };
     let left = near
         .left
-        .map_or_else(String::new, |left| format!(", ~{} s", left.as_secs()));
-    let whose = near
-        .whose
-        .as_deref()
-        .map_or_else(String::new, |whose| format!(" ({})", sanitize::name(whose)));
-    format!(
-        "{:.decimals$}/{:.decimals$} GiB{left}{whose}",
-        near.used.gib(),
-        near.limit.gib()
-    )
+        .map_or_else(String::new, |left| format!(", ~{}", duration(left)));
+    let whose = near.whose.as_deref().filter(|_| whose);
+    let whose = whose.map_or_else(String::new, |whose| format!(" ({})", sanitize::name(whose)));
+    format!("{figures}{left}{whose}")
+}
+
+/// `21 s`, `3 min`, `2.8 h`.
+#[must_use]
+pub fn duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{:.1} h", seconds as f64 / 3600.0),
+        _ => format!("{} d", seconds / 86_400),
+    }
 }
 
 #[cfg(test)]
@@ -277,6 +353,33 @@ mod tests {
             "02:39:18 · 14 workers · NEXT KILLER kernel, .../system 23.95/24.00 GiB, ~21 s (DashboardAgent) \
              · Ray 491.9/493.5 GiB, ~67 s · deaths 1 · lost 0"
         );
-        assert_eq!(status(&near, 40).chars().count(), 40);
+        assert_eq!(
+            status(&near, 90),
+            "02:39:18 · 14 workers · kernel, .../system 23.95/24.00 GiB, ~21 s · deaths 1 · lost 0"
+        );
+        for width in 20..160 {
+            assert!(sanitize::columns(&status(&near, width)) <= width);
+        }
+    }
+
+    #[test]
+    fn a_hostile_class_or_cgroup_stays_on_the_status_line() {
+        let attack = format!("\u{1b}[2J\n\u{202e}任务{}", "x".repeat(10_240));
+        let near = Nearness {
+            who: format!("kernel, {attack}"),
+            used: gib(1.0),
+            limit: gib(2.0),
+            left: Some(Duration::from_secs(5)),
+            whose: Some(attack),
+        };
+        let status_line = Status {
+            next_killer: Some(near),
+            ..Status::default()
+        };
+        for width in [40, 79, 200] {
+            let line = status(&status_line, width);
+            assert!(line.chars().all(sanitize::is_harmless), "{line:?}");
+            assert!(sanitize::columns(&line) <= width, "{line}");
+        }
     }
 }

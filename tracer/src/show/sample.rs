@@ -56,6 +56,7 @@ pub(super) fn death(id: u64, pid: u32, time: i64, killer: Killer, clause: &str) 
         actor_class: None,
         task_name: Some("hog".into()),
         job_id: HexId::parse("02000000"),
+        gcs: None,
         attempt: None,
         exit_code: None,
         signal: Some(9),
@@ -68,15 +69,20 @@ pub(super) fn death(id: u64, pid: u32, time: i64, killer: Killer, clause: &str) 
             evidence: Vec::new(),
             cause_death_id: None,
             cause_remote: None,
+            owner_lives: false,
             missing: None,
         },
         sender: None,
         memory: MemoryReport::default(),
         gpu: Vec::new(),
+        shared: Vec::new(),
         oom: None,
         at_death: None,
         top: Vec::new(),
+        last_minute: None,
         stack_at_death: None,
+        stack_age_ms: None,
+        calls: None,
         listed: true,
         then: None,
         stamp: None,
@@ -114,6 +120,7 @@ fn top(pid: u32, title: &str, private: f64, victim: bool) -> TopProcess {
         title: title.into(),
         private_bytes: gib(private),
         victim,
+        cgroup: None,
         age_ms: Some(120),
     }
 }
@@ -139,7 +146,14 @@ pub(super) fn report(jobs: Vec<Job>, deaths: Vec<Death>) -> Report {
         clusters: vec![cluster()],
         jobs,
         deaths,
+        pending: Vec::new(),
         owners: Vec::new(),
+        gpus: Vec::new(),
+        gpu_errors: Vec::new(),
+        in_use: None,
+        shared_memory: None,
+        growth: Vec::new(),
+        unread_stacks: Vec::new(),
         settings: Vec::new(),
         findings: Vec::new(),
         peak: Some(Peak {
@@ -297,6 +311,7 @@ fn monitor_kill() -> Death {
             device,
             used_bytes: gib(61.2),
             total_bytes: gib(79.1),
+            device_used_bytes: Some(gib(61.2)),
         })
         .collect();
     death.then = Some("task retried".into());
@@ -409,13 +424,11 @@ fn cascade() -> Vec<Death> {
 
 fn findings() -> Vec<Finding> {
     let finding = |summary: &str, remedy: &[&str], cost: Option<&str>, death: u64| Finding {
-        rule: "leak".into(),
-        certainty: Certainty::Proven,
-        summary: summary.into(),
         evidence: vec!["private memory of pid 3120: 174.6 GiB at 06:40, 402.6 GiB at 08:41".into()],
         remedy: remedy.iter().map(ToString::to_string).collect(),
         cost: cost.map(str::to_owned),
         deaths: vec![EventId(death)],
+        ..Finding::new("leak", Certainty::Proven, summary)
     };
     vec![
         finding(
@@ -561,6 +574,11 @@ pub(super) fn others() -> Report {
         ..Ledger::default()
     }];
     report.recordings[0].clean_end = false;
+    let by = "was ended by SIGKILL from bash (pid 77, uid 1000)";
+    let stuck = death(0, 4006, clock(4, 0, 0), Killer::Signal, by);
+    let mut stuck = titled(stuck, Role::Worker, "ray::Saver.save");
+    stuck.exit_time = None;
+    report.pending = vec![stuck];
     report
 }
 

@@ -46,6 +46,23 @@ pub fn columns(text: &str) -> usize {
         .sum()
 }
 
+/// Harmless text, cut to `width` columns; what is cut ends in `…`.
+#[must_use]
+pub fn cut_columns(text: &str, width: usize) -> String {
+    if columns(text) <= width {
+        return text.to_owned();
+    }
+    let mut left = width.saturating_sub(1);
+    let fits = |character: &char| {
+        let taken = 1 + usize::from(is_wide(*character));
+        let fits = taken <= left;
+        left = left.saturating_sub(taken);
+        fits
+    };
+    let kept: String = text.chars().take_while(fits).collect();
+    kept + if width > 0 { "…" } else { "" }
+}
+
 fn cut(text: &str, limit: usize) -> String {
     let kept = text.chars().take(limit.saturating_sub(1));
     kept.chain(std::iter::once('…')).collect()

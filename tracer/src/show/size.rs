@@ -1,20 +1,10 @@
 //! Sizes as people read them: GiB with one decimal, MiB below 0.1 GiB.
 
-use crate::ids::Bytes;
+use crate::ids::{Bytes, SMALL};
 
 const MIB: f64 = 1024.0 * 1024.0;
-/// Below this, GiB with one decimal says nothing.
-const SMALL: u64 = (1 << 30) / 10;
 
-/// `402.6 GiB`, `54 MiB`.
-#[must_use]
-pub fn size(bytes: Bytes) -> String {
-    if bytes.0 < SMALL {
-        format!("{:.0} MiB", bytes.0 as f64 / MIB)
-    } else {
-        format!("{} GiB", gib(bytes))
-    }
-}
+pub use crate::ids::size;
 
 /// GiB with one decimal and no unit, for sums that name it once.
 #[must_use]
@@ -54,7 +44,9 @@ impl Unit {
 /// `23.9 of 24.0 GiB`; MiB where the whole is small.
 #[must_use]
 pub fn of(part: Bytes, whole: Bytes) -> String {
-    if whole.0 < SMALL {
+    if whole.0 < 1 << 20 {
+        format!("{} of {}", size(part), size(whole))
+    } else if whole.0 < SMALL {
         format!("{:.0} of {}", part.0 as f64 / MIB, size(whole))
     } else {
         format!("{} of {}", gib(part), size(whole))
@@ -84,6 +76,8 @@ mod tests {
     #[test]
     fn sizes_below_a_tenth_of_a_gib_are_in_mib() {
         assert_eq!(size(Bytes(0)), "0 MiB");
+        assert_eq!(size(Bytes(65_536)), "64 KiB");
+        assert_eq!(of(Bytes(4096), Bytes(65_536)), "4 KiB of 64 KiB");
         assert_eq!(size(Bytes(54 << 20)), "54 MiB");
         assert_eq!(size(Bytes(SMALL)), "0.1 GiB");
         assert_eq!(size(Bytes(3 << 30)), "3.0 GiB");

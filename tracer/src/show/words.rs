@@ -4,9 +4,12 @@ use crate::{
     event::Role,
     ids::{Bytes, Pid},
     judge::{
+        killers::Who,
+        live::LiveProcess,
         report::{Certainty, Death, Killer, Mechanism, Outcome, Relation, TopProcess},
         timeline::ProcessSeries,
     },
+    path,
     show::{
         sanitize,
         size::{Unit, size},
@@ -63,22 +66,61 @@ pub fn class_of_title(title: &str, pid: Pid) -> String {
 /// What a process of a timeline is called among others of its kind.
 #[must_use]
 pub fn class_of_series(process: &ProcessSeries) -> String {
-    let own = process.label.starts_with("ray::");
-    match (process.role, &process.actor_class) {
+    let class = process.actor_class.as_deref();
+    class_of(process.role, class, ran(process), process.process.pid)
+}
+
+/// What a process ran last, where it has waited since.
+fn ran(process: &ProcessSeries) -> &str {
+    let works = |title: &&str| !matches!(*title, "ray::IDLE" | "ray::start_worker");
+    let titles = process.titles.iter().rev();
+    let last = titles.map(|(_, title)| title.as_str()).find(works);
+    last.filter(|_| !works(&process.label.as_str()))
+        .unwrap_or(&process.label)
+}
+
+/// What a living process is called among others of its kind.
+#[must_use]
+pub fn class_of_live(process: &LiveProcess) -> String {
+    let class = process.actor_class.as_deref();
+    class_of(process.role, class, &process.label, process.process.pid)
+}
+
+fn class_of(role: Role, actor_class: Option<&str>, label: &str, pid: Pid) -> String {
+    match (role, actor_class) {
         (Role::Raylet, _) => "raylet".to_owned(),
         (Role::Gcs, _) => "gcs_server".to_owned(),
         (Role::Dashboard, _) => "dashboard".to_owned(),
         (_, Some(class)) => sanitize::name(class),
         // A worker has Ray's command line until it runs something.
-        (Role::Worker, None) if !own => IDLE.to_owned(),
-        _ => class_of_title(&process.label, process.process.pid),
+        (Role::Worker, None) if !label.starts_with("ray::") => IDLE.to_owned(),
+        _ => class_of_title(label, pid),
+    }
+}
+
+/// What a living process is called: what it runs, else its program.
+#[must_use]
+pub fn name_of_live(process: &LiveProcess) -> String {
+    match process.label.strip_prefix("ray::") {
+        Some(title) => sanitize::name(idle(title)),
+        None => class_of_live(process),
+    }
+}
+
+/// Who kills at a limit: `Ray's monitor`, `kernel, .../system`.
+#[must_use]
+pub fn who_kills(who: &Who) -> String {
+    match who {
+        Who::RayMonitor => "Ray's monitor".to_owned(),
+        Who::Cgroup(path) => format!("kernel, {}", cgroup(path)),
+        Who::Machine => "kernel, machine full".to_owned(),
     }
 }
 
 /// What a process of a timeline is called: what it ran last, else its program.
 #[must_use]
 pub fn name_of_series(process: &ProcessSeries) -> String {
-    match process.label.strip_prefix("ray::") {
+    match ran(process).strip_prefix("ray::") {
         Some(title) => sanitize::name(idle(title)),
         None => class_of_series(process),
     }
@@ -95,7 +137,7 @@ const IDLE: &str = "idle worker";
 fn program(command: &str) -> String {
     let mut words = command.split_whitespace();
     let first = words.next().unwrap_or(command);
-    let program = base(first);
+    let program = path::base(first);
     let interpreter = ["python", "bash", "sh"]
         .iter()
         .any(|known| program.starts_with(known));
@@ -104,14 +146,10 @@ fn program(command: &str) -> String {
     match (interpreter, rest.next(), rest.next()) {
         (true, Some("-m"), Some(module)) => format!("{program} -m {module}"),
         (true, Some(script), _) if !script.starts_with('-') => {
-            format!("{program} {}", base(script))
+            format!("{program} {}", path::base(script))
         }
         _ => program.to_owned(),
     }
-}
-
-fn base(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
 }
 
 /// What kind of process it is, where its name does not say so.
@@ -301,33 +339,6 @@ pub fn relation(relation: Relation) -> Option<&'static str> {
         Relation::OomDaemon => Some("an OOM daemon"),
         Relation::Ray | Relation::Other => None,
     }
-}
-
-/// The usual name of a signal.
-#[must_use]
-pub fn signal(number: i32) -> String {
-    let known = match number {
-        1 => "SIGHUP",
-        2 => "SIGINT",
-        3 => "SIGQUIT",
-        4 => "SIGILL",
-        5 => "SIGTRAP",
-        6 => "SIGABRT",
-        7 => "SIGBUS",
-        8 => "SIGFPE",
-        9 => "SIGKILL",
-        10 => "SIGUSR1",
-        11 => "SIGSEGV",
-        12 => "SIGUSR2",
-        13 => "SIGPIPE",
-        14 => "SIGALRM",
-        15 => "SIGTERM",
-        24 => "SIGXCPU",
-        25 => "SIGXFSZ",
-        31 => "SIGSYS",
-        _ => return format!("signal {number}"),
-    };
-    known.to_owned()
 }
 
 /// `1 death`, `19 deaths`.

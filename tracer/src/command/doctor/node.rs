@@ -1,7 +1,6 @@
 //! One raylet's facts; or, where none runs, those of a Ray that this shell would start.
 
 use std::{
-    fs::File,
     io::{BufRead as _, BufReader, Read as _},
     path::Path,
 };
@@ -13,7 +12,7 @@ use crate::{
         doctor::facts::{Driver, Folder, Node},
         report::Monitor,
     },
-    observe::{cgroups, clusters, knobs, processes, sessions},
+    observe::{cgroups, clusters, knobs, processes, rooted, sessions},
     ray::{
         facts::RayFact,
         identify::option,
@@ -102,10 +101,8 @@ fn gpus(resources: &str) -> Option<f64> {
 
 /// What the raylet's log says about its monitor, and whether that watches the user cgroup only.
 fn announced(cluster: &Cluster) -> (Option<Monitor>, bool) {
-    let Some(folder) = clusters::log_folder(cluster) else {
-        return (None, false);
-    };
-    let Ok(file) = File::open(folder.join("raylet.out")) else {
+    let folder = rooted::Folder::logs(cluster);
+    let Some(file) = folder.and_then(|folder| folder.file("raylet.out".as_ref())) else {
         return (None, false);
     };
     let mut parser = LogParser::new(FileKind::Raylet, None);

@@ -1,6 +1,5 @@
 //! The best mode that is allowed here: eBPF, else procfs; and what is missing for more.
 
-use super::RecordArgs;
 use crate::{
     collect::Watch,
     command::{Failure, code},
@@ -13,33 +12,34 @@ use crate::{
 };
 
 /// What observing can rely on.
-pub(super) struct Attached {
-    pub(super) mode: Mode,
-    pub(super) watch: Watch,
-    pub(super) ring: Option<Ring>,
-    pub(super) kmsg: Option<Kmsg>,
-    pub(super) probes: Vec<Probe>,
+pub(in crate::command) struct Attached {
+    pub(in crate::command) mode: Mode,
+    pub(in crate::command) watch: Watch,
+    pub(in crate::command) ring: Option<Ring>,
+    pub(in crate::command) kmsg: Option<Kmsg>,
+    pub(in crate::command) probes: Vec<Probe>,
     /// Keeps the programs attached.
-    _keep: Option<kernel::Keep>,
+    pub(in crate::command) keep: Option<kernel::Keep>,
 }
 
-pub(super) fn attach(args: &RecordArgs) -> anyhow::Result<Attached> {
+/// Attaches; `narrow` where not every cluster of the machine is wanted.
+pub(in crate::command) fn attach(narrow: bool, require_ebpf: bool) -> anyhow::Result<Attached> {
     let opened = Kmsg::open();
     let log = kmsg::probe(&opened);
-    let mut attached = match kernel::attach(args.session_dir.is_some() || args.raylet_pid.is_some())
-    {
+    let mut attached = match kernel::attach(narrow) {
         Ok(parts) => Attached {
             mode: Mode::Ebpf,
             watch: Watch::Kernel {
                 tracked: parts.tracked,
                 ledgers: parts.ledgers,
+                growth: parts.growth,
             },
             ring: Some(parts.ring),
             kmsg: opened.ok(),
             probes: parts.probes,
-            _keep: Some(parts.keep),
+            keep: Some(parts.keep),
         },
-        Err(error) if args.require_ebpf => anyhow::bail!(refusal(&error)),
+        Err(error) if require_ebpf => anyhow::bail!(refusal(&error)),
         Err(error) => Attached {
             mode: Mode::Procfs,
             watch: Watch::Pidfds,
@@ -51,16 +51,20 @@ pub(super) fn attach(args: &RecordArgs) -> anyhow::Result<Attached> {
                 reason: Some(reason(&error)),
                 required: true,
             }],
-            _keep: None,
+            keep: None,
         },
     };
     attached.probes.push(log);
-    let missing: Vec<&Probe> = attached
-        .probes
+    Ok(attached)
+}
+
+/// `--strict`: every probe must be there.
+pub(super) fn refuse_missing(probes: &[Probe]) -> anyhow::Result<()> {
+    let missing: Vec<&Probe> = probes
         .iter()
         .filter(|probe| probe.state == ProbeState::Missing)
         .collect();
-    if args.strict && !missing.is_empty() {
+    if !missing.is_empty() {
         let list: Vec<String> = missing
             .iter()
             .map(|probe| {
@@ -79,7 +83,7 @@ pub(super) fn attach(args: &RecordArgs) -> anyhow::Result<Attached> {
             )
         });
     }
-    Ok(attached)
+    Ok(())
 }
 
 /// Why there is no eBPF, with the capabilities that are missing and what to type in this place.
@@ -94,13 +98,17 @@ pub(in crate::command) fn reason(error: &KernelError) -> String {
             };
             format!("{missing}. For full sight, {}", host::advice(host::place()))
         }
+        KernelError::PidNamespace(_) => {
+            let advice = "on the host: sudo raytrace record; in a container: docker run --pid=host …, or hostPID: true in the pod";
+            format!("{error}. For full sight, {advice}")
+        }
         other => other.to_string(),
     }
 }
 
 fn refusal(error: &KernelError) -> Failure {
     let code = match error {
-        KernelError::NotPermitted(_) => code::PRIVILEGE,
+        KernelError::NotPermitted(_) | KernelError::PidNamespace(_) => code::PRIVILEGE,
         _ => code::KERNEL,
     };
     Failure {

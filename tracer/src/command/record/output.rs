@@ -2,19 +2,19 @@
 
 use std::{
     collections::BTreeMap,
-    io::IsTerminal as _,
+    io::{IsTerminal as _, Write as _},
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use crate::{
-    collect::Told,
+    collect::{Collector, Told},
     command::Failure,
-    event::{Ledger, Mode, Probe, ProbeState},
+    event::{Mode, Probe, ProbeState},
     judge::report::Killer,
     observe::{clock, host},
     recording::{Sender, Summary, place},
-    show::{live, time::Zone},
+    show::{live, sanitize, time::Zone, trend::Outlook},
 };
 
 /// The recording's path: as asked, else in this folder, else (on a network file system) in /var/lib/raytrace.
@@ -58,20 +58,40 @@ pub(super) fn no_ray() -> String {
     "no Ray is running: no process named raylet in /proc. Start one (ray start --head), or leave out --require-ray to wait for it".into()
 }
 
+/// The line that is rewritten in place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StatusLine {
+    /// There is no terminal for it.
+    Never,
+    /// It stands nowhere now.
+    Away,
+    /// It stands where the cursor is.
+    Shown,
+}
+
 /// The terminal (or file) that stderr is.
 pub(super) struct Screen {
-    terminal: bool,
-    status: bool,
+    status: StatusLine,
+    outlook: Outlook,
+    wraps: bool,
     killers: BTreeMap<Killer, u64>,
     failing: bool,
     zone: Zone,
 }
 
 impl Screen {
-    pub(super) fn new() -> Self {
+    /// `wraps`: a command runs on the same terminal.
+    pub(super) fn new(wraps: bool) -> Self {
+        let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term.is_empty());
         Self {
-            terminal: std::io::stderr().is_terminal(),
-            status: false,
+            // A command's own output would run into the line.
+            status: if std::io::stderr().is_terminal() && !dumb && !wraps {
+                StatusLine::Away
+            } else {
+                StatusLine::Never
+            },
+            outlook: Outlook::default(),
+            wraps,
             killers: BTreeMap::new(),
             failing: false,
             zone: Zone::default(),
@@ -79,10 +99,16 @@ impl Screen {
     }
 
     fn say(&mut self, text: &str) {
-        if std::mem::take(&mut self.status) {
-            anstream::eprint!("\r\x1b[K");
-        }
+        self.clear();
         anstream::eprintln!("{text}");
+    }
+
+    /// Takes the status line away.
+    fn clear(&mut self) {
+        if self.status == StatusLine::Shown {
+            self.status = StatusLine::Away;
+            write(CLEAR);
+        }
     }
 
     pub(super) fn started(
@@ -92,7 +118,7 @@ impl Screen {
         probes: &[Probe],
         clusters: usize,
         workers: usize,
-        wraps: bool,
+        gpus: &Result<u32, String>,
     ) {
         let attached = probes
             .iter()
@@ -112,7 +138,11 @@ impl Screen {
                 probe.reason.as_deref().unwrap_or("unknown")
             ));
         }
-        if clusters == 0 && !wraps {
+        match gpus {
+            Ok(count) => self.say(&format!("GPU memory: {count} by NVML, once a second")),
+            Err(reason) => self.say(&format!("GPU memory is not recorded: {reason}")),
+        }
+        if clusters == 0 && !self.wraps {
             self.say("No Ray is running yet (no process named raylet in /proc): waiting for one. Ctrl-C ends.");
         }
         self.say(&format!(
@@ -138,25 +168,37 @@ impl Screen {
         }
     }
 
-    /// The status line, rewritten in place, on a terminal only.
-    pub(super) fn status(&mut self, elapsed: Duration, workers: usize, ledger: &[Ledger]) {
-        if !self.terminal {
+    /// The status line, drawn in place of the last one, where somebody is looking.
+    pub(super) fn status(&mut self, elapsed: Duration, collector: &Collector) {
+        if self.status == StatusLine::Never {
             return;
         }
-        let columns =
-            rustix::termios::tcgetwinsize(std::io::stderr()).map_or(80, |size| size.ws_col);
+        if !in_foreground() {
+            self.status = StatusLine::Away;
+            return;
+        }
+        let live = collector.live();
+        self.outlook.add(&live);
         let status = live::Status {
             elapsed,
-            workers,
             deaths: usize::try_from(self.killers.values().sum::<u64>()).unwrap_or(usize::MAX),
-            lost: ledger.iter().map(Ledger::lost).sum(),
-            ..live::Status::default()
+            ..live::Status::near(&live, &self.outlook)
         };
-        anstream::eprint!(
-            "\r\x1b[K{}",
-            live::status(&status, usize::from(columns.max(20)))
-        );
-        self.status = true;
+        let columns =
+            rustix::termios::tcgetwinsize(std::io::stderr()).map_or(0, |size| size.ws_col);
+        let columns = if columns == 0 { 80 } else { columns };
+        // The last column stays free: a full line would wrap.
+        let line = live::status(&status, usize::from(columns.saturating_sub(1)));
+        // The cursor waits at its beginning: when the window gets narrower and the line is wrapped, all of it lies behind the cursor.
+        write(&format!("{CLEAR}{line}\r"));
+        self.status = StatusLine::Shown;
+    }
+
+    /// A line each.
+    pub(super) fn news(&mut self, lines: Vec<String>) {
+        for line in lines {
+            self.say(&sanitize::line(&line, sanitize::LONGEST));
+        }
     }
 
     /// A failure to write, said once.
@@ -168,6 +210,9 @@ impl Screen {
             }
             Some(_) => {}
             None => self.failing = false,
+        }
+        if sender.anew() {
+            self.say("The recording was gone; all that was seen is written to it anew");
         }
     }
 
@@ -193,4 +238,24 @@ impl Screen {
         }
         self.say(&format!("Next: raytrace report {}", path.display()));
     }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// To the beginning of the line, and from there nothing.
+const CLEAR: &str = "\r\x1b[J";
+
+/// In one piece, so that nothing else comes between; without a terminal nobody misses it.
+fn write(text: &str) {
+    let _nobody_looks = std::io::stderr().write_all(text.as_bytes());
+}
+
+/// Whether this process may draw: not where it was sent to the background and the shell has the line.
+fn in_foreground() -> bool {
+    let group = rustix::termios::tcgetpgrp(std::io::stderr());
+    group.is_ok_and(|group| group == rustix::process::getpgrp())
 }

@@ -1,5 +1,11 @@
 //! The recorder's own life: it must outlive the death that it records, and must not add to it.
 
+use caps::{CapSet, Capability};
+use rustix::{
+    mm::{MlockAllFlags, mlockall},
+    process::{Resource, Rlimit, getrlimit, setrlimit},
+};
+
 /// The user who ran sudo, to whom files belong.
 pub(super) fn sudo_user() -> Option<(u32, u32)> {
     let number = |name: &str| std::env::var(name).ok()?.parse().ok();
@@ -8,25 +14,40 @@ pub(super) fn sudo_user() -> Option<(u32, u32)> {
 }
 
 /// Asks not to be chosen by the OOM killer, and for its pages to stay; both may be refused, which costs safety only.
-pub(super) fn survive() {
-    give_back();
+pub(in crate::command) fn survive() {
+    open_more_files();
     if let Err(error) = std::fs::write("/proc/self/oom_score_adj", "-1000") {
         tracing::info!("oom_score_adj stays as it is: {error}");
     }
-    // MCL_ONFAULT: only what is used is locked, not whole stacks.
-    let flags = rustix::mm::MlockAllFlags::CURRENT
-        | rustix::mm::MlockAllFlags::FUTURE
-        | rustix::mm::MlockAllFlags::ONFAULT;
-    if let Err(error) = rustix::mm::mlockall(flags) {
+    if let Err(error) = lock() {
         tracing::info!("memory is not locked: {error}");
     }
 }
 
-/// Reading the kernel's type information takes some 25 MiB for a moment, which glibc would keep.
-fn give_back() {
-    #[cfg(target_env = "gnu")]
-    // SAFETY: malloc_trim only releases free memory at the top of the heaps; it takes malloc's own locks.
-    unsafe {
-        libc::malloc_trim(0);
+/// Each process that is watched costs some descriptors: up to the hard limit is taken.
+fn open_more_files() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let most = Rlimit {
+        current: maximum,
+        maximum,
+    };
+    if let Err(error) = setrlimit(Resource::Nofile, most) {
+        tracing::info!("the limit of open files stays as it is: {error}");
     }
+}
+
+/// Locks what is used, now and later. Where a limit holds for this process nothing is locked: a later allocation beyond it would fail.
+fn lock() -> rustix::io::Result<()> {
+    let unlimited = Rlimit {
+        current: None,
+        maximum: None,
+    };
+    let beyond_limits =
+        caps::has_cap(None, CapSet::Effective, Capability::CAP_IPC_LOCK).unwrap_or_default();
+    let limited = setrlimit(Resource::Memlock, unlimited);
+    if !beyond_limits {
+        limited?;
+    }
+    // MCL_ONFAULT: not whole stacks.
+    mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT)
 }

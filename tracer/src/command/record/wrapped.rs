@@ -1,11 +1,14 @@
 //! `-- COMMAND`: a program that is run and tracked with all that it starts.
 
-use std::{os::unix::process::ExitStatusExt, process::ExitCode};
+use std::{ffi::CString, os::unix::process::ExitStatusExt, process::ExitCode};
 
 use anyhow::Context as _;
 use tokio::process::{Child, Command};
 
 use crate::collect::Collector;
+
+/// Groups that a user may be in; Linux allows 65,536.
+const MOST_GROUPS: i32 = 1024;
 
 /// The running command.
 pub(super) struct Wrapped(Child);
@@ -23,7 +26,19 @@ impl Wrapped {
         let mut command = Command::new(program);
         command.args(arguments);
         if let Some((uid, gid)) = user {
-            command.uid(uid).gid(gid);
+            let name = std::env::var("SUDO_USER").unwrap_or_default();
+            let groups = groups_of(&name, gid);
+            let become_user = move || {
+                // SAFETY: system calls alone, on a list that was made before the fork.
+                let done = unsafe {
+                    libc::setgroups(groups.len(), groups.as_ptr()) == 0
+                        && libc::setgid(gid) == 0
+                        && libc::setuid(uid) == 0
+                };
+                done.then_some(()).ok_or_else(std::io::Error::last_os_error)
+            };
+            // SAFETY: between fork and exec it makes system calls only.
+            unsafe { command.pre_exec(become_user) };
         }
         let child = collector
             .spawn_tracked(|| command.spawn())
@@ -43,5 +58,43 @@ impl Wrapped {
             .code()
             .unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
         ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
+    }
+}
+
+/// All groups of a user, as at a login: without those of video and render devices a job would lose its GPUs.
+fn groups_of(name: &str, gid: u32) -> Vec<u32> {
+    let Some(name) = CString::new(name).ok().filter(|name| !name.is_empty()) else {
+        return vec![gid];
+    };
+    let mut groups = vec![0; MOST_GROUPS as usize];
+    let mut count = MOST_GROUPS;
+    // SAFETY: the name ends with a NUL and the list has room for `count` groups.
+    let found =
+        unsafe { libc::getgrouplist(name.as_ptr(), gid, groups.as_mut_ptr(), &raw mut count) };
+    if found < 0 {
+        return vec![gid];
+    }
+    groups.truncate(usize::try_from(count).unwrap_or(0));
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_has_the_groups_of_a_login() {
+        let users = std::fs::read_to_string("/etc/passwd").expect("users");
+        for user in users.lines() {
+            let fields: Vec<&str> = user.split(':').collect();
+            let output = std::process::Command::new("id")
+                .args(["-G", fields[0]])
+                .output();
+            let expected = String::from_utf8(output.expect("id").stdout).expect("text");
+            let groups = groups_of(fields[0], fields[3].parse().expect("a group"));
+            let groups: Vec<String> = groups.iter().map(u32::to_string).collect();
+            assert_eq!(groups.join(" "), expected.trim(), "{user}");
+        }
+        assert_eq!(groups_of("", 7), [7]);
     }
 }

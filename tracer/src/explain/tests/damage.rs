@@ -11,28 +11,13 @@ use super::{
     fixtures::{ALL, Fixture},
 };
 use crate::{
+    damage::{Random, cut, drop_lines, flip, interleave, lines, shuffle},
     explain::Explainer,
     judge::{from_text, report::Killer},
 };
 
 /// Mutations of each text unless the environment names another number.
 const MUTATIONS: u64 = 40;
-
-/// A small generator (xorshift64*): the same mutations in every run.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        usize::try_from(self.next() % limit.max(1) as u64).unwrap_or(0)
-    }
-}
 
 const PREFIXES: [&str; 9] = [
     "(raylet) ",
@@ -45,37 +30,6 @@ const PREFIXES: [&str; 9] = [
     "[pod/a/b] ",
     "> ",
 ];
-
-fn lines(text: &[u8]) -> Vec<Vec<u8>> {
-    text.split(|byte| *byte == b'\n')
-        .map(<[u8]>::to_vec)
-        .collect()
-}
-
-fn cut(text: &[u8], random: &mut Random) -> Vec<u8> {
-    let from = random.below(text.len());
-    let to = from + random.below(text.len() - from + 1);
-    text[from..to].to_vec()
-}
-
-fn shuffle(text: &[u8], random: &mut Random) -> Vec<u8> {
-    let mut lines = lines(text);
-    for at in (1..lines.len()).rev() {
-        lines.swap(at, random.below(at + 1));
-    }
-    lines.join(&b'\n')
-}
-
-fn flip(text: &[u8], random: &mut Random) -> Vec<u8> {
-    let mut text = text.to_vec();
-    for _ in 0..=random.below(6) {
-        let at = random.below(text.len());
-        if let Some(byte) = text.get_mut(at) {
-            *byte ^= 1 << random.below(8);
-        }
-    }
-    text
-}
 
 fn prefix(text: &[u8], random: &mut Random) -> Vec<u8> {
     let each = random.below(2) == 0;
@@ -90,32 +44,6 @@ fn prefix(text: &[u8], random: &mut Random) -> Vec<u8> {
         line.splice(0..0, taken.bytes());
     }
     lines.join(&b'\n')
-}
-
-fn drop_lines(text: &[u8], random: &mut Random) -> Vec<u8> {
-    let mut lines = lines(text);
-    lines.retain(|_| random.below(4) > 0);
-    lines.join(&b'\n')
-}
-
-/// Lines of two texts, each in its order.
-fn interleave(one: &[u8], other: &[u8], random: &mut Random) -> Vec<u8> {
-    let (mut one, mut other) = (
-        lines(one).into_iter().peekable(),
-        lines(other).into_iter().peekable(),
-    );
-    let mut mixed = Vec::new();
-    while one.peek().is_some() || other.peek().is_some() {
-        let source = if random.below(2) == 0 {
-            &mut one
-        } else {
-            &mut other
-        };
-        for _ in 0..=random.below(4) {
-            mixed.extend(source.next());
-        }
-    }
-    mixed.join(&b'\n')
 }
 
 /// The fixtures, and the logs of a folder with what they say whole.

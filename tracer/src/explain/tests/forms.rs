@@ -23,7 +23,8 @@ fn every_form_gives_its_verdict() {
             .findings
             .iter()
             .map(|finding| finding.rule.as_str())
-            .filter(|rule| *rule != "victim-not-biggest")
+            // These two hang on the table of processes, not on the form.
+            .filter(|rule| !["victim-not-biggest", "nothing-fits"].contains(rule))
             .collect();
         assert_eq!(rules, fixture.rules, "{}", fixture.name);
     }
@@ -95,6 +96,13 @@ fn kernel_lines_are_read_in_every_form_of_a_journal() {
         for (number, form) in forms.iter().enumerate() {
             let text: Vec<String> = bare.iter().map(|line| form(line)).collect();
             let report = explain(&[("dmesg.txt", &text.join("\n"))]);
+            let xids = fixture.text.matches("NVRM: Xid (").count();
+            assert_eq!(
+                report.gpu_errors.len(),
+                xids,
+                "{} form {number}",
+                fixture.name
+            );
             assert_eq!(
                 killers(&report),
                 fixture.deaths,
@@ -145,4 +153,55 @@ fn long_sentences_are_read_when_a_terminal_broke_them() {
             }
         }
     }
+}
+
+#[test]
+fn a_message_that_links_to_the_page_of_old_versions_has_todays_page_beside_it() {
+    let mut old = 0;
+    for fixture in ALL.iter() {
+        let notes = explain(&[("some.log", fixture.text)]).notes;
+        let told = notes.iter().any(|note| note.contains("debug-memory.html"));
+        let links = fixture.text.contains("ray-oom-prevention.html");
+        assert_eq!(told, links, "{}: {notes:?}", fixture.name);
+        old += usize::from(links);
+    }
+    assert!(old > 2, "{old}");
+}
+
+#[test]
+fn lines_that_only_sound_like_a_warning_are_none() {
+    for line in [
+        "INFO worker.py:1852 -- Object store uses /dev/shm, 30.0 GiB of 64.0 GiB",
+        "Restored 180 MiB, 2 objects, read throughput 181 MiB/s",
+        "file_system_monitor.cc:116: /tmp/ray/session_x is 60% full, available space: 40 GB",
+        "allocated 12.0 GiB for an array with shape (1610612736,)",
+        "Usage: ray start [OPTIONS]  --redis-shard-ports TEXT",
+        "Memory usage above threshold, 3 workers are considered",
+    ] {
+        let report = explain(&[("some.log", line)]);
+        assert_eq!(report.findings, [], "{line}");
+        assert_eq!(report.notes, Vec::<String>::new(), "{line}");
+    }
+}
+
+#[test]
+fn an_xid_that_a_program_printed_or_logged_is_not_the_drivers() {
+    let xid = "NVRM: Xid (PCI:0000:0a:00): 79, pid=7, name=python, GPU has fallen off the bus.";
+    for line in [
+        format!("Nov 21 00:23:48 gpu-07 root: {xid}"),
+        format!("(WorkerDict pid=7) {xid}"),
+        format!("look, {xid}"),
+    ] {
+        let report = explain(&[("some.log", &line)]);
+        assert_eq!(report.gpu_errors, [], "{line}");
+    }
+    let report = explain(&[(
+        "some.log",
+        &format!("2026-11-21T00:23:48+0000 gpu-07 kernel: {xid}"),
+    )]);
+    let [error] = report.gpu_errors.as_slice() else {
+        panic!("{:?}", report.gpu_errors);
+    };
+    assert_eq!((error.code, error.count), (79, 1));
+    assert!(error.first.is_some());
 }

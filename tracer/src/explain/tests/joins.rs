@@ -178,3 +178,46 @@ fn rays_own_count_is_compared_with_what_the_texts_name() {
     let report = explain(&[("driver.log", text), ("raylet.err", text)]);
     assert_eq!(report.deaths.len(), 3);
 }
+
+#[test]
+fn a_digit_alone_is_no_verdict_and_with_a_second_piece_it_is() {
+    let id = "2abec82d00000000000000000000000000000000000000000000abcd";
+    let disconnected = |digit: u8| {
+        format!(
+            "[2026-11-21 08:11:38,555 I 611 611] (raylet) node_manager.cc:1477: Disconnecting worker, graceful=false, disconnect_type={digit}, has_creation_task_exception=false worker_id={id} job_id=01000000"
+        )
+    };
+    // One damaged bit makes a 4 of a 0.
+    assert_eq!((b'0' ^ b'4').count_ones(), 1);
+    assert_eq!(
+        killers(&explain(&[("raylet.out", &disconnected(0))])),
+        [(0, Killer::Unknown)]
+    );
+    let report = explain(&[("raylet.out", &disconnected(4))]);
+    assert_eq!(killers(&report), [(0, Killer::Unknown)]);
+    let clause = &report.deaths[0].verdict.clause;
+    assert!(clause.contains("disconnect_type=4"), "{clause}");
+
+    let gcs = format!(
+        "[2026-11-21 08:11:38,556 W 590 590] (gcs_server) gcs_worker_manager.cc:55: Reporting worker exit, worker id = {id}, node id = {id}, address = , exit_type = NODE_OUT_OF_MEMORY, exit_detail = x. Unintentional worker failures have been reported."
+    );
+    let evicted = format!(
+        "[2026-11-21 08:11:38,800 I 611 611] (raylet) node_manager.cc:3046: Worker evicted and process killed to reclaim memory. worker pid: 32516 worker_id={id} lease_id=03"
+    );
+    for second in [gcs, evicted] {
+        let text = format!("{}\n{second}", disconnected(4));
+        let found = killers(&explain(&[("logs.txt", &text)]));
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].1, Killer::RayMemoryMonitor, "{second}");
+    }
+}
+
+#[test]
+fn the_exit_type_of_old_versions_says_no_more_than_todays() {
+    let text = DRIVER.replace("SYSTEM_ERROR", "UNEXPECTED_SYSTEM_EXIT");
+    assert_ne!(text, DRIVER);
+    assert_eq!(
+        killers(&explain(&[("driver.log", &text)])),
+        [(926, Killer::Unknown)]
+    );
+}

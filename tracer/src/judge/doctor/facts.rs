@@ -1,10 +1,13 @@
 //! What `doctor` looks at: facts of the machine and of each raylet, gathered by `command::doctor`.
 
 use crate::{
-    event::{Cluster, Mode, NodeMemory, Probe},
+    event::{CgroupState, Cluster, Mode, NodeMemory, Probe},
     ids::{Bytes, Pid},
     judge::report::Monitor,
-    ray::memory_monitor::{Level, RootCgroup},
+    ray::{
+        memory_monitor::RootCgroup,
+        start::{Start, Traces},
+    },
 };
 
 /// The machine.
@@ -63,7 +66,7 @@ pub struct Node {
     /// The cgroup at `/sys/fs/cgroup` in its mounts.
     pub root: Option<RootCgroup>,
     /// The cgroups on its path, its own first.
-    pub levels: Vec<Level>,
+    pub levels: Vec<CgroupState>,
     /// `/dev/shm` as it sees it.
     pub shm: Option<Folder>,
     /// `--plasma_directory`.
@@ -81,6 +84,21 @@ pub struct Node {
 }
 
 impl Node {
+    /// How it was started; where none runs, by `ray start`.
+    #[must_use]
+    pub fn started(&self) -> Start {
+        let Some(cluster) = &self.cluster else {
+            return Start::RayStart;
+        };
+        let traces = Traces {
+            settings: &self.settings,
+            cgroup: self.levels.first().map(|level| level.path.as_str()),
+            contained: cluster.container_id.is_some(),
+            by_driver: false,
+        };
+        traces.start()
+    }
+
     /// The raylet's pid.
     #[must_use]
     pub fn pid(&self) -> Option<Pid> {

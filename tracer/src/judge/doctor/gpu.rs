@@ -89,7 +89,12 @@ fn is_leftover(process: &GpuProcess) -> bool {
     let orphan = process.parent.is_some_and(|parent| parent.0 == 1);
     let settled = process.age_s.is_some_and(|age| age > SETTLED_S);
     let comm = process.comm.as_deref().unwrap_or_default();
-    orphan && settled && ENGINES.iter().any(|name| comm.starts_with(name))
+    orphan && settled && is_engine(comm)
+}
+
+/// Whether a process of this name is a worker or an engine.
+pub(in crate::judge) fn is_engine(comm: &str) -> bool {
+    ENGINES.iter().any(|name| comm.starts_with(name))
 }
 
 fn leftover(gpu: &Gpu, process: &GpuProcess) -> Check {

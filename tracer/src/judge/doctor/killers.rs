@@ -22,6 +22,9 @@ const FULL: f64 = 0.95;
 /// The share of a limit that Ray's threshold should be, so that Ray acts before the kernel.
 const BEFORE_THE_KERNEL: f64 = 0.9;
 
+/// Shares of the machine that 30 % of what is available makes, where a part of it is in use; a smaller one was given.
+const CHOSEN_BY_RAY: std::ops::Range<f64> = 0.15..0.29;
+
 /// Ray's monitor with its count.
 struct Watch {
     config: Config,
@@ -71,6 +74,7 @@ pub(super) fn checks(machine: &Machine, node: &Node) -> Vec<Check> {
     checks.push(limits(machine, node, &watch));
     checks.extend(overcommit(machine));
     checks.extend(object_store(node));
+    checks.extend(store_share(machine, node));
     checks.extend(shm(node));
     for check in &mut checks {
         check.raylet_pid = node.pid();
@@ -187,9 +191,9 @@ fn limits(machine: &Machine, node: &Node, watch: &Watch) -> Check {
     let total = watch.count.total;
     let threshold = if watch.on { watch.threshold } else { total };
     if let Some((level, limit)) = killers::unseen(&node.levels, &machine.memory, total, threshold) {
-        let path = &level.state.path;
+        let path = &level.path;
         let fraction = BEFORE_THE_KERNEL * limit.gib() / total.gib();
-        let kills = level.state.oom_kills.unwrap_or(0);
+        let kills = level.oom_kills.unwrap_or(0);
         let so_far = if kills > 0 {
             format!("; it killed {kills} there already")
         } else {
@@ -266,6 +270,20 @@ fn object_store(node: &Node) -> Option<Check> {
         }
     );
     Some(note("object-store.use", text).word("").value(&used.0))
+}
+
+/// "30 % of the host" is 30 % of what was available when Ray started: said where the size that Ray chose is visibly another.
+fn store_share(machine: &Machine, node: &Node) -> Option<Check> {
+    let cap = node.cluster.as_ref()?.object_store_bytes?;
+    let share = cap.gib() / machine.memory.total.gib();
+    CHOSEN_BY_RAY.contains(&share).then(|| {
+        let text = format!(
+            "its size is {:.0} % of this machine: without --object-store-memory Ray takes 30 % of what is available when it starts (200 GB at \
+             most), not of the host",
+            100.0 * share
+        );
+        note("object-store.share", text).word("").value(&cap.0)
+    })
 }
 
 fn shm(node: &Node) -> Option<Check> {

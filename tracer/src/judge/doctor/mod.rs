@@ -11,6 +11,7 @@ mod settings;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub(in crate::judge) use gpu::is_engine;
 use serde::Serialize;
 
 use crate::ids::Pid;

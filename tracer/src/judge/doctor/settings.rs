@@ -51,7 +51,11 @@ fn own(node: &Node, key: &str, value: &str, version: Option<Version>) -> Option<
     let pair = format!("{key}={value}");
     if let Some(Ignored { why, instead }) = knobs::ignored(key, value, version) {
         let text = format!("{pair}: {why}");
-        return Some(no_effect(key, text).value(&value).command(instead));
+        return Some(
+            no_effect(key, text)
+                .value(&value)
+                .command(instead.at(node.started())),
+        );
     }
     let unread = node.unread.iter().flatten().any(|unread| unread == key);
     if unread && like_a_knob(key) {

@@ -244,6 +244,28 @@ fn a_store_that_no_longer_fits_into_dev_shm_is_named_before_it_is_full() {
 }
 
 #[test]
+fn the_stores_share_is_that_of_what_was_available_and_not_of_the_host() {
+    let with = |gib: u64| {
+        let mut node = node();
+        let cluster = node.cluster.as_mut().expect("a cluster");
+        cluster.object_store_bytes = Some(Bytes(gib * GIB));
+        let all = checks(&machine(node)).into_iter();
+        all.filter(|check| check.id == "object-store.share")
+            .map(|check| check.text)
+            .collect::<Vec<String>>()
+    };
+    let found = with(40);
+    assert!(
+        found[0].starts_with("its size is 21 % of this machine") && found[0].contains("available"),
+        "{found:?}"
+    );
+    // 30 % of the host to a hair, and sizes that somebody gave.
+    for given in [56, 20, 90] {
+        assert_eq!(with(given), Vec::<String>::new());
+    }
+}
+
+#[test]
 fn gpus_that_are_not_there_are_a_problem_and_spare_ones_are_not() {
     let gpus = |by_ray: f64, visible: Option<&str>| {
         let mut node = node();

@@ -1,54 +1,50 @@
-//! Settings of the framework on the driver's command line that make a lack of RAM worse, or that cannot help.
+//! Settings of the framework that make a lack of RAM worse, or that cannot help; spoken of only after a memory kill.
 
-use super::Run;
+use super::{
+    Run,
+    settings::{Given, of_framework},
+};
 use crate::{
-    event::Role,
     judge::report::{Certainty, Finding},
-    ray::framework::{self, Effect, Spoken},
+    ray::framework::{Effect, Spoken},
 };
 
 pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
-    let killed: Vec<_> = run
-        .memory_kills()
-        .map(|death| (death.id, death.cluster))
-        .collect();
+    let killed: Vec<_> = run.memory_kills().map(|death| death.id).collect();
     if killed.is_empty() {
         return Vec::new();
     }
-    let drivers = run
-        .world
-        .processes
-        .iter()
-        .filter(|state| state.role == Role::Driver);
+    let given = of_framework(run.facts);
+    let name = run.framework().name();
     let mut found = Vec::new();
-    for driver in drivers {
-        let spoken = framework::settings(&driver.argv);
-        let name = framework::name(&driver.argv).unwrap_or("the framework");
-        let source = format!("command line of driver {}", driver.key.pid);
-        found.extend(worse(name, &spoken).map(|finding| Finding {
-            evidence: vec![source.clone()],
-            deaths: killed.iter().map(|(id, _)| *id).collect(),
-            ..finding
-        }));
-        found.extend(no_help(name, &spoken).map(|finding| Finding {
-            evidence: vec![source],
-            ..finding
-        }));
-    }
+    found.extend(worse(run, name, &given).map(|finding| Finding {
+        deaths: killed.clone(),
+        ..finding
+    }));
+    found.extend(no_help(name, &given));
     found
 }
 
-/// What takes host memory.
-fn worse(name: &str, spoken: &[Spoken]) -> Option<Finding> {
-    let costly: Vec<&Spoken> = spoken
+/// Those in force with one of these effects.
+fn with<'a>(given: &'a [Given], effects: &[Effect]) -> Vec<(&'a Given, &'a Spoken)> {
+    let spoken = given
         .iter()
-        .filter(|one| matches!(one.effect, Effect::MovesToHost | Effect::PinnedPerGpu))
-        .collect();
+        .filter(|one| !one.overruled)
+        .filter_map(|one| Some((one, one.spoken.as_ref()?)));
+    spoken
+        .filter(|(_, spoken)| effects.contains(&spoken.effect))
+        .collect()
+}
+
+/// What takes host memory.
+fn worse(run: Run<'_>, name: &str, given: &[Given]) -> Option<Finding> {
+    let costly = with(given, &[Effect::MovesToHost, Effect::PinnedPerGpu]);
     let list: Vec<String> = costly
         .iter()
-        .map(|one| format!("{} ({})", shown(one), one.why))
+        .map(|(_, one)| format!("{} ({})", shown(one), one.why))
+        .chain(costly.iter().filter_map(|(_, one)| product(run, one)))
         .collect();
-    let remedy = costly.iter().filter_map(|one| {
+    let remedy = costly.iter().filter_map(|(_, one)| {
         let instead = one.instead?;
         let plain = instead.starts_with("leave");
         Some(if plain {
@@ -58,35 +54,72 @@ fn worse(name: &str, spoken: &[Spoken]) -> Option<Finding> {
         })
     });
     (!costly.is_empty()).then(|| Finding {
-        rule: "setting-takes-host-memory".into(),
-        certainty: Certainty::Inferred,
-        summary: format!("{name} is told to use host memory: {}", list.join("; ")),
-        evidence: Vec::new(),
+        evidence: sources(&costly),
         remedy: remedy.collect(),
         cost: Some("GPU memory rises by what the host gains".into()),
-        deaths: Vec::new(),
+        wrong_if: Some(
+            "private and pinned memory of the ranks stays level while the GPU's falls".into(),
+        ),
+        ..Finding::new(
+            "setting-takes-host-memory",
+            Certainty::Inferred,
+            format!("{name} is told to use host memory: {}", list.join("; ")),
+        )
     })
 }
 
+/// `40 GiB × 8 WorkerDict = 320 GiB`: what is pinned for each GPU, by the ranks that ran at a kill.
+fn product(run: Run<'_>, one: &Spoken) -> Option<String> {
+    let each: f64 = one
+        .value
+        .parse()
+        .ok()
+        .filter(|_| one.effect == Effect::PinnedPerGpu)?;
+    let counts = run.memory_kills().filter_map(|death| {
+        let inside = run.inside(death);
+        let rank = |class: &str| {
+            ["WorkerDict", "FSDPWorker", "LLMRayActor", "VLLM::"]
+                .iter()
+                .any(|word| class.contains(word))
+        };
+        let ranks = inside
+            .iter()
+            .filter_map(|held| held.class.as_deref())
+            .filter(|class| rank(class));
+        Some((ranks.clone().count(), ranks.clone().next()?))
+    });
+    let (count, class) = counts.max_by_key(|(count, _)| *count)?;
+    Some(format!(
+        "{each:.0} GiB × {count} {class} = {:.0} GiB",
+        each * count as f64
+    ))
+}
+
 /// What cannot help against a lack of RAM.
-fn no_help(name: &str, spoken: &[Spoken]) -> Option<Finding> {
-    let idle: Vec<String> = spoken
+fn no_help(name: &str, given: &[Given]) -> Option<Finding> {
+    let idle = with(given, &[Effect::GpuOnly, Effect::Nothing]);
+    let list: Vec<String> = idle
         .iter()
-        .filter(|one| matches!(one.effect, Effect::GpuOnly | Effect::Nothing))
-        .map(|one| format!("{} ({})", shown(one), one.why))
+        .map(|(_, one)| format!("{} ({})", shown(one), one.why))
         .collect();
     (!idle.is_empty()).then(|| Finding {
-        rule: "setting-does-not-help".into(),
-        certainty: Certainty::Proven,
-        summary: format!(
-            "does not help {name} against a lack of RAM: {}",
-            idle.join("; ")
-        ),
-        evidence: Vec::new(),
-        remedy: Vec::new(),
-        cost: None,
-        deaths: Vec::new(),
+        evidence: sources(&idle),
+        ..Finding::new(
+            "setting-does-not-help",
+            Certainty::Proven,
+            format!(
+                "does not help {name} against a lack of RAM: {}",
+                list.join("; ")
+            ),
+        )
     })
+}
+
+/// Where they stand, each place once.
+fn sources(of: &[(&Given, &Spoken)]) -> Vec<String> {
+    let mut sources: Vec<String> = of.iter().map(|(given, _)| given.source.clone()).collect();
+    sources.dedup();
+    sources
 }
 
 fn shown(one: &Spoken) -> String {

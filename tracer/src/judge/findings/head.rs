@@ -1,10 +1,9 @@
 //! Ray's own components or the driver hold a good part of the limit: no worker's fault, and no worker that is killed gives it back.
 
-use super::{Run, about, merged};
+use super::{Run, about, facts::Held, merged};
 use crate::{
     event::Role,
     judge::{
-        crowd::Member,
         oom::size,
         report::{Certainty, Finding},
     },
@@ -16,8 +15,8 @@ const SHARE: f64 = 0.1;
 pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let found = run.memory_kills().filter_map(|death| {
         let limit = run.limit(death)?;
-        let inside = run.inside(death).into_iter();
-        let own = |member: &&Member| words(member.role).is_some();
+        let inside = run.inside(death).iter();
+        let own = |member: &&Held| words(member.role).is_some();
         let biggest = inside.filter(own).max_by_key(|member| member.private)?;
         if biggest.private.gib() <= SHARE * limit.gib() {
             return None;
@@ -32,6 +31,7 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
         );
         let mut finding = about("head-component", Certainty::Inferred, death, summary);
         finding.remedy = remedy.iter().map(|text| (*text).to_owned()).collect();
+        finding.wrong_if = Some("it falls again when the job ends".into());
         Some((biggest.pid, finding))
     });
     merged(found)

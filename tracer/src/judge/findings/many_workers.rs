@@ -2,95 +2,133 @@
 
 use std::collections::BTreeMap;
 
-use super::{Run, about, merged};
+use super::{Run, about, facts::Held, merged, remedy};
 use crate::{
     event::Role,
     ids::Bytes,
     judge::{
-        crowd::Member,
         oom::size,
         report::{Certainty, Finding},
     },
+    ray::framework::{Aim, Framework},
 };
 
 /// Fewer are no crowd.
 const CROWD: u32 = 3;
 /// Together at least this share of the limit.
 const SHARE: f64 = 0.5;
-/// From the smallest to the largest at most this share of the largest.
+/// From the smallest to the largest at most this share of the largest: others of the class have just begun, or do something else.
 const SPREAD: f64 = 0.2;
 
 pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let found = run.memory_kills().filter_map(|death| {
         let limit = run.limit(death)?;
         let inside = run.inside(death);
-        let class = biggest(&inside)?;
-        let even = class.largest.gib() - class.smallest.gib() < SPREAD * class.largest.gib();
-        if class.processes < CROWD || class.sum.gib() <= SHARE * limit.gib() || !even {
+        let class = biggest(inside)?;
+        if class.processes < CROWD || class.sum.gib() <= SHARE * limit.gib() {
             return None;
         }
         let each = class.sum.gib() / f64::from(class.processes);
         let share = 100.0 * class.sum.gib() / limit.gib();
         let fit = (0.8 * limit.gib() / each).floor().max(1.0);
         let summary = format!(
-            "{} {} of {each:.1} GiB each held {} together, {share:.0} % of the limit of {}",
+            "{} {} of {} each held {} together, {share:.0} % of the limit of {}",
             class.processes,
             class.name,
+            if each < 1.0 {
+                Bytes(class.sum.0 / u64::from(class.processes)).fine()
+            } else {
+                format!("{each:.1} GiB")
+            },
             size(class.sum),
             size(limit)
         );
         let mut finding = about("many-workers", Certainty::Inferred, death, summary);
         finding.evidence = vec![format!(
-            "{}: {} processes, the smallest {}, the largest {}",
+            "{}: {} processes, the smallest {}, the largest {}; {} of another size",
             class.name,
             class.processes,
-            size(class.smallest),
-            size(class.largest)
+            class.smallest.fine(),
+            class.largest.fine(),
+            class.others
         )];
-        finding.remedy = vec![
-            format!(
-                "At most {fit:.0} at once: a higher num_cpus for {}",
-                class.name
-            ),
-            format!(
-                "or memory={:.0}*1024**3 in its @ray.remote, so that Ray counts it",
-                each.ceil()
-            ),
-        ];
+        finding.remedy = remedy(run, &class, fit, each);
         finding.cost = Some("less at the same time".into());
+        finding.wrong_if =
+            Some("one of them alone would fill the limit: look at its growth then".into());
         Some((class.name.to_owned(), finding))
     });
     merged(found)
 }
 
-/// Workers of one class.
+/// In the keys of the framework where that starts the workers, else in Ray's.
+fn remedy(run: Run<'_>, class: &Class<'_>, fit: f64, each: f64) -> Vec<String> {
+    let mut remedy = remedy::keys(run, Aim::Fewer);
+    let own = matches!(
+        run.framework(),
+        Framework::Ray | Framework::Data | Framework::Train | Framework::Serve
+    );
+    if own || remedy.is_empty() {
+        remedy.insert(
+            0,
+            format!(
+                "At most {fit:.0} at once: a higher num_cpus for {}",
+                class.name
+            ),
+        );
+        let counted = format!(
+            "or memory={:.0}*1024**3 in its @ray.remote, so that Ray counts it",
+            each.ceil()
+        );
+        remedy.push(counted);
+    } else {
+        remedy.insert(0, format!("At most {fit:.0} {} on this node", class.name));
+    }
+    remedy
+}
+
+/// Workers of one class and size.
 struct Class<'a> {
     name: &'a str,
     processes: u32,
     sum: Bytes,
     smallest: Bytes,
     largest: Bytes,
+    /// Of the class, but smaller or larger.
+    others: u32,
 }
 
-/// The class that held most.
-fn biggest<'a>(inside: &[&'a Member]) -> Option<Class<'a>> {
-    let mut classes: BTreeMap<&str, Class<'_>> = BTreeMap::new();
+/// Those that held most.
+fn biggest(inside: &[Held]) -> Option<Class<'_>> {
+    let mut classes: BTreeMap<&str, Vec<Bytes>> = BTreeMap::new();
     for member in inside.iter().filter(|member| member.role == Role::Worker) {
-        let Some(name) = member.class.as_deref() else {
-            continue;
-        };
-        let private = member.private;
-        let class = classes.entry(name).or_insert(Class {
-            name,
-            processes: 0,
-            sum: Bytes(0),
-            smallest: private,
-            largest: private,
-        });
-        class.processes += 1;
-        class.sum.0 += private.0;
-        class.smallest = class.smallest.min(private);
-        class.largest = class.largest.max(private);
+        if let Some(name) = member.class.as_deref() {
+            classes.entry(name).or_default().push(member.private);
+        }
     }
-    classes.into_values().max_by_key(|class| class.sum)
+    let even = classes
+        .into_iter()
+        .filter_map(|(name, sizes)| even(name, sizes));
+    even.max_by_key(|class| class.sum)
+}
+
+/// Of all of one class those of about one size, that hold most together.
+fn even(name: &str, mut sizes: Vec<Bytes>) -> Option<Class<'_>> {
+    sizes.sort_unstable();
+    let alike = |from: usize| {
+        let largest = (1.0 - SPREAD) * sizes[from].gib();
+        let until = sizes[..=from].partition_point(|size| size.gib() <= largest);
+        &sizes[until..=from]
+    };
+    let sum = |of: &[Bytes]| of.iter().map(|size| size.0).sum::<u64>();
+    let most = (0..sizes.len()).map(alike).max_by_key(|of| sum(of))?;
+    let count = |of: &[Bytes]| u32::try_from(of.len()).unwrap_or(u32::MAX);
+    Some(Class {
+        name,
+        processes: count(most),
+        sum: Bytes(sum(most)),
+        smallest: *most.first()?,
+        largest: *most.last()?,
+        others: count(&sizes) - count(most),
+    })
 }

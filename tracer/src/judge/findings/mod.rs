@@ -1,74 +1,116 @@
-//! Causes and remedies: one rule a file, each a pure function of what was recorded and judged.
+//! Causes and remedies: one rule a file, each a pure function of what was recorded (or read) and judged.
 //!
-//! A rule speaks only with its figures. Where a memory kill is explained by none, that is said, with the table.
+//! A rule speaks only with its figures. Where a memory kill is explained by none, that is said, with the table. Rules see
+//! [`facts::Facts`] and the report, so that a recording and texts have the same ones.
 
+mod advice;
+mod after_effects;
+mod allocator;
+mod contradictions;
+pub(in crate::judge) mod facts;
 mod framework;
-mod gpu_memory;
+mod gpu_count;
+mod gpu_orphan;
+mod growing;
+mod grows_per_call;
 mod head;
+mod high_threshold;
+mod idle;
+mod leak;
+mod left_over;
 mod many_workers;
 mod monitor_off;
 mod nothing_fits;
+mod object_store;
+mod of_recording;
+mod offload;
 mod one_process;
 mod outside_ray;
+mod own_shared;
+mod pinned;
+mod remedy;
 mod retry_loop;
+mod said;
+mod second_cluster;
 mod settings;
 mod shared_memory;
+mod spikes;
 mod teardown;
 mod unseen_limit;
 mod wrong_suspect;
 
+pub(super) use of_recording::facts as of_recording;
+pub(super) use offload::paired;
 pub(super) use settings::all as settings;
-pub(super) use wrong_suspect::among as wrong_suspects;
 
 use crate::{
-    event::Cluster,
     ids::{Bytes, EventId},
-    judge::{
-        crowd::Member,
-        memory::Snapshot,
-        report::{Certainty, Death, Finding, Killer, Report},
-        world::World,
-    },
+    judge::report::{Certainty, ClusterReport, Death, Finding, Killer, Monitor, Report},
+    ray::{framework::Framework, start::Start},
 };
+use facts::{Around, Facts, Held, Node};
 
 /// What rules look at.
 #[derive(Clone, Copy)]
 struct Run<'a> {
-    world: &'a World,
+    facts: &'a Facts,
     report: &'a Report,
 }
 
 /// The rules, in the order in which their findings are shown: causes first, then settings, then what is no cause.
-const RULES: [fn(Run<'_>) -> Vec<Finding>; 13] = [
+const RULES: [fn(Run<'_>) -> Vec<Finding>; 29] = [
     unseen_limit::find,
     monitor_off::find,
     wrong_suspect::find,
+    leak::find,
+    allocator::find,
+    idle::find,
+    spikes::find,
+    grows_per_call::find,
     many_workers::find,
     one_process::find,
     head::find,
     outside_ray::find,
+    own_shared::find,
+    offload::find,
+    pinned::find,
     shared_memory::find,
     retry_loop::find,
+    high_threshold::find,
     settings::find,
     framework::find,
-    gpu_memory::find,
+    object_store::find,
+    advice::find,
+    second_cluster::find,
+    left_over::find,
+    gpu_orphan::find,
+    gpu_count::find,
+    said::find,
+    after_effects::find,
     teardown::find,
 ];
 
 /// Rules that name a cause of a kill: where none of these speaks, nothing fits.
-const CAUSES: [&str; 7] = [
+const CAUSES: [&str; 14] = [
     "limit-unseen",
     "monitor-off",
     "victim-not-biggest",
+    "leak",
+    "allocator-keeps",
+    "idle-workers",
+    "load-spike",
+    "save-spike",
     "many-workers",
     "one-process",
     "head-component",
     "outside-ray",
+    "shared-memory-of-its-own",
+    "offload-to-host",
 ];
 
 /// All findings.
-pub(super) fn all(world: &World, report: &Report) -> Vec<Finding> {
-    let run = Run { world, report };
+pub(super) fn all(facts: &Facts, report: &Report) -> Vec<Finding> {
+    let run = Run { facts, report };
     let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| rule(run)).collect();
     let explained = |death: &Death| {
         let causes = findings
@@ -81,8 +123,11 @@ pub(super) fn all(world: &World, report: &Report) -> Vec<Finding> {
     let left: Vec<&Death> = run
         .memory_kills()
         .filter(|death| !explained(death))
+        // A text that lists nobody beside the victim has no table to show.
+        .filter(|death| !report.recordings.is_empty() || death.top.len() > 1)
         .collect();
     findings.extend(nothing_fits::find(&left));
+    contradictions::mark(&mut findings);
     findings
 }
 
@@ -92,46 +137,65 @@ impl<'a> Run<'a> {
         self.report.deaths.iter().filter(|death| for_memory(death))
     }
 
-    /// Memory around a death.
-    fn around(self, death: &Death) -> Option<&'a Snapshot> {
-        Some(&self.world.exits.get(&death.id)?.around)
+    fn around(self, death: &Death) -> Option<&'a Around> {
+        self.facts.around.get(&death.id)
     }
 
     /// The processes that count against the limit that a death met: those of its cluster, inside the cgroup at its limit.
-    fn inside(self, death: &Death) -> Vec<&'a Member> {
-        let around = self.around(death);
-        let cluster = self.cluster(death).map(|cluster| cluster.raylet);
-        let limit = death.oom.as_ref().and_then(|oom| oom.cgroup.as_deref());
-        let limit = limit.filter(|_| death.verdict.killer == Killer::KernelOomMemcg);
-        let members = around.into_iter().flat_map(|around| &around.crowd.members);
-        members
-            .filter(|member| match (member.cluster, cluster) {
-                (Some(own), Some(cluster)) => own.same(cluster),
-                _ => false,
-            })
-            .filter(|member| limit.is_none_or(|limit| within(member.cgroup.as_deref(), limit)))
-            .collect()
+    fn inside(self, death: &Death) -> &'a [Held] {
+        self.around(death).map_or(&[], |around| &around.inside)
     }
 
-    /// The cluster of a death.
-    fn cluster(self, death: &Death) -> Option<&'a Cluster> {
-        self.world
-            .clusters
-            .get(usize::try_from(death.cluster?).ok()?)
+    /// The number of a death's cluster; texts of one node name none.
+    fn number(self, death: &Death) -> Option<usize> {
+        let number = death
+            .cluster
+            .and_then(|cluster| usize::try_from(cluster).ok());
+        let text = self.report.recordings.is_empty() && self.report.clusters.len() == 1;
+        number.or(text.then_some(0))
+    }
+
+    /// The raylet of a death.
+    fn node(self, death: &Death) -> Option<&'a Node> {
+        self.facts.nodes.get(self.number(death)?)
+    }
+
+    /// How a death's node was started.
+    fn started(self, death: &Death) -> Start {
+        self.node(death)
+            .map_or(Start::default(), |node| node.started)
+    }
+
+    /// A death's cluster as the report has it.
+    fn cluster(self, death: &Death) -> Option<&'a ClusterReport> {
+        self.report.clusters.get(self.number(death)?)
+    }
+
+    /// What the raylet logged of its monitor.
+    fn monitor(self, death: &Death) -> Option<&'a Monitor> {
+        self.cluster(death)?.monitor.as_ref()
     }
 
     /// The limit that a death met: the cgroup's, else Ray's threshold.
     fn limit(self, death: &Death) -> Option<Bytes> {
         let cgroup = death.oom.as_ref().and_then(|oom| oom.limit_bytes);
         let ray = || death.at_death.as_ref()?.ray_threshold_bytes;
-        let of_cluster = || {
-            let cluster = self
-                .report
-                .clusters
-                .get(usize::try_from(death.cluster?).ok()?)?;
-            cluster.monitor.as_ref()?.threshold_bytes
-        };
-        cgroup.or_else(ray).or_else(of_cluster)
+        let of_cluster = || self.monitor(death)?.threshold_bytes;
+        let limit = cgroup.or_else(ray).or_else(of_cluster);
+        limit.filter(|limit| limit.0 > 0)
+    }
+
+    /// The framework that runs: by what it printed, by its driver's command line, by its actors.
+    fn framework(self) -> Framework {
+        let printed = self.facts.printed.iter().flat_map(|one| &one.settings);
+        let keys = printed.map(|(key, _)| key.as_str());
+        let mut drivers = self.facts.drivers.iter();
+        let held = self.facts.around.values().flat_map(|one| &one.inside);
+        let classes = held.filter_map(|held| held.class.as_deref());
+        Framework::of_keys(keys)
+            .or_else(|| drivers.find_map(|one| Framework::of_command_line(&one.argv)))
+            .or_else(|| Framework::of_classes(&classes))
+            .unwrap_or(Framework::Ray)
     }
 }
 
@@ -151,13 +215,8 @@ fn for_memory(death: &Death) -> bool {
 /// A finding about one death.
 fn about(rule: &str, certainty: Certainty, death: &Death, summary: String) -> Finding {
     Finding {
-        rule: rule.into(),
-        certainty,
-        summary,
-        evidence: Vec::new(),
-        remedy: Vec::new(),
-        cost: None,
         deaths: vec![death.id],
+        ..Finding::new(rule, certainty, summary)
     }
 }
 

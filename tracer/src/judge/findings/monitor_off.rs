@@ -3,7 +3,7 @@
 use super::{Run, about, merged};
 use crate::{
     judge::report::{Finding, Killer},
-    ray::memory_monitor::Config,
+    ray::{memory_monitor::Config, start::Change},
 };
 
 pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
@@ -11,10 +11,9 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
         .memory_kills()
         .filter(|death| death.verdict.killer != Killer::RayMemoryMonitor);
     merged(by_kernel.filter_map(|death| {
-        let cluster = run.cluster(death)?;
-        let report = run.report.clusters.get(usize::try_from(death.cluster?).ok()?)?;
-        let logged = report.monitor.as_ref().map(|monitor| !monitor.enabled);
-        let set = Config::of(&cluster.settings).refresh_ms == 0;
+        let node = run.node(death)?;
+        let logged = run.monitor(death).map(|monitor| !monitor.enabled);
+        let set = Config::of(&node.settings).refresh_ms == 0;
         if !logged.unwrap_or(set) {
             return None;
         }
@@ -24,8 +23,14 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
             Some(_) => "raylet.out: the monitor is disabled".into(),
             None => "environment of the raylet: RAY_memory_monitor_refresh_ms=0".into(),
         }];
-        finding.remedy = vec!["RAY_memory_monitor_refresh_ms=250 in the environment of ray start".into()];
+        // services.py of Ray 2.60 gives it so.
+        if node.argv.iter().any(|word| word == "--enable-resource-isolation") {
+            finding.evidence.push("the raylet has --enable-resource-isolation: at its user cgroup's limit it goes on to kill".into());
+        }
+        let on = Change::environment("RAY_memory_monitor_refresh_ms", "250");
+        finding.remedy = vec![on.at(run.started(death))];
         finding.cost = Some("Ray kills workers at its threshold, and retries them".into());
+        finding.wrong_if = Some("the kernel's limit lies below Ray's threshold: the monitor would not have acted either".into());
         Some((death.cluster, finding))
     }))
 }

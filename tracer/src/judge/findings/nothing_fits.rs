@@ -19,29 +19,26 @@ pub(super) fn find(left: &[&Death]) -> Option<Finding> {
             )
         })
         .collect();
+    let summary = format!(
+        "no rule explains {}: the biggest were {}",
+        if left.len() == 1 {
+            "this memory kill".to_owned()
+        } else {
+            format!("{} memory kills", left.len())
+        },
+        if table.is_empty() {
+            "not sampled".to_owned()
+        } else {
+            table.join(", ")
+        }
+    );
     Some(Finding {
-        rule: "nothing-fits".into(),
-        certainty: Certainty::Unknown,
-        summary: format!(
-            "no rule explains {}: the biggest were {}",
-            if left.len() == 1 {
-                "this memory kill".to_owned()
-            } else {
-                format!("{} memory kills", left.len())
-            },
-            if table.is_empty() {
-                "not sampled".to_owned()
-            } else {
-                table.join(", ")
-            }
-        ),
         evidence: left
             .iter()
             .map(|death| death.verdict.summary.clone())
             .take(5)
             .collect(),
-        remedy: Vec::new(),
-        cost: None,
         deaths: left.iter().map(|death| death.id).collect(),
+        ..Finding::new("nothing-fits", Certainty::Unknown, summary)
     })
 }

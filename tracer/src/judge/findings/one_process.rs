@@ -33,6 +33,7 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
                 victim.private_bytes.0
             ),
         ];
+        finding.wrong_if = Some("it held no more than at other times, and something else grew".into());
         Some(((name.to_owned(), death.cluster), finding))
     });
     merged(found)

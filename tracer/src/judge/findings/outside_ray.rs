@@ -18,12 +18,10 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
         .filter(|death| death.verdict.killer == Killer::RayMemoryMonitor);
     let found = by_ray.filter_map(|death| {
         let used = death.at_death.as_ref()?.ray_used_bytes?;
-        let report = run.report.clusters.get(usize::try_from(death.cluster?).ok()?)?;
-        let total = report.monitor.as_ref()?.total_bytes?;
-        let crowd = &run.around(death)?.crowd;
-        let node = crowd.node.as_ref()?;
+        let total = run.monitor(death)?.total_bytes?;
+        let (tracked, node) = run.around(death)?.sums.as_ref()?;
         // All shared memory of the machine is taken for Ray's: what is left is outside it for sure.
-        let rays = Bytes(crowd.tracked.0 + node.shmem.0);
+        let rays = Bytes(tracked.0 + node.shmem.0);
         let outside = Bytes(used.0.saturating_sub(rays.0));
         if outside.gib() <= SHARE * total.gib() {
             return None;
@@ -32,7 +30,7 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
             "{} of the {} that Ray counted are not this Ray's: its processes held {} and all shared memory is {}",
             size(outside),
             size(used),
-            size(crowd.tracked),
+            size(*tracked),
             size(node.shmem)
         );
         let mut finding = about("outside-ray", Certainty::Inferred, death, summary);
@@ -41,6 +39,7 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
             "ps -eo pid,rss,user,args --sort=-rss | head".into(),
             "give Ray a memory limit of its own (a container or pod limit), so that it counts only itself".into(),
         ];
+        finding.wrong_if = Some("one of Ray's own processes grew by as much within the last second".into());
         Some((death.cluster, finding))
     });
     merged(found)

@@ -9,6 +9,8 @@ use crate::judge::report::{Certainty, Death, Finding, Killer};
 const LOOP: usize = 3;
 /// From one to the next at most.
 const GAP_NS: i64 = 60_000_000_000;
+/// A retry takes longer.
+const MOMENT_NS: i64 = 1_000_000_000;
 
 pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let mut by_task: BTreeMap<(Option<u32>, &str), Vec<&Death>> = BTreeMap::new();
@@ -31,7 +33,7 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let loops = by_task.into_iter().filter_map(|((_, task), deaths)| {
         let run = longest(&deaths);
         let (first, last) = (run.first()?, run.last()?);
-        if run.len() < LOOP {
+        if rounds(&run) < LOOP {
             return None;
         }
         let seconds = last.act_time.since(first.act_time) as f64 / 1e9;
@@ -45,9 +47,17 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
             format!("memory=BYTES in the @ray.remote of {task}, so that fewer run at once"),
             "RAY_task_oom_retries=3 in the driver's environment ends the loop with an error".into(),
         ];
+        finding.cost = Some("fewer of them at once; the job fails instead of trying for ever".into());
+        finding.wrong_if = Some("a later try succeeds".into());
         Some(finding)
     });
     loops.collect()
+}
+
+/// Kills at one moment are of several tasks, none of which was retried between them.
+fn rounds(run: &[&Death]) -> usize {
+    let again = |pair: &&[&Death]| pair[1].act_time.since(pair[0].act_time) > MOMENT_NS;
+    run.len().min(1) + run.windows(2).filter(again).count()
 }
 
 /// The longest row of kills without a long gap; they are in order of time.

@@ -1,109 +1,194 @@
-//! Settings that bear on memory, with where each was found; and those that are without effect.
+//! Settings that bear on memory, with where each was found, and those that are without effect.
+//!
+//! In this order: what a framework printed of itself, resolved; command lines; the raylet's environment and its own words about its
+//! monitor; what a driver alone has set.
 
-use super::Run;
+use super::{
+    Run,
+    facts::{Driver, Facts, Node},
+};
 use crate::{
-    event::Cluster,
-    ids::ProcessKey,
     judge::{
-        report::{Certainty, Finding, Setting},
-        world::World,
+        oom::size,
+        report::{Certainty, ClusterReport, Finding, Report, Setting},
     },
     ray::{
-        knobs::{self, Ignored, Reader},
-        version::Version,
+        framework::{self, Effect, Spoken},
+        knobs::{self, Reader},
+        start::Change,
     },
 };
 
-/// A setting with what is wrong about it.
-struct Row {
-    setting: Setting,
-    why: Option<Ignored>,
+/// A setting with what is wrong about it and what to type instead.
+pub(super) struct Row {
+    pub(super) setting: Setting,
+    why: Option<(String, String)>,
+}
+
+/// A setting of a framework, with its source.
+#[derive(Debug, Clone)]
+pub(super) struct Given {
+    pub(super) key: String,
+    pub(super) value: String,
+    pub(super) source: String,
+    /// What it does with this value; `None` for nothing worth a word.
+    pub(super) spoken: Option<Spoken>,
+    /// Whether a printed configuration says otherwise.
+    pub(super) overruled: bool,
 }
 
 /// All settings, by source.
-pub(in crate::judge) fn all(world: &World) -> Vec<Setting> {
-    rows(world).into_iter().map(|row| row.setting).collect()
+pub(in crate::judge) fn all(facts: &Facts, report: &Report) -> Vec<Setting> {
+    let rows = rows(facts, report);
+    rows.into_iter().map(|row| row.setting).collect()
 }
 
 /// One finding for each that does nothing.
 pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
-    let mut found: Vec<(String, Finding)> = rows(run.world)
-        .into_iter()
-        .filter_map(|row| {
-            let Ignored { why, instead } = row.why?;
-            let Setting {
-                key, value, source, ..
-            } = row.setting;
-            let finding = Finding {
-                rule: "setting-without-effect".into(),
-                certainty: Certainty::Proven,
-                summary: format!("{key}={value} has no effect: {why}"),
-                evidence: vec![source],
-                remedy: vec![instead],
-                cost: None,
-                deaths: Vec::new(),
-            };
-            Some((finding.summary.clone(), finding))
-        })
-        .collect();
-    found.extend(redis(run.world).map(|finding| ("--redis-max-memory".to_owned(), finding)));
+    let found = rows(run.facts, run.report).into_iter().filter_map(|row| {
+        let (why, instead) = row.why?;
+        let Setting {
+            key, value, source, ..
+        } = row.setting;
+        let summary = format!("{key}={value} has no effect: {why}");
+        let finding = Finding {
+            evidence: vec![source],
+            remedy: vec![instead],
+            ..Finding::new("setting-without-effect", Certainty::Proven, &summary)
+        };
+        Some((summary, finding))
+    });
     super::merged(found)
 }
 
-fn rows(world: &World) -> Vec<Row> {
-    let mut rows = Vec::new();
-    for cluster in &world.clusters {
-        rows.extend(of_raylet(cluster));
-        for (driver, settings) in &world.driver_settings {
-            let here = world
-                .processes
-                .get(*driver)
-                .is_some_and(|state| state.belongs_to(cluster.raylet));
-            if here {
-                rows.extend(of_driver(cluster, *driver, settings));
-            }
+pub(super) fn rows(facts: &Facts, report: &Report) -> Vec<Row> {
+    let given = of_framework(facts).into_iter().map(|given| Row {
+        setting: Setting {
+            effective: !given.overruled
+                && given
+                    .spoken
+                    .as_ref()
+                    .is_none_or(|one| one.effect != Effect::Nothing),
+            key: given.key,
+            value: given.value,
+            source: given.source,
+        },
+        why: None,
+    });
+    let mut rows: Vec<Row> = given.collect();
+    for (number, node) in (0u32..).zip(&facts.nodes) {
+        rows.extend(of_raylet(node));
+        let cluster = report.clusters.iter().find(|cluster| cluster.id == number);
+        rows.extend(cluster.and_then(of_monitor));
+        let drivers = facts.drivers.iter();
+        for driver in drivers.filter(|driver| driver.cluster == Some(number)) {
+            rows.extend(of_driver(node, driver));
         }
     }
     rows
 }
 
-fn of_raylet(cluster: &Cluster) -> Vec<Row> {
-    let version = cluster.ray_version.as_deref().and_then(Version::parse);
-    let source = format!("environment of raylet {}", cluster.raylet.pid);
-    let of_environment = cluster.settings.iter().filter_map(|(key, value)| {
-        let why = knobs::ignored(key, value, version);
+/// The settings of frameworks: those printed, then those of command lines that no print repeats.
+pub(super) fn of_framework(facts: &Facts) -> Vec<Given> {
+    let mut given: Vec<Given> = Vec::new();
+    for printed in &facts.printed {
+        given.extend(known(&printed.settings, &printed.source));
+    }
+    let printed = given.len();
+    for driver in &facts.drivers {
+        for one in known(&framework::pairs(&driver.argv), &driver.source) {
+            let same = |printed: &&Given| printed.key == one.key;
+            match given[..printed].iter().find(same) {
+                None => given.push(one),
+                Some(printed) if printed.value == one.value => {}
+                Some(_) => given.push(Given {
+                    overruled: true,
+                    ..one
+                }),
+            }
+        }
+    }
+    given
+}
+
+/// Those of `pairs` that bear on memory.
+fn known(pairs: &[(String, String)], source: &str) -> Vec<Given> {
+    let known = pairs.iter().filter(|(key, _)| framework::is_known(key));
+    known
+        .map(|pair| Given {
+            key: pair.0.clone(),
+            value: pair.1.clone(),
+            source: source.to_owned(),
+            spoken: framework::spoken(std::slice::from_ref(pair)).pop(),
+            overruled: false,
+        })
+        .collect()
+}
+
+fn of_raylet(node: &Node) -> Vec<Row> {
+    let Some(raylet) = node.raylet.map(|raylet| raylet.pid) else {
+        return Vec::new();
+    };
+    let source = format!("environment of raylet {raylet}");
+    let of_environment = node.settings.iter().filter_map(|(key, value)| {
+        let why = ignored(node, key, value);
         (why.is_some() || knobs::find(key).is_some()).then(|| row(key, value, &source, why))
     });
     let mut rows: Vec<Row> = of_environment.collect();
-    rows.extend(cluster.object_store_bytes.map(|bytes| {
-        let source = format!("command line of raylet {}", cluster.raylet.pid);
+    rows.extend(node.object_store.map(|bytes| {
+        let source = format!("command line of raylet {raylet}");
         row("--object_store_memory", &bytes.0.to_string(), &source, None)
     }));
     rows
 }
 
+/// Why a variable of the raylet's does nothing, and what to type instead.
+fn ignored(node: &Node, key: &str, value: &str) -> Option<(String, String)> {
+    if let Some(ignored) = knobs::ignored(key, value, node.version) {
+        return Some((ignored.why, ignored.instead.at(node.started)));
+    }
+    let isolated = node.isolated && key == "RAY_memory_usage_threshold";
+    isolated.then(|| {
+        let why = "with resource isolation the user cgroup's memory.high is the threshold";
+        let instead = Change::flag("system-reserved-memory", "BYTES");
+        (why.to_owned(), instead.at(node.started))
+    })
+}
+
+/// What the raylet itself said of its monitor: nothing is nearer to the truth.
+fn of_monitor(cluster: &ClusterReport) -> Option<Row> {
+    let monitor = cluster.monitor.as_ref()?;
+    let source = format!("raylet.out of raylet {}", cluster.raylet_pid);
+    let value = if monitor.enabled {
+        size(monitor.threshold_bytes?)
+    } else {
+        "none: the monitor is off".to_owned()
+    };
+    Some(row("Ray's threshold", &value, &source, None))
+}
+
 /// What a driver has otherwise than its raylet, where the raylet's counts.
-fn of_driver(cluster: &Cluster, driver: ProcessKey, settings: &[(String, String)]) -> Vec<Row> {
-    let source = format!("environment of driver {}", driver.pid);
-    let only_raylets = settings.iter().filter_map(|(key, value)| {
+fn of_driver(node: &Node, driver: &Driver) -> Vec<Row> {
+    let Some(pid) = driver.pid else {
+        return Vec::new();
+    };
+    let source = format!("environment of driver {pid}");
+    let only_raylets = driver.settings.iter().filter_map(|(key, value)| {
         let knob = knobs::find(key).filter(|knob| knob.reader != Reader::Owner)?;
-        let set = cluster.settings.iter().find(|(known, _)| known == key);
+        let set = node.settings.iter().find(|(known, _)| known == key);
         let effective = set.map_or(knob.default, |(_, value)| value);
         (effective != value).then(|| {
-            let why = Ignored {
-                why: format!(
-                    "it is set in driver {}, and only the raylet's counts; in force: {effective}",
-                    driver.pid
-                ),
-                instead: format!("{key}={value} in the environment of ray start"),
-            };
-            row(key, value, &source, Some(why))
+            let why = format!(
+                "it is set in driver {pid}, and only the raylet's counts; in force: {effective}"
+            );
+            let instead = Change::environment(key, value).at(node.started);
+            row(key, value, &source, Some((why, instead)))
         })
     });
     only_raylets.collect()
 }
 
-fn row(key: &str, value: &str, source: &str, why: Option<Ignored>) -> Row {
+fn row(key: &str, value: &str, source: &str, why: Option<(String, String)>) -> Row {
     Row {
         setting: Setting {
             key: key.to_owned(),
@@ -113,21 +198,4 @@ fn row(key: &str, value: &str, source: &str, why: Option<Ignored>) -> Row {
         },
         why,
     }
-}
-
-/// `ray start --redis-max-memory` ends with "No such option".
-fn redis(world: &World) -> Option<Finding> {
-    let given = world.processes.iter().find(|state| {
-        let mut argv = state.argv.iter();
-        argv.any(|argument| argument.starts_with("--redis-max-memory"))
-    })?;
-    Some(Finding {
-        rule: "setting-without-effect".into(),
-        certainty: Certainty::Proven,
-        summary: "--redis-max-memory is no option of Ray's any more: ray start ends with \"No such option\"".into(),
-        evidence: vec![format!("command line of pid {}", given.key.pid)],
-        remedy: vec!["leave it out; the object store has --object-store-memory".into()],
-        cost: None,
-        deaths: Vec::new(),
-    })
 }

@@ -2,13 +2,16 @@
 
 use super::{Run, about, merged};
 use crate::{
-    event::SharedMemory,
-    ids::BootTime,
+    ids::{BootTime, Bytes},
     judge::{
+        from_text::claim::Warning,
         oom::size,
         report::{Certainty, Death, Finding},
     },
-    ray::identify::option,
+    ray::{
+        identify::option,
+        start::{Change, Start},
+    },
 };
 
 /// Full.
@@ -17,38 +20,44 @@ const FULL: f64 = 0.95;
 const SIGBUS: i32 = 7;
 
 pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+    // Where a log says that /dev/shm is full, that finding is this one.
+    let mut warnings = run.facts.said.iter();
+    let warned = warnings.any(|said| said.warning == Warning::SharedMemory);
     let crashes = run
         .report
         .deaths
         .iter()
-        .filter(|death| death.signal == Some(SIGBUS));
+        .filter(|death| death.signal == Some(SIGBUS) && !warned);
     let mut found = merged(crashes.map(|death| (death.cluster, sigbus(run, death))));
-    found.extend(run.world.clusters.iter().filter_map(|cluster| {
-        let raylet = run.world.processes.get(cluster.raylet)?;
-        let place = option(&raylet.argv, "plasma-directory").filter(|place| *place != "/dev/shm")?;
-        let cap = cluster.object_store_bytes?;
+    found.extend(run.facts.nodes.iter().filter_map(|node| {
+        let place = option(&node.argv, "plasma-directory").filter(|place| *place != "/dev/shm")?;
+        let summary = format!(
+            "the object store ({}) lies in {place}, on a disk, because /dev/shm had no room for it",
+            size(node.object_store?)
+        );
+        let raylet = node.raylet?.pid;
         Some(Finding {
-            rule: "object-store-on-disk".into(),
-            certainty: Certainty::Proven,
-            summary: format!(
-                "the object store ({}) lies in {place}, on a disk, because /dev/shm had no room for it",
-                size(cap)
-            ),
-            evidence: vec![format!("command line of raylet {}: --plasma_directory={place}", cluster.raylet.pid)],
-            remedy: remedy(),
-            cost: None,
-            deaths: Vec::new(),
+            evidence: vec![format!(
+                "command line of raylet {raylet}: --plasma_directory={place}"
+            )],
+            remedy: remedy(node.started),
+            ..Finding::new("object-store-on-disk", Certainty::Proven, summary)
         })
     }));
     found
 }
 
 fn sigbus(run: Run<'_>, death: &Death) -> Finding {
-    let full = shared_memory(run, death.act_time).filter(|(used, total)| *used >= FULL * total);
+    let seen = fullest(run, death);
+    let full = seen.filter(|seen| seen.used.gib() >= FULL * seen.total.gib());
     let (certainty, summary) = match full {
-        Some((used, total)) => (
+        Some(Seen { used, total, .. }) => (
             Certainty::Inferred,
-            format!("SIGBUS with /dev/shm full: {used:.1} of {total:.1} GiB"),
+            format!(
+                "SIGBUS with /dev/shm full: {} of {}",
+                used.fine(),
+                total.fine()
+            ),
         ),
         None => (
             Certainty::Unknown,
@@ -57,21 +66,74 @@ fn sigbus(run: Run<'_>, death: &Death) -> Finding {
         ),
     };
     let mut finding = about("shared-memory-full", certainty, death, summary);
-    finding.remedy = remedy();
+    finding.evidence = seen.iter().map(|seen| line(seen, death.act_time)).collect();
+    finding.remedy = remedy(run.started(death));
+    finding.wrong_if =
+        Some("the file that it had mapped was cut: its own log names it then".into());
     finding
 }
 
-/// The fullest /dev/shm that was seen up to a second after `time`, in GiB.
-fn shared_memory(run: Run<'_>, time: BootTime) -> Option<(f64, f64)> {
-    let before = |(seen, _): &&(BootTime, SharedMemory)| seen.since(time) < 1_000_000_000;
-    let seen = run.world.shared_memory.iter().filter(before);
-    let (_, last) = seen.max_by_key(|(seen, state)| (*seen, state.used))?;
-    Some((last.used.gib(), last.total.gib()))
+/// What was known to be in use of /dev/shm, and from where.
+#[derive(Clone, Copy)]
+struct Seen {
+    used: Bytes,
+    total: Bytes,
+    /// When it was looked at; `None` for what the dead process itself had mapped.
+    looked: Option<BootTime>,
 }
 
-fn remedy() -> Vec<String> {
+/// How full /dev/shm was when the process died. A look that comes after that may find it empty, because files that only the dead had open
+/// are gone with it; so the fullest counts of the last look before, those of the second after, and what the kernel counted as the dead
+/// one's own shared memory.
+fn fullest(run: Run<'_>, death: &Death) -> Option<Seen> {
+    let time = death.act_time;
+    let raylet = run.node(death).and_then(|node| node.raylet);
+    let looks = || {
+        let all = run.facts.shared_memory.iter();
+        all.filter(move |(_, state)| raylet.is_none_or(|raylet| raylet.same(state.raylet)))
+    };
+    let (before, last) = looks()
+        .filter(|(looked, _)| *looked <= time)
+        .max_by_key(|(looked, _)| *looked)
+        .map_or((None, None), |(looked, state)| (Some(*looked), Some(state)));
+    let near = looks().filter(|(looked, _)| {
+        Some(*looked) == before || (0..1_000_000_000).contains(&looked.since(time))
+    });
+    let near = near.map(|(looked, state)| Seen {
+        used: state.used,
+        total: state.total,
+        looked: Some(*looked),
+    });
+    let total = last.map(|state| state.total);
+    let own = death.memory.shmem_bytes.zip(total);
+    // More than fits is not, or not all, in /dev/shm: memfd and pinned memory count as shared too.
+    let own = own
+        .filter(|(used, total)| used <= total)
+        .map(|(used, total)| Seen {
+            used,
+            total,
+            looked: None,
+        });
+    near.chain(own).max_by_key(|seen| (seen.used, seen.looked))
+}
+
+fn line(seen: &Seen, death: BootTime) -> String {
+    let (used, total) = (seen.used.fine(), seen.total.fine());
+    match seen.looked.map(|looked| looked.since(death) as f64 / 1e9) {
+        Some(seconds) if seconds < 0.0 => {
+            format!("/dev/shm held {used} of {total} {:.1} s before", -seconds)
+        }
+        Some(seconds) => format!("/dev/shm held {used} of {total} {seconds:.1} s after"),
+        None => format!("it had {used} of shared memory itself, and /dev/shm has {total}"),
+    }
+}
+
+fn remedy(start: Start) -> Vec<String> {
     vec![
-        "docker run --shm-size=SIZE, or an emptyDir of medium Memory on /dev/shm".into(),
-        "a smaller ray start --object-store-memory, fewer DataLoader workers".into(),
+        Change::SharedMemory("SIZE".into()).at(start),
+        format!(
+            "or less in it: {}, fewer DataLoader workers",
+            Change::flag("object-store-memory", "LOWER").at(start)
+        ),
     ]
 }

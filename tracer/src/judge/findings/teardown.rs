@@ -30,21 +30,22 @@ fn noise(run: Run<'_>, job: &Job) -> Option<Finding> {
                 .is_some_and(|time| (time.0.0 - end).abs() <= NEAR_NS)
         })
         .collect();
-    (!deaths.is_empty()).then(|| Finding {
-        rule: "teardown".into(),
-        certainty: Certainty::Inferred,
-        summary: format!(
-            "{} of job {} ended within 10 s of its end, and it succeeded: that is Ray tidying up",
-            if deaths.len() == 1 {
-                "1 process".to_owned()
-            } else {
-                format!("{} processes", deaths.len())
-            },
-            job.job_id
-        ),
+    if deaths.is_empty() {
+        return None;
+    }
+    let summary = format!(
+        "{} of job {} ended within 10 s of its end, and it succeeded: that is Ray tidying up",
+        if deaths.len() == 1 {
+            "1 process".to_owned()
+        } else {
+            format!("{} processes", deaths.len())
+        },
+        job.job_id
+    );
+    Some(Finding {
         evidence: vec![job.because.clone()],
-        remedy: Vec::new(),
-        cost: None,
+        wrong_if: Some("the job's results lack something".into()),
         deaths: deaths.iter().map(|death| death.id).collect(),
+        ..Finding::new("teardown", Certainty::Inferred, summary)
     })
 }

@@ -1,9 +1,12 @@
 //! A cgroup's limit below what Ray takes for all memory: the kernel kills before Ray's monitor acts.
 
 use super::{Run, about, merged, within};
-use crate::judge::{
-    oom::size,
-    report::{Certainty, Finding, Killer},
+use crate::{
+    judge::{
+        oom::size,
+        report::{Certainty, Finding, Killer},
+    },
+    ray::start::Change,
 };
 
 /// The share of the limit at which Ray should act.
@@ -16,8 +19,7 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     merged(kills.filter_map(|death| {
         let oom = death.oom.as_ref()?;
         let (cgroup, limit) = (oom.cgroup.clone()?, oom.limit_bytes?);
-        let cluster = run.report.clusters.get(usize::try_from(death.cluster?).ok()?)?;
-        let monitor = cluster.monitor.as_ref().filter(|monitor| monitor.enabled)?;
+        let monitor = run.monitor(death).filter(|monitor| monitor.enabled)?;
         let (threshold, total) = (monitor.threshold_bytes?, monitor.total_bytes?);
         if limit > threshold || total.0 == 0 {
             return None;
@@ -38,15 +40,18 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
             format!("limit {} B in {cgroup}", limit.0),
             format!("raylet.out: threshold {} B of {} B", threshold.0, total.0),
         ];
-        finding.remedy = vec![format!("Raise the limit of {cgroup}")];
+        let start = run.started(death);
+        let raise = Change::MemoryLimit("MORE".into()).at(start);
+        finding.remedy = vec![format!("Raise the limit of {cgroup}: {raise}")];
         // A threshold is a remedy only where all of Ray lives below that limit.
-        let raylet = run.cluster(death)?.raylet;
-        let home = run.world.processes.get(raylet).and_then(|state| state.cgroup.as_deref());
-        if within(home, &cgroup) {
+        if within(run.node(death)?.cgroup.as_deref(), &cgroup) {
+            let threshold = Change::environment("RAY_memory_usage_threshold", &format!("{fraction:.2}"));
             finding.remedy.push(format!(
-                "or RAY_memory_usage_threshold={fraction:.2} in the environment of ray start (cost: Ray kills earlier, and retries)"
+                "or {} (cost: Ray kills earlier, and retries)",
+                threshold.at(start)
             ));
         }
+        finding.wrong_if = Some("the limit was changed while Ray ran".into());
         Some(((cgroup, death.cluster), finding))
     }))
 }

@@ -1,19 +1,18 @@
 //! The killed was not what grew: Ray chooses by lease, the kernel by score; neither asks who ate the memory.
 
-use super::{Run, for_memory};
-use crate::judge::{
-    oom::size,
-    report::{Certainty, Death, Finding, Killer},
+use super::{Run, about, merged, remedy};
+use crate::{
+    judge::{
+        oom::size,
+        report::{Certainty, Death, Finding, Killer},
+    },
+    ray::{framework::Aim, version::Version},
 };
 
 /// A victim with less than this share of the biggest process is the wrong suspect.
 const SMALL_VICTIM: f64 = 0.5;
 /// What each consumer is asked to do, by a word of its title.
-const BY_CONSUMER: [(&str, &str); 5] = [
-    (
-        "TaskRunner",
-        "In verl's TaskRunner: keep images as paths, lower data.dataloader_num_workers and data.val_batch_size",
-    ),
+const BY_CONSUMER: [(&str, &str); 4] = [
     (
         "gcs_server",
         "The GCS grows with the cluster's age: start the head with --num-cpus=0, restart it between runs",
@@ -28,17 +27,59 @@ const BY_CONSUMER: [(&str, &str); 5] = [
     ),
     ("DataLoader", "Fewer DataLoader workers"),
 ];
+/// Classes of the process that holds the data and drives the training.
+const CONTROLLERS: [&str; 3] = ["TaskRunner", "Runner.run", "main_task"];
+/// From this version on Ray frees its excess and a buffer, the newest leases first.
+const NEWEST_FIRST: Version = Version(2, 56);
 
 /// Victims of memory kills.
 pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
-    let kills: Vec<Death> = run
-        .report
-        .deaths
-        .iter()
-        .filter(|death| for_memory(death) && biggest_counts(run, death))
-        .cloned()
-        .collect();
-    among(&kills)
+    let kills = run
+        .memory_kills()
+        .filter(|death| biggest_counts(run, death));
+    let found = kills.filter_map(|death| {
+        let (consumer, summary) = wrong_suspect(death)?;
+        let mut finding = about(
+            "victim-not-biggest",
+            Certainty::Inferred,
+            death,
+            summary.clone(),
+        );
+        finding.evidence = vec![death.verdict.summary.clone()];
+        finding.evidence.extend(policy(run, death));
+        finding.remedy = remedy(run, &consumer);
+        finding.wrong_if =
+            Some("the killed one grew faster than the biggest in its last minute".into());
+        Some((summary, finding))
+    });
+    merged(found)
+}
+
+/// How Ray chose, which depends on its version.
+fn policy(run: Run<'_>, death: &Death) -> Option<String> {
+    let version = run.node(death)?.version?;
+    let by_ray = death.verdict.killer == Killer::RayMemoryMonitor;
+    (by_ray && version >= NEWEST_FIRST).then(|| {
+        format!(
+            "Ray {}.{} kills the newest leases first, several at once, until its excess and a buffer of 5 % (at most 3 GiB) are free",
+            version.0, version.1
+        )
+    })
+}
+
+fn remedy(run: Run<'_>, consumer: &str) -> Vec<String> {
+    if CONTROLLERS.iter().any(|class| consumer.contains(class)) {
+        let keys = remedy::keys(run, Aim::LessInController);
+        if !keys.is_empty() {
+            return keys;
+        }
+    }
+    let known = BY_CONSUMER.iter().find(|(word, _)| consumer.contains(word));
+    let text = known.map_or(
+        "look at what the biggest process holds; the killed one was chosen by policy",
+        |(_, remedy)| remedy,
+    );
+    vec![text.to_owned()]
 }
 
 /// Whether the biggest process counted against the limit: what lies outside a cgroup is no suspect for its OOM kill.
@@ -48,38 +89,11 @@ fn biggest_counts(run: Run<'_>, death: &Death) -> bool {
     };
     let everywhere = death.verdict.killer != Killer::KernelOomMemcg;
     everywhere
+        || death.oom.as_ref().is_some_and(|oom| oom.counts(biggest))
         || run
             .inside(death)
             .iter()
             .any(|member| member.pid == biggest.pid)
-}
-
-/// Victims that held little where it is known who held much.
-pub(in crate::judge) fn among(deaths: &[Death]) -> Vec<Finding> {
-    let mut found: Vec<(String, Finding)> = Vec::new();
-    for death in deaths {
-        let Some((consumer, summary)) = wrong_suspect(death) else {
-            continue;
-        };
-        let by_consumer = BY_CONSUMER.iter().find(|(word, _)| consumer.contains(word));
-        let remedy = by_consumer.map_or(
-            "look at what the biggest process holds; the killed one was chosen by policy",
-            |(_, remedy)| remedy,
-        );
-        found.push((
-            summary.clone(),
-            Finding {
-                rule: "victim-not-biggest".into(),
-                certainty: Certainty::Inferred,
-                summary,
-                evidence: vec![death.verdict.summary.clone()],
-                remedy: vec![remedy.into()],
-                cost: None,
-                deaths: vec![death.id],
-            },
-        ));
-    }
-    super::merged(found)
 }
 
 /// The biggest process's title, and the sentence.

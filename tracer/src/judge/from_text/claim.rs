@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     event::Role,
     ids::{Bytes, HexId, Pid},
-    ray::facts::TopUser,
+    judge::gpu_errors::GpuErrors,
+    ray::facts::{GpuMoved, TopUser},
 };
 
 /// Everything that some texts said.
@@ -143,6 +144,8 @@ pub enum Claim {
     Crash(String),
     /// A signal ended it; who sent it is not in the text.
     Signalled(i32),
+    /// One digit of its raylet's says that memory was the reason (`disconnect_type=4`): no proof without a second piece.
+    MemoryDigit(String),
     /// Its connection broke: every sudden end looks like that.
     Lost(String),
     /// It ended.
@@ -271,6 +274,29 @@ pub struct Remarks {
     pub monitor: Option<MonitorState>,
     /// Pids under which raylets wrote their logs.
     pub raylets: BTreeSet<Pid>,
+    /// Configurations that frameworks printed of themselves, with who printed each.
+    pub configurations: Vec<Configured>,
+    /// What was said of GPU memory around offloads: who, what, its line.
+    pub gpu_moved: Vec<(String, GpuMoved, Place, String)>,
+    /// Errors of GPUs, by kernel logs.
+    pub gpu_errors: GpuErrors<(Place, Stamp)>,
+    /// The biggest spill that a raylet counted.
+    pub spilled: Option<Bytes>,
+    /// Whether a message of Ray's links to the page that Ray up to 2.57 had on memory.
+    pub old_page: bool,
+}
+
+/// Settings with where they stand.
+#[derive(Debug, Clone)]
+pub struct Configured {
+    /// `TaskRunner (pid 7)`; `None` for a command line.
+    pub printer: Option<String>,
+    /// Where.
+    pub place: Place,
+    /// A command line.
+    pub argv: Vec<String>,
+    /// What was printed, flat.
+    pub settings: Vec<(String, String)>,
 }
 
 /// First and last minor version of Ray 2.

@@ -27,6 +27,7 @@ pub(super) fn build(
     let time = clock.time(place, stamp);
     let name = name(subject);
     let oom = verdict.oom.as_ref();
+    let everyone = top(subject, verdict.memory.as_ref(), oom);
     let certainty = verdict.certainty();
     let death = Death {
         id: EventId(0),
@@ -59,10 +60,15 @@ pub(super) fn build(
         sender: verdict.daemon.as_ref().map(sender),
         memory: memory(oom),
         gpu: Vec::new(),
+        shared: Vec::new(),
         oom: oom.map(oom_report),
         at_death: verdict.memory.as_ref().and_then(at_death),
-        top: top(subject, verdict.memory.as_ref(), oom),
+        top: shown(&everyone),
+        last_minute: None,
         stack_at_death: None,
+        gcs: None,
+        stack_age_ms: None,
+        calls: None,
         listed: !verdict.wanted,
         then: None,
         verdict: crate::judge::report::Verdict {
@@ -74,6 +80,7 @@ pub(super) fn build(
             evidence: Vec::new(),
             cause_death_id: None,
             cause_remote: verdict.remote,
+            owner_lives: false,
             missing: None,
         },
     };
@@ -83,6 +90,7 @@ pub(super) fn build(
         place,
         time: order,
         bare: false,
+        everyone,
     }
 }
 
@@ -175,7 +183,7 @@ fn at_death(memory: &RayMemory) -> Option<AtDeath> {
     })
 }
 
-/// The biggest processes that the text lists; the victim always, where its size is known.
+/// The processes that the text lists; the victim always, where its size is known.
 fn top(subject: &Subject, memory: Option<&RayMemory>, oom: Option<&KernelOom>) -> Vec<TopProcess> {
     let victim = |pid: Pid| subject.pid == Some(pid);
     let mut top: Vec<TopProcess> = Vec::new();
@@ -185,6 +193,7 @@ fn top(subject: &Subject, memory: Option<&RayMemory>, oom: Option<&KernelOom>) -
             title: user.command.clone(),
             private_bytes: user.used,
             victim: victim(user.pid),
+            cgroup: None,
             age_ms: None,
         });
     }
@@ -198,6 +207,7 @@ fn top(subject: &Subject, memory: Option<&RayMemory>, oom: Option<&KernelOom>) -
             title: task.comm.clone(),
             private_bytes: task.memory,
             victim: victim(task.pid),
+            cgroup: None,
             age_ms: None,
         });
     }
@@ -208,11 +218,17 @@ fn top(subject: &Subject, memory: Option<&RayMemory>, oom: Option<&KernelOom>) -
             title: format!("ray::{}", name(subject)),
             private_bytes: own,
             victim: true,
+            cgroup: None,
             age_ms: None,
         });
     }
     top.sort_by_key(|process| std::cmp::Reverse(process.private_bytes));
-    let kept = top.iter().take(5).cloned().collect::<Vec<_>>();
-    let victim = top.into_iter().skip(5).find(|process| process.victim);
-    kept.into_iter().chain(victim).collect()
+    top
+}
+
+/// The biggest, and the victim.
+fn shown(everyone: &[TopProcess]) -> Vec<TopProcess> {
+    let kept = everyone.iter().take(5);
+    let victim = everyone.iter().skip(5).find(|process| process.victim);
+    kept.chain(victim).cloned().collect()
 }

@@ -283,7 +283,11 @@ fn is_open(ray: &Dossier) -> bool {
     let open = |claim: &Claim| {
         matches!(
             claim,
-            Claim::Lost(_) | Claim::Died(_) | Claim::Identity | Claim::Signalled(9)
+            Claim::MemoryDigit(_)
+                | Claim::Lost(_)
+                | Claim::Died(_)
+                | Claim::Identity
+                | Claim::Signalled(9)
         )
     };
     ray.statements.iter().all(|one| open(&one.claim))

@@ -6,9 +6,10 @@
 pub mod claim;
 mod death;
 pub mod dossier;
-mod findings;
+mod facts;
 mod join;
 mod nameless;
+mod notes;
 mod settle;
 mod verdict;
 mod zone;
@@ -20,7 +21,11 @@ use jiff::tz::TimeZone;
 use crate::{
     event::Role,
     ids::{BootTime, EventId},
-    judge::report::{ClusterReport, Death, Evidence, Monitor, Report, TextSource},
+    judge::{
+        findings,
+        report::{ClusterReport, Death, Evidence, Monitor, Report, TextSource, TopProcess},
+    },
+    path,
 };
 use claim::{Claim, Gathered, MonitorState, Place, Statement, Subject};
 use death::build;
@@ -42,25 +47,38 @@ pub fn judge(gathered: &Gathered, zone: Option<&TimeZone>) -> Report {
     nameless::add(gathered, &clock, &mut made);
     order(&mut made);
     blame_the_raylet(&mut made);
+    let facts = facts::of(gathered, &made);
     let mut deaths: Vec<Death> = made.into_iter().map(|made| made.death).collect();
     settle::add(&mut deaths);
-    let findings = findings::all(gathered, &deaths);
-    let mut notes = findings::notes(gathered, &deaths);
+    let mut notes = notes::all(gathered, &deaths);
     notes.extend(version(gathered).map(|version| format!("Ray {version}, by its words")));
-    Report {
+    let mut report = Report {
         schema: 1,
         raytrace: env!("CARGO_PKG_VERSION").into(),
         recordings: Vec::new(),
         clusters: clusters(gathered),
         jobs: Vec::new(),
         deaths,
+        pending: Vec::new(),
         owners: Vec::new(),
+        gpus: Vec::new(),
+        gpu_errors: gathered
+            .remarks
+            .gpu_errors
+            .report(|(place, stamp)| clock.time(place, stamp).map(zone::utc)),
+        in_use: None,
+        shared_memory: None,
+        growth: Vec::new(),
+        unread_stacks: Vec::new(),
         settings: Vec::new(),
-        findings,
+        findings: Vec::new(),
         peak: None,
         notes,
         texts: texts(gathered, &clock),
-    }
+    };
+    report.settings = findings::settings(&facts, &report);
+    report.findings = findings::all(&facts, &report);
+    report
 }
 
 /// A death with what its order hangs on.
@@ -70,6 +88,8 @@ struct Made {
     time: Option<i64>,
     /// Whether nothing but "it died" is known.
     bare: bool,
+    /// All processes that the text lists beside it.
+    everyone: Vec<TopProcess>,
 }
 
 fn made(gathered: &Gathered, clock: &Clock, case: &Case<'_>) -> Made {
@@ -153,8 +173,7 @@ fn source(gathered: &Gathered, place: Place) -> String {
         .texts
         .get(place.text)
         .map_or("", |text| text.name.as_str());
-    let base = name.rsplit('/').next().unwrap_or(name);
-    format!("{base}:{}", place.line)
+    format!("{}:{}", path::base(name), place.line)
 }
 
 /// By time where texts give it, else in the order of the texts; a death without a time stays behind the one above it.

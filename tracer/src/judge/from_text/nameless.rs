@@ -55,7 +55,7 @@ fn needed(one: &Statement, made: &[Made], nameless: &[Statement]) -> bool {
         Claim::Crash(_) => !killed_by(Killer::Crash),
         Claim::Collapse { .. } => !killed_by(Killer::RayCollapse),
         // "It died" is an echo of any death that the text names better.
-        Claim::Signalled(_) | Claim::Lost(_) | Claim::Died(_) => {
+        Claim::Signalled(_) | Claim::MemoryDigit(_) | Claim::Lost(_) | Claim::Died(_) => {
             made.is_empty() && nameless.iter().all(|other| weak(&other.claim))
         }
         Claim::Identity => false,
@@ -65,7 +65,11 @@ fn needed(one: &Statement, made: &[Made], nameless: &[Statement]) -> bool {
 fn weak(claim: &Claim) -> bool {
     matches!(
         claim,
-        Claim::Signalled(_) | Claim::Lost(_) | Claim::Died(_) | Claim::Identity
+        Claim::Signalled(_)
+            | Claim::MemoryDigit(_)
+            | Claim::Lost(_)
+            | Claim::Died(_)
+            | Claim::Identity
     )
 }
 

@@ -222,6 +222,12 @@ fn others(claims: &[&Statement]) -> Verdict {
             verdict.signal = Some(*signal);
             verdict
         }
+        Claim::MemoryDigit(digit) => Verdict::new(
+            Killer::Unknown,
+            format!(
+                "ended; {digit} would be Ray's memory monitor, but nothing beside that one digit says so"
+            ),
+        ),
         Claim::Lost(_) => Verdict::new(
             Killer::Unknown,
             "ended suddenly; these words fit a kernel OOM kill, kill -9, a crash and os._exit alike",
@@ -243,9 +249,10 @@ fn rank(claim: &Claim) -> u8 {
         Claim::Collapse { .. } => 6,
         Claim::Exit { .. } => 7,
         Claim::Signalled(_) => 8,
-        Claim::Lost(_) => 9,
-        Claim::Died(_) => 10,
-        Claim::Identity => 11,
+        Claim::MemoryDigit(_) => 9,
+        Claim::Lost(_) => 10,
+        Claim::Died(_) => 11,
+        Claim::Identity => 12,
     }
 }
 

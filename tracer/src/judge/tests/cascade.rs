@@ -4,8 +4,8 @@ use super::scene::key;
 use super::scene::{RAYLET, Scene, hex};
 use crate::{
     assert_verdict,
-    event::{Observation, Role, Source},
-    judge::report::Relation,
+    event::{MemorySplit, Observation, Role, Source},
+    judge::report::{Killer, Relation},
     ray::facts::RayFact,
 };
 
@@ -18,6 +18,7 @@ fn a_dead_agent_takes_the_raylet_and_every_worker_along() {
         Observation::Title {
             process: key(30),
             title: "ray::DashboardAgent".into(),
+            memory: MemorySplit::default(),
         },
     );
     scene.ray_worker(7).ray_worker(8);
@@ -133,6 +134,24 @@ fn a_killed_driver_is_the_cause_of_its_leased_workers_ends_and_a_finished_one_is
             assert_verdict!(scene, 7, RayIntended, Inferred);
         }
     }
+}
+
+#[test]
+fn a_worker_whose_driver_has_left_ray_and_still_lives_waits_for_its_end() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).says(RayFact::OwnerDied {
+        worker_id: hex(7),
+        owner_worker_id: Some(hex(50)),
+        reason: "owner died".into(),
+    });
+    scene.after(100).signal(RAYLET, 7, 15, 0, false).after(100);
+    let exit = scene.exit(7, 1 << 8);
+    let waiting = scene.so_far(exit).verdict;
+    assert!(!waiting.settled && waiting.owner_lives, "{waiting:?}");
+    scene.after(900_000).exit(50, 0);
+    let then = scene.so_far(exit).verdict;
+    assert!(then.settled && !then.owner_lives, "{then:?}");
+    assert_eq!(then.killer, Killer::RayIntended);
 }
 
 #[test]

@@ -3,32 +3,33 @@
 use super::scene::{RAYLET, Scene, hex, key, monitor_kill};
 use crate::{
     event::{
-        MemorySplit, NodeMemory, Observation, Process, ProcessMemory, Role, SharedMemory, Source,
+        Call, GpuHolder, GpuState, MemorySplit, NodeMemory, Observation, Process, ProcessMemory,
+        Role, SharedMemory, Source,
     },
-    ids::{Bytes, EventId, HexId},
+    ids::{BootTime, Bytes, EventId, HexId, Pid},
     judge::report::{Certainty, Finding},
     ray::facts::RayFact,
 };
 
-const GIB: u64 = 1 << 30;
+pub(super) const GIB: u64 = 1 << 30;
 
 /// The findings of one rule.
-fn of(scene: &Scene, rule: &str) -> Vec<Finding> {
+pub(super) fn of(scene: &Scene, rule: &str) -> Vec<Finding> {
     let findings = scene.report().findings.into_iter();
     findings.filter(|finding| finding.rule == rule).collect()
 }
 
-fn fires(scene: &Scene, rule: &str) -> Finding {
+pub(super) fn fires(scene: &Scene, rule: &str) -> Finding {
     let found = of(scene, rule);
     assert_eq!(found.len(), 1, "{rule}: {:#?}", scene.report().findings);
     found[0].clone()
 }
 
-fn silent(scene: &Scene, rule: &str) {
+pub(super) fn silent(scene: &Scene, rule: &str) {
     assert_eq!(of(scene, rule), [], "{rule}");
 }
 
-fn holds(scene: &mut Scene, pid: u32, mib: u64) {
+pub(super) fn holds(scene: &mut Scene, pid: u32, mib: u64) {
     let memory = MemorySplit {
         anon: Some(Bytes(mib << 20)),
         ..MemorySplit::default()
@@ -40,17 +41,18 @@ fn holds(scene: &mut Scene, pid: u32, mib: u64) {
     scene.push(Source::Proc, Observation::Memory(sample));
 }
 
-fn worker(scene: &mut Scene, pid: u32, title: &str, mib: u64) {
+pub(super) fn worker(scene: &mut Scene, pid: u32, title: &str, mib: u64) {
     scene.ray_worker(pid);
     let title = Observation::Title {
         process: key(pid),
         title: title.into(),
+        memory: MemorySplit::default(),
     };
     scene.push(Source::Kernel, title);
     holds(scene, pid, mib);
 }
 
-fn monitor(scene: &mut Scene, threshold: u64, total: u64) {
+pub(super) fn monitor(scene: &mut Scene, threshold: u64, total: u64) {
     scene.says(RayFact::MonitorStarted {
         threshold: Bytes(threshold),
         total: Bytes(total),
@@ -60,21 +62,21 @@ fn monitor(scene: &mut Scene, threshold: u64, total: u64) {
 }
 
 /// Ray kills a worker: it counted 10 GiB, its threshold is 9, the victim held 3.
-fn ray_kills(scene: &mut Scene, pid: u32) -> EventId {
+pub(super) fn ray_kills(scene: &mut Scene, pid: u32) -> EventId {
     scene.says(monitor_kill(&[pid], &[])).after(900);
     scene.signal(RAYLET, pid, 9, 0, true).after(50);
     scene.exit(pid, 9)
 }
 
 /// The kernel kills a worker at the 64 MiB of /job.
-fn kernel_kills(scene: &mut Scene, pid: u32) -> EventId {
+pub(super) fn kernel_kills(scene: &mut Scene, pid: u32) -> EventId {
     let stack = ["oom_kill_process", "mem_cgroup_out_of_memory"];
     scene.signal(pid, pid, 9, 128, true).after(4);
     scene.marked(pid, pid, true, &stack).after(50);
     scene.exit(pid, 9)
 }
 
-fn settings(scene: &mut Scene, pairs: &[(&str, &str)]) {
+pub(super) fn settings(scene: &mut Scene, pairs: &[(&str, &str)]) {
     let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
     let settings: Vec<(String, String)> = pairs.iter().map(owned).collect();
     scene.change_cluster(|cluster| cluster.settings = settings);
@@ -116,7 +118,15 @@ fn a_monitor_that_is_off_explains_the_kernels_kill_and_no_other() {
     let mut scene = Scene::new();
     off(&mut scene);
     kernel_kills(&mut scene, 7);
-    fires(&scene, "monitor-off");
+    assert_eq!(fires(&scene, "monitor-off").evidence.len(), 1);
+    scene.describe(RAYLET, |raylet: &mut Process| {
+        raylet.argv.push("--enable-resource-isolation".into());
+    });
+    let isolated = fires(&scene, "monitor-off");
+    assert!(
+        isolated.evidence[1].contains("goes on to kill"),
+        "{isolated:?}"
+    );
 
     let mut scene = Scene::new();
     off(&mut scene);
@@ -173,6 +183,13 @@ fn many_workers_of_one_size_are_parallelism_times_size() {
         "{finding:?}"
     );
     silent(&crowd(&[3072, 2900, 1000]), "many-workers");
+    // One has just begun.
+    let finding = fires(&crowd(&[3072, 2900, 2800, 40]), "many-workers");
+    assert!(finding.summary.starts_with("3 hog of 2.9"), "{finding:?}");
+    assert!(
+        finding.evidence[0].ends_with("; 1 of another size"),
+        "{finding:?}"
+    );
     silent(&crowd(&[3072, 2900]), "many-workers");
 }
 
@@ -217,22 +234,121 @@ fn memory_that_is_nobodys_of_this_ray_is_said_to_be_outside() {
     silent(&with(1024, 4), "outside-ray");
 }
 
-#[test]
-fn sigbus_is_joined_to_a_full_dev_shm_only_where_that_was_seen() {
-    let with = |used: u64| {
-        let mut scene = Scene::new();
+/// A worker that dies of SIGBUS 0.2 s after /dev/shm of 100 MiB had `before` in it, 0.8 s before it has `after`, with `own` mapped.
+fn sigbus(before: u64, own: u64, after: u64) -> Finding {
+    let look = |scene: &mut Scene, used: u64| {
         let state = SharedMemory {
             raylet: key(RAYLET),
             total: Bytes(100 << 20),
             used: Bytes(used << 20),
         };
         scene.push(Source::Proc, Observation::SharedMemory(state));
-        scene.ray_worker(7).signal(7, 7, 7, 2, true).after(50);
-        scene.exit(7, 7);
-        fires(&scene, "shared-memory-full")
     };
-    assert_eq!(with(99).certainty, Certainty::Inferred);
-    assert_eq!(with(50).certainty, Certainty::Unknown);
+    let mut scene = Scene::new();
+    look(&mut scene, 10);
+    scene.after(1_000_000);
+    look(&mut scene, before);
+    scene.shmem_at_exit = Bytes(own << 20);
+    scene.after(200_000).ray_worker(7);
+    scene.signal(7, 7, 7, 2, true).after(50).exit(7, 7);
+    scene.after(800_000);
+    look(&mut scene, after);
+    fires(&scene, "shared-memory-full")
+}
+
+#[test]
+fn sigbus_is_joined_to_a_full_dev_shm_only_where_that_was_seen() {
+    assert_eq!(sigbus(99, 0, 99).certainty, Certainty::Inferred);
+    assert_eq!(sigbus(50, 0, 50).certainty, Certainty::Unknown);
+}
+
+#[test]
+fn a_dev_shm_that_the_dead_filled_alone_was_full_though_it_is_empty_a_moment_later() {
+    let seen = sigbus(100, 0, 0);
+    assert_eq!(
+        (seen.certainty, seen.summary.as_str()),
+        (
+            Certainty::Inferred,
+            "SIGBUS with /dev/shm full: 100 MiB of 100 MiB"
+        )
+    );
+    // Between two looks it filled up; what it had mapped tells.
+    let own = sigbus(60, 100, 0);
+    assert_eq!(own.certainty, Certainty::Inferred);
+    assert_eq!(
+        own.evidence,
+        ["it had 100 MiB of shared memory itself, and /dev/shm has 100 MiB"]
+    );
+    assert_eq!(sigbus(60, 80, 0).certainty, Certainty::Unknown);
+    // Pinned memory counts as shared.
+    assert_eq!(sigbus(60, 400, 0).certainty, Certainty::Unknown);
+}
+
+#[test]
+fn another_fault_than_sigbus_is_no_matter_of_a_full_dev_shm() {
+    let mut scene = Scene::new();
+    let state = SharedMemory {
+        raylet: key(RAYLET),
+        total: Bytes(100 << 20),
+        used: Bytes(100 << 20),
+    };
+    scene.push(Source::Proc, Observation::SharedMemory(state));
+    scene.ray_worker(7).signal(7, 7, 11, 1, true).after(50);
+    scene.exit(7, 11);
+    silent(&scene, "shared-memory-full");
+}
+
+fn on_gpu(scene: &mut Scene, pid: u32, name: Option<&str>, parent: u32, gib: u64) {
+    let holder = GpuHolder {
+        pid: Pid(pid),
+        process: name.is_none().then(|| key(pid)),
+        name: name.map(str::to_owned),
+        parent: Some(Pid(parent)),
+        used: Some(Bytes(gib * GIB)),
+    };
+    let state = GpuState {
+        device: 3,
+        total: Bytes(80 * GIB),
+        used: Bytes(gib * GIB),
+        uncorrected_errors: None,
+        holders: vec![holder],
+    };
+    scene.push(Source::Nvml, Observation::Gpu(state));
+}
+
+#[test]
+fn an_engine_without_a_parent_on_a_gpu_is_an_orphan_and_others_are_not() {
+    let with = |name: &str, parent: u32| {
+        let mut scene = Scene::new();
+        on_gpu(&mut scene, 900, Some(name), parent, 21);
+        scene
+    };
+    let finding = fires(&with("VLLM::EngineCor", 1), "gpu-orphan");
+    assert_eq!(
+        finding.summary,
+        "VLLM::EngineCor (pid 900) has no parent and belongs to no cluster, and holds 21.0 GiB of GPU 3"
+    );
+    silent(&with("VLLM::EngineCor", 50), "gpu-orphan");
+    silent(&with("Xorg", 1), "gpu-orphan");
+}
+
+#[test]
+fn memory_that_falls_on_a_gpu_and_rises_on_the_host_is_an_offload() {
+    let with = |host_mib: u64| {
+        let mut scene = Scene::new();
+        worker(&mut scene, 7, "ray::Actor.offload", 1024);
+        on_gpu(&mut scene, 7, None, 0, 40);
+        scene.after(1_000_000);
+        on_gpu(&mut scene, 7, None, 0, 10);
+        scene.after(1_000_000);
+        holds(&mut scene, 7, host_mib);
+        ray_kills(&mut scene, 7);
+        scene
+    };
+    let finding = fires(&with(30 * 1024), "offload-to-host");
+    assert!(finding.summary.contains("gave 30.0 GiB"), "{finding:?}");
+    assert!(finding.summary.contains("29.0 GiB of it"), "{finding:?}");
+    silent(&with(5 * 1024), "offload-to-host");
 }
 
 #[test]
@@ -287,7 +403,8 @@ fn settings_that_do_nothing_are_named_with_what_does() {
         ],
     );
     let finding = fires(&scene, "setting-without-effect");
-    assert_eq!(finding.remedy, ["ray start --object-store-memory=30"]);
+    // The scene's raylet was started by its driver.
+    assert_eq!(finding.remedy, ["ray.init(object_store_memory=30)"]);
     let rows = scene.report().settings;
     let in_force: Vec<bool> = rows.iter().map(|row| row.effective).collect();
     assert_eq!(in_force, [false, true]);
@@ -453,4 +570,69 @@ fn what_lies_outside_the_cgroup_at_its_limit_is_no_cause_of_its_kill() {
     let outside = with_agent_in("/jobs");
     silent(&outside, "head-component");
     silent(&outside, "victim-not-biggest");
+}
+
+/// A worker's calls of one method: its private memory in MiB before the first and after each.
+pub(super) fn calls(scene: &mut Scene, pid: u32, mib: &[u64]) {
+    for (nth, pair) in (1..).zip(mib.windows(2)) {
+        let call = Call {
+            process: key(pid),
+            title: "ray::Rollout.generate".into(),
+            nth,
+            began: BootTime(u64::from(nth) * 1000),
+            ended: Some(BootTime(u64::from(nth) * 1000 + 500)),
+            before: Some(Bytes(pair[0] << 20)),
+            after: Some(Bytes(pair[1] << 20)),
+            peak: None,
+        };
+        scene.push(Source::Kernel, Observation::Call(call));
+    }
+}
+
+pub(super) fn machine_used(scene: &mut Scene, mib: u64) {
+    let node = NodeMemory {
+        total: Bytes(10 * GIB),
+        available: Bytes(10 * GIB - (mib << 20)),
+        ..NodeMemory::default()
+    };
+    scene.push(Source::Proc, Observation::Node(node));
+}
+
+#[test]
+fn growth_of_each_call_is_told_with_the_calls_left() {
+    let mut scene = Scene::new();
+    monitor(&mut scene, 2 * GIB, 10 * GIB);
+    worker(&mut scene, 7, "ray::Rollout.generate", 100);
+    calls(&mut scene, 7, &[100, 300, 500, 700]);
+    holds(&mut scene, 7, 700);
+    machine_used(&mut scene, 1100);
+    let finding = fires(&scene, "grows-per-call");
+    assert_eq!(
+        finding.summary,
+        "Rollout.generate keeps 200 MiB a call (3 calls seen), never returned; 4 calls are left until Ray's threshold at 2.0 GiB"
+    );
+    assert_eq!(finding.deaths, []);
+}
+
+#[test]
+fn growth_that_led_to_a_kill_is_told_with_the_kill() {
+    let mut scene = Scene::new();
+    monitor(&mut scene, 2 * GIB, 10 * GIB);
+    worker(&mut scene, 7, "ray::Rollout.generate", 700);
+    calls(&mut scene, 7, &[100, 300, 500, 700]);
+    machine_used(&mut scene, 1100);
+    ray_kills(&mut scene, 7);
+    silent(&scene, "grows-per-call");
+}
+
+#[test]
+fn calls_that_give_back_what_they_took_or_are_no_series_are_no_growth() {
+    let mut scene = Scene::new();
+    monitor(&mut scene, 2 * GIB, 10 * GIB);
+    worker(&mut scene, 7, "ray::Rollout.generate", 100);
+    calls(&mut scene, 7, &[100, 300, 100, 300, 100]);
+    silent(&scene, "grows-per-call");
+    worker(&mut scene, 8, "ray::Rollout.generate", 500);
+    calls(&mut scene, 8, &[100, 300, 500]);
+    silent(&scene, "grows-per-call");
 }

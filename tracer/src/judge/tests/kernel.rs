@@ -57,6 +57,32 @@ fn a_stack_without_a_cgroup_is_the_machine_itself() {
 }
 
 #[test]
+fn an_oom_kill_that_sysrq_asked_for_does_not_say_that_memory_was_out() {
+    let mut scene = Scene::new();
+    let stack = ["oom_kill_process", "out_of_memory", "moom_callback"];
+    scene
+        .ray_worker(7)
+        .signal(7, 7, 9, 128, true)
+        .marked(7, 7, true, &stack)
+        .kmsg(KernelLog::OomKill {
+            constraint: "CONSTRAINT_NONE".into(),
+            oom_memcg: None,
+            task_memcg: None,
+            comm: "ray::hog".into(),
+            pid: Pid(7),
+            uid: 0,
+        })
+        .after(50);
+    scene.exit(7, 9);
+    let death = assert_verdict!(scene, 7, KernelOomGlobal, Proven);
+    assert!(
+        !death.verdict.summary.contains("machine was out of memory"),
+        "{}",
+        death.verdict.summary
+    );
+}
+
+#[test]
 fn a_mark_on_a_process_that_somebody_had_killed_before_is_no_kernel_kill() {
     let mut scene = Scene::new();
     scene
@@ -187,4 +213,69 @@ fn a_group_kill_has_one_first_cause() {
     assert_eq!(scene.death(1002).verdict.cause_death_id, Some(ids[0]));
     assert_eq!(scene.death(1003).verdict.cause_death_id, Some(ids[0]));
     let _ = key(1);
+}
+
+fn xid(pid: u32, code: u32) -> KernelLog {
+    KernelLog::Xid {
+        gpu: "0000:0a:00".into(),
+        instance: None,
+        code,
+        pid: Some(Pid(pid)),
+        comm: Some("ray::Rollout".into()),
+        text: "Ch 00000010, intr 00000000. MMU Fault".into(),
+    }
+}
+
+#[test]
+fn an_xid_of_the_process_shortly_before_its_end_is_evidence_and_no_verdict() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).ray_worker(8).kmsg(xid(7, 31));
+    scene.after(2_000_000).signal(7, 7, 6, -6, true).after(50);
+    scene.exit(7, 6);
+    scene.after(1_000).kmsg(xid(7, 45)).after(10);
+    scene.exit(8, 1 << 8);
+    scene.kmsg(xid(6, 31)).after(1_000_000).kmsg(xid(6, 31));
+    let death = assert_verdict!(scene, 7, Crash, Proven);
+    let told = |death: &crate::judge::report::Death| -> Vec<String> {
+        let evidence = death.verdict.evidence.iter();
+        let told = evidence.filter(|one| one.what.contains("Xid"));
+        told.map(|one| format!("{}: {}", one.source, one.what))
+            .collect()
+    };
+    assert_eq!(
+        told(&death),
+        [
+            "kmsg: NVIDIA's driver: Xid 31 (GPU memory page fault) on GPU 0000:0a:00: Ch 00000010, intr 00000000. MMU Fault",
+            "kmsg: NVIDIA's driver: Xid 45 (Preemptive cleanup, due to previous errors) on GPU 0000:0a:00: Ch 00000010, intr 00000000. MMU Fault",
+        ]
+    );
+    // Another's.
+    assert!(told(&scene.death(8)).is_empty());
+    let errors = scene.report().gpu_errors;
+    let counted: Vec<_> = errors
+        .iter()
+        .map(|error| (error.code, error.count))
+        .collect();
+    assert_eq!(counted, [(31, 1), (45, 1), (31, 2)]);
+    assert!(errors[0].first.is_some());
+}
+
+#[test]
+fn an_xid_long_before_an_end_or_before_its_process_began_is_no_evidence_of_it() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).kmsg(xid(7, 31)).after(61_000_000);
+    scene.exit(7, 1 << 8);
+    // Worker 200 starts at 2 s of boot: the Xid at 1.5 s was of another process with its pid.
+    let mut reused = Scene::new();
+    reused.after(500_000).kmsg(xid(200, 31)).after(1_000_000);
+    reused.ray_worker(200).after(1_000_000);
+    reused.exit(200, 1 << 8);
+    for (scene, pid) in [(scene, 7), (reused, 200)] {
+        let evidence = scene.death(pid).verdict.evidence;
+        assert!(
+            evidence.iter().all(|one| !one.what.contains("Xid")),
+            "{evidence:?}"
+        );
+        assert_eq!(scene.report().gpu_errors.len(), 1);
+    }
 }

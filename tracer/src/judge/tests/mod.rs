@@ -1,7 +1,11 @@
 //! Staged event sequences and the verdicts that they must give.
 
+mod advice;
 mod cascade;
+mod causes;
+mod effects;
 mod findings;
+mod gcs;
 mod kernel;
 mod ray;
 mod scene;

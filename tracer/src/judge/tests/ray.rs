@@ -5,7 +5,7 @@ use crate::{
     assert_verdict,
     event::Source,
     ids::HexId,
-    judge::report::{Outcome, Relation},
+    judge::report::{Killer, Outcome, Relation},
     ray::facts::{ExitType, RayFact},
 };
 
@@ -101,6 +101,17 @@ fn ray_kill_is_intended_and_only_text_says_so() {
 }
 
 #[test]
+fn a_request_that_comes_after_the_exit_did_not_cause_it() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).exit(7, 4 << 8);
+    scene.after(9000).says(RayFact::KillActorRequested {
+        worker_id: hex(7),
+        actor_id: None,
+    });
+    assert_verdict!(scene, 7, Exit, Proven);
+}
+
+#[test]
 fn a_worker_that_says_why_it_exits_is_believed_about_itself() {
     let mut scene = Scene::new();
     let detail = "Worker exits because the actor is killed. The actor is dead because it was killed by `ray.kill`.";
@@ -121,6 +132,80 @@ fn a_worker_that_says_why_it_exits_is_believed_about_itself() {
         death.verdict.summary
     );
     assert_verdict!(scene, 8, Exit, Proven);
+}
+
+#[test]
+fn an_exit_with_code_1_may_be_a_sigterm_that_could_not_be_seen() {
+    let says = |code: u32| RayFact::SelfDisconnect {
+        exit_type: ExitType::UserError,
+        detail: format!("Worker exits with an exit code {code}."),
+        worker_id: Some(hex(7)),
+    };
+    for (ebpf, code, status, killer) in [
+        (false, 1, 9, Killer::Unknown),
+        (false, 1, 1 << 8, Killer::Unknown),
+        (false, 7, 9, Killer::Exit),
+        (false, 7, 7 << 8, Killer::Exit),
+        (true, 1, 9, Killer::Exit),
+        (true, 1, 1 << 8, Killer::Exit),
+    ] {
+        let mut scene = Scene::new();
+        if !ebpf {
+            scene.without_ebpf();
+        }
+        scene
+            .ray_worker(7)
+            .says_from(Source::WorkerLog, says(code))
+            .after(10)
+            .exit(7, status);
+        let verdict = scene.death(7).verdict;
+        assert_eq!(
+            verdict.killer, killer,
+            "{code} {status} {}",
+            verdict.summary
+        );
+        let unknown = killer == Killer::Unknown;
+        assert_eq!(verdict.missing.is_some(), unknown, "{}", verdict.summary);
+    }
+}
+
+#[test]
+fn a_worker_whose_own_log_names_a_sigterm_did_not_exit_by_itself() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).says_from(
+        Source::WorkerLog,
+        RayFact::SelfDisconnect {
+            exit_type: ExitType::UserError,
+            detail: "Worker exits with an exit code 1. The process receives a SIGTERM.".into(),
+            worker_id: Some(hex(7)),
+        },
+    );
+    scene.after(10).exit(7, 1 << 8);
+    assert_verdict!(scene, 7, Unknown, Unknown);
+}
+
+#[test]
+fn an_owner_whose_node_crashed_is_not_the_cause_but_its_raylet_is() {
+    let mut scene = Scene::new();
+    let reason = "The actor is dead because its owner has died. Owner Id: 00000032 Owner Ip address: 192.0.2.2 Owner worker exit type: SYSTEM_ERROR Worker exit detail: Owner's node has crashed.";
+    let reason = reason.replace("00000032", &hex(50).0);
+    scene
+        .ray_worker(7)
+        .signal(66, RAYLET, 9, 0, true)
+        .says_from(
+            Source::WorkerLog,
+            RayFact::ForceKillActor {
+                reason,
+                worker_id: Some(hex(7)),
+            },
+        );
+    scene.after(10).exit(7, 1 << 8);
+    let raylet = scene.after(10).exit(RAYLET, 9);
+    // The driver is killed later.
+    scene.after(1_000_000).signal(66, 50, 9, 0, true).after(5);
+    scene.exit(50, 9);
+    let death = assert_verdict!(scene, 7, RayCollapse, Inferred);
+    assert_eq!(death.verdict.cause_death_id, Some(raylet));
 }
 
 #[test]

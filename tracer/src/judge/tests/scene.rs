@@ -27,6 +27,7 @@ pub(super) struct Scene {
     pub(super) parent_death_signal: i32,
     /// What every process holds when it ends.
     pub(super) anon_at_exit: Bytes,
+    pub(super) shmem_at_exit: Bytes,
 }
 
 pub(super) fn key(pid: u32) -> ProcessKey {
@@ -47,6 +48,7 @@ impl Scene {
             group: true,
             parent_death_signal: 0,
             anon_at_exit: Bytes(3 << 30),
+            shmem_at_exit: Bytes(0),
         };
         scene.push(
             Source::Recorder,
@@ -94,6 +96,16 @@ impl Scene {
             what,
         });
         id
+    }
+
+    /// As recorded without eBPF: no signal could be seen.
+    pub(super) fn without_ebpf(&mut self) -> &mut Self {
+        if let Some(Observation::RecordingStarted(started)) =
+            self.events.first_mut().map(|event| &mut event.what)
+        {
+            started.mode = Mode::Procfs;
+        }
+        self
     }
 
     /// Time goes on.
@@ -247,6 +259,7 @@ impl Scene {
             title: (pid != 30 && pid != 50 && pid != RAYLET).then(|| "ray::hog".into()),
             memory: MemorySplit {
                 anon: Some(self.anon_at_exit),
+                shmem: Some(self.shmem_at_exit),
                 ..MemorySplit::default()
             },
             mm,
@@ -324,6 +337,15 @@ impl Scene {
 
     pub(super) fn report(&self) -> Report {
         judge(&self.events)
+    }
+
+    /// What the live recorder thinks of the death of `exit` now.
+    pub(super) fn so_far(&self, exit: EventId) -> Death {
+        let mut judge = Judge::default();
+        for event in &self.events {
+            judge.observe(event);
+        }
+        judge.death(exit, BootTime(self.now)).expect("a death")
     }
 
     pub(super) fn death(&self, pid: u32) -> Death {

@@ -4,7 +4,7 @@ use super::scene::Scene;
 use crate::{
     assert_verdict,
     event::{Observation, Role, Source},
-    judge::report::{Mechanism, Outcome, Relation},
+    judge::report::{Killer, Mechanism, Outcome, Relation},
 };
 
 use super::scene::key;
@@ -20,6 +20,33 @@ fn a_users_kill_names_its_sender() {
         (sender.pid.0, sender.mechanism, sender.relation),
         (66, Mechanism::Kill, Relation::Other)
     );
+}
+
+#[test]
+fn who_is_killed_and_does_not_end_is_pending_and_no_death() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).ray_worker(8);
+    scene.signal(66, 7, 9, 0, true).after(500_000);
+    scene.ray_worker(9);
+    assert!(
+        scene.report().pending.is_empty(),
+        "half a second is no wait"
+    );
+    // Caught, so that it kills nobody by itself.
+    scene.signal(66, 8, 15, 0, false).after(1_500_000);
+    scene.ray_worker(10);
+    let report = scene.report();
+    let [waits] = report.pending.as_slice() else {
+        panic!("{:#?}", report.pending);
+    };
+    assert_eq!((waits.pid.0, waits.exit_time), (7, None));
+    assert_eq!(waits.verdict.killer, Killer::Signal);
+    let said = format!("{:?} {}", waits.verdict.evidence, waits.verdict.summary);
+    assert!(!said.contains("gone") && !said.contains("ended"), "{said}");
+    assert!(report.deaths.is_empty());
+    scene.exit(7, 9);
+    let report = scene.report();
+    assert_eq!((report.pending.len(), report.deaths.len()), (0, 1));
 }
 
 #[test]
@@ -43,6 +70,23 @@ fn the_first_signal_that_took_effect_wins() {
 }
 
 #[test]
+fn a_fault_whose_core_dump_was_cut_short_by_sigkill_stays_a_crash() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).signal_with(7, 7, 11, 1, false, 0);
+    let delivered = Observation::Delivered {
+        process: key(7),
+        signal: 11,
+        code: 1,
+    };
+    scene.push(Source::Kernel, delivered);
+    scene.after(900).signal(66, 7, 9, 0, true).after(5);
+    scene.exit(7, 9);
+    let death = assert_verdict!(scene, 7, Crash, Proven);
+    assert!(death.sender.is_none());
+    assert_eq!(death.signal, Some(9), "as its parent sees it");
+}
+
+#[test]
 fn a_caught_term_that_ends_in_exit_0_is_inferred() {
     let mut scene = Scene::new();
     scene
@@ -53,6 +97,17 @@ fn a_caught_term_that_ends_in_exit_0_is_inferred() {
     let death = assert_verdict!(scene, 7, Signal, Inferred);
     assert_eq!(death.exit_code, Some(0));
     assert!(death.listed);
+}
+
+#[test]
+fn a_caught_term_explains_an_exit_that_a_busy_machine_delayed() {
+    let mut scene = Scene::new();
+    scene
+        .ray_worker(7)
+        .signal(66, 7, 15, 0, false)
+        .after(9_300_000);
+    scene.exit(7, 0);
+    assert_verdict!(scene, 7, Signal, Inferred);
 }
 
 #[test]
@@ -223,4 +278,37 @@ fn pid_reuse_gives_two_deaths() {
     exit.harvested = true;
     scene.push(Source::Kernel, Observation::Exit(exit));
     assert_eq!(scene.report().deaths.len(), 2);
+}
+
+#[test]
+fn an_exit_that_was_not_told_is_judged_by_the_signal_that_took_effect() {
+    let mut scene = Scene::new();
+    scene
+        .ray_worker(7)
+        .signal(66, 7, 9, 0, true)
+        .after(9_000_000);
+    scene.ray_worker(8);
+    for pid in [7, 8] {
+        let found_gone = crate::event::Exit {
+            process: key(pid),
+            ns_pid: None,
+            parent: None,
+            comm: "x".into(),
+            status: None,
+            title: None,
+            memory: crate::event::MemorySplit::default(),
+            mm: 0,
+            uid: None,
+            harvested: false,
+        };
+        scene.push(Source::Proc, Observation::Exit(found_gone));
+    }
+    let death = assert_verdict!(scene, 7, Signal, Proven);
+    let evidence = &death.verdict.evidence;
+    let lost = |piece: &crate::judge::report::Evidence| piece.what.contains("was lost");
+    assert!(evidence.iter().any(lost), "{evidence:?}");
+    assert_eq!(death.signal, Some(9));
+    // Of the other one nothing is known, and nothing is said.
+    assert!(scene.death(8).verdict.certainty != crate::judge::report::Certainty::Proven);
+    assert_eq!(scene.death(8).signal, None);
 }

@@ -13,6 +13,7 @@ use crate::{
         world::Seen,
     },
     ray::facts::{ExitType, RayFact},
+    signals,
 };
 
 /// How long after an outside signal a process may still re-raise it on itself.
@@ -20,7 +21,7 @@ const RERAISE_NS: i64 = 60_000_000_000;
 
 /// A synchronous fault (`si_code` > 0), seccomp, or a hardware memory error.
 pub(super) fn fault(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
-    let name = kernel::name(signal.what.signal);
+    let name = signals::name(signal.what.signal);
     match (signal.what.signal, signal.what.code) {
         (7, 4 | 5) => Draft::new(
             Killer::KernelOther,
@@ -172,14 +173,14 @@ fn own_reason_after(case: &Case<'_>, time: BootTime) -> Option<Reason> {
 /// A worker whose own end had begun when its raylet killed what was left of it: Ray's record then holds the worker's exit
 /// code or the signal that it caught (`Worker exits with an exit code 7.`, `The process receives a SIGTERM.`).
 pub(super) fn ended_before(case: &Case<'_>, act: BootTime) -> Option<Draft> {
-    let words = case
+    let code = case
         .world
         .ray_about(case.key())
         .into_iter()
         .filter(|record| record.time <= act)
         .find_map(|record| match &record.what.fact {
             RayFact::SelfDisconnect { detail, .. } | RayFact::GcsWorkerExit { detail, .. } => {
-                exit_words(detail)
+                exit_code_in(detail)
             }
             _ => None,
         })?;
@@ -194,18 +195,25 @@ pub(super) fn ended_before(case: &Case<'_>, act: BootTime) -> Option<Draft> {
         // Somebody's, whose sending was not seen.
         return None;
     }
-    let clause = format!("exited by itself ({words}); its raylet then ended what was left");
+    let left = "its raylet then ended what was left";
+    if code == 1 && !case.saw_signals() {
+        let clause =
+            format!("ended by itself or at a SIGTERM (exit code 1, by Ray's record); {left}");
+        return Some(Draft::unknown(clause, MISSING_SIGTERM));
+    }
+    let clause = format!("exited by itself (exit code {code}, by Ray's record); {left}");
     Some(Draft::new(Killer::Exit, Certainty::Inferred, clause))
 }
 
-/// The part of Ray's record that says how the worker exited.
-fn exit_words(detail: &str) -> Option<String> {
-    let from = detail.find("exit code ")?;
-    let number: String = detail[from + "exit code ".len()..]
-        .chars()
-        .take_while(char::is_ascii_digit)
-        .collect();
-    (!number.is_empty()).then(|| format!("exit code {number}, by Ray's record"))
+/// What to type where a SIGTERM cannot be told from an exit: Ray's handler of it exits with code 1 (`sigterm_handler`,
+/// `python/ray/_private/worker.py`), and does not always leave words of it.
+const MISSING_SIGTERM: &str = "whether a SIGTERM came before: sudo raytrace record";
+
+/// The exit code in Ray's record of how the worker exited.
+fn exit_code_in(detail: &str) -> Option<u32> {
+    let from = detail.find("exit code ")? + "exit code ".len();
+    let number = detail[from..].split(|character: char| !character.is_ascii_digit());
+    number.into_iter().next()?.parse().ok()
 }
 
 /// What the worker's own last words, or the raylet's record of it, say.
@@ -312,14 +320,10 @@ fn by_code(case: &Case<'_>) -> Draft {
     let Some(code) = case.exit.exit.code() else {
         return Draft::unknown("ended; how was not seen", missing_without_status());
     };
-    let exception = last_exception(case, case.key());
-    let clause = match (code, exception) {
-        (0, _) => "exited with code 0".to_owned(),
-        (_, Some(exception)) => {
-            format!("exited by itself with code {code}; its last exception: {exception}")
-        }
-        (_, None) => format!("exited by itself with code {code}"),
-    };
+    let exception = last_exception(case, case.key())
+        .map(|exception| format!("; its last exception: {exception}"))
+        .unwrap_or_default();
+    let worker = case.role() == Role::Worker;
     // Ray ends its own exits with 0 or 1; once the raylet has dropped the worker, all has been said.
     let dropped = || {
         let about = case.world.ray_about(case.key());
@@ -327,9 +331,50 @@ fn by_code(case: &Case<'_>) -> Draft {
             .iter()
             .any(|record| matches!(record.what.fact, RayFact::Disconnected { .. }))
     };
-    let wait_for_words =
-        code == 1 && case.role() == Role::Worker && case.may_still_learn() && !dropped();
-    Draft::new(Killer::Exit, certainty, clause).open(wait_for_words)
+    let open = code == 1 && worker && case.may_still_learn() && !dropped();
+    if worker && says_signal(case, BootTime(0)) {
+        return at_sigterm(case, code, certainty).open(open);
+    }
+    if worker && code == 1 && !case.saw_signals() {
+        let clause = format!("exited with code 1, by itself or at a SIGTERM{exception}");
+        return Draft::unknown(clause, MISSING_SIGTERM).open(open);
+    }
+    // `sigterm_handler` of a driver exits with the number of the signal (`python/ray/_private/worker.py`).
+    if case.role() == Role::Driver && code == 15 && !case.saw_signals() {
+        let clause = format!("exited with code 15, most likely at a SIGTERM{exception}");
+        return Draft::unknown(clause, MISSING_SIGTERM).open(open);
+    }
+    let clause = match code {
+        0 => "exited with code 0".to_owned(),
+        _ => format!("exited by itself with code {code}{exception}"),
+    };
+    Draft::new(Killer::Exit, certainty, clause).open(open)
+}
+
+/// A worker that exited at a SIGTERM, by its own log, which no caught signal shortly before explains.
+fn at_sigterm(case: &Case<'_>, code: i32, certainty: Certainty) -> Draft {
+    let signals = case.world.signals_to(case.key()).iter();
+    let Some(sent) = signals.rev().find(|seen| seen.what.signal == 15) else {
+        let clause = format!(
+            "exited with code {code} at a SIGTERM (by its own log); who sent it was not seen"
+        );
+        let missing = if case.saw_signals() {
+            "its sending, before the recorder attached or injected by a tracer"
+        } else {
+            "the sender: sudo raytrace record"
+        };
+        return Draft::unknown(clause, missing);
+    };
+    if sent.what.sender.process.same(case.key()) {
+        let clause = format!("exited with code {code} at a SIGTERM that it sent itself");
+        return Draft::new(Killer::Exit, certainty, clause);
+    }
+    if let Some(raylet) = other::raylet_of(case, &sent.what.sender) {
+        return raylet::unexplained(case, raylet, sent);
+    }
+    let mut draft = other::foreign(case, sent, Certainty::Inferred);
+    draft.clause += &format!(", which it caught, and exited with code {code}");
+    draft
 }
 
 /// What to type where the exit status could not be had.

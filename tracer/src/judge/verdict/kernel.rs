@@ -9,6 +9,7 @@ use crate::{
         report::{Certainty, Killer, Mechanism, Relation},
         world::Seen,
     },
+    signals,
 };
 
 /// A mark and the kill of a process that shares the victim's memory are at most this far apart.
@@ -20,7 +21,10 @@ pub(super) fn verdict(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
         1..=3 => Draft::new(
             Killer::Signal,
             Certainty::Proven,
-            format!("was ended by its terminal ({})", name(signal.what.signal)),
+            format!(
+                "was ended by its terminal ({})",
+                signals::name(signal.what.signal)
+            ),
         )
         .sent(signal, Relation::Other, Mechanism::Tty)
         .without_sender_identity(),
@@ -177,34 +181,6 @@ fn not_memory(signal: &Seen<Signal>, mechanism: Mechanism, clause: &str) -> Draf
     Draft::new(Killer::KernelOther, Certainty::Proven, clause)
         .sent(signal, Relation::Other, mechanism)
         .without_sender_identity()
-}
-
-/// The usual name of a signal.
-pub(super) fn name(signal: i32) -> String {
-    let known = match signal {
-        1 => "SIGHUP",
-        2 => "SIGINT",
-        3 => "SIGQUIT",
-        4 => "SIGILL",
-        5 => "SIGTRAP",
-        6 => "SIGABRT",
-        7 => "SIGBUS",
-        8 => "SIGFPE",
-        9 => "SIGKILL",
-        10 => "SIGUSR1",
-        11 => "SIGSEGV",
-        12 => "SIGUSR2",
-        13 => "SIGPIPE",
-        14 => "SIGALRM",
-        15 => "SIGTERM",
-        24 => "SIGXCPU",
-        25 => "SIGXFSZ",
-        26 => "SIGVTALRM",
-        27 => "SIGPROF",
-        31 => "SIGSYS",
-        _ => return format!("signal {signal}"),
-    };
-    known.to_owned()
 }
 
 /// Whether a process belongs to Ray, which uses parent-death signals on purpose.

@@ -14,7 +14,7 @@ mod unseen;
 pub(super) use draft::Draft;
 
 use crate::{
-    event::Role,
+    event::{Mode, Role},
     ids::{BootTime, ProcessKey},
     judge::{
         act::{self, Act},
@@ -63,6 +63,12 @@ impl<'a> Case<'a> {
             .processes
             .get(self.key())
             .and_then(|state| state.cluster)
+    }
+
+    /// Whether the recorder could see signals.
+    fn saw_signals(&self) -> bool {
+        let started = self.world.started.as_ref();
+        started.is_none_or(|(_, started)| started.mode != Mode::Procfs)
     }
 
     /// Whether evidence may still come: Ray's logs need up to 60 ms, the files of a stalled disk longer.

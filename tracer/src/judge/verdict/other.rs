@@ -7,6 +7,7 @@ use crate::{
         report::{Certainty, Killer, Mechanism, Relation},
         world::Seen,
     },
+    path, signals,
 };
 
 /// Programs that end containers.
@@ -65,7 +66,7 @@ pub(super) fn foreign(case: &Case<'_>, signal: &Seen<Signal>, certainty: Certain
         return draft;
     }
     let sender = &signal.what.sender;
-    let name = kernel::name(signal.what.signal);
+    let name = signals::name(signal.what.signal);
     let clause = format!(
         "was ended by {name} from {} (pid {}, uid {})",
         sender.comm, sender.process.pid, sender.uid
@@ -173,11 +174,7 @@ fn relation(case: &Case<'_>, sender: &Sender) -> Relation {
     if victim.and_then(|state| state.parent) == Some(sender.process.pid) {
         return Relation::Parent;
     }
-    let exe = sender
-        .exe
-        .as_deref()
-        .and_then(|exe| exe.rsplit('/').next())
-        .unwrap_or("");
+    let exe = sender.exe.as_deref().map_or("", path::base);
     let is = |names: &[&str]| {
         names
             .iter()

@@ -14,6 +14,9 @@ use crate::{
     ray::facts::{ExitType, MonitorKill, RayFact},
 };
 
+/// Log lines are stamped to the millisecond, and the two clocks are read one after the other.
+const LOG_STAMP_NS: i64 = 2_000_000;
+
 /// Why Ray ended a process.
 pub(super) enum Reason {
     /// Its memory monitor chose it.
@@ -107,8 +110,13 @@ fn monitor(case: &Case<'_>, record: &Seen<RayLog>, act: BootTime) -> Option<Reas
 
 /// Reasons that name this worker and nothing else.
 fn specific(case: &Case<'_>, record: &Seen<RayLog>, act: BootTime) -> Option<Reason> {
-    // A later record cannot be the reason; logs are stamped to the millisecond and a few late.
-    if record.time.since(act) > 1_000_000_000 {
+    // A later record cannot be the reason. The raylet writes these before it acts; what is written once the worker is gone may
+    // follow from its end, as a job that fails for it.
+    let late = match record.what.fact {
+        RayFact::OwnerDied { .. } | RayFact::JobFinished { .. } => LOG_STAMP_NS,
+        _ => 1_000_000_000,
+    };
+    if record.time.since(act) > late {
         return None;
     }
     match &record.what.fact {
@@ -136,7 +144,9 @@ fn specific(case: &Case<'_>, record: &Seen<RayLog>, act: BootTime) -> Option<Rea
 
 /// A request to kill the actor: what for, the worker's own log says (≥ 2.9), else nothing better is known.
 fn actor_kill(case: &Case<'_>, record: &Seen<RayLog>, act: BootTime) -> Option<Reason> {
-    if record.time.since(act) > 1_000_000_000 {
+    // The raylet writes it before it asks the worker (node_manager.cc, HandleKillLocalActor). One that comes later is the end of
+    // an actor that had died by itself and whose last handle is gone.
+    if record.time.since(act) > LOG_STAMP_NS {
         return None;
     }
     match &record.what.fact {
@@ -167,6 +177,9 @@ pub(super) fn actor_reason(case: &Case<'_>, reason: &str) -> Reason {
             .nth(1)
             .and_then(|rest| HexId::parse(rest.split_whitespace().next()?))
             .and_then(|id| case.world.processes.by_worker(case.cluster()?, &id));
+        if reason.contains(NODE_CRASHED) {
+            return after_node(owner.and_then(|state| state.cluster));
+        }
         return after_owner(case, owner.map(|state| state.key), "owner has died");
     }
     let words = format!("exited on Ray's request: {}", sentence(reason));
@@ -182,6 +195,18 @@ pub(super) fn actor_reason(case: &Case<'_>, reason: &str) -> Reason {
             remote: None,
         },
         _ => Reason::Intended(words),
+    }
+}
+
+/// How the GCS explains an owner that it lost with its node (`gcs_actor_manager.cc`, 2.9 to 2.60): the owner itself may live on.
+const NODE_CRASHED: &str = "Owner's node has crashed";
+
+fn after_node(raylet: Option<ProcessKey>) -> Reason {
+    let unseen = || "its owner's node is another one or was not seen".to_owned();
+    Reason::Collapse {
+        words: "was ended by Ray because its owner's node had crashed".into(),
+        cause: raylet,
+        remote: raylet.is_none().then(unseen),
     }
 }
 

@@ -1,16 +1,16 @@
 //! A death by a signal whose sending was not seen: procfs mode, a signal from before the attach, or an injected one.
 
-use super::{Case, Draft, SI_KERNEL, SIGKILL, itself, kernel, reasons};
+use super::{Case, Draft, SI_KERNEL, SIGKILL, itself, reasons};
 use crate::{
-    event::Mode,
     judge::{
         oom,
         report::{Certainty, Killer, Mechanism},
     },
+    signals,
 };
 
 pub(super) fn verdict(case: &Case<'_>, signal: i32) -> Draft {
-    let name = kernel::name(signal);
+    let name = signals::name(signal);
     if let Some(draft) = timer(case, signal) {
         return draft;
     }
@@ -82,11 +82,6 @@ fn timer(case: &Case<'_>, signal: i32) -> Option<Draft> {
 
 /// What would settle it, by the mode that recorded.
 fn missing(case: &Case<'_>, signal: i32) -> String {
-    let procfs = case
-        .world
-        .started
-        .as_ref()
-        .is_some_and(|(_, started)| started.mode == Mode::Procfs);
     let at = case.world.clock.wall(case.exit.time);
     let journal = at.map_or_else(
         || "journalctl -k | grep -i -e oom -e killed".to_owned(),
@@ -103,10 +98,10 @@ fn missing(case: &Case<'_>, signal: i32) -> String {
             )
         },
     );
-    match (procfs, signal) {
-        (true, SIGKILL) => format!("{journal}; next time: sudo raytrace record"),
-        (true, _) => "the sender: sudo raytrace record".into(),
-        (false, _) => {
+    match (case.saw_signals(), signal) {
+        (false, SIGKILL) => format!("{journal}; next time: sudo raytrace record"),
+        (false, _) => "the sender: sudo raytrace record".into(),
+        (true, _) => {
             format!("the sending, before the recorder attached or injected by a tracer; {journal}")
         }
     }

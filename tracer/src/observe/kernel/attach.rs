@@ -12,16 +12,17 @@ use aya::{
 };
 use raytrace_ebpf::{
     DEATHS_OBJECT,
-    records::{HOOKS, Offsets},
+    records::{HOOKS, MEMORY_HOOKS, Offsets},
 };
 
 use super::{
     btf::{Btf, BtfError},
     decode::Decoder,
+    growth::{self, Growth},
     ledger::{Ledgers, Received},
     offsets,
     ring::Ring,
-    symbols::Symbols,
+    symbols::{self, Symbols},
     tracked::Tracked,
 };
 use crate::event::{Probe, ProbeState};
@@ -53,6 +54,11 @@ pub enum KernelError {
     /// The bpf system call is refused.
     #[error("loading eBPF programs is not permitted ({0})")]
     NotPermitted(String),
+    /// The kernel's pids are not those of /proc here.
+    #[error(
+        "this is a pid namespace of its own ({0}), where the pids of /proc are not those that the kernel tells"
+    )]
+    PidNamespace(String),
     /// The object did not load.
     #[error("the eBPF object did not load: {0}")]
     Load(String),
@@ -68,6 +74,8 @@ pub struct Attached {
     pub ledgers: Ledgers,
     /// State of each hook.
     pub probes: Vec<Probe>,
+    /// What processes map; `None` where its object did not load.
+    pub growth: Option<Growth>,
     /// Holds the programs: they are detached when it is dropped.
     pub keep: Keep,
 }
@@ -77,6 +85,9 @@ pub struct Keep {
     _ebpf: Ebpf,
 }
 
+/// The machine's own pid namespace: `PROC_PID_INIT_INO` of include/uapi/linux/nsfs.h, the same number since 3.8.
+const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+const PER_CPU_OFFSET: &str = "__per_cpu_offset";
 const BTF: &str = "/sys/kernel/btf/vmlinux";
 
 /// The stem of the two programs of each hook, in the order of [`HOOKS`].
@@ -87,16 +98,39 @@ const PROGRAMS: [&str; HOOKS.len()] = [
     "fork",
     "exec",
     "exit",
+    "rename",
 ];
+
+/// The stem of the program that stands second at a hook and tells what the first was left out for.
+fn second(hook: &str) -> Option<&'static str> {
+    match hook {
+        "sched/sched_process_fork" => Some("fork_second"),
+        "sched/sched_process_exit" => Some("exit_second"),
+        _ => None,
+    }
+}
 
 /// Loads and attaches everything that this kernel takes. With `one_cluster` a raylet that starts is not tracked by
 /// itself: the caller chose one.
 pub fn attach(one_cluster: bool) -> Result<Attached, KernelError> {
-    let symbols = Symbols::load();
+    if let Ok(namespace) = std::fs::read_link("/proc/self/ns/pid")
+        && namespace.as_os_str() != FIRST_PID_NAMESPACE
+    {
+        return Err(KernelError::PidNamespace(namespace.display().to_string()));
+    }
     let data = std::fs::read(BTF).map_err(|source| KernelError::NoBtf { path: BTF, source })?;
-    let offsets = offsets::find(&Btf::parse(data)?, &symbols)?;
+    let types = Btf::parse(data)?;
+    let offsets = offsets::find(&types, symbols::address(PER_CPU_OFFSET))?;
+    let for_memory = growth::offsets(&types, &offsets);
+    let hooks = HOOKS.iter().chain(&MEMORY_HOOKS);
+    let tracepoints: Vec<&str> = hooks.copied().map(tracepoint).collect();
+    // The full table is a heap block for each struct and prototype of the kernel.
+    let prototypes = types.prototypes(&tracepoints);
+    drop(types);
+    #[expect(clippy::default_trait_access, reason = "aya does not hand the type on")]
+    let btf = AyaBtf::parse(&prototypes, Default::default())
+        .map_err(|error| KernelError::Load(error.to_string()))?;
     let mut ebpf = load(&offsets, one_cluster)?;
-    let btf = AyaBtf::from_sys_fs().map_err(|error| KernelError::Load(error.to_string()))?;
     let received = Arc::new(Received::default());
     let mut probes = Vec::new();
     let mut programs = Vec::new();
@@ -104,8 +138,13 @@ pub fn attach(one_cluster: bool) -> Result<Attached, KernelError> {
         let (probe, fd) = attach_hook(&mut ebpf, &btf, hook, stem);
         programs.extend(fd.map(|fd| (row, fd)));
         probes.push(probe);
+        let again = second(hook).map(|stem| attach_hook(&mut ebpf, &btf, hook, stem));
+        programs.extend(again.and_then(|(_, fd)| fd).map(|fd| (row, fd)));
     }
-    drop(btf);
+    let (growth, more) = growth::load(&for_memory, &btf);
+    probes.extend(more);
+    let symbols = Symbols::load();
+    give_back();
     let map = |ebpf: &mut Ebpf, name: &str| {
         ebpf.take_map(name)
             .ok_or_else(|| KernelError::Load(format!("the object has no map {name}")))
@@ -120,6 +159,7 @@ pub fn attach(one_cluster: bool) -> Result<Attached, KernelError> {
         tracked: Tracked::new(tracked),
         ledgers: Ledgers::new(counters, programs, received),
         probes,
+        growth,
         keep: Keep { _ebpf: ebpf },
     })
 }
@@ -132,8 +172,7 @@ fn load(offsets: &Offsets, one_cluster: bool) -> Result<Ebpf, KernelError> {
             size_of::<Offsets>(),
         )
     };
-    let loaded = EbpfLoader::new()
-        .btf(None)
+    let loaded = loader()
         .override_global("OFFSETS", bytes, true)
         .override_global("ONE_CLUSTER", &u32::from(one_cluster), true)
         .load(DEATHS_OBJECT);
@@ -147,14 +186,31 @@ fn load(offsets: &Offsets, one_cluster: bool) -> Result<Ebpf, KernelError> {
     })
 }
 
+/// A loader that relocates nothing. aya reads all types of the kernel (24 MiB) when a loader is made, whether it will use them or not.
+pub(super) fn loader<'a>() -> EbpfLoader<'a> {
+    let mut loader = EbpfLoader::new();
+    loader.btf(None);
+    give_back();
+    loader
+}
+
+/// Memory that was used for a moment, which glibc would keep.
+fn give_back() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: malloc_trim only releases free memory of the heaps; it takes malloc's own locks.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// Attaches one hook as `tp_btf`, else as raw tracepoint; a raw tracepoint sees the same, a little later in the load.
 fn attach_hook(ebpf: &mut Ebpf, btf: &AyaBtf, hook: &str, stem: &str) -> (Probe, Option<RawFd>) {
-    let tracepoint = hook.rsplit('/').next().unwrap_or(hook);
+    let tracepoint = tracepoint(hook);
     let probe = |state, reason| Probe {
         name: hook.to_owned(),
         state,
         reason,
-        required: hook != "signal/signal_deliver",
+        required: !matches!(hook, "signal/signal_deliver" | "task/task_rename"),
     };
     let first = match by_btf(ebpf, btf, &format!("{stem}_btf"), tracepoint) {
         Ok(fd) => return (probe(ProbeState::Ok, None), Some(fd)),
@@ -178,6 +234,11 @@ fn attach_hook(ebpf: &mut Ebpf, btf: &AyaBtf, hook: &str, stem: &str) -> (Probe,
     }
 }
 
+/// `mark_victim` of `oom/mark_victim`.
+pub(super) fn tracepoint(hook: &str) -> &str {
+    hook.rsplit('/').next().unwrap_or(hook)
+}
+
 fn by_btf(
     ebpf: &mut Ebpf,
     btf: &AyaBtf,
@@ -197,7 +258,7 @@ fn by_raw(ebpf: &mut Ebpf, program: &str, tracepoint: &str) -> Result<RawFd, Pro
     Ok(program.fd()?.as_fd().as_raw_fd())
 }
 
-fn program_mut<'a>(
+pub(super) fn program_mut<'a>(
     ebpf: &'a mut Ebpf,
     name: &str,
 ) -> Result<&'a mut aya::programs::Program, ProgramError> {
@@ -205,7 +266,7 @@ fn program_mut<'a>(
 }
 
 /// An error with its causes, the end of a verifier log kept.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(inner) = source {

@@ -23,6 +23,8 @@ pub(super) struct Btf {
 
 const STRUCT: u32 = 4;
 const UNION: u32 = 5;
+const FORWARD: u32 = 7;
+const TYPEDEF: u32 = 8;
 
 #[derive(Clone, Copy)]
 struct Type {
@@ -159,13 +161,45 @@ impl Btf {
 
     /// Whether the first argument of a tracepoint is a pointer; its prototype is `btf_trace_NAME`.
     pub(super) fn first_argument_is_pointer(&self, tracepoint: &str) -> Option<bool> {
-        let typedef = self.find(&format!("btf_trace_{tracepoint}"), &[8])?;
+        let typedef = self.find(&format!("btf_trace_{tracepoint}"), &[TYPEDEF])?;
         let pointer = self.resolve(typedef.size_or_type)?;
         let prototype = self
             .resolve(pointer.size_or_type)
             .filter(|found| found.kind == 13 && found.count >= 2)?;
         let argument = word(&self.data, prototype.body + 8 + 4)?;
         Some(self.resolve(argument)?.kind == 2)
+    }
+
+    /// Type information with nothing but the prototypes of these tracepoints, each with its own id: what loading a `tp_btf` program
+    /// looks up. Between them stand forward declarations without a name.
+    pub(super) fn prototypes(&self, tracepoints: &[&str]) -> Vec<u8> {
+        let names: Vec<String> = tracepoints
+            .iter()
+            .map(|name| format!("btf_trace_{name}"))
+            .collect();
+        let size = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
+        let (mut types, mut strings) = (Vec::new(), vec![0]);
+        let mut written = 0;
+        for id in 1..u32::try_from(self.positions.len()).unwrap_or(0) {
+            let typedef = self.get(id).filter(|found| found.kind == TYPEDEF);
+            let wanted =
+                typedef.and_then(|of| names.iter().find(|name| self.name_is(of.name, name)));
+            let Some(name) = wanted else { continue };
+            for _ in written + 1..id {
+                types.extend([0, FORWARD << 24, 0]);
+            }
+            types.extend([size(strings.len()), TYPEDEF << 24, 0]);
+            written = id;
+            strings.extend(name.bytes().chain([0]));
+        }
+        let (length, strings_length) = (size(types.len() * 4), size(strings.len()));
+        let mut data = vec![0x9f, 0xeb, 1, 0];
+        let header = [24, 0, length, length, strings_length];
+        for word in header.into_iter().chain(types) {
+            data.extend(word.to_le_bytes());
+        }
+        data.extend(strings);
+        data
     }
 }
 
@@ -224,5 +258,19 @@ mod tests {
             Some(false)
         );
         assert_eq!(btf.offset("no_such_struct", "x"), None);
+        let alone = btf.prototypes(&["mark_victim", "signal_generate", "no_such_tracepoint"]);
+        let alone = Btf::parse(alone).expect("BTF");
+        let id = |of: &Btf, name: &str| {
+            let named = |id: &u32| {
+                let found = of.get(*id).filter(|found| found.kind == TYPEDEF);
+                found.is_some_and(|found| of.name_is(found.name, name))
+            };
+            (1..u32::try_from(of.positions.len()).expect("an id")).find(named)
+        };
+        for name in ["btf_trace_mark_victim", "btf_trace_signal_generate"] {
+            assert!(id(&btf, name).is_some(), "{name}");
+            assert_eq!(id(&btf, name), id(&alone, name));
+        }
+        assert_eq!(id(&alone, "btf_trace_no_such_tracepoint"), None);
     }
 }

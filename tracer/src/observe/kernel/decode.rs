@@ -1,8 +1,8 @@
 //! From the bytes of a ring record to an observation. Any bytes are decoded or refused, none can panic.
 
 use raytrace_ebpf::records::{
-    self, Exec, Exit, Fork, GROUP_EXIT, Header, SENDER_EXITING, SENDER_KERNEL_THREAD, TOOK_EFFECT,
-    Victim, kind,
+    self, Exec, Exit, Fork, GROUP_EXIT, Header, Rename, SENDER_EXITING, SENDER_KERNEL_THREAD,
+    TOOK_EFFECT, Victim, kind,
 };
 
 use super::symbols::Symbols;
@@ -39,6 +39,7 @@ impl Decoder {
             kind::DELIVERED => delivered(&take(bytes, size_of::<records::Delivered>())?),
             kind::VICTIM => self.victim(&take(bytes, size_of::<Victim>())?),
             kind::EXIT => self.exit(&take(bytes, std::mem::offset_of!(Exit, title))?),
+            kind::RENAME => self.rename(&take(bytes, std::mem::offset_of!(Rename, title))?)?,
             _ => return None,
         };
         Some((header.kind, BootTime(header.time), what))
@@ -119,10 +120,22 @@ impl Decoder {
             harvested: false,
         })
     }
+
+    /// A new title; `None` for a name that was set without one.
+    fn rename(&self, record: &Rename) -> Option<Observation> {
+        let length = usize::try_from(record.title_length).ok()?;
+        let title = text(record.title.get(..length).unwrap_or(&record.title));
+        let comm = text(&record.comm);
+        (!comm.is_empty() && title.starts_with(&comm)).then(|| Observation::Title {
+            process: key(record.process),
+            title,
+            memory: self.memory(&record.memory),
+        })
+    }
 }
 
 /// Copies the first `need` bytes (at least) of a record into a `T`, zeroes behind.
-fn take<T: Copy>(bytes: &[u8], need: usize) -> Option<T> {
+pub(super) fn take<T: Copy>(bytes: &[u8], need: usize) -> Option<T> {
     let bytes = bytes.get(..bytes.len().min(size_of::<T>()))?;
     if bytes.len() < need {
         return None;
@@ -275,7 +288,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_decoded_or_refused(kind in 0u32..9, bytes in proptest::collection::vec(any::<u8>(), 0..6000)) {
+        fn any_bytes_are_decoded_or_refused(kind in 0u32..10, bytes in proptest::collection::vec(any::<u8>(), 0..6000)) {
             let decoder = Decoder::new(Symbols::default());
             let mut record = kind.to_le_bytes().to_vec();
             record.extend(bytes);
@@ -288,6 +301,43 @@ mod tests {
         assert_eq!(arguments(b"ray::A.go\0\0\0\0"), ["ray::A.go"]);
         assert_eq!(arguments(b"a\0\0b\0"), ["a", "", "b"]);
         assert!(arguments(b"\0\0").is_empty());
+    }
+
+    #[test]
+    fn a_name_that_does_not_begin_the_title_is_no_title() {
+        let memory = records::Memory {
+            file: 1,
+            anon: 2,
+            swap: 0,
+            shmem: 0,
+            peak: 3,
+        };
+        let mut record = Rename {
+            header: Header {
+                kind: kind::RENAME,
+                reserved: 0,
+                time: 5,
+            },
+            process: records::Process {
+                tgid: 7,
+                tid: 7,
+                start: 1,
+            },
+            memory,
+            comm: *b"ray::Class.meth\0",
+            title_length: 17,
+            reserved: 0,
+            title: [0; records::TITLE],
+        };
+        record.title[..17].copy_from_slice(b"ray::Class.method");
+        let decoder = Decoder::new(Symbols::default());
+        let told = decoder.rename(&record);
+        assert!(
+            matches!(&told, Some(Observation::Title { title, .. }) if title == "ray::Class.method"),
+            "{told:?}"
+        );
+        record.comm = *b"worker.io\0\0\0\0\0\0\0";
+        assert_eq!(decoder.rename(&record), None);
     }
 
     #[test]

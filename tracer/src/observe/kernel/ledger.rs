@@ -55,28 +55,36 @@ impl Ledgers {
     }
 
     fn row(&self, row: u32, hook: &str) -> Ledger {
-        let column = |column: u32| {
-            let counter = self.counters.get(&(row * ledger::COLUMNS + column), 0);
-            counter.map_or(0, |cpus| cpus.iter().sum())
-        };
         let at = row as usize;
-        let program = self.programs.iter().find(|(hook, _)| *hook == at);
+        let mut programs = self.programs.iter().filter(|(hook, _)| *hook == at);
+        let first = programs.next();
         Ledger {
-            hook: hook.to_owned(),
-            seen: column(ledger::SEEN),
-            submitted: column(ledger::SUBMITTED),
-            filtered: column(ledger::FILTERED),
-            ring_full: column(ledger::RING_FULL),
-            map_full: column(ledger::MAP_FULL),
-            recursion_misses: program.and_then(|(_, fd)| recursion_misses(*fd)),
+            recursion_misses: first.and_then(|(_, fd)| recursion_misses(*fd)),
+            second: programs.next().is_some(),
             received: self
                 .received
                 .0
                 .get(at)
                 .map_or(0, |counter| counter.load(Ordering::Relaxed)),
-            written: 0,
-            dropped: 0,
+            ..counted(&self.counters, row, hook)
         }
+    }
+}
+
+/// What the programs at a hook have counted, each processor for itself; the rest of its row is for the caller to fill.
+pub(super) fn counted(counters: &PerCpuArray<MapData, u64>, row: u32, hook: &str) -> Ledger {
+    let column = |column: u32| {
+        let counter = counters.get(&(row * ledger::COLUMNS + column), 0);
+        counter.map_or(0, |cpus| cpus.iter().sum())
+    };
+    Ledger {
+        hook: hook.to_owned(),
+        seen: column(ledger::SEEN),
+        submitted: column(ledger::SUBMITTED),
+        filtered: column(ledger::FILTERED),
+        ring_full: column(ledger::RING_FULL),
+        map_full: column(ledger::MAP_FULL),
+        ..Ledger::default()
     }
 }
 

@@ -6,13 +6,17 @@
 mod attach;
 mod btf;
 mod decode;
+mod growth;
 mod ledger;
 mod offsets;
+mod pythons;
 mod ring;
 mod symbols;
 mod tracked;
 
 pub use attach::{Attached, Keep, KernelError, attach};
+pub use growth::{Growth, NewGrowth, NewMapping, Told};
 pub use ledger::Ledgers;
+pub use pythons::Pythons;
 pub use ring::Ring;
 pub use tracked::Tracked;

@@ -2,13 +2,13 @@
 
 use raytrace_ebpf::records::{NONE, Offsets};
 
-use super::{attach::KernelError, btf::Btf, symbols::Symbols};
+use super::{attach::KernelError, btf::Btf};
 
 /// CPUs that the programs sum at most (`MAX_CPUS` there).
 const MAX_CPUS: u32 = 256;
 
 /// The offsets on the kernel that `btf` describes.
-pub(super) fn find(btf: &Btf, symbols: &Symbols) -> Result<Offsets, KernelError> {
+pub(super) fn find(btf: &Btf, per_cpu_offset: Option<u64>) -> Result<Offsets, KernelError> {
     let need = |structure: &'static str, field: &'static str| {
         btf.offset(structure, field)
             .ok_or(KernelError::NoField { structure, field })
@@ -26,7 +26,7 @@ pub(super) fn find(btf: &Btf, symbols: &Symbols) -> Result<Offsets, KernelError>
                 structure: "cgroup_subsys_id",
                 field: "memory_cgrp_id",
             })?;
-    let per_cpu_offset = symbols.address("__per_cpu_offset").unwrap_or(0);
+    let per_cpu_offset = per_cpu_offset.unwrap_or(0);
     Ok(Offsets {
         task_tgid: need("task_struct", "tgid")?,
         task_pid: need("task_struct", "pid")?,

@@ -75,6 +75,7 @@ fn row(record: u32) -> usize {
         kind::DELIVERED => 2,
         kind::FORK => 3,
         kind::EXEC => 4,
+        kind::RENAME => 6,
         _ => 5,
     }
 }

@@ -5,7 +5,9 @@
 
 use std::io::{BufRead, BufReader, Read};
 
-/// Text symbols by address, and the named data symbols that were asked for.
+const TABLE: &str = "/proc/kallsyms";
+
+/// Text symbols by address.
 #[derive(Debug, Default)]
 pub(super) struct Symbols {
     addresses: Vec<(u64, u32)>,
@@ -15,12 +17,12 @@ pub(super) struct Symbols {
 impl Symbols {
     /// Reads the kernel's table; empty when hidden or unreadable.
     pub(super) fn load() -> Self {
-        std::fs::File::open("/proc/kallsyms")
+        std::fs::File::open(TABLE)
             .map(Self::parse)
             .unwrap_or_default()
     }
 
-    /// Parses `ADDRESS TYPE NAME [MODULE]` lines; keeps text symbols and `__per_cpu_offset`.
+    /// Parses `ADDRESS TYPE NAME [MODULE]` lines; keeps text symbols.
     pub(super) fn parse(source: impl Read) -> Self {
         let mut symbols = Self::default();
         let mut reader = BufReader::with_capacity(64 << 10, source);
@@ -41,7 +43,7 @@ impl Symbols {
         else {
             return;
         };
-        let wanted = matches!(kind, "t" | "T" | "w" | "W") || name == "__per_cpu_offset";
+        let wanted = matches!(kind, "t" | "T" | "w" | "W");
         let Ok(address) = u64::from_str_radix(address, 16) else {
             return;
         };
@@ -69,14 +71,18 @@ impl Symbols {
         let (_, at) = self.addresses.get(after.checked_sub(1)?)?;
         Some(self.name_at(*at))
     }
+}
 
-    /// The address of a symbol.
-    pub(super) fn address(&self, name: &str) -> Option<u64> {
-        self.addresses
-            .iter()
-            .find(|(_, at)| self.name_at(*at) == name)
-            .map(|(address, _)| *address)
-    }
+/// The address of a symbol, without keeping the table; `None` when hidden.
+pub(super) fn address(name: &str) -> Option<u64> {
+    address_in(BufReader::new(std::fs::File::open(TABLE).ok()?), name)
+}
+
+fn address_in(table: impl BufRead, name: &str) -> Option<u64> {
+    let mut lines = table.lines().map_while(Result::ok);
+    let line = lines.find(|line| line.split_ascii_whitespace().nth(2) == Some(name))?;
+    let address = u64::from_str_radix(line.split_ascii_whitespace().next()?, 16).ok()?;
+    (address != 0).then_some(address)
 }
 
 #[cfg(test)]
@@ -91,16 +97,19 @@ mod tests {
         assert_eq!(symbols.name(0xffff_ffff_8100_0050), Some("first"));
         assert_eq!(symbols.name(0xffff_ffff_8100_0100), Some("second"));
         assert_eq!(symbols.name(1), None);
-        assert_eq!(
-            symbols.address("__per_cpu_offset"),
-            Some(0xffff_ffff_8200_0010)
-        );
-        assert_eq!(symbols.address("data"), None);
+        assert_eq!(symbols.name(0xffff_ffff_8200_0010), Some("second"));
+        let address = |name| address_in(text.as_bytes(), name);
+        assert_eq!(address("__per_cpu_offset"), Some(0xffff_ffff_8200_0010));
+        assert_eq!(address("missing"), None);
     }
 
     #[test]
     fn hidden_addresses_give_no_names() {
         let symbols = Symbols::parse("0000000000000000 T first\n".as_bytes());
         assert_eq!(symbols.name(0x10), None);
+        assert_eq!(
+            address_in("0000000000000000 D data\n".as_bytes(), "data"),
+            None
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use aya::maps::{HashMap, MapData};
 
-use crate::ids::ProcessKey;
+use crate::ids::{BootTime, Pid, ProcessKey};
 
 /// The map from tgid to start time. Children of a member are added by the kernel at fork.
 pub struct Tracked {
@@ -22,6 +22,25 @@ impl Tracked {
     /// Takes a process out that turned out to be another one, or to be gone.
     pub fn remove(&mut self, process: ProcessKey) {
         let _gone_already = self.map.remove(&process.pid.0);
+    }
+
+    /// All of them; while some come and go it may miss one or name one twice.
+    #[must_use]
+    pub fn all(&self) -> Vec<ProcessKey> {
+        let known = |(pid, start): &(u32, u64)| *start != 0 && *pid != 0;
+        let members = self.map.iter().filter_map(Result::ok).filter(known);
+        members
+            .map(|(pid, start)| ProcessKey {
+                pid: Pid(pid),
+                start: BootTime(start),
+            })
+            .collect()
+    }
+
+    /// Takes a process out if it is in it, and says whether it was.
+    pub fn take(&mut self, process: ProcessKey) -> bool {
+        let there = self.map.get(&process.pid.0, 0).ok() == Some(process.start.0);
+        there && self.map.remove(&process.pid.0).is_ok()
     }
 
     /// Whether a pid is in it.

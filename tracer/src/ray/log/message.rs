@@ -1,7 +1,7 @@
 //! Messages of one line as facts, by the component that writes them; each with the Ray versions that print it.
 
 use super::{
-    kill,
+    after_effects, gpu_moved, kill,
     line::{Line, id_field, number_field, text_field},
 };
 use crate::{
@@ -15,6 +15,7 @@ pub(super) fn raylet(line: &Line<'_>) -> Option<RayFact> {
     workers(line, message)
         .or_else(|| node(message))
         .or_else(|| monitor(message))
+        .or_else(|| object_store(message))
 }
 
 /// What the raylet says about single workers.
@@ -180,6 +181,18 @@ pub(super) fn shutdown(block: &str) -> RayFact {
         reason: reason.split(' ').next().unwrap_or(reason).to_owned(),
         message: message.map(|message| message.trim().trim_matches('"').to_owned()),
     }
+}
+
+/// 2.9 to 2.60 `:info_message:Spilled 1080 MiB, 12 objects, write throughput …`, which counts all since the start and comes when
+/// that has doubled; `Shared memory store full, falling back to allocating from filesystem: N`.
+fn object_store(message: &str) -> Option<RayFact> {
+    if message.starts_with("Shared memory store full, falling back") {
+        return Some(RayFact::ObjectStorePressure { spilled: None });
+    }
+    let mebibytes: u64 = number_field(message, ":info_message:Spilled ")?;
+    Some(RayFact::ObjectStorePressure {
+        spilled: Some(Bytes(mebibytes << 20)),
+    })
 }
 
 /// What the memory monitor says besides its kill records.
@@ -348,6 +361,16 @@ pub(super) fn worker_output(text: &str, worker_id: Option<&HexId>) -> Option<Ray
     }
     if text.starts_with("*** SIG") {
         return failure_signal(text, worker_id.as_ref());
+    }
+    if let Some(moved) = gpu_moved::parse(text) {
+        return Some(RayFact::GpuMoved { moved, worker_id });
+    }
+    if let Some(said) = after_effects::of_nccl(text) {
+        return Some(RayFact::Exception {
+            class: "NCCL".into(),
+            message: said.chars().take(200).collect(),
+            worker_id,
+        });
     }
     let (class, message) = text.split_once(": ")?;
     let exception =

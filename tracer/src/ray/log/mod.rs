@@ -3,8 +3,11 @@
 //! Push lines, get records. A kill record of the memory monitor spans many lines; it is handed out at its last line or by
 //! [`LogParser::flush`], which a follower calls when the file has been still for a moment.
 
+pub mod after_effects;
 mod attempts;
+pub mod configuration;
 pub mod file_name;
+pub mod gpu_moved;
 mod kill;
 mod line;
 mod message;
@@ -13,6 +16,7 @@ mod tests;
 
 use crate::{ids::HexId, ray::facts::RayFact};
 use attempts::Attempts;
+use configuration::Configuration;
 
 /// Longest evidence text kept of a record.
 const TEXT_BYTES: usize = 300;
@@ -53,6 +57,7 @@ pub struct LogParser {
     lines: u64,
     open: Option<OpenBlock>,
     attempts: Attempts,
+    configuration: Configuration,
 }
 
 /// A record of several lines whose end has not come.
@@ -73,6 +78,7 @@ impl LogParser {
             lines: 0,
             open: None,
             attempts: Attempts::default(),
+            configuration: Configuration::default(),
         }
     }
 
@@ -108,15 +114,7 @@ impl LogParser {
             _ => message::core_worker(&parsed, self.worker_id.as_ref())
                 .or_else(|| self.attempts.observe(&parsed.message)),
         };
-        if let Some(fact) = fact {
-            let text = cut(&parsed.message);
-            out.push(Record {
-                local_time: parsed.local_time,
-                text,
-                line: self.lines,
-                fact,
-            });
-        }
+        out.extend(fact.map(|fact| self.record(&parsed.message, parsed.local_time, fact)));
     }
 
     fn continuation(&mut self, text: &str, out: &mut Vec<Record>) {
@@ -134,24 +132,29 @@ impl LogParser {
             FileKind::CoreWorker => message::failure_signal(text, self.worker_id.as_ref()),
             _ => None,
         };
-        if let Some(fact) = fact {
-            out.push(Record {
-                local_time: None,
-                text: cut(text),
-                line: self.lines,
-                fact,
-            });
-        }
+        out.extend(fact.map(|fact| self.record(text, None, fact)));
     }
 
-    fn output_line(&self, text: &str, out: &mut Vec<Record>) {
-        if let Some(fact) = message::worker_output(text, self.worker_id.as_ref()) {
-            out.push(Record {
-                local_time: None,
-                text: cut(text),
-                line: self.lines,
-                fact,
-            });
+    fn output_line(&mut self, text: &str, out: &mut Vec<Record>) {
+        let printed = self.configuration.push(text);
+        let worker_id = self.worker_id.clone();
+        let fact = match printed {
+            Some(settings) => Some(RayFact::Configuration {
+                settings,
+                worker_id,
+            }),
+            None => message::worker_output(text, worker_id.as_ref()),
+        };
+        out.extend(fact.map(|fact| self.record(text, None, fact)));
+    }
+
+    /// What the line that was just read says.
+    fn record(&self, text: &str, local_time: Option<i64>, fact: RayFact) -> Record {
+        Record {
+            local_time,
+            text: cut(text),
+            line: self.lines,
+            fact,
         }
     }
 

@@ -399,6 +399,12 @@ fn an_exception_and_markers_are_read_from_a_workers_output() {
     };
     assert_eq!(class, "torch.OutOfMemoryError");
     assert!(message.starts_with("CUDA out of memory"));
+    let text = "[rank1]:[E1120 09:14:03.117 ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=81)";
+    let RayFact::Exception { class, message, .. } = one(FileKind::WorkerOutput, text) else {
+        panic!()
+    };
+    assert_eq!(class, "NCCL");
+    assert!(message.starts_with("Watchdog caught"), "{message}");
 }
 
 proptest::proptest! {

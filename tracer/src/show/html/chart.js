@@ -68,7 +68,7 @@ function placeMarks() {
   for (const death of CAUSES) {
     if (death.t < chart.view.from || death.t > chart.view.to) continue;
     const x = toX(death.t), last = groups[groups.length - 1];
-    if (last && x - last.x < 27) last.deaths.push(death); else groups.push({ x, deaths: [death] });
+    if (last && x - last.x < last.wide) join(last, death); else groups.push(join({ x, deaths: [], wide: 0 }, death));
   }
   const kept = [...chart.marks.children];
   while (kept.length > groups.length) kept.pop().remove();
@@ -81,12 +81,24 @@ function placeMarks() {
   groups.forEach(({ x, deaths }, index) => mark(kept[index], x, deaths));
 }
 
-function mark(button, x, deaths) {
-  const killers = new Set(deaths.map(death => death.killer));
+// A mark is as wide as its text, with a gap to the next.
+function join(group, death) {
+  group.deaths.push(death);
+  group.wide = Math.max(27, 15 + 8 * words_of(group.deaths).length);
+  return group;
+}
+
+function words_of(deaths) {
+  const one = deaths.every(death => death.killer === deaths[0].killer);
   const followers = deaths.reduce((sum, death) => sum + death.cascade.length, 0);
-  const glyph = killers.size === 1 ? KILLERS[deaths[0].killer][0] : '•';
+  const glyph = one ? KILLERS[deaths[0].killer][0] : '•';
+  return (deaths.length > 1 ? `${glyph}${deaths.length}` : glyph) + (followers ? `+${followers}` : '');
+}
+
+function mark(button, x, deaths) {
+  const followers = deaths.reduce((sum, death) => sum + death.cascade.length, 0);
   button.deaths = deaths;
-  button.textContent = (deaths.length > 1 ? `${glyph}${deaths.length}` : glyph) + (followers ? `+${followers}` : '');
+  button.textContent = words_of(deaths);
   button.classList.toggle('soft', deaths.every(death => SOFT.has(death.killer)));
   const what = deaths.length > 1 ? `${deaths.length} first causes from ${clock(deaths[0].t, true)}` : `${deaths[0].label} ${deaths[0].headline}`;
   button.title = followers ? `${what}; ${followers} deaths followed` : what;
@@ -108,7 +120,7 @@ function hover(x) {
   chart.cursor.hidden = chart.tip.hidden = !inside;
   if (!inside) return;
   chart.cursor.style.left = `${x}px`;
-  const { found, layers, used, store, sum } = chart.stacked;
+  const { found, layers, used, store, sum, cgroups } = chart.stacked;
   const row = (name, kib) => el('tr', {}, el('td', { textContent: name }), el('td', { textContent: size(kib) }));
   const classes = layers.map((layer, index) => [LAYERS.names[index], layer[column]]).filter(([, kib]) => kib > 0).sort((one, other) => other[1] - one[1]);
   const rows = classes.map(([name, kib]) => row(name, kib));
@@ -117,6 +129,7 @@ function hover(x) {
     rows.push(row('not these processes', Math.max(used[column] - sum[column] - store[column], 0)));
     rows.push(row(`in use of ${size(DATA.total_kib)}`, used[column]));
   }
+  cgroups.forEach((use, index) => { if (use[column] >= 0) rows.push(row(CGROUPS[index].label, use[column])); });
   chart.tip.replaceChildren(el('b', { textContent: clock(found[column], true) }), el('table', {}, el('tbody', {}, ...rows)));
   const room = chart.width - chart.tip.offsetWidth;
   const beside = x > chart.width / 2 ? x - 12 - chart.tip.offsetWidth : x + 12;
@@ -213,7 +226,9 @@ function legend() {
     items.push(el('li', {}, key('--store'), 'shared memory (object store)'));
     items.push(el('li', {}, key('--rest'), 'other programs and the kernel'));
   }
+  for (const { label } of CGROUPS) items.push(el('li', { title: label }, key('--limit'), label));
   for (const limit of DATA.limits) items.push(el('li', { title: limit.label }, key(limit.ray ? '--ray' : '--limit', true), limit.label));
+  if (DATA.limits_left_out) items.push(el('li', {}, `and ${DATA.limits_left_out} smaller limits of cgroups: each death names its own`));
   const glyphs = new Map(CAUSES.map(death => KILLERS[death.killer]).map(([glyph, words]) => [words, glyph]));
   for (const [words, glyph] of glyphs) items.push(el('li', {}, el('b', { textContent: glyph }), ` ${words}`));
   document.getElementById('legend').append(...items);

@@ -25,6 +25,8 @@ use crate::{
 
 /// Deaths with their facts and evidence; later ones have their line in the table.
 const MAX_DETAILED: usize = 1000;
+/// Limits of cgroups that are drawn and named: the largest, others would lie on the axis.
+const MAX_LIMITS: usize = 4;
 /// Deaths in the table.
 const MAX_DEATHS: usize = 20_000;
 
@@ -41,6 +43,8 @@ pub(super) struct Data {
     dated: bool,
     total_kib: u64,
     limits: Vec<Limit>,
+    /// Limits of cgroups that are too many to be named.
+    limits_left_out: usize,
     deaths: Vec<DeathData>,
     #[serde(flatten)]
     series: Series,
@@ -97,6 +101,7 @@ pub(super) fn of(shown: &Shown, style: &Style, timeline: Option<&Timeline>) -> D
     let view = View::new(&full, style);
     let report = &full.report;
     let (began, ended) = bounds(report, timeline);
+    let (limits, limits_left_out) = most_limits(limits(report, timeline));
     let offset_s = style.zone.offset_s(began);
     Data {
         began: milliseconds(began),
@@ -112,7 +117,8 @@ pub(super) fn of(shown: &Shown, style: &Style, timeline: Option<&Timeline>) -> D
             .recordings
             .first()
             .map_or(0, |one| kib(one.host.memory_bytes)),
-        limits: limits(report),
+        limits,
+        limits_left_out,
         deaths: deaths(&view, began),
         series: timeline
             .map(|timeline| series::of(report, timeline))
@@ -142,8 +148,8 @@ fn bounds(report: &Report, timeline: Option<&Timeline>) -> (Utc, Utc) {
     )
 }
 
-/// Ray's thresholds and the cgroups that killed.
-fn limits(report: &Report) -> Vec<Limit> {
+/// Ray's thresholds, the cgroups that killed, and those that came nearest to their limits.
+fn limits(report: &Report, timeline: Option<&Timeline>) -> Vec<Limit> {
     let mut limits: Vec<Limit> = Vec::new();
     let mut add = |limit: Limit| {
         if !limits.iter().any(|known| known.label == limit.label) {
@@ -171,17 +177,31 @@ fn limits(report: &Report) -> Vec<Limit> {
             ray: true,
         });
     }
-    for oom in report.deaths.iter().filter_map(|death| death.oom.as_ref()) {
-        if let (Some(path), Some(limit)) = (&oom.cgroup, oom.limit_bytes) {
-            let label = format!("limit of cgroup {}: {}", words::cgroup(path), size(limit));
-            add(Limit {
-                label,
-                kib: kib(limit),
-                ray: false,
-            });
-        }
+    let killed = report.deaths.iter().filter_map(|death| death.oom.as_ref());
+    let killed = killed.filter_map(|oom| Some((oom.cgroup.as_deref()?, oom.limit_bytes?)));
+    let limited = timeline.map(series::limited).unwrap_or_default();
+    let limited = limited.into_iter().filter_map(|series| {
+        let (_, last) = series.samples.last()?;
+        Some((series.path.as_str(), last.limit?))
+    });
+    for (path, limit) in killed.chain(limited) {
+        add(Limit {
+            label: format!("limit of cgroup {}: {}", words::cgroup(path), size(limit)),
+            kib: kib(limit),
+            ray: false,
+        });
     }
     limits
+}
+
+/// Ray's own and the largest others, and how many are left out.
+fn most_limits(all: Vec<Limit>) -> (Vec<Limit>, usize) {
+    let (mut kept, mut others): (Vec<Limit>, Vec<Limit>) = all.into_iter().partition(|one| one.ray);
+    others.sort_by_key(|one| std::cmp::Reverse(one.kib));
+    let left_out = others.len().saturating_sub(MAX_LIMITS);
+    others.truncate(MAX_LIMITS);
+    kept.append(&mut others);
+    (kept, left_out)
 }
 
 /// First causes, each followed by what followed from it; then normal exits, where these are shown.

@@ -111,7 +111,7 @@ function biggest(death) {
   const rows = death.top.map(one => el('tr', {},
     el('td', { className: 'name', textContent: one.name + (one.victim ? ' (this one)' : '') }), el('td', { className: 'number', textContent: text(one.pid) }),
     el('td', { className: 'number', textContent: size(one.kib) }), el('td', { className: 'number', textContent: one.age_ms === null ? '' : `${length(one.age_ms)} before` })));
-  const heads = ['Process', 'Pid', 'Private memory', 'Measured'].map(label => el('th', { scope: 'col', textContent: label }));
+  const heads = ['Process', 'Pid', 'Private memory', 'Measured'].map((label, index) => el('th', { scope: 'col', className: index ? 'number' : '', textContent: label }));
   return el('div', { className: 'scroll', tabIndex: 0, role: 'region', 'aria-label': 'The biggest processes' }, el('table', {}, el('thead', {}, el('tr', {}, ...heads)), el('tbody', {}, ...rows)));
 }
 

@@ -69,6 +69,10 @@ const NODE = (() => {
   const { t, columns } = decode(DATA.node, 3);
   return { t, used: columns[0], store: columns[1] };
 })();
+const CGROUPS = DATA.cgroups.map(({ label, points }) => {
+  const { t, columns } = decode(points);
+  return { label, t, v: columns[0] };
+});
 
 // The first index whose time is after `moment`.
 function after(times, moment) {

@@ -10,7 +10,7 @@ use crate::{
     ids::{Bytes, EventId},
     judge::{
         report::{Report, Utc},
-        timeline::{ProcessSeries, Timeline},
+        timeline::{CgroupSeries, ProcessSeries, Timeline},
     },
     show::{sanitize, thin::thin, words},
 };
@@ -19,6 +19,8 @@ use crate::{
 const MAX_POINTS: usize = 300_000;
 /// Points of the machine.
 const MAX_NODE_POINTS: usize = 30_000;
+/// Cgroups with a line.
+const MAX_CGROUPS: usize = 3;
 /// Processes with a row.
 const MAX_PROCESSES: usize = 4000;
 /// A thinned series keeps at least so many.
@@ -33,11 +35,20 @@ const LAST_POINTS: usize = 300;
 pub(super) struct Series {
     /// In use, and of that shared memory.
     node: Vec<u64>,
+    /// Cgroups with a limit.
+    cgroups: Vec<CgroupData>,
     /// Names of classes, to which processes refer.
     groups: Vec<String>,
     processes: Vec<ProcessData>,
     /// Processes without a row.
     left_out: usize,
+}
+
+/// A cgroup's use, page cache that the kernel would take back left out.
+#[derive(Debug, Serialize)]
+struct CgroupData {
+    label: String,
+    points: Vec<u64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -75,6 +86,10 @@ pub(super) fn of(report: &Report, timeline: &Timeline) -> Series {
         .collect();
     Series {
         node: node(timeline),
+        cgroups: limited(timeline)
+            .into_iter()
+            .map(|one| cgroup(timeline.began, one))
+            .collect(),
         groups: groups.names,
         processes,
         left_out,
@@ -152,6 +167,40 @@ fn row(
         end: process.ended.map(since),
         death: process.death.map(|id| id.0),
         points: flat(began, points.iter().map(|(time, bytes)| (*time, [*bytes]))),
+    }
+}
+
+/// The cgroups with a limit that came nearest to it.
+pub(super) fn limited(timeline: &Timeline) -> Vec<&CgroupSeries> {
+    let fullest = |series: &CgroupSeries| {
+        let samples = series.samples.iter();
+        let shares =
+            samples.filter_map(|(_, state)| Some(state.needed().gib() / state.limit?.gib()));
+        shares.reduce(f64::max)
+    };
+    let mut found: Vec<(f64, &CgroupSeries)> = timeline
+        .cgroups
+        .iter()
+        .filter_map(|series| Some((fullest(series)?, series)))
+        .collect();
+    found.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    found.truncate(MAX_CGROUPS);
+    found.into_iter().map(|(_, series)| series).collect()
+}
+
+fn cgroup(began: Utc, series: &CgroupSeries) -> CgroupData {
+    let figures: Vec<(Utc, [Bytes; 1])> = series
+        .samples
+        .iter()
+        .map(|(time, state)| (*time, [state.needed()]))
+        .collect();
+    let kept = thin(&figures, MAX_NODE_POINTS, |(_, [used])| used.0);
+    CgroupData {
+        label: format!(
+            "in cgroup {}, without page cache",
+            words::cgroup(&series.path)
+        ),
+        points: flat(began, kept.into_iter()),
     }
 }
 

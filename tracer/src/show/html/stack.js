@@ -41,6 +41,17 @@ function readNode(found) {
   return { used, store };
 }
 
+// A cgroup's use at each moment; NaN before its first sample.
+function readCgroup({ t, v }, found) {
+  const use = new Float64Array(found.length).fill(NaN);
+  let at = after(t, found[0]) - 1;
+  for (let column = 0; column < found.length; column++) {
+    while (at + 1 < t.length && t[at + 1] <= found[column]) at++;
+    if (at >= 0) use[column] = v[at];
+  }
+  return use;
+}
+
 function stack(from, to, count) {
   const found = moments(from, to, count);
   const layers = LAYERS.names.map(() => new Float64Array(count));
@@ -57,7 +68,7 @@ function stack(from, to, count) {
   }
   const sum = new Float64Array(count);
   for (const layer of layers) for (let column = 0; column < count; column++) sum[column] += layer[column];
-  return { from, to, count, found, layers, sum, ...readNode(found) };
+  return { from, to, count, found, layers, sum, ...readNode(found), cgroups: CGROUPS.map(one => readCgroup(one, found)) };
 }
 
 // The highest figure that is drawn; limits count where they are not far above all else.
@@ -67,6 +78,7 @@ function ceiling(stacked, onlyRay) {
     const ray = stacked.sum[column] + stacked.store[column];
     top = Math.max(top, onlyRay ? ray : Math.max(ray, stacked.used[column]));
   }
+  for (const use of stacked.cgroups) for (const kib of use) if (kib > top) top = kib;
   for (const limit of DATA.limits) if (limit.kib < 1.6 * top) top = Math.max(top, limit.kib);
   return Math.max(top * 1.06, 1024);
 }
@@ -123,8 +135,21 @@ function draw(canvas, stacked, onlyRay) {
   stacked.layers.forEach((layer, index) => band(column => layer[column], colour(`--c${index}`)));
   band(column => stacked.store[column], colour('--store'));
   if (!onlyRay) band(column => Math.max(stacked.used[column] - base[column], 0), colour('--rest'));
+  stacked.cgroups.forEach(use => line(brush, use, x, y, colour('--limit')));
   axes(brush, stacked, { top, y, inner, width, height, colour });
   return { top, y };
+}
+
+function line(brush, figures, x, y, paint) {
+  brush.beginPath();
+  figures.forEach((kib, column) => {
+    if (Number.isNaN(kib)) return;
+    brush.lineTo(x(column), y(kib));
+    brush.lineTo(x(column + 1), y(kib));
+  });
+  brush.strokeStyle = paint;
+  brush.lineWidth = 1.5;
+  brush.stroke();
 }
 
 function axes(brush, stacked, place) {
@@ -154,6 +179,7 @@ function axes(brush, stacked, place) {
     if (at > LEFT + 24 && at < width - 24) brush.fillText(label, at, height - BOTTOM + 14);
   }
   brush.textAlign = 'left';
+  const labelled = [];
   for (const limit of DATA.limits) {
     if (limit.kib > top || limit.kib < top / 12) continue;
     brush.strokeStyle = brush.fillStyle = colour(limit.ray ? '--ray' : '--limit');
@@ -164,6 +190,9 @@ function axes(brush, stacked, place) {
     brush.lineTo(width, y(limit.kib));
     brush.stroke();
     brush.setLineDash([]);
+    // Limits of nearly one height have one label; the legend has all.
+    if (labelled.some(at => Math.abs(at - y(limit.kib)) < 13)) continue;
+    labelled.push(y(limit.kib));
     brush.fillText(limit.label, LEFT + 6, y(limit.kib) - 8);
   }
 }

@@ -3,13 +3,18 @@
 use super::escape;
 use crate::{
     judge::report::Certainty,
-    show::{alike, causes::Entry, findings, header, jobs, rank, sanitize, view::View, words},
+    show::{
+        alike, causes::Entry, findings, gpus, growth, header, in_use, jobs, rank, sanitize,
+        shared_files, view::View, words,
+    },
 };
 
 /// First causes that have a sentence here; the table has all.
 const MAX_ENTRIES: usize = 20;
 /// Jobs that have a line.
 const MAX_JOBS: usize = 10;
+/// More jobs than this stand below the first causes: these belong on the first screen.
+const FEW_JOBS: usize = 2;
 
 /// `raytrace: gpu-07, 2 first causes`.
 pub(super) fn title(view: &View<'_>) -> String {
@@ -26,6 +31,18 @@ pub(super) fn title(view: &View<'_>) -> String {
     }
 }
 
+/// What was in use at the peak, shared memory and GPUs, where they were seen.
+fn memory(view: &View<'_>) -> impl Iterator<Item = String> {
+    let report = &view.shown.report;
+    let lines = [
+        ("At the peak", report.in_use.as_ref().map(in_use::line)),
+        ("Shared memory", shared_files::line(report)),
+        ("GPUs", gpus::line(report)),
+    ];
+    let lines = lines.into_iter();
+    lines.filter_map(|(label, line)| Some(format!("{label}: {}", line?)))
+}
+
 /// The section.
 pub(super) fn render(view: &View<'_>) -> String {
     let causes = view.shown.causes();
@@ -33,15 +50,25 @@ pub(super) fn render(view: &View<'_>) -> String {
     let about = header::recordings(view)
         .into_iter()
         .chain(header::texts(view))
-        .chain(header::counts(view, &causes));
+        .chain(header::counts(view, &causes))
+        .chain(memory(view));
     about.for_each(|line| item(&mut html, "", &escape(&line)));
     for line in header::gaps(view) {
         item(&mut html, "gap", &escape(&line));
     }
     html.push_str("</ul>\n</header>\n<ol class=\"lead\" aria-label=\"First causes and jobs\">\n");
-    for (label, line) in jobs::lines(view, &causes, MAX_JOBS) {
-        let content = format!("<b>{}</b> {}", escape(&label), escape(&line));
-        item(&mut html, "job", &content);
+    let jobs = jobs::lines(view, &causes, MAX_JOBS);
+    let jobs: Vec<String> = jobs
+        .iter()
+        .map(|(label, line)| format!("<b>{}</b> {}", escape(label), escape(line)))
+        .collect();
+    let (before, after) = if jobs.len() > FEW_JOBS {
+        (&jobs[..0], &jobs[..])
+    } else {
+        (&jobs[..], &jobs[..0])
+    };
+    for job in before {
+        item(&mut html, "job", job);
     }
     let (kept, left_out) = rank::most_important(view, rank::entries(view, causes), MAX_ENTRIES);
     for entry in &kept {
@@ -61,7 +88,17 @@ pub(super) fn render(view: &View<'_>) -> String {
             &format!("<a href=\"#deaths\">… and {what}</a>"),
         );
     }
+    for job in after {
+        item(&mut html, "job", job);
+    }
     html.push_str("</ol>\n");
+    let mut grown = Vec::new();
+    for (text, next) in growth::lines(view) {
+        grown.push(text);
+        grown.extend(next);
+    }
+    grown.extend(growth::unread(view));
+    list(&mut html, "What grew", &grown);
     list(&mut html, "What to change", &findings::lines(view));
     let notes = view.shown.report.notes.iter();
     let notes: Vec<String> = notes
@@ -85,14 +122,7 @@ fn item(html: &mut String, class: &str, content: &str) {
 /// `KILL 1 08:41:07.482Z Ray's memory monitor killed hog (task, pid 7, 3.4 GiB) PROVEN`.
 fn sentence(view: &View<'_>, entry: &Entry<'_>) -> String {
     let death = entry.first().death;
-    let (label, text, sure) = match entry.causes.as_slice() {
-        [cause] => (cause.label(), words::headline(death), death),
-        causes => (
-            alike::label(causes),
-            alike::headline(causes),
-            alike::least_certain(causes),
-        ),
-    };
+    let (label, text, sure) = alike::heading(&entry.causes);
     let class = match sure.verdict.certainty {
         Certainty::Proven => "sure proven",
         Certainty::Inferred | Certainty::Unknown => "sure",

@@ -124,14 +124,7 @@ fn top(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
 fn headline(view: &View<'_>, entry: &Entry<'_>, mark: &str) -> String {
     let death = entry.first().death;
     let time = view.death_time(death);
-    let (label, text, sure) = match entry.causes.as_slice() {
-        [cause] => (cause.label(), words::headline(death), death),
-        causes => (
-            alike::label(causes),
-            alike::headline(causes),
-            alike::least_certain(causes),
-        ),
-    };
+    let (label, text, sure) = alike::heading(&entry.causes);
     format!(
         "{mark}{}{mark} · {time} · {} · {}",
         escape::text(&label),

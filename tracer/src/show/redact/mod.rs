@@ -9,9 +9,13 @@ mod scrub;
 use crate::{
     event::Role,
     judge::{
-        report::{Death, Evidence, Finding, Job, OomReport, Report, SenderReport},
+        report::{
+            Death, Evidence, Finding, GcsOwner, GcsReport, Job, OomReport, Report, SenderReport,
+            SharedFileUse,
+        },
         timeline::Timeline,
     },
+    path,
 };
 use scrub::Scrubber;
 
@@ -57,11 +61,29 @@ fn redact_by(scrubber: &mut Scrubber, report: &Report) -> Report {
     for job in &mut report.jobs {
         redact_job(scrubber, job);
     }
-    for death in &mut report.deaths {
+    for death in report.deaths.iter_mut().chain(&mut report.pending) {
         redact_death(scrubber, death);
     }
     for owner in &mut report.owners {
         owner.class = scrubber.title(&owner.class);
+        if let Some(gcs) = &mut owner.gcs {
+            redact_gcs_of_class(scrubber, gcs);
+        }
+    }
+    for error in &mut report.gpu_errors {
+        scrubber.text_if_any(&mut error.comm);
+        error.text = scrubber.text(&error.text);
+    }
+    for unread in &mut report.unread_stacks {
+        unread.reason = scrubber.text(&unread.reason);
+    }
+    for growth in &mut report.growth {
+        growth.class = scrubber.title(&growth.class);
+        for line in growth.lines.iter_mut().chain(&mut growth.functions) {
+            // A file's own name is a name of code, like its functions'; where it lies is not.
+            line.file = path::base(&line.file).to_owned();
+            scrubber.text_if_any(&mut line.inside);
+        }
     }
     for setting in &mut report.settings {
         setting.value = scrubber.setting(&setting.value);
@@ -69,6 +91,11 @@ fn redact_by(scrubber: &mut Scrubber, report: &Report) -> Report {
     }
     for finding in &mut report.findings {
         redact_finding(scrubber, finding);
+    }
+    let sums = report.shared_memory.iter_mut().map(|sum| &mut sum.files);
+    let sums = sums.chain(report.in_use.iter_mut().map(|sum| &mut sum.shared_files));
+    for file in sums.flatten() {
+        redact_shared_file(scrubber, file);
     }
     for text in &mut report.texts {
         text.name = scrubber.path(&text.name);
@@ -89,7 +116,15 @@ fn learn(scrubber: &mut Scrubber, report: &Report) {
             .iter()
             .for_each(|command| scrubber.learn_command(command));
     }
-    for death in &report.deaths {
+    for death in report.deaths.iter().chain(&report.pending) {
+        if let Some(gcs) = &death.gcs {
+            gcs.node_name
+                .iter()
+                .for_each(|name| scrubber.learn_host(name));
+            gcs.job_entrypoint
+                .iter()
+                .for_each(|command| scrubber.learn_command(command));
+        }
         let code = [&death.actor_class, &death.task_name];
         for name in code.into_iter().flatten() {
             scrubber.learn_code(name);
@@ -121,6 +156,9 @@ fn redact_death(scrubber: &mut Scrubber, death: &mut Death) {
     if death.role != Role::Worker {
         scrubber.text_if_any(&mut death.task_name);
     }
+    if let Some(gcs) = &mut death.gcs {
+        redact_gcs(scrubber, gcs);
+    }
     let verdict = &mut death.verdict;
     verdict.summary = scrubber.text(&verdict.summary);
     verdict.clause = scrubber.text(&verdict.clause);
@@ -141,9 +179,53 @@ fn redact_death(scrubber: &mut Scrubber, death: &mut Death) {
     }
     for top in &mut death.top {
         top.title = scrubber.title(&top.title);
+        top.cgroup = top.cgroup.as_deref().map(|path| scrubber.path(path));
+    }
+    for file in &mut death.shared {
+        redact_shared_file(scrubber, file);
+    }
+    if let Some(minute) = &mut death.last_minute {
+        for top in &mut minute.top {
+            top.title = scrubber.title(&top.title);
+        }
+        for limit in &mut minute.limits {
+            limit.cgroup = scrubber.path(&limit.cgroup);
+        }
     }
     scrubber.text_if_any(&mut death.stack_at_death);
     scrubber.text_if_any(&mut death.then);
+}
+
+/// Names of actors and placement groups are code, as those of classes are.
+fn redact_gcs(scrubber: &mut Scrubber, gcs: &mut GcsReport) {
+    for name in [&mut gcs.actor_name, &mut gcs.placement_group] {
+        scrubber.text_if_any(name);
+    }
+    if let Some(node) = &mut gcs.node_name {
+        *node = scrubber.host(node);
+    }
+    if let Some(entrypoint) = &mut gcs.job_entrypoint {
+        *entrypoint = scrubber.command(entrypoint);
+    }
+}
+
+fn redact_shared_file(scrubber: &mut Scrubber, file: &mut SharedFileUse) {
+    file.name = match file.name.strip_prefix("memfd:") {
+        Some(name) => format!("memfd:{}", scrubber.pseudonym("name", name)),
+        None => scrubber.path(&file.name),
+    };
+    if let Some(holder) = &mut file.holder {
+        *holder = scrubber.title(holder);
+    }
+}
+
+fn redact_gcs_of_class(scrubber: &mut Scrubber, gcs: &mut GcsOwner) {
+    for name in gcs.actor_names.iter_mut().chain(&mut gcs.placement_groups) {
+        *name = scrubber.text(name);
+    }
+    for entrypoint in &mut gcs.job_entrypoints {
+        *entrypoint = scrubber.command(entrypoint);
+    }
 }
 
 fn redact_evidence(scrubber: &mut Scrubber, piece: &mut Evidence) {
@@ -154,7 +236,7 @@ fn redact_evidence(scrubber: &mut Scrubber, piece: &mut Evidence) {
 fn redact_sender(scrubber: &mut Scrubber, sender: &mut SenderReport) {
     sender.comm = scrubber.text(&sender.comm);
     if let Some(exe) = &mut sender.exe {
-        *exe = scrub::base(exe).to_owned();
+        *exe = path::base(exe).to_owned();
     }
     for ancestor in &mut sender.ancestors {
         ancestor.comm = scrubber.text(&ancestor.comm);
@@ -175,12 +257,16 @@ fn redact_finding(scrubber: &mut Scrubber, finding: &mut Finding) {
         *text = scrubber.text(text);
     }
     scrubber.text_if_any(&mut finding.cost);
+    scrubber.text_if_any(&mut finding.wrong_if);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::show::{json, sample};
+    use crate::{
+        judge::report::Owner,
+        show::{json, sample},
+    };
 
     fn staged() -> Report {
         let mut report = sample::others();
@@ -196,6 +282,22 @@ mod tests {
                 .into();
         death.verdict.evidence[0].source = "/tmp/ray/session_x/logs/raylet.out".into();
         death.top = sample::verl().deaths[0].top.clone();
+        death.gcs = Some(GcsReport {
+            actor_name: Some("keeper".into()),
+            placement_group: Some("of user lin".into()),
+            job_entrypoint: Some("python3 /home/lin/train.py --api-key sk-123".into()),
+            node_name: Some("gpu-07.corp.example.com".into()),
+            ..GcsReport::default()
+        });
+        report.owners = vec![Owner {
+            class: "Keeper".into(),
+            gcs: Some(GcsOwner {
+                actor_names: vec!["of user lin".into()],
+                placement_groups: vec!["/home/lin".into()],
+                job_entrypoints: vec!["python3 /home/lin/train.py --api-key sk-123".into()],
+            }),
+            ..Owner::default()
+        }];
         report
     }
 
@@ -216,6 +318,8 @@ mod tests {
         assert_eq!(report.jobs[0].entrypoint.as_deref(), Some("python3 …"));
         assert_eq!(report.deaths[0].title.as_deref(), Some("ray::Trainer.fit"));
         assert_eq!(report.deaths[0].actor_class.as_deref(), Some("Trainer"));
+        let gcs = report.deaths[0].gcs.as_ref().expect("the GCS's words");
+        assert_eq!(gcs.actor_name.as_deref(), Some("keeper"));
         assert_eq!(report.deaths[0].top[0].title, "ray::TaskRunner.run");
         assert_eq!(report.deaths[3].title.as_deref(), Some("python3 …"));
         let sender = report.deaths[0].sender.as_ref().expect("sender");

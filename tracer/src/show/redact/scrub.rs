@@ -8,6 +8,8 @@ use std::{
 
 use regex::{Captures, Regex};
 
+use crate::path;
+
 /// What free text is searched for. The order of the alternatives decides where two match at one place.
 static IDENTIFYING: LazyLock<Regex> = LazyLock::new(|| {
     let parts = [
@@ -149,7 +151,7 @@ impl Scrubber {
     /// A command line by its program.
     pub(super) fn command(&mut self, command: &str) -> String {
         let mut words = command.split_whitespace();
-        let program = base(words.next().unwrap_or_default()).to_owned();
+        let program = path::base(words.next().unwrap_or_default()).to_owned();
         let program = self.text(&program);
         match words.next() {
             Some(_) => format!("{program} …"),
@@ -269,11 +271,6 @@ fn is_pseudonym(kind: &str, value: &str) -> bool {
     number.is_some_and(|number| {
         !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
     })
-}
-
-/// The last name of a path.
-pub(super) fn base(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
 }
 
 #[cfg(test)]

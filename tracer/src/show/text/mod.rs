@@ -8,8 +8,8 @@ mod tests;
 use owo_colors::Style as Colour;
 
 use crate::show::{
-    Style, causes::Cause, findings, header, jobs, layout::Page, rank, sanitize, select::Shown,
-    view::View,
+    Style, causes::Cause, findings, gpus, growth, header, in_use, jobs, layout::Page, owners, rank,
+    sanitize, select::Shown, shared_files, view::View,
 };
 
 /// More places than this are not shown unless asked for.
@@ -60,11 +60,24 @@ fn top(view: &View<'_>, page: &mut Page, causes: &[Cause<'_>]) {
     for line in header::counts(view, causes) {
         page.paragraph("", Colour::new(), &line, 2);
     }
+    if let Some(line) = owners::line(&view.shown.report) {
+        page.paragraph("Peaks: ", Colour::new().bold(), &line, 2);
+    }
+    if let Some(sum) = &view.shown.report.in_use {
+        page.paragraph("At the peak: ", Colour::new().bold(), &in_use::line(sum), 2);
+    }
+    if let Some(line) = shared_files::line(&view.shown.report) {
+        page.paragraph("Shared memory: ", Colour::new().bold(), &line, 2);
+    }
+    if let Some(line) = gpus::line(&view.shown.report) {
+        page.paragraph("GPUs: ", Colour::new().bold(), &line, 2);
+    }
 }
 
 /// What to change, and what else a text said.
 fn bottom(view: &View<'_>, page: &mut Page) {
     let report = &view.shown.report;
+    grown(view, page);
     if !report.findings.is_empty() {
         heading(page, "WHAT TO CHANGE");
     }
@@ -84,6 +97,23 @@ fn bottom(view: &View<'_>, page: &mut Page) {
     for note in &report.notes {
         let note = sanitize::line(note, sanitize::EVIDENCE);
         page.paragraph("  ", Colour::new(), &note, 4);
+    }
+}
+
+/// Which lines of Python grew the memory.
+fn grown(view: &View<'_>, page: &mut Page) {
+    let (owners, unread) = (growth::lines(view), growth::unread(view));
+    if !owners.is_empty() || !unread.is_empty() {
+        heading(page, "WHAT GREW");
+    }
+    for (text, next) in &owners {
+        page.paragraph("  ", Colour::new(), text, 4);
+        for line in next {
+            page.paragraph("    ", Colour::new(), line, 6);
+        }
+    }
+    for line in &unread {
+        page.paragraph("! ", Colour::new().yellow().bold(), line, 2);
     }
 }
 

@@ -42,8 +42,35 @@ pub(super) fn lifetime(timeline: &Timeline, process: &ProcessSeries, place: Plac
     slice("lifetime", &name, place, from, to, &args)
 }
 
-/// What a worker ran, as its title said when it was read: times are those of the first look.
+/// What a worker ran: its calls where the kernel told of them, else what its titles said when they were read.
 pub(super) fn methods(timeline: &Timeline, process: &ProcessSeries, place: Place) -> Vec<Value> {
+    if process.calls.is_empty() {
+        return titles(timeline, process, place);
+    }
+    let end = process.ended.unwrap_or(timeline.ended);
+    let calls = process.calls.iter();
+    calls
+        .map(|call| {
+            let args = json!({
+                "call": call.nth,
+                "private_before_bytes": call.before,
+                "private_after_bytes": call.after,
+            });
+            let name = sanitize::name(&call.task);
+            slice(
+                "method",
+                &name,
+                place,
+                call.began,
+                call.ended.unwrap_or(end),
+                &args,
+            )
+        })
+        .collect()
+}
+
+/// Times are those of the first look.
+fn titles(timeline: &Timeline, process: &ProcessSeries, place: Place) -> Vec<Value> {
     let end = process.ended.unwrap_or(timeline.ended);
     let ends = process
         .titles

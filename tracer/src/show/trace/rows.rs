@@ -92,7 +92,7 @@ impl Rows {
 
     /// A row beside that of a process, for what its titles said: those times are too rough to nest with Ray's spans.
     pub(super) fn titles(&mut self, process: &ProcessSeries, place: Place) -> Option<Place> {
-        if process.titles.is_empty() {
+        if process.titles.is_empty() && process.calls.is_empty() {
             return None;
         }
         let node = self.node(process);

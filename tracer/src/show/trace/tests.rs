@@ -32,6 +32,7 @@ fn timeline(report: &Report) -> Timeline {
             death: Some(death.id),
             private: vec![(sample::at(0), Bytes(1 << 20))],
             titles: vec![(sample::at(0), "ray::Class.step".into())],
+            calls: Vec::new(),
         })
         .collect();
     let mut alive = processes[0].clone();

@@ -1,0 +1,73 @@
+//! The maps: watched processes, their last steps, the ring, the ledger; all preallocated.
+
+use aya_ebpf::{
+    helpers::generated,
+    macros::map,
+    maps::{HashMap, PerCpuArray, RingBuf},
+};
+use raytrace_ebpf::records::{MEMBERS, MemoryOffsets, Python, Steps, Watched, ledger};
+
+/// Offsets in this kernel's structs, set before the load.
+#[unsafe(no_mangle)]
+static OFFSETS: MemoryOffsets = MemoryOffsets {
+    task_mm: 0,
+    mm_rss_stat: 0,
+    percpu_counter_size: 0,
+    percpu_counter_count: 0,
+    unmapped_length: 0,
+    task_thread_pointer: 0,
+};
+
+/// The offsets, read so that the compiler cannot fold the zeros above.
+#[inline(always)]
+pub(crate) fn offsets() -> &'static MemoryOffsets {
+    // SAFETY: the static is initialised and never written by programs; black_box hides its value.
+    core::hint::black_box(unsafe { &*core::ptr::addr_of!(OFFSETS) })
+}
+
+/// Watched processes by tgid, added and removed by user space: 16,384 × about 88 bytes = 1.4 MiB of kernel memory.
+#[map]
+pub(crate) static WATCHED: HashMap<u32, Watched> = HashMap::with_max_entries(16_384, 0);
+
+/// Python processes whose interpreter is known, by tgid, added and removed by user space: 2,048 × about 100 bytes = 0.2 MiB.
+#[map]
+pub(crate) static PYTHONS: HashMap<u32, Python> = HashMap::with_max_entries(2_048, 0);
+
+/// The last steps of each watched process while armed: 2,048 × about 1.2 KiB = 2.4 MiB.
+#[map]
+pub(crate) static STEPS: HashMap<u32, Steps> = HashMap::with_max_entries(2_048, 0);
+
+/// What a process begins with; its figures are filled in before it is copied into the map.
+#[map]
+pub(crate) static STEPS_SCRATCH: PerCpuArray<Steps> = PerCpuArray::with_max_entries(1, 0);
+
+/// What each CPU saw last of each counter: whose mm, and how many pages.
+#[map]
+pub(crate) static SEEN: PerCpuArray<[u64; 2]> = PerCpuArray::with_max_entries(MEMBERS as u32, 0);
+
+/// The ring for mappings and growth: 256 KiB; deaths have their own.
+#[map]
+pub(crate) static MAPPINGS: RingBuf = RingBuf::with_byte_size(256 << 10, 0);
+
+pub(crate) const SECOND_NS: u64 = 1_000_000_000;
+/// `BPF_RB_FORCE_WAKEUP`
+pub(crate) const WAKEUP: u64 = 2;
+
+/// The loss ledger: a row a hook.
+#[map]
+pub(crate) static LEDGER: PerCpuArray<u64> = PerCpuArray::with_max_entries(2 * ledger::COLUMNS, 0);
+
+/// Rows of the ledger.
+pub(crate) mod row {
+    pub(crate) const MAPPED: u32 = 0;
+    pub(crate) const RSS: u32 = 1;
+}
+
+/// Adds one to a column of a hook's row.
+#[inline(always)]
+pub(crate) fn count(hook: u32, column: u32) {
+    if let Some(counter) = LEDGER.get_ptr_mut(hook * ledger::COLUMNS + column) {
+        // SAFETY: the pointer is this CPU's own slot, and programs on one CPU do not run at once.
+        unsafe { *counter += 1 };
+    }
+}

@@ -1,0 +1,35 @@
+//! The programs, one file a hook, and what they share.
+//!
+//! Each hook stands twice, as `tp_btf` and as raw tracepoint with the same arguments: user space loads what the kernel takes.
+
+mod maps;
+mod python;
+mod rss_stat;
+mod vm_unmapped_area;
+
+/// Declares a hook as `tp_btf` and as raw tracepoint around one body that takes its arguments as integers.
+macro_rules! hook {
+    ($btf:ident, $raw:ident, $name:literal, $body:path) => {
+        /// As BTF tracepoint.
+        #[aya_ebpf::macros::btf_tracepoint(function = $name)]
+        pub(crate) fn $btf(context: aya_ebpf::programs::BtfTracePointContext) -> i32 {
+            $body(
+                context.arg::<*const u8>(0) as u64,
+                context.arg::<*const u8>(1) as u64,
+            );
+            0
+        }
+
+        /// As raw tracepoint.
+        #[aya_ebpf::macros::raw_tracepoint(tracepoint = $name)]
+        pub(crate) fn $raw(context: aya_ebpf::programs::RawTracePointContext) -> i32 {
+            $body(
+                context.arg::<*const u8>(0) as u64,
+                context.arg::<*const u8>(1) as u64,
+            );
+            0
+        }
+    };
+}
+
+pub(crate) use hook;

@@ -1,0 +1,68 @@
+//! The Python stack of the running thread, as addresses: user space finds the names later, for code objects stay where they are.
+//!
+//! Nothing here faults: memory that is not there ends the walk. At most 64 threads and 32 frames are looked at, some µs.
+
+use aya_ebpf::helpers::{bpf_get_current_task, generated};
+use raytrace_ebpf::records::{NONE, PYTHON_FRAMES, Python, PythonFrame};
+
+use super::maps::offsets;
+use crate::read::read;
+
+/// Threads of an interpreter that are looked at, the newest first.
+const THREADS: usize = 64;
+
+/// The frames of the running thread into `to`, a part of a reserved record; how many there are.
+#[inline(always)]
+pub(crate) fn stack(python: &Python, to: *mut [PythonFrame; PYTHON_FRAMES]) -> u32 {
+    let mut frame = running(python);
+    let mut count = 0;
+    while count < PYTHON_FRAMES && frame != 0 {
+        let taken = PythonFrame {
+            code: user(frame, python.code),
+            instruction: user(frame, python.instruction),
+        };
+        // SAFETY: the record is reserved and `count` is within its stack.
+        unsafe { (&raw mut (*to)[count]).write(taken) };
+        frame = user(frame, python.previous);
+        count += 1;
+    }
+    count as u32
+}
+
+/// The address of the running thread's innermost frame; 0 where it runs no Python.
+#[inline(always)]
+fn running(python: &Python) -> u64 {
+    // SAFETY: the helper takes nothing and always answers.
+    let task = unsafe { bpf_get_current_task() };
+    let own: u64 = read(task, offsets().task_thread_pointer);
+    let mut state = user(python.threads, 0);
+    let mut looked_at = 0;
+    while looked_at < THREADS && state != 0 {
+        if user(state, python.thread) == own {
+            let frame = user(state, python.frame);
+            return match python.inner {
+                NONE => frame,
+                _ if frame == 0 => 0,
+                inner => user(frame, inner),
+            };
+        }
+        state = user(state, python.next);
+        looked_at += 1;
+    }
+    0
+}
+
+/// Eight bytes of the running process; 0 when they are not there.
+#[inline(always)]
+fn user(base: u64, offset: u32) -> u64 {
+    let mut value = 0_u64;
+    // SAFETY: the helper checks the source, never faults, and clears the destination when it fails.
+    unsafe {
+        generated::bpf_probe_read_user(
+            (&raw mut value).cast(),
+            size_of::<u64>() as u32,
+            (base + u64::from(offset)) as *const _,
+        );
+    }
+    value
+}

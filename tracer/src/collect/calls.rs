@@ -1,0 +1,296 @@
+//! From titles to calls: each change of a worker's title ends one call and may begin another.
+//!
+//! Runs in the thread that empties the kernel's ring, so it keeps little and looks at no clock. Async and threaded actors overwrite
+//! each other's title: a call then ends where the next one began.
+
+use std::collections::HashMap;
+
+use crate::{
+    event::{Call, MemorySplit},
+    ids::{BootTime, Bytes, Pid, ProcessKey},
+    ray::identify,
+};
+
+/// A call of this length is written, whatever its memory did.
+const LONG_NS: i64 = 50_000_000;
+/// A call that runs for this time is written before it ends: its process may die in it.
+const ANNOUNCED_NS: i64 = 1_000_000_000;
+/// A move of memory that makes a short call worth a row.
+const MOVED: u64 = 1 << 20;
+/// Titles of one process that are counted; tasks may have a name each.
+const MAX_TITLES: usize = 256;
+
+/// The calls that run in each process.
+#[derive(Default)]
+pub(super) struct Calls {
+    lanes: HashMap<Pid, Lane>,
+}
+
+/// One process.
+struct Lane {
+    process: ProcessKey,
+    /// The class of its actor.
+    actor: Option<String>,
+    running: Option<Running>,
+    counts: HashMap<String, u32>,
+    /// Anonymous memory when the last written call ended; before that, when the first began.
+    told: Option<Bytes>,
+}
+
+struct Running {
+    title: String,
+    nth: u32,
+    began: BootTime,
+    before: MemorySplit,
+    announced: bool,
+}
+
+impl Running {
+    fn call(&self, process: ProcessKey) -> Call {
+        Call {
+            process,
+            title: self.title.clone(),
+            nth: self.nth,
+            began: self.began,
+            ended: None,
+            before: self.before.anon,
+            after: None,
+            peak: None,
+        }
+    }
+
+    fn ended(&self, process: ProcessKey, time: BootTime, after: &MemorySplit) -> Call {
+        Call {
+            ended: Some(time),
+            after: after.anon,
+            peak: peak(&self.before, after),
+            ..self.call(process)
+        }
+    }
+}
+
+/// The private part of a high-water mark that rose: what is shared at the end was there at the peak, most likely.
+fn peak(before: &MemorySplit, after: &MemorySplit) -> Option<Bytes> {
+    let high = after.peak.filter(|high| Some(*high) > before.peak)?;
+    let shared = after.file.unwrap_or_default().0 + after.shmem.unwrap_or_default().0;
+    let private = Bytes(high.0.saturating_sub(shared));
+    Some(private.max(after.anon.unwrap_or_default()))
+}
+
+impl Calls {
+    /// A process set its title; the call that ended with that, if it is worth a row.
+    pub(super) fn titled(
+        &mut self,
+        process: ProcessKey,
+        title: &str,
+        time: BootTime,
+        memory: &MemorySplit,
+    ) -> Option<Call> {
+        let lane = self
+            .lanes
+            .entry(process.pid)
+            .or_insert_with(|| Lane::new(process));
+        if !lane.process.same(process) {
+            *lane = Lane::new(process);
+        }
+        lane.titled(title, time, memory)
+    }
+
+    /// Calls that have run for a while by `now`, each once.
+    pub(super) fn due(&mut self, now: BootTime) -> Vec<Call> {
+        let old = |lane: &mut Lane| {
+            let running = lane
+                .running
+                .as_mut()
+                .filter(|running| !running.announced && now.since(running.began) >= ANNOUNCED_NS)?;
+            running.announced = true;
+            Some(running.call(lane.process))
+        };
+        self.lanes.values_mut().filter_map(old).collect()
+    }
+
+    /// A process ended; the call that it died in, if that was not written yet.
+    pub(super) fn ended(&mut self, process: ProcessKey) -> Option<Call> {
+        let lane = self.lanes.remove(&process.pid)?;
+        let running = lane.running.filter(|running| !running.announced)?;
+        Some(running.call(lane.process))
+    }
+}
+
+impl Lane {
+    fn new(process: ProcessKey) -> Self {
+        Self {
+            process,
+            actor: None,
+            running: None,
+            counts: HashMap::new(),
+            told: None,
+        }
+    }
+
+    fn titled(&mut self, title: &str, time: BootTime, memory: &MemorySplit) -> Option<Call> {
+        let class = identify::class_of_call(title);
+        let ended = self.running.take().filter(|running| {
+            // An actor between two calls has the bare class for its title, as a task of that name would.
+            class.is_none_or(|class| running.title.strip_prefix("ray::") != Some(class))
+        });
+        if let Some(class) = class {
+            self.actor = Some(class.to_owned());
+        }
+        let call = ended.and_then(|running| self.worth(&running, time, memory));
+        let idle = identify::title(title).is_none()
+            || (self.actor.is_some() && title.strip_prefix("ray::") == self.actor.as_deref());
+        if !idle {
+            self.told = self.told.or(memory.anon);
+            self.running = Some(Running {
+                title: title.to_owned(),
+                nth: self.count(title),
+                began: time,
+                before: *memory,
+                announced: false,
+            });
+        }
+        call
+    }
+
+    fn worth(&mut self, running: &Running, time: BootTime, memory: &MemorySplit) -> Option<Call> {
+        let way = |anon: Bytes| self.told.map_or(0, |told| anon.0.abs_diff(told.0));
+        let moved = memory.anon.is_some_and(|anon| way(anon) >= MOVED);
+        let long = time.since(running.began) >= LONG_NS;
+        if !(long || moved || running.announced) {
+            return None;
+        }
+        self.told = memory.anon;
+        Some(running.ended(self.process, time, memory))
+    }
+
+    fn count(&mut self, title: &str) -> u32 {
+        if self.counts.len() >= MAX_TITLES && !self.counts.contains_key(title) {
+            self.counts.retain(|_, count| *count > 1);
+            if self.counts.len() >= MAX_TITLES {
+                self.counts.clear();
+            }
+        }
+        let count = self.counts.entry(title.to_owned()).or_default();
+        *count += 1;
+        *count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn holds(mib: u64) -> MemorySplit {
+        MemorySplit {
+            anon: Some(Bytes(mib << 20)),
+            file: Some(Bytes(8 << 20)),
+            shmem: Some(Bytes(0)),
+            swap: None,
+            peak: Some(Bytes((mib + 8) << 20)),
+        }
+    }
+
+    /// What was written for titles at these ms, with the MiB held then.
+    fn written(calls: &mut Calls, titles: &[(u64, &str, u64)]) -> Vec<(String, u32, u64)> {
+        let process = ProcessKey::new(7, 1);
+        let calls = titles.iter().filter_map(|(ms, title, mib)| {
+            calls.titled(process, title, BootTime(ms * MS), &holds(*mib))
+        });
+        calls
+            .map(|call| {
+                let length = call.ended.expect("an end").since(call.began);
+                (call.title, call.nth, length.unsigned_abs() / MS)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn an_actor_between_two_calls_runs_none() {
+        let mut calls = Calls::default();
+        let titles = [
+            (0, "ray::IDLE", 10),
+            (100, "ray::A.__init__", 10),
+            (200, "ray::A", 10),
+            (900, "ray::A.go", 10),
+            (1000, "ray::A", 10),
+            (2000, "ray::A.go", 10),
+            (2060, "ray::A", 10),
+        ];
+        let expected = [
+            ("ray::A.__init__", 1, 100),
+            ("ray::A.go", 1, 100),
+            ("ray::A.go", 2, 60),
+        ];
+        let expected = expected.map(|(title, nth, ms)| (title.to_owned(), nth, ms));
+        assert_eq!(written(&mut calls, &titles), expected);
+    }
+
+    #[test]
+    fn a_late_look_at_an_idle_actor_makes_no_call_of_its_class() {
+        let titles = [
+            (0, "ray::A", 10),
+            (5000, "ray::A.go", 10),
+            (5100, "ray::A", 10),
+        ];
+        let expected = [("ray::A.go".to_owned(), 1, 100)];
+        assert_eq!(written(&mut Calls::default(), &titles), expected);
+    }
+
+    #[test]
+    fn short_calls_are_counted_and_written_when_they_move_memory() {
+        let titles = [
+            (0, "ray::f", 10),
+            (10, "ray::IDLE", 10),
+            (20, "ray::f", 10),
+            (30, "ray::IDLE", 12),
+            (40, "ray::f", 12),
+            (50, "ray::IDLE", 12),
+        ];
+        let expected = [("ray::f".to_owned(), 2, 10)];
+        assert_eq!(written(&mut Calls::default(), &titles), expected);
+    }
+
+    #[test]
+    fn a_leak_of_less_than_a_row_a_call_is_written_when_it_has_added_up() {
+        let mut calls = Calls::default();
+        let process = ProcessKey::new(7, 1);
+        let mut rows = 0;
+        for step in 0..100u64 {
+            let held = MemorySplit {
+                anon: Some(Bytes(step * 100 * 1024)),
+                ..MemorySplit::default()
+            };
+            let title = if step % 2 == 0 { "ray::f" } else { "ray::IDLE" };
+            let time = BootTime(step * MS);
+            rows += usize::from(calls.titled(process, title, time, &held).is_some());
+        }
+        assert!((8..=10).contains(&rows), "{rows} rows for 9.8 MiB");
+    }
+
+    #[test]
+    fn a_long_call_is_told_once_while_it_runs_and_the_one_that_a_process_dies_in_always() {
+        let mut calls = Calls::default();
+        let process = ProcessKey::new(7, 1);
+        calls.titled(process, "ray::f", BootTime(0), &holds(10));
+        assert!(calls.due(BootTime(500 * MS)).is_empty());
+        assert_eq!(calls.due(BootTime(1500 * MS)).len(), 1);
+        assert!(calls.due(BootTime(2500 * MS)).is_empty());
+        assert_eq!(calls.ended(process), None);
+        calls.titled(process, "ray::f", BootTime(3000 * MS), &holds(10));
+        let died_in = calls.ended(process).expect("a call");
+        assert_eq!((died_in.ended, died_in.nth), (None, 1));
+    }
+
+    #[test]
+    fn the_peak_is_told_where_the_high_water_mark_rose() {
+        let high = |mib: u64| MemorySplit {
+            peak: Some(Bytes(mib << 20)),
+            ..holds(10)
+        };
+        assert_eq!(peak(&high(100), &high(100)), None);
+        assert_eq!(peak(&high(100), &high(508)), Some(Bytes(500 << 20)));
+    }
+}

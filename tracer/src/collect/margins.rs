@@ -1,0 +1,141 @@
+//! Whether anything is near its limit: memory is looked at more often then, and the hooks that cost more are attached.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::ids::{BootTime, Bytes};
+
+/// Less than this share of a limit is near.
+const NEAR: f64 = 0.1;
+/// At its present rate it would be full within this time.
+const AHEAD_NS: f64 = 20e9;
+/// What was near counts as near for this long: a job that allocates and frees goes to and fro.
+const HOLD_NS: i64 = 10_000_000_000;
+/// A rate is that over at least this time.
+const RATE_NS: i64 = 1_000_000_000;
+
+/// Something that kills when it is full.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Limit {
+    /// Tells it from the others.
+    pub(super) name: String,
+    /// What counts against it.
+    pub(super) used: Bytes,
+    /// It kills there.
+    pub(super) limit: Bytes,
+    /// Whose memory counts, that of strangers too.
+    pub(super) counts: Counts,
+}
+
+/// Whose memory counts against a limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Counts {
+    /// Everybody's.
+    Machine,
+    /// That of who is in this cgroup or below it.
+    Cgroup(String),
+}
+
+/// What the limit that is next counts.
+pub(super) fn next(limits: &[Limit]) -> Option<&Counts> {
+    let left = |limit: &&Limit| limit.limit.0.saturating_sub(limit.used.0);
+    limits.iter().min_by_key(left).map(|limit| &limit.counts)
+}
+
+/// What each limit's use was a second ago.
+#[derive(Debug, Default)]
+pub(super) struct Margins {
+    before: HashMap<String, (BootTime, Bytes)>,
+    until: BootTime,
+}
+
+impl Margins {
+    /// Whether one of `limits` is near at `now`, or was a short while ago.
+    pub(super) fn near(&mut self, now: BootTime, limits: &[Limit]) -> bool {
+        let found = limits
+            .iter()
+            .filter(|limit| self.is_near(now, limit))
+            .count();
+        let there: HashSet<&str> = limits.iter().map(|limit| limit.name.as_str()).collect();
+        self.before.retain(|name, _| there.contains(name.as_str()));
+        for limit in limits {
+            let last = self.before.get(&limit.name);
+            if last.is_none_or(|(since, _)| now.since(*since) >= RATE_NS) {
+                self.before.insert(limit.name.clone(), (now, limit.used));
+            }
+        }
+        if found > 0 {
+            self.until = now.plus(HOLD_NS);
+        }
+        now < self.until
+    }
+
+    fn is_near(&self, now: BootTime, limit: &Limit) -> bool {
+        let margin = limit.limit.0.saturating_sub(limit.used.0) as f64;
+        let Some((since, before)) = self.before.get(&limit.name) else {
+            return margin < NEAR * limit.limit.0 as f64;
+        };
+        let grown = limit.used.0.saturating_sub(before.0) as f64;
+        let time = now.since(*since).max(1) as f64;
+        margin < NEAR * limit.limit.0 as f64 || grown > 0.0 && margin / grown * time < AHEAD_NS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn at(margins: &mut Margins, tenths: u64, used: u64) -> bool {
+        let limit = Limit {
+            name: "machine".into(),
+            used: Bytes(used << 20),
+            limit: Bytes(10_000 << 20),
+            counts: Counts::Machine,
+        };
+        margins.near(BootTime(100 * SECOND + tenths * SECOND / 10), &[limit])
+    }
+
+    #[test]
+    fn the_last_tenth_is_near_and_stays_so_for_a_while() {
+        let mut margins = Margins::default();
+        assert!(!at(&mut margins, 0, 5000));
+        assert!(at(&mut margins, 600, 9100));
+        assert!(at(&mut margins, 650, 5000));
+        assert!(!at(&mut margins, 701, 5000));
+    }
+
+    #[test]
+    fn what_is_full_in_twenty_seconds_is_near() {
+        let mut slow = Margins::default();
+        assert!(!at(&mut slow, 0, 4000));
+        assert!(!at(&mut slow, 10, 4250), "23 s to go");
+        let mut quick = Margins::default();
+        assert!(!at(&mut quick, 0, 4000));
+        assert!(at(&mut quick, 10, 4300), "19 s to go");
+    }
+
+    #[test]
+    fn memory_that_is_given_back_is_no_growth() {
+        let mut margins = Margins::default();
+        assert!(!at(&mut margins, 0, 8000));
+        assert!(!at(&mut margins, 10, 2000));
+        assert!(!at(&mut margins, 20, 2010));
+    }
+
+    #[test]
+    fn strangers_are_of_interest_where_they_count_against_the_next_limit() {
+        let limit = |used: u64, limit: u64, counts: &Counts| Limit {
+            name: String::new(),
+            used: Bytes(used),
+            limit: Bytes(limit),
+            counts: counts.clone(),
+        };
+        let (machine, pod) = (Counts::Machine, Counts::Cgroup("/pod".into()));
+        let limits = [limit(50, 100, &machine), limit(1, 60, &pod)];
+        assert_eq!(next(&limits), Some(&machine));
+        let limits = [limit(50, 100, &machine), limit(20, 60, &pod)];
+        assert_eq!(next(&limits), Some(&pod));
+        assert_eq!(next(&[]), None);
+    }
+}

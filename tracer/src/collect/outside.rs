@@ -1,0 +1,140 @@
+//! The biggest processes that are not Ray's and count against the next limit: looked for near it, so that a death can name who held the
+//! memory.
+
+use std::{collections::HashMap, path::Path};
+
+use super::{Collector, margins::Counts, samples::moved};
+use crate::{
+    event::{MemorySplit, Observation, OutsideMemory, Source},
+    ids::{BootTime, Bytes, Pid, ProcessKey},
+    observe::{
+        memory::{self, MemoryFiles},
+        processes,
+    },
+    path,
+};
+
+/// So many at most.
+const MOST: usize = 3;
+/// Smaller ones are nobody's suspect.
+const SMALLEST: u64 = 64 << 20;
+
+/// Those that were told last.
+#[derive(Default)]
+pub(super) struct Outsiders(HashMap<Pid, OutsideMemory>);
+
+impl Collector {
+    /// Called once a second near a limit, which counts the memory of `counts`.
+    pub(super) fn sample_outside(&mut self, now: BootTime, counts: &Counts) {
+        let own = Pid(std::process::id());
+        let mut found: Vec<(Pid, Bytes)> = processes::all()
+            .into_iter()
+            .filter(|pid| *pid != own && !self.known.contains_key(pid))
+            .filter_map(|pid| Some((pid, MemoryFiles::open(pid).ok()?.count()?.anon)))
+            .filter(|(pid, anon)| anon.0 >= SMALLEST && is_counted(*pid, counts))
+            .collect();
+        found.sort_by_key(|(pid, anon)| std::cmp::Reverse((*anon, *pid)));
+        found.truncate(MOST);
+        let gone = |known: &OutsideMemory| !found.iter().any(|(pid, _)| *pid == known.process.pid);
+        let gone: Vec<Pid> = self
+            .outsiders
+            .0
+            .values()
+            .filter(|one| gone(one))
+            .map(|one| one.process.pid)
+            .collect();
+        for pid in gone {
+            if let Some(last) = self.outsiders.0.remove(&pid) {
+                let memory = MemorySplit {
+                    anon: Some(Bytes(0)),
+                    ..MemorySplit::default()
+                };
+                self.emit(
+                    Source::Proc,
+                    now,
+                    Observation::Outside(OutsideMemory { memory, ..last }),
+                );
+            }
+        }
+        for (pid, _) in found {
+            self.outsider(now, pid);
+        }
+    }
+
+    fn outsider(&mut self, now: BootTime, pid: Pid) {
+        let (Some(stat), Some(memory)) = (processes::stat(pid), memory::process(pid)) else {
+            return;
+        };
+        let last = self.outsiders.0.get(&pid);
+        if last.is_some_and(|last| !moved(last.memory.anon, memory.anon)) {
+            return;
+        }
+        let told = OutsideMemory {
+            process: ProcessKey {
+                pid,
+                start: stat.start,
+            },
+            name: name(&stat.comm, &processes::argv(pid)),
+            cgroup: processes::cgroup(pid),
+            memory,
+        };
+        self.outsiders.0.insert(pid, told.clone());
+        self.emit(Source::Proc, now, Observation::Outside(told));
+    }
+}
+
+fn is_counted(pid: Pid, counts: &Counts) -> bool {
+    match counts {
+        Counts::Machine => true,
+        Counts::Cgroup(above) => {
+            processes::cgroup(pid).is_some_and(|own| Path::new(&own).starts_with(above))
+        }
+    }
+}
+
+/// The program, and the script that it runs where it is an interpreter's; no other argument.
+fn name(comm: &str, argv: &[String]) -> String {
+    let script = argv
+        .get(1)
+        .filter(|argument| matches!(argument.rsplit_once('.'), Some((_, "py" | "sh"))));
+    match (argv.first(), script) {
+        (Some(program), Some(script)) => {
+            format!("{} {}", path::base(program), path::base(script))
+        }
+        (Some(program), None) if !program.is_empty() => {
+            path::base(program.split_whitespace().next().unwrap_or(program)).to_owned()
+        }
+        _ => comm.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_no_arguments_that_may_be_secret() {
+        let argv = |words: &[&str]| {
+            words
+                .iter()
+                .map(|word| (*word).to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            name(
+                "python3",
+                &argv(&["/usr/bin/python3", "/opt/train.py", "--key=x"])
+            ),
+            "python3 train.py"
+        );
+        assert_eq!(
+            name("postgres", &argv(&["postgres: user db [local] idle"])),
+            "postgres:"
+        );
+        assert_eq!(
+            name("mysqld", &argv(&["/usr/sbin/mysqld", "--password=x"])),
+            "mysqld"
+        );
+        assert_eq!(name("kswapd0", &[]), "kswapd0");
+    }
+}

@@ -1,0 +1,320 @@
+//! The thread that watches Python processes grow and reads what they do then.
+//!
+//! The kernel tells it when a process maps something large, mostly with the stack of that thread, taken while it asked; where the kernel could
+//! not (a version of Python that it was not told of, another processor than x86-64), it is read at once. Near a limit it also tells, with its stack, who grew. Besides it looks at the cheap
+//! counters of every process twice a second, ten times after it grew, and at one that grows every few milliseconds. It shares nothing with the threads that
+//! empty the ring of deaths and read Ray's logs, and what it costs is bounded: see the constants.
+
+mod claims;
+mod ledger;
+mod level;
+mod mappings;
+mod reading;
+mod watched;
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
+    time::{Duration, Instant},
+};
+
+use super::Ids;
+use crate::{
+    event::{Event, Observation, Source},
+    ids::{BootTime, Pid, ProcessKey},
+    observe::{
+        clock,
+        kernel::{NewGrowth, NewMapping, Pythons},
+        stacks::Reader,
+    },
+    recording,
+};
+use watched::Watched;
+
+/// Requests that wait at most; later ones are dropped, for a second brings the next list, and a look finds what grew.
+const QUEUE: usize = 256;
+/// Processor time a second that goes into growth, all processes together; when it is spent, only counters are looked at.
+const BUDGET: Duration = Duration::from_millis(100);
+/// What was not needed is kept for the next burst, up to so much.
+const SAVED: Duration = Duration::from_secs(2);
+/// The longest wait for the next turn.
+const LONGEST_WAIT: Duration = Duration::from_millis(500);
+/// While nothing grows, those whose turn is so near have it together: each wake-up costs as much as some looks.
+const TOGETHER: Duration = Duration::from_millis(50);
+/// What is no Python is looked at again after this.
+const AGAIN: Duration = Duration::from_secs(2);
+/// The end of a recording waits so long for the last rows.
+const LAST_ROWS: Duration = Duration::from_secs(2);
+/// Rows are written this often.
+const FLUSH: Duration = Duration::from_secs(1);
+
+/// What the collector tells.
+enum Request {
+    /// Everything that lives and may be Python, and whether a limit is near.
+    Known(Vec<ProcessKey>, bool),
+    /// Something large was mapped.
+    Mapped(NewMapping),
+    /// Memory became resident, near a limit.
+    Grew(NewGrowth),
+}
+
+/// What a look is made with.
+struct Look<'a> {
+    reader: &'a mut Reader,
+    /// The kernel's part, where it takes stacks.
+    pythons: Option<&'a mut Pythons>,
+    time: BootTime,
+    now: Instant,
+    /// The thread's processor time when it began.
+    began: Duration,
+    /// Whether a limit is near.
+    near: bool,
+    /// Whether there is time left in this second for more than the counters.
+    has_time: bool,
+}
+
+/// The process has ended.
+struct Gone;
+
+/// The running thread; it ends when this is dropped, unless it hangs on a process that leads it in circles.
+pub struct Stacks {
+    sender: Option<SyncSender<Request>>,
+    ended: Receiver<()>,
+}
+
+impl Stacks {
+    /// Starts it.
+    pub fn start(
+        ids: Ids,
+        recording: recording::Sender,
+        pythons: Option<Pythons>,
+    ) -> std::io::Result<Self> {
+        let (sender, receiver) = sync_channel(QUEUE);
+        let (ending, ended) = sync_channel(1);
+        std::thread::Builder::new()
+            .name("stacks".into())
+            .stack_size(1 << 20)
+            .spawn(move || {
+                Watch::new(ids, recording, pythons).run(&receiver);
+                // Nobody waits for it any more where this fails.
+                let _late = ending.try_send(());
+            })?;
+        Ok(Self {
+            sender: Some(sender),
+            ended,
+        })
+    }
+
+    /// What lives now; told once a second.
+    pub(super) fn known(&self, processes: Vec<ProcessKey>, near: bool) {
+        if let Some(sender) = &self.sender {
+            let _next_second = sender.try_send(Request::Known(processes, near));
+        }
+    }
+
+    /// Something large was mapped just now.
+    pub(super) fn mapped(&self, new: NewMapping) {
+        if let Some(sender) = &self.sender {
+            let _found_later = sender.try_send(Request::Mapped(new));
+        }
+    }
+
+    /// A process grew by much just now.
+    pub(super) fn grew(&self, new: NewGrowth) {
+        if let Some(sender) = &self.sender {
+            let _found_later = sender.try_send(Request::Grew(new));
+        }
+    }
+}
+
+impl Drop for Stacks {
+    fn drop(&mut self) {
+        drop(self.sender.take());
+        let _hangs = self.ended.recv_timeout(LAST_ROWS);
+    }
+}
+
+/// What the thread holds.
+struct Watch {
+    ids: Ids,
+    recording: recording::Sender,
+    reader: Reader,
+    pythons: Option<Pythons>,
+    watched: HashMap<Pid, Watched>,
+    /// Those that are no Python, until they are looked at again: a shell may become one.
+    others: HashMap<ProcessKey, Instant>,
+    near: bool,
+    second: Instant,
+    /// The thread's processor time up to then, and how much more it may become.
+    until_this_second: Duration,
+    budget: Duration,
+}
+
+impl Watch {
+    fn new(ids: Ids, recording: recording::Sender, pythons: Option<Pythons>) -> Self {
+        Self {
+            ids,
+            recording,
+            reader: Reader::default(),
+            pythons,
+            watched: HashMap::new(),
+            others: HashMap::new(),
+            near: false,
+            second: Instant::now(),
+            until_this_second: clock::cpu_time(),
+            budget: SAVED,
+        }
+    }
+
+    fn run(&mut self, requests: &Receiver<Request>) {
+        let mut wait = LONGEST_WAIT;
+        loop {
+            match requests.recv_timeout(wait) {
+                Ok(Request::Known(processes, near)) => self.known(&processes, near),
+                Ok(Request::Mapped(new)) => self.mapped(&new),
+                Ok(Request::Grew(new)) => {
+                    self.is_here(new.process);
+                    self.with(new.process.pid, |watched, look| watched.stepped(look, &new));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    self.flush();
+                    return;
+                }
+            }
+            wait = self.look(Instant::now());
+        }
+    }
+
+    /// Takes on what is new, lets go what is gone.
+    fn known(&mut self, processes: &[ProcessKey], near: bool) {
+        self.near = near;
+        let alive: HashSet<ProcessKey> = processes.iter().map(|key| key.truncated()).collect();
+        let lives = |own: ProcessKey| alive.contains(&own.truncated());
+        let now = Instant::now();
+        self.others
+            .retain(|other, until| now < *until && lives(*other));
+        let gone: Vec<Pid> = self
+            .watched
+            .iter()
+            .filter(|(_, own)| !lives(own.process()))
+            .map(|(pid, _)| *pid)
+            .collect();
+        for pid in gone {
+            self.let_go(pid);
+        }
+        for process in processes {
+            self.take_on(*process);
+        }
+    }
+
+    fn take_on(&mut self, process: ProcessKey) {
+        if self.watched.contains_key(&process.pid) || self.others.contains_key(&process) {
+            return;
+        }
+        match Watched::new(process, Instant::now()) {
+            Some(new) => {
+                self.watched.insert(process.pid, new);
+            }
+            None => {
+                self.others.insert(process, Instant::now() + AGAIN);
+            }
+        }
+    }
+
+    fn let_go(&mut self, pid: Pid) {
+        if let Some(mut gone) = self.watched.remove(&pid) {
+            if let Some(pythons) = &mut self.pythons {
+                pythons.remove(pid);
+            }
+            self.write(gone.ended(clock::boot()));
+        }
+    }
+
+    /// The kernel told of this process: an earlier one with its pid is gone.
+    fn is_here(&mut self, process: ProcessKey) {
+        let known = self.watched.get(&process.pid).map(Watched::process);
+        if known.is_some_and(|known| !known.same(process)) {
+            self.let_go(process.pid);
+        }
+        self.others.remove(&process);
+        self.take_on(process);
+    }
+
+    fn mapped(&mut self, new: &NewMapping) {
+        let process = new.mapped.process;
+        self.is_here(process);
+        self.with(process.pid, |watched, look| watched.mapped(look, new));
+    }
+
+    /// Looks at all whose turn it is; until the next one's.
+    fn look(&mut self, now: Instant) -> Duration {
+        if now.duration_since(self.second) >= FLUSH {
+            let spent = clock::cpu_time().saturating_sub(self.until_this_second);
+            let earned = BUDGET.mul_f64(now.duration_since(self.second).as_secs_f64());
+            self.budget = (self.budget.saturating_sub(spent) + earned).min(SAVED);
+            self.until_this_second += spent;
+            self.second = now;
+            self.flush();
+        }
+        let due = self.watched.iter().filter(|(_, own)| {
+            let early = if own.is_hot(now) {
+                Duration::ZERO
+            } else {
+                TOGETHER
+            };
+            own.due() <= now + early
+        });
+        let due: Vec<Pid> = due.map(|(pid, _)| *pid).collect();
+        for pid in due {
+            self.with(pid, Watched::look);
+        }
+        let next = self.watched.values().map(Watched::due).min();
+        let next = next.unwrap_or(now + LONGEST_WAIT).min(now + LONGEST_WAIT);
+        next.saturating_duration_since(Instant::now())
+            .max(Duration::from_millis(1))
+    }
+
+    /// Does something with a process.
+    fn with(
+        &mut self,
+        pid: Pid,
+        what: impl FnOnce(&mut Watched, &mut Look<'_>) -> Result<(), Gone>,
+    ) {
+        let Some(watched) = self.watched.get_mut(&pid) else {
+            return;
+        };
+        let began = clock::cpu_time();
+        let mut look = Look {
+            reader: &mut self.reader,
+            pythons: self.pythons.as_mut(),
+            time: clock::boot(),
+            now: Instant::now(),
+            began,
+            near: self.near,
+            has_time: began.saturating_sub(self.until_this_second) < self.budget,
+        };
+        let done = what(watched, &mut look);
+        if done.is_err() {
+            self.let_go(pid);
+        }
+    }
+
+    fn flush(&mut self) {
+        let rows: Vec<_> = self.watched.values_mut().flat_map(Watched::rows).collect();
+        self.write(rows);
+    }
+
+    fn write(&self, rows: Vec<(BootTime, Observation)>) {
+        for (time, what) in rows {
+            let id = self.ids.next();
+            let source = Source::Proc;
+            self.recording.send(Event {
+                id,
+                time,
+                source,
+                what,
+            });
+        }
+    }
+}

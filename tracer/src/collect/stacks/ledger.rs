@@ -1,0 +1,205 @@
+//! What one process grew by under which stack, until it is written: runs of looks at one stack, in their order.
+
+use crate::{
+    event::{Observation, PythonFrame, PythonStack},
+    ids::{BootTime, Bytes, ProcessKey},
+    observe::stacks::Stack,
+};
+
+/// Rows of one process in one second that have a stack; growth beyond has none.
+const MOST_RUNS: usize = 64;
+
+/// Memory that moved under one stack.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Grown {
+    /// Private memory.
+    pub(super) private: u64,
+    /// The mapping that this is in.
+    pub(super) mapping: Option<u32>,
+    /// Shared memory.
+    pub(super) shared: u64,
+}
+
+/// One row to be.
+enum Run {
+    Grew(BootTime, Stack, Grown),
+    Freed(BootTime, Option<u32>, u64),
+}
+
+/// The runs that are not written yet.
+#[derive(Default)]
+pub(super) struct Ledger {
+    runs: Vec<Run>,
+    /// The last stack that was seen, whether its process grew or not.
+    seen: Option<(BootTime, Stack)>,
+    /// The frames that were written last.
+    written: Option<Vec<PythonFrame>>,
+}
+
+/// A line that was over before it could be seen.
+fn unseen() -> Stack {
+    Stack {
+        tid: None,
+        running: false,
+        frames: Vec::new(),
+    }
+}
+
+impl Ledger {
+    /// A stack was seen.
+    pub(super) fn seen(&mut self, time: BootTime, stack: &Stack) {
+        self.seen = Some((time, stack.clone()));
+    }
+
+    /// Growth under `stack`. `None` where it was over before it could be seen.
+    pub(super) fn grew(&mut self, time: BootTime, stack: Option<Stack>, by: Grown) {
+        let full = self.runs.len() >= MOST_RUNS;
+        let stack = stack.filter(|_| !full).unwrap_or_else(unseen);
+        let joins = |run: &&mut Run| matches!(run, Run::Grew(_, last, grown) if last.frames == stack.frames && grown.mapping == by.mapping);
+        if let Some(Run::Grew(last, _, grown)) = self.runs.last_mut().filter(joins) {
+            *last = time;
+            grown.private += by.private;
+            grown.shared += by.shared;
+        } else {
+            self.runs.push(Run::Grew(time, stack, by));
+        }
+    }
+
+    /// Memory of a mapping, or of none, was given back.
+    pub(super) fn freed(&mut self, time: BootTime, mapping: Option<u32>, bytes: u64) {
+        match self.runs.last_mut() {
+            Some(Run::Freed(last, of, freed)) if *of == mapping => {
+                *last = time;
+                *freed += bytes;
+            }
+            _ => self.runs.push(Run::Freed(time, mapping, bytes)),
+        }
+    }
+
+    /// The rows, which are then no longer held.
+    pub(super) fn rows(&mut self, process: ProcessKey) -> Vec<(BootTime, Observation)> {
+        let mut runs = std::mem::take(&mut self.runs);
+        if let Some((time, stack)) = self.seen.take() {
+            runs.push(Run::Grew(time, stack, Grown::default()));
+        }
+        runs.into_iter().map(|run| self.row(process, run)).collect()
+    }
+
+    fn row(&mut self, process: ProcessKey, run: Run) -> (BootTime, Observation) {
+        let (time, stack, grown) = match run {
+            Run::Grew(time, stack, grown) => (time, stack, grown),
+            Run::Freed(time, mapping, bytes) => {
+                let bytes = Bytes(bytes);
+                let what = Observation::Freed {
+                    process,
+                    mapping,
+                    bytes,
+                };
+                return (time, what);
+            }
+        };
+        let repeats = self.written.as_ref() == Some(&stack.frames);
+        let what = Observation::Stack(PythonStack {
+            process,
+            tid: stack.tid,
+            grown: Bytes(grown.private),
+            shared: Bytes(grown.shared),
+            mapping: grown.mapping,
+            repeats,
+            frames: if repeats {
+                Vec::new()
+            } else {
+                stack.frames.clone()
+            },
+        });
+        if !repeats {
+            self.written = Some(stack.frames);
+        }
+        (time, what)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stack(line: u32) -> Stack {
+        let frame = PythonFrame {
+            file: "a.py".into(),
+            function: "f".into(),
+            line,
+        };
+        Stack {
+            tid: None,
+            running: true,
+            frames: vec![frame],
+        }
+    }
+
+    fn by(private: u64, mapping: Option<u32>) -> Grown {
+        Grown {
+            private,
+            mapping,
+            shared: 0,
+        }
+    }
+
+    fn rows(ledger: &mut Ledger) -> Vec<(u64, Option<u32>, bool, usize)> {
+        let rows = ledger.rows(ProcessKey::new(1, 1));
+        let figures = |row: (BootTime, Observation)| match row.1 {
+            Observation::Stack(stack) => (
+                stack.grown.0,
+                stack.mapping,
+                stack.repeats,
+                stack.frames.len(),
+            ),
+            Observation::Freed { mapping, bytes, .. } => (bytes.0, mapping, true, 9),
+            other => panic!("{other:?}"),
+        };
+        rows.into_iter().map(figures).collect()
+    }
+
+    #[test]
+    fn looks_at_one_stack_are_one_row_and_what_was_given_back_is_another() {
+        let mut ledger = Ledger::default();
+        ledger.grew(BootTime(1), Some(stack(1)), by(5, None));
+        ledger.grew(BootTime(2), Some(stack(1)), by(6, None));
+        ledger.freed(BootTime(3), None, 11);
+        ledger.grew(BootTime(4), Some(stack(1)), by(7, None));
+        ledger.grew(BootTime(5), Some(stack(1)), by(8, Some(2)));
+        ledger.grew(BootTime(6), Some(stack(2)), by(9, Some(2)));
+        let found = rows(&mut ledger);
+        let wanted = [
+            (11, None, false, 1),
+            (11, None, true, 9),
+            (7, None, true, 0),
+            (8, Some(2), true, 0),
+            (9, Some(2), false, 1),
+        ];
+        assert_eq!(found, wanted);
+        assert!(rows(&mut ledger).is_empty());
+    }
+
+    #[test]
+    fn the_last_stack_is_told_without_any_growth() {
+        let mut ledger = Ledger::default();
+        ledger.grew(BootTime(1), Some(stack(1)), by(5, None));
+        for time in 2..9 {
+            ledger.seen(BootTime(time), &stack(1));
+        }
+        assert_eq!(rows(&mut ledger), [(5, None, false, 1), (0, None, true, 0)]);
+    }
+
+    #[test]
+    fn a_loop_over_many_lines_writes_a_bounded_number_of_rows_and_blames_none_for_the_rest() {
+        let mut ledger = Ledger::default();
+        for line in 0..1000 {
+            ledger.grew(BootTime(u64::from(line)), Some(stack(line)), by(1, None));
+        }
+        let found = rows(&mut ledger);
+        assert_eq!(found.len(), MOST_RUNS + 1);
+        assert_eq!(found.iter().map(|row| row.0).sum::<u64>(), 1000);
+        let last = found.last().expect("a row");
+        assert_eq!((last.0, last.3), (1000 - MOST_RUNS as u64, 0));
+    }
+}

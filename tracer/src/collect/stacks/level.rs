@@ -1,0 +1,40 @@
+//! Two figures of one process that are compared, added and told together.
+
+/// Less is no move.
+pub(super) const MOVE: u64 = 1 << 20;
+
+/// Private memory, and shared memory that is no file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Level {
+    pub(super) private: u64,
+    pub(super) shared: u64,
+}
+
+impl Level {
+    fn both(self, other: Self, of: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            private: of(self.private, other.private),
+            shared: of(self.shared, other.shared),
+        }
+    }
+
+    pub(super) fn less(self, other: Self) -> Self {
+        self.both(other, u64::saturating_sub)
+    }
+
+    pub(super) fn more(self, other: Self) -> Self {
+        self.both(other, u64::saturating_add)
+    }
+
+    pub(super) fn at_most(self, other: Self) -> Self {
+        self.both(other, u64::min)
+    }
+
+    pub(super) fn at_least(self, other: Self) -> Self {
+        self.both(other, u64::max)
+    }
+
+    pub(super) fn is_move(self) -> bool {
+        self.private >= MOVE || self.shared >= MOVE
+    }
+}

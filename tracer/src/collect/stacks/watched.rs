@@ -1,0 +1,517 @@
+//! One Python process: how its memory moves, and whose each move is.
+//!
+//! Its private memory is that in its large mappings and the rest, called the heap here. Each is followed as a level: what it is now against
+//! what was told of it, so that an error of measurement never adds up. Growth is a line's only where that is certain: in a mapping that the
+//! line asked for and fills, or between two looks that found the line; else it is told without one.
+
+use std::time::{Duration, Instant};
+
+use super::{
+    Gone, Look,
+    claims::Claims,
+    ledger::{Grown, Ledger},
+    level::{Level, MOVE},
+    mappings::{LATE, Mappings, Move, Whose},
+    reading::{Reading, same_function, same_line},
+};
+use crate::{
+    event::Observation,
+    ids::{BootTime, Pid, ProcessKey},
+    observe::{
+        clock,
+        kernel::{NewGrowth, NewMapping},
+        memory::MemoryFiles,
+        processes,
+        stacks::{Stack, is_python},
+    },
+};
+
+/// A process that grew lately, or is near a limit, is looked at this often; another one that seldom.
+const COLD: Duration = Duration::from_millis(100);
+const IDLE: Duration = Duration::from_millis(500);
+const LATELY: Duration = Duration::from_secs(10);
+/// One that grows this often, or as seldom as keeps the time for it at a twentieth.
+const HOT: Duration = Duration::from_millis(5);
+const HOT_SHARE: u32 = 20;
+/// What grew stays of interest this long.
+const STAYS_HOT: Duration = Duration::from_millis(300);
+/// A smaller one that does not rest is starting: its imports are nobody's line.
+const SMALLEST: u64 = 128 << 20;
+/// From here on it is opened when it rests: Ray's idle workers have as much.
+const PREPARED: u64 = 48 << 20;
+/// Growth between two looks that is worth a stack; while hot, a move is.
+const FAST: u64 = 8 << 20;
+/// Slow growth is told, without a line, in pieces of this size.
+const SLOW: u64 = 64 << 20;
+/// A mapping of this size is followed by itself.
+const LARGE: u64 = 16 << 20;
+/// What the heap must shrink by to count: this, or the share of all memory that the levels of mappings may err by.
+const SHRUNK: u64 = 8 << 20;
+const SHRUNK_SHARE: u64 = 64;
+/// Pages of a range that was given back are gone after this.
+const SETTLES: Duration = Duration::from_millis(200);
+/// A line that was there at two looks so far apart was there all the time.
+const BRACKET: Duration = Duration::from_millis(500);
+/// Growth up to the first look at a line is its own where the line grows by so many times as much afterwards, in so long.
+const PROOF: u64 = 10;
+const WAITS: Duration = Duration::from_secs(2);
+/// Where the line changed between two looks so near to each other, each gets half.
+const CLOSE: Duration = Duration::from_millis(20);
+
+/// One process.
+pub(super) struct Watched {
+    process: ProcessKey,
+    files: MemoryFiles,
+    mappings: Mappings,
+    claims: Claims,
+    ledger: Ledger,
+    reading: Reading,
+    due: Instant,
+    hot_until: Instant,
+    unsettled_until: Instant,
+    /// All memory at the last look, and at the last one that found a stack or was one of a process at rest.
+    last_total: u64,
+    read_total: u64,
+    /// At the last look: shared memory, and that as statm has it, files included.
+    shared: u64,
+    statm_shared: u64,
+    /// What it had when it was settled last and nothing was left to be told: while it has that, there is nothing to do.
+    rests_at: Option<Level>,
+    /// The heap and shared memory at the last look that found a stack, or that was one of a process at rest.
+    mark: Level,
+    /// The thread that mapped something last.
+    mapper: Option<Pid>,
+    /// What was told: of the heap and of shared memory.
+    told: Level,
+    /// The last stack, and growth that is its line's if that goes on.
+    last: Option<(Instant, Stack)>,
+    pending: Option<Pending>,
+}
+
+/// Growth up to the first look that found a line: its own, or that of the one before.
+struct Pending {
+    stack: Stack,
+    level: Level,
+    /// What the line grew since.
+    proof: u64,
+    until: Instant,
+}
+
+impl Watched {
+    /// Takes on a process; `None` where it is no Python, or is gone.
+    pub(super) fn new(process: ProcessKey, now: Instant) -> Option<Self> {
+        if !is_python(process.pid) {
+            return None;
+        }
+        // Opened before the identity is checked: these files never tell of a later process with the same pid.
+        let files = MemoryFiles::open(process.pid).ok()?;
+        let mappings = Mappings::open(process.pid);
+        processes::key(process.pid).filter(|own| own.same(process))?;
+        let (split, count) = (files.split()?, files.count()?);
+        let level = Level {
+            private: count.anon.0,
+            shared: split.shmem.unwrap_or_default().0,
+        };
+        Some(Self {
+            process,
+            files,
+            mappings,
+            claims: Claims::default(),
+            ledger: Ledger::default(),
+            reading: Reading::new(process, now),
+            due: now,
+            hot_until: now,
+            unsettled_until: now,
+            last_total: level.private + level.shared,
+            read_total: level.private + level.shared,
+            shared: level.shared,
+            statm_shared: count.shared.0,
+            rests_at: None,
+            mark: level,
+            mapper: None,
+            told: level,
+            last: None,
+            pending: None,
+        })
+    }
+
+    pub(super) fn process(&self) -> ProcessKey {
+        self.process
+    }
+
+    pub(super) fn due(&self) -> Instant {
+        self.due
+    }
+
+    /// Whether it grew just now.
+    pub(super) fn is_hot(&self, now: Instant) -> bool {
+        now < self.hot_until
+    }
+
+    /// It has ended: growth that waits for the next look is nobody's.
+    pub(super) fn ended(&mut self, time: BootTime) -> Vec<(BootTime, Observation)> {
+        if let Some(pending) = self.pending.take() {
+            self.grew(time, None, pending.level);
+        }
+        self.rows()
+    }
+
+    /// What is to be written, and is then no longer held.
+    pub(super) fn rows(&mut self) -> Vec<(BootTime, Observation)> {
+        let process = self.process;
+        let refusal = self.reading.refusal();
+        let refusal =
+            refusal.map(|(time, reason)| (time, Observation::NoStack { process, reason }));
+        refusal
+            .into_iter()
+            .chain(self.ledger.rows(process))
+            .collect()
+    }
+
+    /// A thread of it mapped something. Mostly the kernel took the stack then; else it is read now, before the line is over.
+    pub(super) fn mapped(&mut self, look: &mut Look<'_>, new: &NewMapping) -> Result<(), Gone> {
+        self.mapper = Some(new.mapped.tid);
+        self.hot_until = look.now + STAYS_HOT;
+        self.due = self.due.min(look.now + HOT);
+        let age = Duration::from_nanos(look.time.since(new.time).max(0).cast_unsigned());
+        if let Some(stack) = self.reading.named(new.mapped.tid, &new.stack) {
+            self.ledger.seen(new.time, &stack);
+            if look.has_time {
+                self.measure(look, Some(&stack));
+            }
+            self.take(look, new, Some(stack), Duration::ZERO);
+            return Ok(());
+        }
+        let stack = self.stack(look, self.mapper);
+        self.take(look, new, stack.clone(), age);
+        self.settle(look, stack, true)
+    }
+
+    /// It grew by much, and the kernel took the stack at the last step: what the heap and shared memory owe since is that line's, as far as it
+    /// was told. What is in large mappings is measured there.
+    pub(super) fn stepped(&mut self, look: &mut Look<'_>, new: &NewGrowth) -> Result<(), Gone> {
+        self.hot_until = look.now + STAYS_HOT;
+        self.due = self.due.min(look.now + HOT);
+        let before = self.count().ok_or(Gone)?;
+        if self.is_starting(before) || look.now < self.unsettled_until || !look.has_time {
+            return Ok(());
+        }
+        let Some(stack) = self.reading.named(new.tid, &new.stack) else {
+            return Ok(());
+        };
+        self.ledger.seen(new.time, &stack);
+        self.measure(look, Some(&stack));
+        let after = self.count().ok_or(Gone)?;
+        let level = Level {
+            private: (before.private.min(after.private)).saturating_sub(self.mappings.told()),
+            shared: before.shared,
+        };
+        // What was there at the last rest, below a step, is an earlier line's.
+        let recent = level.less(self.told.at_least(self.mark));
+        let its = recent.at_most(Level {
+            private: new.private.0,
+            shared: new.shared.0,
+        });
+        // The ranges that it asked for are of the same memory.
+        self.claims.told(&stack, its.private);
+        self.told = self.told.more(its);
+        self.mark = self.mark.at_least(self.told.at_most(level));
+        self.grew(look.time, Some(stack.clone()), its);
+        self.last = Some((look.now, stack));
+        Ok(())
+    }
+
+    /// Follows a large mapping; a small one stands for growth of the heap, as the samples of a heap profiler do.
+    fn take(&mut self, look: &Look<'_>, new: &NewMapping, stack: Option<Stack>, age: Duration) {
+        let (bytes, all) = (new.mapped.bytes.0, new.mapped.all_bytes.0);
+        if bytes >= LARGE {
+            let range = (new.address, bytes);
+            self.mappings.add(range, stack, age, look.now);
+        } else if let Some(stack) = stack.filter(|_| age <= LATE) {
+            self.claims.add(stack, all, look.now);
+        }
+    }
+
+    /// Looks at its memory, and at its stack where that is due.
+    pub(super) fn look(&mut self, look: &mut Look<'_>) -> Result<(), Gone> {
+        let hot = self.is_hot(look.now);
+        let level = self.count().ok_or(Gone)?;
+        let total = level.private + level.shared;
+        let grown = total.saturating_sub(self.last_total);
+        self.last_total = total;
+        if grown < MOVE && !hot {
+            self.reading.prepare(look, level.private >= PREPARED);
+        }
+        if !hot && self.rests_at == Some(level) && !self.reading.is_beat(look, level) {
+            self.due = look.now + self.rest(look);
+            return Ok(());
+        }
+        let waits = self.pending.is_some() || self.mappings.any_filling();
+        // Small growth between two looks adds up.
+        let unread = total.saturating_sub(self.read_total);
+        let reads =
+            hot && (unread >= MOVE || waits) || grown >= FAST || self.reading.is_beat(look, level);
+        let stack = if reads && !self.is_starting(level) {
+            self.stack(look, self.mapper.filter(|_| waits))
+        } else {
+            None
+        };
+        if stack.is_some() || !hot || total < self.read_total {
+            self.read_total = total;
+        }
+        self.settle(look, stack, grown >= MOVE)
+    }
+
+    /// Gives each move since the last look to whom it belongs.
+    fn settle(
+        &mut self,
+        look: &mut Look<'_>,
+        stack: Option<Stack>,
+        moved: bool,
+    ) -> Result<(), Gone> {
+        let before = self.count().ok_or(Gone)?;
+        if !look.has_time {
+            self.due = look.now + COLD;
+            return Ok(());
+        }
+        if self.is_starting(before) {
+            (self.told, self.mark) = (before, before);
+            self.rests_at = Some(before);
+            self.due = look.now + self.rest(look);
+            return Ok(());
+        }
+        let hot = self.is_hot(look.now);
+        let filled = self.measure(look, stack.as_ref());
+        let after = self.count().ok_or(Gone)?;
+        self.shrink(look, before.private.max(after.private));
+        let last = self.count().ok_or(Gone)?;
+        let in_mappings = self.mappings.told();
+        let least = before.private.min(after.private).min(last.private);
+        let level = Level {
+            // Memory moves while it is measured: what is less is certain.
+            private: least.saturating_sub(in_mappings),
+            shared: before.shared,
+        };
+        let settled = look.now >= self.unsettled_until;
+        if settled {
+            self.pay(look, level);
+        }
+        let owed = level.less(self.told);
+        let recent = level.less(self.mark).at_most(owed);
+        let grows = filled || moved;
+        // A range is gone before the counters have given up its pages: until then the heap looks too large.
+        self.confirm(look, stack.as_ref(), recent);
+        if settled && self.tell_heap(look, stack.clone(), (owed, recent), hot) {
+            self.told = self.told.at_least(level);
+        }
+        // What was unmapped of shared memory is still there for others: it is neither growth nor given back.
+        self.told.shared = self.told.shared.min(level.shared);
+        if settled && (stack.is_some() || !hot) {
+            self.mark = level;
+        }
+        if grows {
+            self.hot_until = look.now + STAYS_HOT;
+        }
+        let at_rest = settled && !hot && self.pending.is_none() && !self.mappings.any_filling();
+        self.rests_at = at_rest.then_some(before);
+        let cost = clock::cpu_time().saturating_sub(look.began);
+        let wait = HOT.max(cost * HOT_SHARE).min(COLD);
+        self.due = look.now + if hot { wait } else { self.rest(look) };
+        if let Some(stack) = stack {
+            self.last = Some((look.now, stack));
+        }
+        Ok(())
+    }
+
+    /// Tells what grew in mappings; whether one did.
+    fn measure(&mut self, look: &Look<'_>, running: Option<&Stack>) -> bool {
+        let is_still = |own: &Stack| running.is_none_or(|running| same_function(own, running));
+        let mut moves = self.mappings.filled(look.now, is_still);
+        moves.extend(self.mappings.touched(look.now));
+        let any = !moves.is_empty();
+        self.tell(look, moves, running);
+        any
+    }
+
+    /// Gives the heap's growth to the lines that asked the kernel for it.
+    fn pay(&mut self, look: &Look<'_>, level: Level) {
+        let owed = level.less(self.told).private;
+        for (stack, private) in self.claims.pay(owed, look.now) {
+            self.told.private += private;
+            let its = Level { private, shared: 0 };
+            self.grew(look.time, Some(stack), its);
+        }
+        self.mark = self.mark.at_least(self.told.at_most(level));
+    }
+
+    /// Tells the heap's other growth and that of shared memory, where it can be told now.
+    fn tell_heap(
+        &mut self,
+        look: &Look<'_>,
+        stack: Option<Stack>,
+        (owed, recent): (Level, Level),
+        hot: bool,
+    ) -> bool {
+        match stack {
+            Some(stack) if owed.is_move() => {
+                self.credit(look, stack, recent, owed.less(recent));
+            }
+            // Slow growth of what nobody asked the kernel for.
+            None if !hot && (owed.private >= SLOW || owed.shared >= SLOW) => {
+                self.grew(look.time, None, owed);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Tells moves of mappings; `running` is whose those are that are nobody's own.
+    fn tell(&mut self, look: &Look<'_>, moves: Vec<Move>, running: Option<&Stack>) {
+        for one in moves {
+            let mapping = Some(one.number);
+            if one.bytes < 0 {
+                self.ledger
+                    .freed(look.time, mapping, one.bytes.unsigned_abs());
+                continue;
+            }
+            let stack = match one.whose {
+                Whose::Mapper(stack) => Some(stack),
+                Whose::Running => self.bracketed(look, running),
+                Whose::Unseen => None,
+            };
+            let grown = Grown {
+                private: one.bytes.unsigned_abs(),
+                mapping,
+                shared: 0,
+            };
+            self.ledger.grew(look.time, stack, grown);
+        }
+    }
+
+    /// The running line, where it ran at the look before too.
+    fn bracketed(&self, look: &Look<'_>, running: Option<&Stack>) -> Option<Stack> {
+        let (at, before) = self.last.as_ref()?;
+        let is = same_line(before, running?) && look.now.duration_since(*at) <= BRACKET;
+        running.filter(|_| is).cloned()
+    }
+
+    /// What the heap is below what was told of it: of mappings that are gone, else the heap's own.
+    fn shrink(&mut self, look: &Look<'_>, private: u64) {
+        let least = SHRUNK.max(private / SHRUNK_SHARE);
+        let below = |own: &Self| (own.told.private + own.mappings.told()).saturating_sub(private);
+        if below(self) < least {
+            return;
+        }
+        let moves = self.mappings.given_back(look.now);
+        if !moves.is_empty() {
+            self.unsettled_until = look.now + SETTLES;
+        }
+        self.tell(look, moves, None);
+        let bytes = below(self).min(self.told.private);
+        if bytes >= least {
+            self.ledger.freed(look.time, None, bytes);
+            self.told.private -= bytes;
+        }
+    }
+
+    /// Growth before a line was seen is its own only where it is little against what that grew since.
+    fn confirm(&mut self, look: &Look<'_>, running: Option<&Stack>, recent: Level) {
+        let (Some(running), Some(mut pending)) = (running, self.pending.take()) else {
+            return;
+        };
+        pending.proof += recent.private + recent.shared;
+        let level = pending.level;
+        if !same_line(&pending.stack, running) || look.now >= pending.until {
+            self.grew(look.time, None, level);
+        } else if pending.proof >= PROOF * (level.private + level.shared) {
+            self.grew(look.time, Some(pending.stack), level);
+        } else {
+            self.pending = Some(pending);
+        }
+    }
+
+    /// Growth of this look, and what is older and was too slow to be seen, at a look that found `stack`.
+    fn credit(&mut self, look: &Look<'_>, stack: Stack, level: Level, older: Level) {
+        let Some((at, before)) = self.last.clone() else {
+            return self.wait(look, stack, level, older);
+        };
+        let age = look.now.duration_since(at);
+        if same_line(&before, &stack) && age <= BRACKET {
+            self.grew(look.time, None, older);
+            return self.grew(look.time, Some(stack), level);
+        }
+        if age > CLOSE || !before.running {
+            return self.wait(look, stack, level, older);
+        }
+        // All of it is the line's before, where the new one only waits.
+        let share = |all: u64| if stack.running { all / 2 } else { all };
+        let its = Level {
+            private: share(level.private),
+            shared: share(level.shared),
+        };
+        self.grew(look.time, None, older);
+        self.grew(look.time, Some(before), its);
+        self.grew(look.time, Some(stack), level.less(its));
+    }
+
+    fn wait(&mut self, look: &Look<'_>, stack: Stack, level: Level, older: Level) {
+        self.grew(look.time, None, older);
+        if let Some(before) = self.pending.take() {
+            self.grew(look.time, None, before.level);
+        }
+        self.pending = Some(Pending {
+            stack,
+            level,
+            proof: 0,
+            until: look.now + WAITS,
+        });
+    }
+
+    fn grew(&mut self, time: BootTime, stack: Option<Stack>, level: Level) {
+        if level.private > 0 || level.shared > 0 {
+            let grown = Grown {
+                private: level.private,
+                mapping: None,
+                shared: level.shared,
+            };
+            self.ledger.grew(time, stack, grown);
+        }
+    }
+
+    /// The figures now; `None` when the process is gone.
+    fn count(&mut self) -> Option<Level> {
+        let count = self.files.count()?;
+        if count.shared.0.abs_diff(self.statm_shared) >= MOVE {
+            self.shared = self.files.split()?.shmem.unwrap_or_default().0;
+            self.statm_shared = count.shared.0;
+        }
+        Some(Level {
+            private: count.anon.0,
+            shared: self.shared,
+        })
+    }
+
+    /// How long nothing is to be done with it while it does not grow.
+    fn rest(&self, look: &Look<'_>) -> Duration {
+        if look.near || look.now < self.hot_until + LATELY {
+            COLD
+        } else {
+            IDLE
+        }
+    }
+
+    fn is_starting(&self, level: Level) -> bool {
+        !self.reading.is_open() && level.private < SMALLEST
+    }
+
+    /// Reads a stack; it is this process's own, for its files still answer afterwards.
+    fn stack(&mut self, look: &mut Look<'_>, tid: Option<Pid>) -> Option<Stack> {
+        let stack = self.reading.read(look, tid)?;
+        self.files.count()?;
+        self.ledger.seen(look.time, &stack);
+        Some(stack)
+    }
+}
+
+#[cfg(test)]
+mod tests;

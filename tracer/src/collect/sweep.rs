@@ -1,0 +1,154 @@
+//! Processes that are gone without an exit event, which the kernel can owe us: since Linux 7.0 a hook may be preempted, and another
+//! one on the same processor is then left out; a full ring with a full table behind it does the same.
+//!
+//! A slow look: who is still in the tracked set, and no longer in /proc, was missed. Never per event.
+
+use super::Collector;
+use crate::{
+    event::{Exit, Ledger, MemorySplit, Observation, Source},
+    ids::{BootTime, ProcessKey},
+    observe::{clock, processes},
+};
+
+/// The hook that should have told it.
+const HOOK: &str = "sched/sched_process_exit";
+
+/// What /proc tells of a process.
+#[derive(Debug, PartialEq, Eq)]
+enum Found {
+    Alive,
+    /// With its wait status, where that is still there.
+    Gone(Option<i32>),
+}
+
+fn look(process: ProcessKey, stat: Option<&processes::Stat>) -> Found {
+    let Some(stat) = stat else {
+        return Found::Gone(None);
+    };
+    let now = ProcessKey {
+        pid: process.pid,
+        start: stat.start,
+    };
+    if !now.same(process) {
+        return Found::Gone(None);
+    }
+    // A leader may have ended while other threads live.
+    let dead = matches!(stat.state, 'Z' | 'X') && stat.threads <= 1;
+    if dead {
+        Found::Gone(stat.exit_code)
+    } else {
+        Found::Alive
+    }
+}
+
+impl Collector {
+    /// Gives each tracked process that is gone without an exit event its death, with what is known. It must be gone at two looks, so that
+    /// an event that is under way has come.
+    pub fn sweep(&mut self) {
+        let tracked = self.tracked.as_ref();
+        let all = tracked.map(super::Tracked::all).unwrap_or_default();
+        let suspects = std::mem::take(&mut self.suspects);
+        let mut any = false;
+        for process in all {
+            let stat = processes::stat(process.pid);
+            let Found::Gone(status) = look(process, stat.as_ref()) else {
+                continue;
+            };
+            let told = self.judge.has_ended(process);
+            if !told && !suspects.contains(&process) {
+                self.suspects.push(process);
+                continue;
+            }
+            // The hook takes it out of the set before it leaves /proc: who is in it after that was missed, or was put in too late.
+            let tracked = self.tracked.as_mut();
+            if tracked.is_some_and(|tracked| tracked.take(process)) && !told {
+                self.missed_exits += 1;
+                any = true;
+                self.ended(Source::Proc, clock::boot(), process, status);
+            }
+        }
+        if any {
+            self.read_logs();
+        }
+    }
+
+    /// The death of a process whose exit the kernel has not told.
+    pub(super) fn ended(
+        &mut self,
+        source: Source,
+        time: BootTime,
+        process: ProcessKey,
+        status: Option<i32>,
+    ) {
+        let known = self.known.get(&process.pid).map(|known| &known.process);
+        let known = known.filter(|known| known.process.same(process));
+        let exit = Exit {
+            process,
+            ns_pid: known.and_then(|known| known.ns_pid),
+            parent: known.and_then(|known| known.parent),
+            comm: known.map(|known| known.comm.clone()).unwrap_or_default(),
+            status,
+            title: None,
+            memory: MemorySplit::default(),
+            mm: 0,
+            uid: known.and_then(|known| known.uid),
+            harvested: false,
+        };
+        self.last_words(process, exit.ns_pid);
+        self.emit(source, time, Observation::Exit(exit.clone()));
+        self.last_steps(&exit, time);
+        self.gone(process);
+    }
+
+    /// Puts the exits that were missed into the ledger's row.
+    pub(super) fn count_missed(&self, rows: &mut [Ledger]) {
+        if let Some(row) = rows.iter_mut().find(|row| row.hook == HOOK) {
+            row.missed = self.missed_exits;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::Pid;
+
+    const PROCESS: ProcessKey = ProcessKey {
+        pid: Pid(77),
+        start: BootTime(5_004_321_000),
+    };
+
+    fn stat(state: char, threads: u32) -> processes::Stat {
+        processes::Stat {
+            comm: "x".into(),
+            state,
+            parent: Pid(1),
+            process_group: Pid(77),
+            start: PROCESS.truncated().start,
+            threads,
+            exit_code: Some(9),
+        }
+    }
+
+    #[test]
+    fn who_lives_or_has_threads_that_live_is_not_called_gone() {
+        assert_eq!(look(PROCESS, Some(&stat('S', 3))), Found::Alive);
+        assert_eq!(look(PROCESS, Some(&stat('Z', 2))), Found::Alive);
+    }
+
+    #[test]
+    fn a_process_that_is_gone_has_ended_and_a_zombie_has_its_status() {
+        assert_eq!(look(PROCESS, None), Found::Gone(None));
+        let zombie = stat('Z', 1);
+        assert_eq!(look(PROCESS, Some(&zombie)), Found::Gone(Some(9)));
+    }
+
+    #[test]
+    fn a_pid_that_somebody_else_has_now_is_not_the_process() {
+        let other = processes::Stat {
+            start: BootTime(6_000_000_000),
+            ..stat('R', 1)
+        };
+        assert_eq!(look(PROCESS, Some(&other)), Found::Gone(None));
+    }
+}

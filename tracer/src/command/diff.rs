@@ -1,0 +1,80 @@
+//! `raytrace diff`: two recordings side by side, and which setting's change fits the change in memory.
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::Context as _;
+
+use super::{code, report::empty, view::output};
+use crate::{
+    judge::{diff::compare, judge, report::Report},
+    recording,
+    show::{Style, diff, json, time::Zone},
+};
+
+/// The forms of a comparison.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum DiffFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One object with everything; fields are added, never renamed.
+    Json,
+}
+
+/// Arguments of `diff`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  raytrace diff before.raytrace after.raytrace      one setting changed: what came of it
+  raytrace diff verl.raytrace easyr1.raytrace       two frameworks on the same job
+  raytrace diff a.raytrace b.raytrace --format json | jq '.fits'
+
+Exit codes: 0 ok, 2 a file is not there, 6 a recording is damaged or of a newer raytrace")]
+pub struct DiffArgs {
+    /// The first recording.
+    a: PathBuf,
+    /// The second.
+    b: PathBuf,
+    /// The form.
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    format: DiffFormat,
+}
+
+/// Runs it.
+pub fn run(args: &DiffArgs) -> anyhow::Result<ExitCode> {
+    let (a, damaged_a) = read(&args.a)?;
+    let (b, damaged_b) = read(&args.b)?;
+    let (first, second) = (args.a.display().to_string(), args.b.display().to_string());
+    let compared = compare((&first, &a), (&second, &b));
+    let text = match args.format {
+        DiffFormat::Json => json::render_diff(&compared).context("cannot write the JSON")?,
+        DiffFormat::Text => diff::render(
+            &compared,
+            &Style {
+                width: output::width().into(),
+                zone: Zone::default(),
+                file: None,
+            },
+        ),
+    };
+    output::print(&text)?;
+    Ok(if damaged_a || damaged_b {
+        ExitCode::from(code::RECORDING)
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+/// What a recording says, and whether it is damaged.
+fn read(file: &Path) -> anyhow::Result<(Report, bool)> {
+    let read = recording::read(file)?;
+    if read.events.is_empty() {
+        return Err(empty(file));
+    }
+    for warning in &read.warnings {
+        anstream::eprintln!("raytrace: {warning}");
+    }
+    Ok((judge(&read.events), read.damaged))
+}

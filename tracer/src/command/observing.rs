@@ -1,0 +1,195 @@
+//! The observers, running: what `record` and `top` share. One step at a time, so that each has its own loop around it.
+
+use std::{os::fd::OwnedFd, pin::Pin, time::Duration};
+
+use anyhow::Context as _;
+use tokio::{
+    io::{Interest, unix::AsyncFd},
+    sync::mpsc,
+    time::{Instant, Interval, MissedTickBehavior, Sleep},
+};
+
+use super::record::attach::Attached;
+use crate::{
+    collect::{Collector, Ids, Wanted, kernel_thread},
+    event::Event,
+    observe::kernel::{Keep, Ring},
+    recording::Sender,
+};
+
+/// Logs and verdicts are looked at this often while a death waits for them; Ray's logs come up to 60 ms after the act.
+const TICK: Duration = Duration::from_millis(25);
+/// The whole machine is looked over this often, for what no hook tells.
+const SCAN: Duration = Duration::from_secs(10);
+/// All that is looked at again and again has its turn this often, at one time: each wake-up costs as much as the looks themselves. Logs while
+/// no death waits for them, drivers, in procfs mode new processes, and near a limit memory.
+const BEAT: Duration = Duration::from_millis(100);
+/// After the end is asked for, Ray's last lines are waited for.
+const LAST_WORDS: Duration = Duration::from_millis(300);
+
+/// Events that are taken before anything else has its turn.
+const AT_ONCE: usize = 4096;
+
+/// What was done in a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// A second has passed.
+    Second,
+    /// Something else.
+    Other,
+}
+
+/// Everything that runs while observing.
+pub(super) struct Observing {
+    pub(super) collector: Collector,
+    /// The ring that no thread empties yet.
+    ring: Option<(Ring, Ids, Sender)>,
+    events: Option<mpsc::Receiver<Event>>,
+    kernel: Option<kernel_thread::KernelThread>,
+    /// Between two beats, while a death waits.
+    tick: Pin<Box<Sleep>>,
+    beat: Interval,
+    second: Interval,
+    scan: Interval,
+    /// The ring of mappings, where there is one.
+    mappings: Option<AsyncFd<OwnedFd>>,
+    /// Keeps the programs attached.
+    _keep: Option<Keep>,
+}
+
+impl Observing {
+    /// Everything but the thread that empties the ring; all goes to `sender`.
+    pub(super) fn prepare(
+        attached: Attached,
+        sender: Sender,
+        wanted: Wanted,
+    ) -> anyhow::Result<Self> {
+        let ids = Ids::default();
+        let ring = attached.ring;
+        let ring = ring.map(|ring| (ring, ids.clone(), sender.clone()));
+        // A descriptor of its own: the ring is waited for while the collector works.
+        let mappings = attached.watch.mappings();
+        let mappings = mappings.map(|ring| ring.try_clone_to_owned()).transpose()?;
+        // SAFETY: an OwnedFd names the same open descriptor until it is dropped, and it is dropped with what waits for it.
+        let wait = |ring| unsafe { AsyncFd::register_with_interest(ring, Interest::READABLE) };
+        let mappings = mappings.map(wait).transpose();
+        let mappings = mappings.context("cannot wait for the ring of mappings")?;
+        let mut collector = Collector::new(ids, sender, attached.watch, attached.kmsg, wanted);
+        collector.begin(attached.mode, attached.probes);
+        Ok(Self {
+            collector,
+            ring,
+            events: None,
+            kernel: None,
+            tick: Box::pin(tokio::time::sleep(TICK)),
+            beat: every(BEAT),
+            second: every(Duration::from_secs(1)),
+            scan: every(SCAN),
+            mappings,
+            _keep: attached.keep,
+        })
+    }
+
+    /// Begins to empty the ring, in a thread with the rights that this one has now.
+    pub(super) fn start(&mut self) -> anyhow::Result<()> {
+        if let Some((ring, ids, sender)) = self.ring.take() {
+            let (thread, receiver) = kernel_thread::start(ring, ids, sender)
+                .context("cannot start the kernel thread")?;
+            self.kernel = Some(thread);
+            self.events = Some(receiver);
+        }
+        Ok(())
+    }
+
+    /// Waits for the next thing to do and does it. May be cancelled while it waits.
+    pub(super) async fn step(&mut self) -> Step {
+        let soon = Instant::now() + TICK;
+        if self.collector.is_waiting() && self.tick.deadline() > soon {
+            self.tick.as_mut().reset(soon);
+        }
+        tokio::select! {
+            biased;
+            event = receive(&mut self.events) => {
+                self.kernel_events(event);
+            }
+            () = &mut self.tick => {
+                self.collector.tick();
+                self.tick.as_mut().reset(Instant::now() + SCAN);
+            }
+            _ = self.second.tick() => {
+                self.collector.second();
+                return Step::Second;
+            }
+            _ = self.beat.tick() => {
+                self.collector.tick();
+                self.collector.find_drivers();
+                self.collector.look_for_children();
+                self.collector.take_mappings();
+                self.collector.sample();
+            }
+            () = large_mapping(self.mappings.as_ref()) => self.collector.take_mappings(),
+            _ = self.scan.tick() => {
+                self.collector.scan();
+                self.collector.sweep();
+            }
+        }
+        Step::Other
+    }
+
+    /// Takes the event and those that wait behind it, but not for ever while ever more come; true when there may be more.
+    fn kernel_events(&mut self, first: Option<Event>) -> bool {
+        let behind = std::iter::from_fn(|| self.events.as_mut()?.try_recv().ok());
+        let (mut deaths, mut taken) = (false, 0);
+        for event in first.into_iter().chain(behind).take(AT_ONCE) {
+            deaths |= self.collector.kernel_event(&event);
+            taken += 1;
+        }
+        if deaths {
+            self.collector.read_logs();
+        }
+        taken == AT_ONCE
+    }
+
+    /// Waits for Ray's last lines, and detaches; `tell` is called for what may be new.
+    pub(super) async fn finish(&mut self, mut tell: impl FnMut(&mut Collector)) {
+        self.collector.sweep();
+        let until = Instant::now() + LAST_WORDS;
+        while Instant::now() < until {
+            tokio::time::sleep(TICK).await;
+            self.kernel_events(None);
+            self.collector.tick();
+            tell(&mut self.collector);
+        }
+        if let Some(kernel) = self.kernel.take() {
+            kernel.stop();
+        }
+        while self.kernel_events(None) {}
+        self.collector.sweep();
+        tell(&mut self.collector);
+        self.collector.end();
+    }
+}
+
+fn every(period: Duration) -> Interval {
+    let mut interval = tokio::time::interval(period);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval
+}
+
+/// Until the kernel wakes for one; smaller ones are taken with the next sample.
+async fn large_mapping(ring: Option<&AsyncFd<OwnedFd>>) {
+    match ring {
+        Some(ring) => match ring.readable().await {
+            Ok(mut ready) => ready.clear_ready(),
+            Err(_) => std::future::pending().await,
+        },
+        None => std::future::pending().await,
+    }
+}
+
+async fn receive(events: &mut Option<mpsc::Receiver<Event>>) -> Option<Event> {
+    match events {
+        Some(events) => events.recv().await,
+        None => std::future::pending().await,
+    }
+}

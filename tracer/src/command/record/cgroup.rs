@@ -1,0 +1,56 @@
+//! A memory cgroup that the recorder makes for itself on request, and takes away at its end.
+
+use std::{fs, path::PathBuf};
+
+use anyhow::Context as _;
+use caps::{CapSet, Capability};
+
+use crate::{
+    ids::Pid,
+    observe::{cgroups::Hierarchy, processes},
+};
+
+/// The recorder is in it until this is dropped.
+pub(super) struct Own {
+    folder: PathBuf,
+    before: Option<PathBuf>,
+}
+
+impl Own {
+    /// Makes `raytrace-PID` at the top of the hierarchy and moves this process there.
+    pub(super) fn enter() -> anyhow::Result<Self> {
+        let hierarchy = Hierarchy::find()
+            .context("--own-cgroup, and no memory cgroups are mounted here; leave it out")?;
+        let pid = std::process::id();
+        let own = Self {
+            folder: hierarchy.folder(&format!("/raytrace-{pid}")),
+            before: processes::cgroup(Pid(pid)).map(|path| hierarchy.folder(&path)),
+        };
+        let failed = || {
+            format!(
+                "--own-cgroup, and {} cannot be made; leave it out, or record as root of the machine",
+                own.folder.display()
+            )
+        };
+        fs::create_dir(&own.folder).with_context(failed)?;
+        // Dropping it removes what was made.
+        fs::write(own.folder.join("cgroup.procs"), pid.to_string()).with_context(failed)?;
+        Ok(own)
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        // Kept for this alone; where it was never held, the folder's mode decides.
+        let _not_held = caps::raise(None, CapSet::Effective, Capability::CAP_DAC_OVERRIDE);
+        if let Some(before) = &self.before {
+            let pid = std::process::id().to_string();
+            if let Err(error) = fs::write(before.join("cgroup.procs"), pid) {
+                tracing::info!("cannot go back to {}: {error}", before.display());
+            }
+        }
+        if let Err(error) = fs::remove_dir(&self.folder) {
+            tracing::info!("{} stays: {error}", self.folder.display());
+        }
+    }
+}

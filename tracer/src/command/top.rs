@@ -1,0 +1,240 @@
+//! `raytrace top`: the live picture on a terminal, which is left as it was found, whatever happens.
+
+mod source;
+
+use std::{
+    io::IsTerminal as _,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use ratatui::{DefaultTerminal, crossterm::event};
+use source::{Change, Source};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::mpsc,
+};
+
+use super::{Failure, code};
+use crate::show::top::{Flow, Top};
+
+/// Keys that wait at most: more is a paste.
+const KEYS: usize = 256;
+
+/// Arguments of `top`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  sudo raytrace top                 attach to every Ray cluster of this machine; nothing is written
+  sudo raytrace top run.raytrace    follow what `raytrace record` is writing: no second set of probes
+  raytrace top                      without privilege: the same picture, verdicts are inferred at most
+  ssh -t gpu-07 sudo raytrace top
+
+Keys: arrows choose, Enter shows details, g groups by class, process or component, s sorts, / filters, Tab goes to the deaths,
+? explains, q ends. NO_COLOR=1 draws without colours.
+
+Exit codes: 0 ok, 2 not on a terminal or no such file, 6 the recording is damaged or of a newer raytrace")]
+pub struct TopArgs {
+    /// A recording to follow; without it raytrace attaches by itself.
+    file: Option<PathBuf>,
+}
+
+/// Runs it.
+pub fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
+    if !std::io::stdout().is_terminal() {
+        return Err(Failure {
+            code: code::USAGE,
+            message: "top draws on a terminal, and stdout is none; for a file or a pipe: raytrace record, then raytrace report"
+                .into(),
+        }
+        .into());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the event loop")?;
+    runtime.block_on(top(args.file.as_deref()))
+}
+
+/// The terminal in its other mode; as it was, once this is dropped. A panic restores it too, by ratatui's hook.
+struct Screen(DefaultTerminal);
+
+impl Screen {
+    fn open() -> anyhow::Result<Self> {
+        let terminal = ratatui::try_init().context("cannot draw on this terminal")?;
+        Ok(Self(terminal))
+    }
+
+    fn draw(&mut self, top: &Top) -> anyhow::Result<()> {
+        let drawn = self.0.draw(|frame| top.draw(frame));
+        drawn.map(drop).context("cannot draw on this terminal")
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        ratatui::restore();
+    }
+}
+
+async fn top(file: Option<&Path>) -> anyhow::Result<ExitCode> {
+    // Before the screen is taken: what goes wrong here is said on a plain terminal.
+    let mut source = Source::open(file)?;
+    let mut ends = Ends::listen()?;
+    let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let mut top = Top::new(&source.name(), colour);
+    source.refresh(&mut top)?;
+    let mut screen = Screen::open()?;
+    let mut keys = keys()?;
+    let mut stale = true;
+    let mut frame = tokio::time::interval(Duration::from_millis(100));
+    loop {
+        tokio::select! {
+            biased;
+            key = keys.recv() => match key {
+                Some(event::Event::Key(key)) if top.key(key) == Flow::Quit => break,
+                Some(_) => stale = true,
+                // The terminal is gone.
+                None => break,
+            },
+            () = ends.come() => break,
+            change = source.next(&mut top) => stale |= change? == Change::Seen,
+            // Many changes are one frame, also over a slow line.
+            _ = frame.tick(), if stale => {
+                screen.draw(&top)?;
+                stale = false;
+            }
+        }
+    }
+    drop(screen);
+    Box::pin(source.close()).await;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The signals that end it.
+struct Ends([tokio::signal::unix::Signal; 4]);
+
+impl Ends {
+    fn listen() -> anyhow::Result<Self> {
+        Ok(Self([
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::hangup())?,
+            signal(SignalKind::quit())?,
+        ]))
+    }
+
+    async fn come(&mut self) {
+        let [interrupt, terminate, hangup, quit] = &mut self.0;
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+            _ = quit.recv() => {}
+        }
+    }
+}
+
+/// Keys and changes of the terminal's size, read by a thread of their own that ends with the process.
+fn keys() -> anyhow::Result<mpsc::Receiver<event::Event>> {
+    let (sender, receiver) = mpsc::channel(KEYS);
+    let read = move || {
+        while let Ok(event) = event::read() {
+            if sender.blocking_send(event).is_err() {
+                return;
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().name("keys".into());
+    thread
+        .stack_size(256 << 10)
+        .spawn(read)
+        .context("cannot read the keyboard")?;
+    Ok(receiver)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs::File,
+        io::Read as _,
+        os::fd::{FromRawFd as _, OwnedFd},
+        process::{Command, Stdio},
+    };
+
+    use super::*;
+
+    /// A terminal: the side of whoever looks at it, and the program's.
+    fn terminal() -> (File, File) {
+        let (mut outside, mut inside) = (-1, -1);
+        let size = libc::winsize {
+            ws_row: 24,
+            ws_col: 80,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        // SAFETY: both descriptors are written to live integers; a name and modes are not asked for.
+        let result = unsafe {
+            libc::openpty(
+                &raw mut outside,
+                &raw mut inside,
+                std::ptr::null_mut(),
+                std::ptr::null(),
+                &raw const size,
+            )
+        };
+        assert_eq!(result, 0, "a terminal");
+        // SAFETY: openpty has just made them, and nobody else owns them.
+        let own = |fd| File::from(unsafe { OwnedFd::from_raw_fd(fd) });
+        (own(outside), own(inside))
+    }
+
+    #[test]
+    #[ignore = "it is run by the test below, on a terminal of its own"]
+    fn panics_while_it_draws() {
+        let mut screen = Screen::open().expect("a terminal");
+        screen.draw(&Top::new("", true)).expect("a frame");
+        panic!("on purpose");
+    }
+
+    #[test]
+    fn a_panic_leaves_the_terminal_as_it_was() {
+        let (mut outside, inside) = terminal();
+        let modes = |file: &File| {
+            let modes = rustix::termios::tcgetattr(file).expect("modes");
+            (modes.local_modes, modes.input_modes, modes.output_modes)
+        };
+        let before = modes(&inside);
+        let side = || Stdio::from(inside.try_clone().expect("a descriptor"));
+        let name = "command::top::tests::panics_while_it_draws";
+        let mut child = Command::new(std::env::current_exe().expect("this program"))
+            .args(["--exact", name, "--ignored", "--nocapture"])
+            .stdin(side())
+            .stdout(side())
+            .stderr(side())
+            .spawn()
+            .expect("the test above");
+        let read = std::thread::spawn(move || {
+            let mut seen = Vec::new();
+            let mut piece = [0; 4096];
+            // The last program that has it open closes it.
+            while let Ok(count) = outside.read(&mut piece) {
+                seen.extend_from_slice(&piece[..count]);
+            }
+            String::from_utf8_lossy(&seen).into_owned()
+        });
+        assert!(!child.wait().expect("an end").success());
+        assert_eq!(modes(&inside), before);
+        drop(inside);
+        let seen = read.join().expect("a reader");
+        let (_, after) = seen.rsplit_once("raytrace top").expect("a frame");
+        for (what, sequence) in [
+            ("the other screen is left", "\u{1b}[?1049l"),
+            ("the cursor is shown", "\u{1b}[?25h"),
+            ("the panic is told", "on purpose"),
+        ] {
+            assert!(after.contains(sequence), "{what}: {after:?}");
+        }
+    }
+}

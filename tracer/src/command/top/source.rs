@@ -1,0 +1,165 @@
+//! Where `top` has its picture from: observers of its own, or a recording that is being written.
+
+use std::{path::Path, time::Duration};
+
+use tokio::time::{Interval, MissedTickBehavior};
+
+use super::super::{
+    observing::{Observing, Step},
+    record::{attach, own, privileges},
+};
+use crate::{
+    collect::{Deaths, Wanted},
+    event::{Mode, Observation},
+    ids::BootTime,
+    judge::Judge,
+    observe::{clock, host},
+    recording::{Follower, Sender},
+    show::top::Top,
+};
+
+/// A recorder writes what it saw twice a second.
+const POLL: Duration = Duration::from_millis(500);
+
+/// Whether there is anything to draw.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    Seen,
+    Nothing,
+}
+
+/// Where the picture comes from.
+#[expect(clippy::large_enum_variant, reason = "there is one")]
+pub(super) enum Source {
+    Own(Observing),
+    File(Following),
+}
+
+/// A recording that is being followed.
+pub(super) struct Following {
+    name: String,
+    follower: Follower,
+    judge: Judge,
+    deaths: Deaths,
+    /// Whether it is of this boot of this machine, and its clock therefore ours.
+    ours: bool,
+    last: BootTime,
+    poll: Interval,
+}
+
+impl Source {
+    pub(super) fn open(file: Option<&Path>) -> anyhow::Result<Self> {
+        if let Some(path) = file {
+            return Following::open(path).map(Self::File);
+        }
+        let attached = attach::attach(false, false)?;
+        let mut observing = Observing::prepare(attached, Sender::nowhere(), Wanted::default())?;
+        own::survive();
+        privileges::reduce(None, None, false, || observing.start())?;
+        observing.collector.scan();
+        Ok(Self::Own(observing))
+    }
+
+    /// The recording's name; empty for observers.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::Own(_) => String::new(),
+            Self::File(following) => following.name.clone(),
+        }
+    }
+
+    /// The picture as it is now.
+    pub(super) fn refresh(&mut self, top: &mut Top) -> anyhow::Result<()> {
+        match self {
+            Self::Own(observing) => top.update(observing.collector.live()),
+            Self::File(following) => following.read(top)?,
+        }
+        Ok(())
+    }
+
+    /// Waits for the next change. May be cancelled while it waits.
+    pub(super) async fn next(&mut self, top: &mut Top) -> anyhow::Result<Change> {
+        match self {
+            Self::Own(observing) => {
+                let second = observing.step().await == Step::Second;
+                if second {
+                    top.update(observing.collector.live());
+                }
+                let told = observing.collector.told();
+                let changed = second || !told.is_empty();
+                for told in told {
+                    top.died(told.death);
+                }
+                Ok(if changed {
+                    Change::Seen
+                } else {
+                    Change::Nothing
+                })
+            }
+            Self::File(following) => {
+                following.poll.tick().await;
+                following.read(top)?;
+                Ok(Change::Seen)
+            }
+        }
+    }
+
+    /// Detaches.
+    pub(super) async fn close(self) {
+        if let Self::Own(mut observing) = self {
+            observing.finish(|_| {}).await;
+        }
+    }
+}
+
+impl Following {
+    fn open(path: &Path) -> anyhow::Result<Self> {
+        let mut poll = tokio::time::interval(POLL);
+        poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let name = path.file_name().unwrap_or(path.as_os_str());
+        Ok(Self {
+            name: name.to_string_lossy().into_owned(),
+            follower: Follower::open(path)?,
+            judge: Judge::default(),
+            deaths: Deaths::default(),
+            ours: false,
+            last: BootTime(0),
+            poll,
+        })
+    }
+
+    fn read(&mut self, top: &mut Top) -> anyhow::Result<()> {
+        if let Some(anew) = self.follower.replaced() {
+            self.follower = anew;
+            (self.judge, self.deaths) = (Judge::default(), Deaths::default());
+            (self.ours, self.last) = (false, BootTime(0));
+            top.restart();
+        }
+        let mut ended = false;
+        for event in self.follower.new_events()? {
+            self.judge.observe(&event);
+            self.last = self.last.max(event.time);
+            match &event.what {
+                Observation::RecordingStarted(started) => {
+                    self.ours = started.boot_id == host::started(Mode::Procfs).boot_id;
+                }
+                Observation::RecordingEnded => ended = true,
+                Observation::Exit(exit) => self.deaths.add(event.id, exit.process, event.time),
+                _ => {}
+            }
+        }
+        self.ours &= !ended;
+        let now = if self.ours { clock::boot() } else { self.last };
+        // Nothing more is written about the deaths of a recording that has ended.
+        let patience = if self.ours { 0 } else { 3_600_000_000_000 };
+        let (told, done) = self.deaths.tell(&self.judge, now.plus(patience));
+        for told in told {
+            top.died(told.death);
+        }
+        for process in done {
+            self.judge.forget(process);
+        }
+        top.update(self.judge.live(now));
+        Ok(())
+    }
+}

@@ -1,0 +1,154 @@
+//! What the kernel tells of deaths: signals, the OOM killer's choice, exits.
+
+use serde::{Deserialize, Serialize};
+
+use super::MemorySplit;
+use crate::ids::{Bytes, Pid, ProcessKey};
+
+/// A signal sent to a tracked process (`signal/signal_generate`).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Signal {
+    /// The target's thread group.
+    pub target: ProcessKey,
+    /// The target thread, when one thread was addressed.
+    pub target_tid: Pid,
+    /// Signal number.
+    pub signal: i32,
+    /// `si_code`: 0 `SI_USER`, 128 `SI_KERNEL`, −6 `SI_TKILL`, −1 `SI_QUEUE`; > 0 a fault.
+    pub code: i32,
+    /// Whether the whole group was addressed. (0 for the memory cgroup's own `cgroup.kill`: no filter for senders.)
+    pub group: bool,
+    /// 0 delivered, 1 ignored, 2 already pending, 3 overflow fail, 4 delivered without its siginfo.
+    pub result: i32,
+    /// Whether the target was already dying of a group exit before this signal; `None` when not knowable.
+    /// The kernel sets it in `complete_signal`, before this event, so it says "now", see `took_effect`.
+    pub group_exit: bool,
+    /// `signal->group_exit_code` at this moment.
+    pub group_exit_code: i32,
+    /// The act that killed: result 0 or 4, the group-exit flag newly set by this very signal and the code
+    /// equal to it. False for caught, blocked, ignored and late ones, and for core-dumping ones, whose
+    /// [`Observation::Delivered`] tells.
+    pub took_effect: bool,
+    /// The target's `pdeath_signal`.
+    pub parent_death_signal: i32,
+    /// Who ran when it was sent: the sender for `SI_USER`, `SI_TKILL`, `SI_QUEUE`; for `SI_KERNEL` whoever
+    /// happened to be on the CPU.
+    pub sender: Sender,
+}
+
+/// Who sent a signal, taken in the kernel at that moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sender {
+    /// The sending process.
+    pub process: ProcessKey,
+    /// The sending thread.
+    pub tid: Pid,
+    /// Name of the process (its leader thread).
+    pub comm: String,
+    /// Real user id in the initial user namespace.
+    pub uid: u32,
+    /// `PF_EXITING`: the sender is in its own exit (parent-death signals are sent then).
+    pub exiting: bool,
+    /// `PF_KTHREAD`.
+    pub kernel_thread: bool,
+    /// Path of the executable inside its own mount, from its dentries; `None` for kernel threads.
+    pub exe: Option<String>,
+    /// Path of its memory cgroup (v1) or cgroup (v2), innermost last.
+    pub cgroup: Option<String>,
+    /// Its ancestors, nearest first, at most six.
+    pub ancestors: Vec<Ancestor>,
+    /// Container id, from its cgroup path.
+    pub container_id: Option<String>,
+}
+
+/// An ancestor of a sender.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ancestor {
+    /// Its thread group id.
+    pub pid: Pid,
+    /// Its name.
+    pub comm: String,
+}
+
+/// `oom/mark_victim` with what stood around it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OomVictim {
+    /// The victim's thread group.
+    pub victim: ProcessKey,
+    /// The thread that was marked (the kernel may mark a thread, not the leader).
+    pub victim_tid: Pid,
+    /// Whether the kernel's own SIGKILL (code 128) by the same current task came just before. Without it
+    /// the victim was dying already: not a kernel kill.
+    pub signalled: bool,
+    /// The victim's mm (an opaque number): processes that share it are killed with it.
+    pub mm: u64,
+    /// Who asked for the memory: not guilty for that.
+    pub invoker: ProcessKey,
+    /// Its name.
+    pub invoker_comm: String,
+    /// The kernel stack, outermost last, as symbol names without offsets; empty when kallsyms is hidden.
+    pub stack: Vec<String>,
+    /// The victim's memory cgroups from its own up to the root, with use and limit.
+    pub cgroups: Vec<CgroupLevel>,
+    /// `signal->oom_score_adj`.
+    pub score_adj: i32,
+    /// The victim's memory.
+    pub memory: MemorySplit,
+}
+
+/// One level of a memory cgroup path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CgroupLevel {
+    /// Path from the root of the memory hierarchy.
+    pub path: String,
+    /// Bytes charged.
+    pub usage: Bytes,
+    /// Limit; `None` for no limit.
+    pub limit: Option<Bytes>,
+    /// Whether the process that asked for memory is in it too: only such a level can have been the limit.
+    pub shared_with_invoker: bool,
+}
+
+/// The end of a process.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Exit {
+    /// Which.
+    pub process: ProcessKey,
+    /// The pid in its own pid namespace, when it differs.
+    pub ns_pid: Option<Pid>,
+    /// Its parent at that moment.
+    pub parent: Option<Pid>,
+    /// Its name at that moment.
+    pub comm: String,
+    /// Wait status as `wait(2)` would give it (`code << 8`, or the signal, `0x80` for a core dump); `None`
+    /// where it could not be had (procfs mode on older kernels).
+    pub status: Option<i32>,
+    /// The title at that instant, read in its own context: what it was running.
+    pub title: Option<String>,
+    /// Its memory at that instant, or at its first fatal delivery on kernels that free it first.
+    pub memory: MemorySplit,
+    /// `mm` as in [`OomVictim`].
+    pub mm: u64,
+    /// Real user id.
+    pub uid: Option<u32>,
+    /// Whether it was found in the kernel's table later, because the ring was full.
+    pub harvested: bool,
+}
+
+impl Exit {
+    /// The signal that ended it, if one did.
+    #[must_use]
+    pub fn signal(&self) -> Option<i32> {
+        self.status
+            .map(|status| status & 0x7f)
+            .filter(|signal| *signal != 0)
+    }
+
+    /// Its exit code, if it exited by itself.
+    #[must_use]
+    pub fn code(&self) -> Option<i32> {
+        self.status
+            .filter(|status| status & 0x7f == 0)
+            .map(|status| (status >> 8) & 0xff)
+    }
+}

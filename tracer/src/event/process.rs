@@ -1,0 +1,119 @@
+//! Who is there: clusters, processes and the roles that they have in Ray.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{Bytes, HexId, Pid, ProcessKey};
+
+/// A raylet and the session that it serves.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cluster {
+    /// The raylet; it names the cluster on this machine.
+    pub raylet: ProcessKey,
+    /// The raylet's pid in its own pid namespace: the one that Ray's logs name.
+    pub raylet_ns_pid: Pid,
+    /// Session name, `session_2026-11-21_00-11-24_…`.
+    pub session: Option<String>,
+    /// The session's folder as the raylet sees it.
+    pub session_dir: Option<String>,
+    /// Ray's version, from the installed package's metadata beside the raylet's executable.
+    pub ray_version: Option<String>,
+    /// `--node_id` (or from the log).
+    pub node_id: Option<HexId>,
+    /// `--gcs-address`.
+    pub gcs_address: Option<String>,
+    /// Whether this node runs the GCS (`--head`).
+    pub head: bool,
+    /// `--object_store_memory`.
+    pub object_store_bytes: Option<Bytes>,
+    /// The container that the raylet runs in, from its cgroup path.
+    pub container_id: Option<String>,
+    /// The `RAY_*` variables of the raylet's environment, values included; no other variable is read.
+    pub settings: Vec<(String, String)>,
+    /// Seconds east of UTC of the raylet's local time, which its logs use (from its TZ and zone files).
+    pub log_utc_offset_s: Option<i32>,
+}
+
+/// A process as /proc shows it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Process {
+    /// Which.
+    pub process: ProcessKey,
+    /// The pid in the innermost pid namespace (`NSpid`), when it differs.
+    pub ns_pid: Option<Pid>,
+    /// Parent.
+    pub parent: Option<Pid>,
+    /// Process group.
+    pub process_group: Option<Pid>,
+    /// Name of the leader thread, 15 bytes at most.
+    pub comm: String,
+    /// argv, at most 4 KiB of it; empty for kernel threads and when unreadable.
+    pub argv: Vec<String>,
+    /// Path of the executable.
+    pub exe: Option<String>,
+    /// Real user id.
+    pub uid: Option<u32>,
+    /// Path of its memory cgroup (v2: of its cgroup).
+    pub cgroup: Option<String>,
+    /// Container id, from the cgroup path.
+    pub container_id: Option<String>,
+    /// The raylet whose descendant or part it is.
+    pub cluster: Option<ProcessKey>,
+    /// Which part of Ray it plays, as far as its command line says.
+    pub role: Role,
+}
+
+/// What a process is to Ray.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// A worker of Ray's (tasks and actors run in it).
+    Worker,
+    /// A program that called `ray.init()`.
+    Driver,
+    /// `raylet`.
+    Raylet,
+    /// `gcs_server`.
+    Gcs,
+    /// The dashboard.
+    Dashboard,
+    /// The dashboard agent or runtime-env agent.
+    Agent,
+    /// A process that a worker or driver started.
+    Descendant,
+    /// Tracked for another reason (an ancestor of the raylet, a wrapped command).
+    Other,
+}
+
+/// What ties a process to a Ray worker id.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Worker {
+    /// The process.
+    pub process: ProcessKey,
+    /// Its worker id; a driver has one too.
+    pub worker_id: HexId,
+    /// Job id, where a file name or marker says it.
+    pub job_id: Option<HexId>,
+    /// The actor's class, from a `:actor_name:` marker or the title.
+    pub actor_class: Option<String>,
+    /// Whether it is the worker of a driver.
+    pub driver: bool,
+    /// Where this stands: a path or `argv`.
+    pub from: String,
+}
+
+/// A new program in a process.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Exec {
+    /// Which.
+    pub process: ProcessKey,
+    /// Its parent at that moment.
+    pub parent: Option<Pid>,
+    /// The pid in its own pid namespace, when it differs.
+    pub ns_pid: Option<Pid>,
+    /// Name after exec.
+    pub comm: String,
+    /// argv as read in the kernel, at most 4 KiB.
+    pub argv: Vec<String>,
+    /// Real user id.
+    pub uid: Option<u32>,
+}

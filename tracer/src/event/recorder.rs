@@ -1,0 +1,105 @@
+//! What the recorder says of itself: its mode, its probes, what it lost.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{Bytes, WallTime};
+
+/// Facts about the machine and the recorder.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RecordingStarted {
+    /// raytrace's version.
+    pub raytrace: String,
+    /// Node name.
+    pub host: String,
+    /// Kernel release, as `uname -r`.
+    pub kernel: String,
+    /// `/proc/sys/kernel/random/boot_id`.
+    pub boot_id: String,
+    /// `MemTotal`.
+    pub memory_bytes: Bytes,
+    /// Logical CPUs online.
+    pub cpus: u32,
+    /// How it observes.
+    pub mode: Mode,
+    /// The wall clock at the event's boot time.
+    pub wall: WallTime,
+    /// The pid namespace of the recorder (inode number), where readable.
+    pub pid_namespace: Option<u64>,
+}
+
+/// How a recording observes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// eBPF programs are attached: acts are observed.
+    Ebpf,
+    /// No privilege: pidfds, /proc, cgroup counters and logs.
+    Procfs,
+}
+
+/// One hook or file that the recorder wants.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Probe {
+    /// `oom/mark_victim`, `/dev/kmsg`, …
+    pub name: String,
+    /// Whether it works.
+    pub state: ProbeState,
+    /// Why it does not, or which fall-back serves.
+    pub reason: Option<String>,
+    /// Whether verdicts can be proven without it (`--strict` fails when such a one is missing).
+    pub required: bool,
+}
+
+/// Whether a probe works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProbeState {
+    /// Attached.
+    Ok,
+    /// Attached by a fall-back that sees less.
+    Degraded,
+    /// Not there; `reason` says why.
+    Missing,
+}
+
+/// The loss ledger of one hook: `seen = submitted + filtered + ring_full + map_full`, `received = written + dropped`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Ledger {
+    /// The hook, as the probe's name.
+    pub hook: String,
+    /// Times the program ran to the point where it counts.
+    pub seen: u64,
+    /// Records put into the ring.
+    pub submitted: u64,
+    /// Events that the program chose not to report (not tracked, not fatal).
+    pub filtered: u64,
+    /// Lost: no room in the ring.
+    pub ring_full: u64,
+    /// Lost: no room in a map.
+    pub map_full: u64,
+    /// The first program could not run because it ran already on that CPU: lost, where no second program stands at the hook. `None` where the
+    /// kernel does not count.
+    pub recursion_misses: Option<u64>,
+    /// A second program tells what the first was left out for.
+    #[serde(default)]
+    pub second: bool,
+    /// Records that user space took out of the ring.
+    pub received: u64,
+    /// Of these, handed to the recording.
+    pub written: u64,
+    /// Of these, dropped because a queue was full.
+    pub dropped: u64,
+    /// Lost: what a look at /proc found that the hook had not told.
+    #[serde(default)]
+    pub missed: u64,
+}
+
+impl Ledger {
+    /// Events that are known to have been lost.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        let left_out = self.recursion_misses.filter(|_| !self.second);
+        let left_out = left_out.unwrap_or(0).max(self.missed);
+        self.ring_full + self.map_full + self.dropped + left_out
+    }
+}

@@ -1,0 +1,35 @@
+//! Python stacks, with what their processes grew by.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{Bytes, Pid, ProcessKey};
+
+/// A Python stack with what its process grew by meanwhile. Looks at one stack that follow each other are one row.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PythonStack {
+    /// Which.
+    pub process: ProcessKey,
+    /// The thread, as its own pid namespace numbers it; `None` where Python does not say.
+    pub tid: Option<Pid>,
+    /// What the process's private memory grew by while the thread was there.
+    pub grown: Bytes,
+    /// And what it touched of shared memory that is no file: the object store.
+    pub shared: Bytes,
+    /// The large mapping that the private memory is in, numbered from 0 in each process; `None` for all other memory.
+    pub mapping: Option<u32>,
+    /// Whether the frames are those of this process's row before, and left out.
+    pub repeats: bool,
+    /// The frames, the running one first; none where the line was over before it could be seen.
+    pub frames: Vec<PythonFrame>,
+}
+
+/// One frame of a Python stack.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct PythonFrame {
+    /// The file as Python names it.
+    pub file: String,
+    /// The function, with its class from Python 3.11 on.
+    pub function: String,
+    /// The line that runs; 0 where it could not be read.
+    pub line: u32,
+}

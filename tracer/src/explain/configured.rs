@@ -1,0 +1,126 @@
+//! What frameworks print of their settings, line by line, and the command lines that start them.
+
+use std::collections::HashMap;
+
+use super::peel::Peeled;
+use crate::{
+    judge::from_text::claim::{Configured, Place, Remarks},
+    ray::log::{configuration::Configuration, gpu_moved},
+};
+
+/// Words of a configuration's first line, and of command lines.
+pub(super) const ANCHORS: [&str; 4] = [
+    "{'actor_rollout_ref'",
+    "\"data\": {",
+    "-m verl.trainer.",
+    "-m openrlhf.cli.",
+];
+/// Those of command lines.
+const COMMANDS: [&str; 2] = ["-m verl.trainer.", "-m openrlhf.cli."];
+/// Processes whose prints are read at the same time.
+const MAX_OPEN: usize = 16;
+/// A print that has not come to its end after so many lines of the text never does.
+const MAX_LINES: u64 = 5_000;
+/// Configurations and command lines kept.
+const MAX_KEPT: usize = 8;
+/// Lines about GPU memory kept.
+const MAX_MOVED: usize = 2_000;
+/// Words of a command line.
+const MAX_WORDS: usize = 400;
+
+/// The prints that are being read, by who prints.
+#[derive(Debug, Default)]
+pub(super) struct Configurations {
+    open: HashMap<String, (Configuration, Place)>,
+}
+
+impl Configurations {
+    /// Whether the next lines may belong to one.
+    pub(super) fn is_open(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    /// Takes a line.
+    pub(super) fn line(
+        &mut self,
+        line: &Peeled,
+        own: Option<String>,
+        place: Place,
+        remarks: &mut Remarks,
+    ) {
+        let who = printer(line).or(own).unwrap_or_else(|| "the driver".into());
+        if let Some(moved) = gpu_moved::parse(&line.text)
+            && remarks.gpu_moved.len() < MAX_MOVED
+        {
+            remarks
+                .gpu_moved
+                .push((who.clone(), moved, place, super::cut(&line.text)));
+        }
+        if COMMANDS.iter().any(|words| line.text.contains(words)) {
+            return command(&line.text, place, remarks);
+        }
+        self.open
+            .retain(|_, (_, began)| place.line.saturating_sub(began.line) < MAX_LINES);
+        let known = self.open.contains_key(&who);
+        if !known
+            && (self.open.len() >= MAX_OPEN
+                || !ANCHORS.iter().any(|words| line.text.contains(words)))
+        {
+            return;
+        }
+        let (reader, began) = self
+            .open
+            .entry(who.clone())
+            .or_insert_with(|| (Configuration::default(), place));
+        let began = *began;
+        let settings = reader.push(&line.text);
+        if !reader.is_open() {
+            self.open.remove(&who);
+        }
+        if let Some(settings) = settings {
+            keep(
+                remarks,
+                Configured {
+                    printer: Some(who),
+                    place: began,
+                    argv: Vec::new(),
+                    settings,
+                },
+            );
+        }
+    }
+}
+
+/// `TaskRunner (pid 2413)`.
+fn printer(line: &Peeled) -> Option<String> {
+    let speaker = line.speaker.as_ref()?;
+    Some(match speaker.pid {
+        Some(pid) => format!("{} (pid {pid})", speaker.name),
+        None => speaker.name.clone(),
+    })
+}
+
+/// `+ python3 -m verl.trainer.main_ppo data.train_batch_size=1024 …`.
+fn command(text: &str, place: Place, remarks: &mut Remarks) {
+    let argv: Vec<String> = text
+        .split_whitespace()
+        .take(MAX_WORDS)
+        .map(str::to_owned)
+        .collect();
+    keep(
+        remarks,
+        Configured {
+            printer: None,
+            place,
+            argv,
+            settings: Vec::new(),
+        },
+    );
+}
+
+fn keep(remarks: &mut Remarks, one: Configured) {
+    let same = |known: &Configured| known.argv == one.argv && known.settings == one.settings;
+    if remarks.configurations.len() < MAX_KEPT && !remarks.configurations.iter().any(same) {
+        remarks.configurations.push(one);
+    }
+}

@@ -1,0 +1,137 @@
+//! Stacks summed by line and by function of the job's code, and as a flame graph has them.
+
+use std::collections::{BTreeMap, HashSet, btree_map::Entry};
+
+use super::{Blamed, Sums};
+use crate::{
+    event::PythonFrame,
+    ids::{Bytes, ProcessKey},
+    judge::report::{Growth, GrowthLine},
+    path,
+    ray::python,
+};
+
+/// Lines and functions of one owner that the report keeps.
+const MOST_LINES: usize = 50;
+/// What stands for a line where none is known.
+const UNSEEN: &str = "a line that was over before it could be seen";
+
+/// By owner, the largest growth first.
+pub(super) fn growth(sums: &[(&Blamed, Sums)]) -> Vec<Growth> {
+    let mut owners: BTreeMap<&str, Vec<&(&Blamed, Sums)>> = BTreeMap::new();
+    for one in sums {
+        owners.entry(&one.0.site.owner).or_default().push(one);
+    }
+    let mut found: Vec<Growth> = owners
+        .into_iter()
+        .map(|(class, sites)| owner(class, &sites))
+        .collect();
+    found.sort_by_key(|growth| std::cmp::Reverse(growth.grown_bytes));
+    found
+}
+
+fn owner(class: &str, sites: &[&(&Blamed, Sums)]) -> Growth {
+    let unseen = PythonFrame {
+        file: String::new(),
+        function: UNSEEN.into(),
+        line: 0,
+    };
+    let mut lines = BTreeMap::new();
+    let mut functions = BTreeMap::new();
+    let mut grown = 0;
+    let mut processes: HashSet<ProcessKey> = HashSet::new();
+    for (blamed, sums) in sites {
+        grown += sums.private + sums.shared;
+        processes.extend(&blamed.growers);
+        let frames = &blamed.site.frames;
+        let culprit = python::culprit(frames).unwrap_or(&unseen);
+        let inside = frames.first().filter(|running| *running != culprit);
+        let key = |line| (culprit.file.as_str(), culprit.function.as_str(), line);
+        let line = Some(culprit.line);
+        add(lines.entry(key(culprit.line)), culprit, line, inside, *sums);
+        add(functions.entry(key(0)), culprit, None, None, *sums);
+    }
+    Growth {
+        class: class.to_owned(),
+        processes: u32::try_from(processes.len()).unwrap_or(u32::MAX),
+        grown_bytes: Bytes(grown),
+        lines: largest(lines),
+        functions: largest(functions),
+    }
+}
+
+fn add(
+    entry: Entry<'_, (&str, &str, u32), GrowthLine>,
+    blamed: &PythonFrame,
+    line: Option<u32>,
+    inside: Option<&PythonFrame>,
+    sums: Sums,
+) {
+    let known = entry.or_insert_with(|| GrowthLine {
+        file: blamed.file.clone(),
+        line: line.filter(|line| *line > 0),
+        function: blamed.function.clone(),
+        inside: inside.map(named),
+        grown_bytes: Bytes(0),
+        shared_bytes: Bytes(0),
+        held_bytes: Some(Bytes(0)),
+    });
+    known.grown_bytes.0 += sums.private + sums.shared;
+    known.shared_bytes.0 += sums.shared;
+    let held = known.held_bytes.zip(sums.held);
+    known.held_bytes = held.map(|(known, held)| Bytes(known.0 + held));
+}
+
+fn largest<K>(lines: BTreeMap<K, GrowthLine>) -> Vec<GrowthLine> {
+    let mut lines: Vec<GrowthLine> = lines.into_values().collect();
+    lines.sort_by_key(|line| std::cmp::Reverse(line.grown_bytes));
+    lines.truncate(MOST_LINES);
+    lines
+}
+
+/// `still held;Class;file:line function;… bytes`, the outermost frame first.
+pub(super) fn folded(sums: &[(&Blamed, Sums)]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (blamed, sums) in sums {
+        let site = &blamed.site;
+        let mut frames: Vec<String> = site.frames.iter().rev().map(named).collect();
+        if frames.is_empty() {
+            frames.push(UNSEEN.into());
+        }
+        let stack: Vec<String> = std::iter::once(site.owner.to_string())
+            .chain(frames)
+            .map(|frame| frame.replace(';', ","))
+            .collect();
+        let stack = stack.join(";");
+        let private = match sums.held {
+            Some(held) => vec![
+                ("still held", held),
+                ("given back", sums.private.saturating_sub(held)),
+            ],
+            None => vec![("held or given back", sums.private)],
+        };
+        for (what, bytes) in private.into_iter().chain([("shared memory", sums.shared)]) {
+            if bytes > 0 {
+                lines.push(format!("{what};{stack} {bytes}"));
+            }
+        }
+    }
+    lines.sort();
+    lines
+}
+
+/// `train.py:33 step`.
+pub(super) fn named(frame: &PythonFrame) -> String {
+    let file = short(&frame.file);
+    match frame.line {
+        0 => format!("{file} {}", frame.function),
+        line => format!("{file}:{line} {}", frame.function),
+    }
+}
+
+/// The file below its installed package, or its name.
+fn short(file: &str) -> &str {
+    let installed = ["/site-packages/", "/dist-packages/"];
+    let below = installed.iter().find_map(|folder| file.rsplit_once(folder));
+    below.map_or_else(|| path::base(file), |(_, below)| below)
+}

@@ -1,0 +1,142 @@
+//! What of one process's growth is still held, as far as that can be known.
+//!
+//! Memory in a large mapping is measured: what the mapping lost is what was given back of it. Other memory is one heap: which of its lines
+//! the part belonged to that was given back cannot be seen from outside, so their figures are then not known. What an interpreter frees
+//! while it ends is not what its program gave back.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use crate::ids::BootTime;
+
+/// Given back within this share of the whole is as all, or as nothing: measuring errs by as much.
+pub(super) const ERROR: u64 = 20;
+
+/// An interpreter ends in less.
+const END_NS: i64 = 500_000_000;
+
+/// Memory that is given back together.
+#[derive(Debug, Default)]
+struct Piece {
+    /// What each site grew it by.
+    sites: BTreeMap<usize, u64>,
+    freed: u64,
+    /// The newest of that.
+    recent: VecDeque<(BootTime, u64)>,
+}
+
+/// All of one process.
+#[derive(Debug, Default)]
+pub(super) struct Pieces(HashMap<Option<u32>, Piece>);
+
+impl Pieces {
+    /// A site grew a mapping, or the heap.
+    pub(super) fn grew(&mut self, mapping: Option<u32>, site: usize, bytes: u64) {
+        let piece = self.0.entry(mapping).or_default();
+        *piece.sites.entry(site).or_default() += bytes;
+    }
+
+    /// It became smaller.
+    pub(super) fn freed(&mut self, time: BootTime, mapping: Option<u32>, bytes: u64) {
+        let Some(piece) = self.0.get_mut(&mapping) else {
+            return;
+        };
+        piece.freed += bytes;
+        piece.recent.push_back((time, bytes));
+        let is_old = |(then, _): &(BootTime, u64)| time.since(*then) > END_NS;
+        while piece.recent.front().is_some_and(is_old) {
+            piece.recent.pop_front();
+        }
+    }
+
+    /// What each site grew each piece by, and what is held of that when its process ended, or now; `None` where that cannot be known.
+    pub(super) fn held(
+        &self,
+        ended: Option<BootTime>,
+        mut tell: impl FnMut(usize, u64, Option<u64>),
+    ) {
+        for (mapping, piece) in &self.0 {
+            let whole: u64 = piece.sites.values().sum();
+            let alone = mapping.is_some() && piece.sites.len() == 1;
+            let at_end =
+                |(then, _): &&(BootTime, u64)| ended.is_some_and(|end| end.since(*then) <= END_NS);
+            let at_end: u64 = piece
+                .recent
+                .iter()
+                .filter(at_end)
+                .map(|(_, bytes)| bytes)
+                .sum();
+            for (site, bytes) in &piece.sites {
+                let held = match piece.freed - at_end {
+                    freed if alone => Some(bytes.saturating_sub(freed)),
+                    freed if freed <= whole / ERROR => Some(*bytes),
+                    freed if freed >= whole - whole / ERROR => Some(0),
+                    _ => None,
+                };
+                tell(*site, *bytes, held);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held(pieces: &Pieces) -> BTreeMap<usize, Option<u64>> {
+        let mut found = BTreeMap::new();
+        pieces.held(None, |site, _, held| {
+            found.insert(site, held);
+        });
+        found
+    }
+
+    #[test]
+    fn a_mapping_of_one_line_is_measured() {
+        let mut pieces = Pieces::default();
+        pieces.grew(Some(0), 1, 100);
+        pieces.freed(BootTime(1), Some(0), 30);
+        pieces.grew(Some(0), 1, 10);
+        assert_eq!(held(&pieces), BTreeMap::from([(1, Some(80))]));
+    }
+
+    #[test]
+    fn whose_part_of_the_heap_was_given_back_is_not_known() {
+        let mut pieces = Pieces::default();
+        pieces.grew(None, 1, 100);
+        pieces.grew(None, 2, 100);
+        pieces.freed(BootTime(1), None, 5);
+        assert_eq!(
+            held(&pieces),
+            BTreeMap::from([(1, Some(100)), (2, Some(100))])
+        );
+        pieces.freed(BootTime(1), None, 95);
+        assert_eq!(held(&pieces), BTreeMap::from([(1, None), (2, None)]));
+        pieces.freed(BootTime(1), None, 95);
+        assert_eq!(held(&pieces), BTreeMap::from([(1, Some(0)), (2, Some(0))]));
+    }
+
+    #[test]
+    fn one_line_alone_in_the_heap_may_have_lost_what_was_there_before() {
+        let mut pieces = Pieces::default();
+        pieces.grew(None, 1, 100);
+        pieces.freed(BootTime(1), None, 50);
+        assert_eq!(held(&pieces), BTreeMap::from([(1, None)]));
+    }
+
+    #[test]
+    fn what_an_interpreter_frees_while_it_ends_was_held() {
+        const SECOND: u64 = 1_000_000_000;
+        let mut pieces = Pieces::default();
+        pieces.grew(Some(0), 1, 100);
+        pieces.freed(BootTime(SECOND), Some(0), 40);
+        pieces.freed(BootTime(10 * SECOND - 1), Some(0), 60);
+        let held = |ended: Option<BootTime>| {
+            let mut found = None;
+            pieces.held(ended, |_, _, held| found = held);
+            found
+        };
+        assert_eq!(held(None), Some(0));
+        assert_eq!(held(Some(BootTime(10 * SECOND))), Some(60));
+        assert_eq!(held(Some(BootTime(20 * SECOND))), Some(0));
+    }
+}

@@ -1,0 +1,157 @@
+//! Tests of blame.
+
+use super::*;
+use crate::judge::report::GrowthLine;
+
+const MIB: u64 = 1 << 20;
+
+fn frame(file: &str, function: &str, line: u32) -> PythonFrame {
+    PythonFrame {
+        file: file.into(),
+        function: function.into(),
+        line,
+    }
+}
+
+fn row(
+    pid: u32,
+    frames: &[PythonFrame],
+    mapping: Option<u32>,
+    grown: u64,
+    shared: u64,
+) -> PythonStack {
+    PythonStack {
+        process: ProcessKey::new(pid, 1),
+        tid: None,
+        grown: Bytes(grown * MIB),
+        shared: Bytes(shared * MIB),
+        mapping,
+        repeats: false,
+        frames: frames.to_vec(),
+    }
+}
+
+fn grew(blame: &mut Blame, row: &PythonStack) {
+    blame.observe(BootTime(1), row, "Trainer".into());
+}
+
+fn line(growth: &Growth, function: &str) -> GrowthLine {
+    let mut lines = growth.lines.iter();
+    lines
+        .find(|line| line.function == function)
+        .expect(function)
+        .clone()
+}
+
+fn save() -> Vec<PythonFrame> {
+    let site = "/v/lib/python3.11/site-packages";
+    vec![
+        frame(&format!("{site}/torch/serialization.py"), "_save", 849),
+        frame(
+            &format!("{site}/verl/fsdp_workers.py"),
+            "save_checkpoint",
+            612,
+        ),
+        frame(&format!("{site}/ray/_private/worker.py"), "main_loop", 12),
+    ]
+}
+
+#[test]
+fn the_line_that_its_author_can_change_is_blamed_and_what_it_called_is_told() {
+    let mut blame = Blame::default();
+    grew(&mut blame, &row(1, &save(), Some(0), 780, 0));
+    grew(
+        &mut blame,
+        &row(2, &[frame("/home/u/train.py", "step", 33)], None, 220, 0),
+    );
+    let found = blame.growth();
+    assert_eq!(
+        (found[0].processes, found[0].grown_bytes),
+        (2, Bytes(1000 * MIB))
+    );
+    let line = &found[0].lines[0];
+    assert_eq!(
+        (line.line, line.function.as_str()),
+        (Some(612), "save_checkpoint")
+    );
+    assert_eq!(
+        line.inside.as_deref(),
+        Some("torch/serialization.py:849 _save")
+    );
+    assert_eq!(line.grown_bytes, Bytes(780 * MIB));
+}
+
+#[test]
+fn memory_that_was_given_back_is_told_from_memory_that_stayed_and_from_what_cannot_be_known() {
+    let mut blame = Blame::default();
+    let mib = |count: u64| Some(Bytes(count * MIB));
+    grew(
+        &mut blame,
+        &row(1, &[frame("a.py", "keep", 1)], Some(0), 100, 0),
+    );
+    for mapping in 1..4 {
+        grew(
+            &mut blame,
+            &row(1, &[frame("a.py", "borrow", 2)], Some(mapping), 50, 0),
+        );
+        blame.freed(
+            BootTime(1),
+            ProcessKey::new(1, 1),
+            Some(mapping),
+            Bytes(50 * MIB),
+        );
+    }
+    grew(&mut blame, &row(1, &[frame("a.py", "one", 3)], None, 40, 0));
+    grew(
+        &mut blame,
+        &row(1, &[frame("a.py", "other", 4)], None, 60, 0),
+    );
+    blame.freed(BootTime(1), ProcessKey::new(1, 1), None, Bytes(50 * MIB));
+    grew(&mut blame, &row(1, &[frame("a.py", "put", 5)], None, 0, 70));
+    let found = &blame.growth()[0];
+    assert_eq!(line(found, "keep").held_bytes, mib(100));
+    assert_eq!(line(found, "borrow").held_bytes, mib(0));
+    assert_eq!(line(found, "borrow").grown_bytes, Bytes(150 * MIB));
+    assert_eq!(
+        (
+            line(found, "one").held_bytes,
+            line(found, "other").held_bytes
+        ),
+        (None, None)
+    );
+    assert_eq!(line(found, "put").shared_bytes, Bytes(70 * MIB));
+    let wanted = [
+        format!("given back;Trainer;a.py:2 borrow {}", 150 * MIB),
+        format!("held or given back;Trainer;a.py:3 one {}", 40 * MIB),
+        format!("held or given back;Trainer;a.py:4 other {}", 60 * MIB),
+        format!("shared memory;Trainer;a.py:5 put {}", 70 * MIB),
+        format!("still held;Trainer;a.py:1 keep {}", 100 * MIB),
+    ];
+    assert_eq!(blame.folded(), wanted);
+}
+
+#[test]
+fn a_later_process_with_the_same_pid_has_nothing_of_the_earlier_one() {
+    let mut blame = Blame::default();
+    grew(&mut blame, &row(1, &save(), None, 10, 0));
+    let later = ProcessKey::new(1, 50_000_000);
+    assert!(blame.last(later).is_none());
+    let repeated = PythonStack {
+        process: later,
+        repeats: true,
+        ..row(1, &[], None, 1, 0)
+    };
+    blame.observe(BootTime(9), &repeated, "Other".into());
+    let all = blame.growth();
+    let other = all
+        .iter()
+        .find(|growth| growth.class == "Other")
+        .expect("its own");
+    assert_eq!(other.lines[0].file, "");
+    let (seen, stack) = blame.last(ProcessKey::new(1, 1)).expect("the earlier one");
+    assert_eq!(seen, BootTime(1));
+    assert!(
+        stack.ends_with("verl/fsdp_workers.py:612 save_checkpoint\n(1 frames of Ray's own)"),
+        "{stack}"
+    );
+}

@@ -1,0 +1,333 @@
+//! Calls: what a worker ran, which call it died in, and what each call left behind.
+
+use std::collections::{HashSet, VecDeque};
+
+use crate::{
+    event::Call,
+    ids::{BootTime, Bytes},
+    judge::{report::CallsReport, world::ExitSeen},
+    ray::identify,
+};
+
+/// Calls of one process that are kept, the last ones.
+const MAX_CALLS: usize = 512;
+/// Samples of a running call that are kept; all but those that were higher than all later ones are of no use.
+const MAX_HIGHS: usize = 64;
+/// A method keeps what it takes if one part in so many is kept.
+const KEPT: i64 = 4;
+/// Fewer calls are no series.
+const SERIES: u32 = 3;
+/// Less growth than this in a call is noise of the allocator.
+const GREW: i64 = 1 << 20;
+/// A level that moves by at most one part in so many of what is held is steady.
+const STEADY: u64 = 5;
+/// So many of the last calls tell what one takes while it runs.
+const LAST: usize = 3;
+
+/// The calls of one process.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Calls {
+    complete: VecDeque<Call>,
+    running: Option<Call>,
+    /// Samples that no later one exceeds.
+    highs: VecDeque<(BootTime, Bytes)>,
+}
+
+/// What the tasks of a worker left resident, and later ones used again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Reused {
+    /// The first task.
+    pub(super) task: String,
+    /// All of them.
+    pub(super) calls: u32,
+    /// What stayed resident between them.
+    pub(super) kept: Bytes,
+}
+
+/// A worker that has had nothing to do since its last task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Idle {
+    /// The one of its tasks that left most.
+    pub(super) task: String,
+    /// What that grew by.
+    pub(super) grew: Bytes,
+    /// It has had nothing to do for so long.
+    pub(super) seconds: i64,
+    /// What it held when the last one ended.
+    pub(super) left: Bytes,
+}
+
+/// What the calls of one title left behind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Growth {
+    pub(super) title: String,
+    /// Complete calls.
+    pub(super) calls: u32,
+    /// What each leaves behind, where most of them left something that was not given back.
+    pub(super) per_call: Option<Bytes>,
+}
+
+/// Whether it is a task's call, and no actor's.
+fn is_task(call: &Call) -> bool {
+    identify::title(&call.title).is_some_and(|title| title.actor_class.is_none())
+}
+
+impl Calls {
+    pub(super) fn fold(&mut self, call: &Call) {
+        if call.ended.is_none() {
+            // An actor that idled when the recording began has its bare class for a title.
+            let runs = identify::title(&call.title).is_some_and(|title| title.task.is_some());
+            self.running = runs.then(|| call.clone());
+            return;
+        }
+        self.running = None;
+        let mut call = call.clone();
+        call.peak = self.peak(&call).max(call.peak);
+        self.highs.clear();
+        if self.complete.len() >= MAX_CALLS {
+            self.complete.pop_front();
+        }
+        self.complete.push_back(call);
+    }
+
+    pub(super) fn sampled(&mut self, time: BootTime, private: Bytes) {
+        while self.highs.back().is_some_and(|(_, high)| *high <= private) {
+            self.highs.pop_back();
+        }
+        if self.highs.len() >= MAX_HIGHS {
+            self.highs.pop_front();
+        }
+        self.highs.push_back((time, private));
+    }
+
+    fn peak(&self, call: &Call) -> Option<Bytes> {
+        let sampled = self.highs.iter().find(|(time, _)| *time >= call.began);
+        let sampled = sampled.map(|(_, high)| *high);
+        sampled.max(call.before).max(call.after)
+    }
+
+    /// What it left behind, by title; the title that grew most comes first.
+    pub(super) fn growth(&self) -> Vec<Growth> {
+        let titles: HashSet<&str> = self
+            .complete
+            .iter()
+            .map(|call| call.title.as_str())
+            .collect();
+        let mut found: Vec<Growth> = titles
+            .into_iter()
+            .map(|title| self.growth_of(title))
+            .collect();
+        found.sort_by(|one, other| {
+            let order = |growth: &Growth| (growth.per_call, growth.calls);
+            order(other)
+                .cmp(&order(one))
+                .then(one.title.cmp(&other.title))
+        });
+        found
+    }
+
+    /// What grew most, where it is a series.
+    pub(super) fn steady(&self) -> Option<Growth> {
+        let mut grown = self.growth().into_iter();
+        grown.find(|growth| growth.calls >= SERIES && growth.per_call.is_some())
+    }
+
+    fn growth_of(&self, title: &str) -> Growth {
+        let calls: Vec<&Call> = self
+            .complete
+            .iter()
+            .filter(|call| call.title == title)
+            .collect();
+        let mut steps = self.steps(title);
+        // Until the next call begins, the last one holds its arguments.
+        if steps.len() > 1 {
+            steps.pop_if(|last| !last.whole);
+        }
+        let (first, last) = (calls.first(), calls.last());
+        let number = |call: Option<&&Call>| call.map_or(0, |call| call.nth);
+        let dropped = self.complete.len() >= MAX_CALLS;
+        let before_first = if dropped {
+            number(first).saturating_sub(1)
+        } else {
+            0
+        };
+        Growth {
+            title: title.to_owned(),
+            calls: number(last).saturating_sub(before_first),
+            per_call: per_call(&steps).filter(|_| !given_back(&calls, &steps)),
+        }
+    }
+
+    /// What each call added until the next of any title began, so that what is freed right after a call, its arguments above all, is its
+    /// own, and what other methods take and give back is theirs.
+    fn steps(&self, title: &str) -> Vec<Step> {
+        let nexts = self.complete.iter().skip(1).chain(&self.running);
+        let ends = nexts.map(|next| next.before).chain([None]);
+        let pairs = self.complete.iter().zip(ends);
+        let own: Vec<(&Call, Option<Bytes>)> =
+            pairs.filter(|(call, _)| call.title == title).collect();
+        let running = self.running.as_ref().filter(|call| call.title == title);
+        let numbers = own.iter().skip(1).map(|(call, _)| call.nth);
+        let numbers = numbers.map(Some).chain([running.map(|call| call.nth)]);
+        own.iter()
+            .zip(numbers)
+            .filter_map(|((call, end), next)| {
+                let (from, to) = (call.before?, end.or(call.after)?);
+                Some(Step {
+                    bytes: to.0.cast_signed() - from.0.cast_signed(),
+                    calls: next.map_or(1, |next| next.saturating_sub(call.nth).max(1)),
+                    whole: end.is_some(),
+                })
+            })
+            .collect()
+    }
+
+    /// What the next call will have taken on top of `now` when it holds most, as far as the last ones tell, of which each kept `each`;
+    /// negative where the running one holds more by now.
+    pub(super) fn ahead(&self, title: &str, each: Bytes, now: Bytes) -> Option<i64> {
+        let own = self
+            .complete
+            .iter()
+            .rev()
+            .filter(|call| call.title == title);
+        let took = |call: &Call| {
+            let peak = call.peak.max(call.after)?;
+            Some(peak.0.saturating_sub(call.before?.0))
+        };
+        let most = own.take(LAST).filter_map(took).max()?;
+        let running = self.running.as_ref().and_then(|call| call.before);
+        // A short call is told when it has ended: until then, and while its arguments are still there, `now` is not a level to begin at.
+        let last = self.complete.back().filter(|call| call.title == title);
+        let level = last.and_then(|call| Some(Bytes(call.before?.0 + each.0)));
+        let begins = running.unwrap_or_else(|| level.map_or(now, |level| level.min(now)));
+        Some((begins.0 + most).cast_signed() - now.0.cast_signed())
+    }
+
+    /// What stays resident between tasks and is used again: the level at which they begin rose once and then stayed. A task leaves no
+    /// state behind, so that was freed; an actor may keep as much on purpose, so of actors nothing is said.
+    pub(super) fn reused(&self) -> Option<Reused> {
+        let all = || self.complete.iter().chain(&self.running);
+        if self.complete.len() >= MAX_CALLS || !all().all(is_task) {
+            return None;
+        }
+        let levels: Vec<u64> = all().filter_map(|call| Some(call.before?.0)).collect();
+        let (base, later) = levels.split_first()?;
+        let (lowest, highest) = (later.iter().min()?, later.iter().max()?);
+        let kept = lowest.checked_sub(*base)?;
+        let calls = u32::try_from(levels.len()).ok()?;
+        if calls <= SERIES || highest - lowest > kept / STEADY {
+            return None;
+        }
+        let first = self.complete.front()?;
+        Some(Reused {
+            task: identify::title(&first.title)?.task?,
+            calls,
+            kept: Bytes(kept),
+        })
+    }
+
+    /// How long nothing has run by `now`, and which task left most of what is held, where all that ran were tasks.
+    pub(super) fn idle(&self, now: BootTime) -> Option<Idle> {
+        let last = self.complete.back().filter(|_| self.running.is_none())?;
+        if !self.complete.iter().all(is_task) {
+            return None;
+        }
+        let grew = |call: &Call| Some(call.after?.0.saturating_sub(call.before?.0));
+        let most = self.complete.iter().max_by_key(|call| grew(call))?;
+        let (left, grew) = (last.after?, Bytes(grew(most)?));
+        // A worker is used again: what it holds is one task's only where that one grew by most of it.
+        (grew.0 >= left.0 / 2).then_some(Idle {
+            task: identify::title(&most.title)?.task?,
+            grew,
+            seconds: now.since(last.ended?) / 1_000_000_000,
+            left,
+        })
+    }
+
+    /// The calls as a death tells them.
+    pub(super) fn at_death(&self, exit: &ExitSeen, from_start: bool) -> Option<CallsReport> {
+        let title = exit.exit.title.as_deref();
+        let running = self
+            .running
+            .as_ref()
+            .filter(|call| title.is_none_or(|title| title == call.title));
+        let (grown, steady) = (self.growth(), self.steady());
+        let of = |title: &str| grown.iter().find(|growth| growth.title == title);
+        let growth = match running {
+            // The first call warms up: alone it tells nothing of the next.
+            Some(call) => of(&call.title).filter(|growth| growth.calls > 1),
+            None => steady.as_ref(),
+        };
+        let title = running.map(|call| call.title.as_str());
+        let title = title.or_else(|| growth.map(|growth| growth.title.as_str()))?;
+        let peak = running.and_then(|call| self.peak(call).max(exit.exit.memory.anon));
+        Some(CallsReport {
+            task: identify::title(title).and_then(|title| title.task)?,
+            died_in: running.map(|call| call.nth),
+            from_start,
+            running_ms: running
+                .and_then(|call| u64::try_from(exit.time.since(call.began) / 1_000_000).ok()),
+            before_bytes: running.and_then(|call| call.before),
+            peak_bytes: peak,
+            complete: running.map_or_else(
+                || growth.map_or(0, |growth| growth.calls),
+                |call| call.nth.saturating_sub(1),
+            ),
+            per_call_bytes: growth.and_then(|growth| growth.per_call),
+        })
+    }
+}
+
+/// What one row of a call, and the calls without a row that followed it, added.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    bytes: i64,
+    calls: u32,
+    /// Whether the next call was seen to begin: until then its arguments count in it.
+    whole: bool,
+}
+
+/// Whether most of what the calls took was given back: right after each, or by other methods, as by the other half of an offload
+/// swing; then the level at which calls begin does not rise with what they take.
+fn given_back(calls: &[&Call], steps: &[Step]) -> bool {
+    let signed = |bytes: Option<Bytes>| Some(bytes?.0.cast_signed());
+    let own = calls
+        .iter()
+        .take(steps.len())
+        .filter_map(|call| Some(signed(call.after)? - signed(call.before)?));
+    let taken: i64 = own.filter(|own| *own > 0).sum();
+    let level = |call: Option<&&Call>| signed(call?.before);
+    let Some((first, last)) = level(calls.first()).zip(level(calls.last())) else {
+        return false;
+    };
+    let kept = |steps: &[Step]| steps.iter().map(|step| step.bytes).sum::<i64>();
+    let before_last = &steps[..steps.len().min(calls.len().saturating_sub(1))];
+    kept(steps) * KEPT < taken || (last - first) * KEPT < kept(before_last)
+}
+
+/// The mean of the middle half: without the first call, which warms up (caches, imports), and without what happened once. `None` where
+/// less than half of the calls grew, or where most was given back again.
+fn per_call(steps: &[Step]) -> Option<Bytes> {
+    let grown: i64 = steps.iter().map(|step| step.bytes.max(0)).sum();
+    let kept: i64 = steps.iter().map(|step| step.bytes).sum();
+    let growing = steps.iter().filter(|step| step.bytes >= GREW).count();
+    if growing * 2 < steps.len() || kept * 2 < grown {
+        return None;
+    }
+    let usual = match steps {
+        [_, later @ ..] if !later.is_empty() => later,
+        all => all,
+    };
+    let mut each: Vec<i64> = usual
+        .iter()
+        .map(|step| step.bytes / i64::from(step.calls))
+        .collect();
+    each.sort_unstable();
+    let outer = each.len() / 4;
+    let middle = each.get(outer..each.len() - outer)?;
+    let mean = middle.iter().sum::<i64>() / i64::try_from(middle.len().max(1)).ok()?;
+    u64::try_from(mean).ok().filter(|each| *each > 0).map(Bytes)
+}
+
+#[cfg(test)]
+mod tests;

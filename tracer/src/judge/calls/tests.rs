@@ -1,0 +1,225 @@
+//! What calls left behind, over rows of calls.
+
+use super::*;
+use crate::ids::ProcessKey;
+
+const MIB: u64 = 1 << 20;
+
+fn call(title: &str, nth: u32, before: u64, after: u64) -> Call {
+    Call {
+        process: ProcessKey::new(7, 1),
+        title: title.into(),
+        nth,
+        began: BootTime(u64::from(nth) * 1000),
+        ended: Some(BootTime(u64::from(nth) * 1000 + 500)),
+        before: Some(Bytes(before * MIB)),
+        after: Some(Bytes(after * MIB)),
+        peak: None,
+    }
+}
+
+fn folded(calls: &[Call]) -> Calls {
+    let mut folded = Calls::default();
+    for call in calls {
+        folded.fold(call);
+    }
+    folded
+}
+
+fn grown(calls: &[Call]) -> Vec<(String, u32, Option<u64>)> {
+    let growth = folded(calls).growth().into_iter();
+    growth
+        .map(|one| {
+            (
+                one.title,
+                one.calls,
+                one.per_call.map(|bytes| bytes.0 / MIB),
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn a_leak_is_what_the_calls_after_the_first_left_each() {
+    let calls = [
+        call("ray::A.go", 1, 50, 400),
+        call("ray::A.go", 2, 400, 600),
+        call("ray::A.go", 3, 600, 800),
+    ];
+    assert_eq!(grown(&calls), [("ray::A.go".to_owned(), 3, Some(200))]);
+}
+
+#[test]
+fn memory_that_is_given_back_is_no_leak() {
+    let calls = [
+        call("ray::A.go", 1, 50, 400),
+        call("ray::A.go", 2, 60, 400),
+        call("ray::A.go", 3, 70, 80),
+    ];
+    assert_eq!(grown(&calls), [("ray::A.go".to_owned(), 3, None)]);
+}
+
+#[test]
+fn memory_that_another_method_gives_back_is_no_leak() {
+    let calls = [
+        call("ray::A.offload", 1, 50, 250),
+        call("ray::A.load", 1, 250, 60),
+        call("ray::A.offload", 2, 60, 260),
+        call("ray::A.load", 2, 260, 70),
+        call("ray::A.offload", 3, 70, 270),
+    ];
+    let expected = [
+        ("ray::A.offload".to_owned(), 3, None),
+        ("ray::A.load".to_owned(), 2, None),
+    ];
+    assert_eq!(grown(&calls), expected);
+}
+
+#[test]
+fn what_is_freed_right_after_a_call_is_not_kept() {
+    let calls = [
+        call("ray::A.load", 1, 20, 50),
+        call("ray::A.go", 1, 50, 120),
+        call("ray::A.go", 2, 80, 150),
+        call("ray::A.go", 3, 110, 180),
+        call("ray::A.go", 4, 140, 170),
+    ];
+    let mut folded = Calls::default();
+    for call in &calls {
+        folded.fold(call);
+    }
+    // The load took as much, once: no series.
+    let steady = folded.steady().expect("a series");
+    assert_eq!(
+        (steady.title.as_str(), steady.per_call),
+        ("ray::A.go", Some(Bytes(30 * MIB)))
+    );
+}
+
+#[test]
+fn of_two_methods_the_one_that_leaks_is_named() {
+    let calls = [
+        call("ray::A.step", 1, 50, 50),
+        call("ray::A.load", 1, 50, 150),
+        call("ray::A.step", 2, 150, 150),
+        call("ray::A.load", 2, 150, 250),
+        call("ray::A.step", 3, 250, 250),
+        call("ray::A.load", 3, 250, 350),
+    ];
+    let expected = [
+        ("ray::A.load".to_owned(), 3, Some(100)),
+        ("ray::A.step".to_owned(), 3, None),
+    ];
+    assert_eq!(grown(&calls), expected);
+}
+
+#[test]
+fn calls_without_a_row_count_in_the_mean() {
+    let calls = [
+        call("ray::f", 1, 50, 52),
+        call("ray::f", 5, 52, 54),
+        call("ray::f", 9, 54, 58),
+    ];
+    // 2 MiB from the fifth to the ninth.
+    assert_eq!(folded(&calls).growth()[0].per_call, Some(Bytes(MIB / 2)));
+}
+
+#[test]
+fn the_last_call_does_not_count_while_it_holds_its_arguments() {
+    // Each call takes 30 MiB to keep and 40 for its arguments, which go after it.
+    let calls = [
+        call("ray::A.go", 1, 80, 150),
+        call("ray::A.go", 2, 110, 180),
+        call("ray::A.go", 3, 140, 210),
+        call("ray::A.go", 4, 170, 240),
+    ];
+    assert_eq!(grown(&calls), [("ray::A.go".to_owned(), 4, Some(30))]);
+    let two = grown(&calls[..2]);
+    assert_eq!(two, [("ray::A.go".to_owned(), 2, Some(30))]);
+}
+
+#[test]
+fn what_happened_in_one_call_only_is_not_what_each_keeps() {
+    let calls = [
+        call("ray::A.go", 1, 10, 50),
+        call("ray::A.go", 2, 50, 80),
+        call("ray::A.go", 3, 80, 110),
+        call("ray::A.go", 4, 110, 240),
+        call("ray::A.go", 5, 240, 270),
+        call("ray::A.go", 6, 270, 300),
+    ];
+    assert_eq!(grown(&calls), [("ray::A.go".to_owned(), 6, Some(30))]);
+}
+
+#[test]
+fn what_the_next_call_will_hold_counts_its_arguments_and_what_the_running_one_has_by_now() {
+    let mut folded = folded(&[
+        call("ray::A.go", 1, 80, 150),
+        call("ray::A.go", 2, 110, 180),
+    ]);
+    assert_eq!(
+        folded.ahead("ray::A.go", Bytes(30 * MIB), Bytes(140 * MIB)),
+        Some(70 << 20)
+    );
+    // It runs, and is too short to have been told: begun at 140, it holds all that it takes.
+    assert_eq!(
+        folded.ahead("ray::A.go", Bytes(30 * MIB), Bytes(210 * MIB)),
+        Some(0)
+    );
+    let mut running = call("ray::A.go", 3, 140, 0);
+    running.ended = None;
+    folded.fold(&running);
+    assert_eq!(
+        folded.ahead("ray::A.go", Bytes(30 * MIB), Bytes(190 * MIB)),
+        Some(20 << 20)
+    );
+    assert_eq!(
+        folded.ahead("ray::B.go", Bytes(30 * MIB), Bytes(190 * MIB)),
+        None
+    );
+}
+
+#[test]
+fn the_peak_of_a_call_is_that_of_its_samples_and_not_of_the_time_before() {
+    let mut calls = Calls::default();
+    calls.sampled(BootTime(900), Bytes(900 * MIB));
+    calls.sampled(BootTime(1100), Bytes(300 * MIB));
+    calls.sampled(BootTime(1200), Bytes(200 * MIB));
+    calls.fold(&call("ray::A.go", 1, 50, 60));
+    assert_eq!(calls.complete[0].peak, Some(Bytes(300 * MIB)));
+}
+
+fn held_before(title: &str, mib: &[u64]) -> Vec<Call> {
+    let pairs = (1..).zip(mib.windows(2));
+    pairs
+        .map(|(nth, pair)| call(title, nth, pair[0], pair[1]))
+        .collect()
+}
+
+#[test]
+fn what_the_first_task_left_and_later_ones_used_again_was_free() {
+    let reused = |title: &str, mib: &[u64]| {
+        let found = folded(&held_before(title, mib)).reused();
+        found.map(|reused| (reused.task, reused.calls, reused.kept.0 / MIB))
+    };
+    assert_eq!(
+        reused("ray::hog", &[50, 950, 960, 955, 952, 955]),
+        Some(("hog".to_owned(), 5, 900))
+    );
+    // Given back, growing, an actor's state, too few.
+    assert_eq!(reused("ray::hog", &[50, 60, 50, 52, 50, 51]), None);
+    assert_eq!(reused("ray::hog", &[50, 300, 550, 800, 1050, 1300]), None);
+    assert_eq!(reused("ray::A.go", &[50, 950, 960, 955, 952, 955]), None);
+    assert_eq!(reused("ray::hog", &[50, 950, 960]), None);
+}
+
+#[test]
+fn tasks_that_give_all_back_right_after_their_end_keep_nothing() {
+    // The title changes before the task's memory goes.
+    let calls = [
+        call("ray::hog", 1, 35, 205),
+        call("ray::hog", 2, 45, 215),
+        call("ray::hog", 3, 55, 225),
+    ];
+    assert_eq!(grown(&calls), [("ray::hog".to_owned(), 3, None)]);
+}

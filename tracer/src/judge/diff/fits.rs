@@ -1,0 +1,209 @@
+//! Which settings' change goes with the change in memory or deaths: by what the setting is known to do, by proportion, or
+//! because nothing else changed.
+
+use super::{Diff, Fit, OwnerChange, OwnerSide, SettingChange, Value};
+use crate::{
+    ids::Bytes,
+    judge::{
+        oom::size,
+        report::{Certainty, Killer},
+    },
+    ray::framework::{self, Effect},
+};
+
+/// Less is noise between two runs.
+const SMALL: f64 = 32.0 * 1024.0 * 1024.0;
+/// A peak that moved by less than this share is taken for the same.
+const SAME: f64 = 0.1;
+/// Two proportions that differ by less are taken for one.
+const CLOSE: f64 = 0.2;
+
+/// Those that fit, the strongest first, and those that cannot be the reason.
+pub(super) fn find(diff: &Diff) -> (Vec<Fit>, Vec<Fit>) {
+    let mut by_effect = Vec::new();
+    let mut by_proportion = Vec::new();
+    let mut cannot = Vec::new();
+    let mut open: Vec<&SettingChange> = Vec::new();
+    for change in &diff.settings {
+        if let Some(why) = no_reason(change) {
+            cannot.push(fit(change, None, why));
+        } else if let Some(found) = known_effect(diff, change).or_else(|| threshold(diff, change)) {
+            by_effect.push(found);
+        } else if let Some(found) = proportion(diff, change) {
+            by_proportion.push(found);
+        } else {
+            open.push(change);
+        }
+    }
+    by_effect.append(&mut by_proportion);
+    if let ([only], true) = (open.as_slice(), by_effect.is_empty()) {
+        by_effect.extend(sole(diff, only));
+    }
+    (by_effect, cannot)
+}
+
+fn fit(change: &SettingChange, class: Option<&str>, why: String) -> Fit {
+    Fit {
+        key: change.key.clone(),
+        class: class.map(str::to_owned),
+        why,
+        certainty: Certainty::Inferred,
+    }
+}
+
+fn in_force(value: Option<&Value>) -> Option<&str> {
+    value
+        .filter(|value| value.effective)
+        .map(|value| value.value.as_str())
+}
+
+/// What the framework's table says of a setting with this value.
+fn effect(key: &str, value: Option<&Value>) -> Option<framework::Spoken> {
+    let pair = (key.to_owned(), in_force(value)?.to_owned());
+    framework::spoken(&[pair]).into_iter().next()
+}
+
+/// Why a setting cannot have moved host memory.
+fn no_reason(change: &SettingChange) -> Option<String> {
+    let set = [&change.a, &change.b];
+    if set.iter().all(|value| in_force(value.as_ref()).is_none()) {
+        return Some("it is in force in neither".into());
+    }
+    let idle = |value: &Option<Value>| {
+        let known = effect(&change.key, value.as_ref())?;
+        matches!(known.effect, Effect::GpuOnly | Effect::Nothing).then_some(known.why)
+    };
+    set.into_iter().find_map(idle).map(str::to_owned)
+}
+
+/// A setting that moves memory to the host, and a class that moved with it.
+fn known_effect(diff: &Diff, change: &SettingChange) -> Option<Fit> {
+    let host = |value: &Option<Value>| {
+        let known = effect(&change.key, value.as_ref())?;
+        let weight = match known.effect {
+            Effect::MovesToHost => 1.0,
+            Effect::PinnedPerGpu => known.value.parse().ok()?,
+            Effect::GpuOnly | Effect::Nothing | Effect::Lever => return None,
+        };
+        Some((weight, known.why))
+    };
+    let (a, b) = (host(&change.a), host(&change.b));
+    let why = a.or(b)?.1;
+    let weight = |side: Option<(f64, _)>| side.map_or(0.0, |(weight, _)| weight);
+    let direction = weight(b) - weight(a);
+    let moved = moved(diff).find(|owner| owner.peak_delta() as f64 * direction > 0.0)?;
+    let side = if direction > 0.0 { "B" } else { "A" };
+    let figures = peaks(moved);
+    let why = format!("{why}, in {side} only; {figures}");
+    Some(fit(change, Some(&moved.class), why))
+}
+
+/// Ray's threshold decides who is killed.
+fn threshold(diff: &Diff, change: &SettingChange) -> Option<Fit> {
+    let decides = [
+        "RAY_memory_usage_threshold",
+        "RAY_memory_monitor_refresh_ms",
+        "RAY_min_memory_free_bytes",
+    ];
+    if !decides.contains(&change.key.as_str()) {
+        return None;
+    }
+    let kills = |of: fn(&super::DeathChange) -> u32, killers: &[Killer]| -> u32 {
+        let deaths = diff.deaths.iter();
+        deaths
+            .filter(|death| killers.contains(&death.killer))
+            .map(of)
+            .sum()
+    };
+    let ray = [Killer::RayMemoryMonitor];
+    let kernel = [Killer::KernelOomMemcg, Killer::KernelOomGlobal];
+    let (a, b) = (kills(|death| death.a, &ray), kills(|death| death.b, &ray));
+    let (c, d) = (
+        kills(|death| death.a, &kernel),
+        kills(|death| death.b, &kernel),
+    );
+    (a != b).then(|| {
+        let why = format!(
+            "it decides when Ray's monitor kills; the monitor killed {a}, then {b}; the kernel killed {c}, then {d}"
+        );
+        fit(change, None, why)
+    })
+}
+
+/// A number that changed by the factor by which a class did, or by its inverse.
+fn proportion(diff: &Diff, change: &SettingChange) -> Option<Fit> {
+    let number = |value: &Option<Value>| in_force(value.as_ref())?.parse::<f64>().ok();
+    let (a, b) = (number(&change.a)?, number(&change.b)?);
+    if a <= 0.0 || b <= 0.0 {
+        return None;
+    }
+    let factor = b / a;
+    diff.owners.iter().find_map(|owner| {
+        let (first, second) = (owner.a?, owner.b?);
+        let (what, shown) = grows_by(factor, first, second)?;
+        let why = format!("value × {factor:.2}, {what} of {} {shown}", owner.class);
+        Some(fit(change, Some(&owner.class), why))
+    })
+}
+
+/// Which figure of a class changed so: its growth per call by `factor`; the number of its processes or its peak by that or the inverse.
+fn grows_by(factor: f64, a: OwnerSide, b: OwnerSide) -> Option<(&'static str, String)> {
+    let close = |first: f64, second: f64, factor: f64| {
+        let own = second / first;
+        (first > 0.0 && (own / factor - 1.0).abs() < CLOSE && (own - 1.0).abs() > SAME)
+            .then(|| format!("× {own:.2}"))
+    };
+    if let (Some(first), Some(second)) = (a.per_call_bytes, b.per_call_bytes)
+        && let Some(shown) = close(first.0 as f64, second.0 as f64, factor)
+    {
+        let shown = format!("{shown} ({} → {})", size(first), size(second));
+        return Some(("growth per call", shown));
+    }
+    // What each asks for decides how many there are: twice the CPUs, half as many.
+    let either = |first: f64, second: f64| {
+        close(first, second, factor).or_else(|| close(first, second, 1.0 / factor))
+    };
+    if let Some(shown) = either(f64::from(a.processes), f64::from(b.processes)) {
+        let shown = format!("{shown} ({} → {})", a.processes, b.processes);
+        return Some(("processes", shown));
+    }
+    let (first, second) = (a.private_peak_bytes?, b.private_peak_bytes?);
+    let shown = either(first.0 as f64, second.0 as f64)?;
+    let big = (first.0 as f64 - second.0 as f64).abs() > SMALL;
+    big.then(|| {
+        (
+            "peak",
+            format!("{shown} ({} → {})", size(first), size(second)),
+        )
+    })
+}
+
+/// The one change there was.
+fn sole(diff: &Diff, change: &SettingChange) -> Option<Fit> {
+    let moved = moved(diff).next()?;
+    let why = format!("nothing else that is known changed; {}", peaks(moved));
+    Some(fit(change, Some(&moved.class), why))
+}
+
+/// Classes whose peak changed, the most first.
+fn moved(diff: &Diff) -> impl Iterator<Item = &OwnerChange> {
+    diff.owners.iter().filter(|owner| {
+        let delta = owner.peak_delta().unsigned_abs() as f64;
+        let peak = |side: Option<OwnerSide>| side.and_then(|side| side.private_peak_bytes);
+        let most = peak(owner.a).max(peak(owner.b)).map_or(0, |bytes| bytes.0);
+        delta > SMALL && delta > SAME * most as f64
+    })
+}
+
+fn peaks(owner: &OwnerChange) -> String {
+    let peak = |side: Option<OwnerSide>| {
+        let bytes = side.and_then(|side| side.private_peak_bytes);
+        size(bytes.unwrap_or(Bytes(0)))
+    };
+    format!(
+        "{} held {}, then {}",
+        owner.class,
+        peak(owner.a),
+        peak(owner.b)
+    )
+}

@@ -1,0 +1,193 @@
+//! What a comparison says, and what it must not say.
+
+use super::{Diff, compare};
+use crate::{
+    ids::{Bytes, Pid},
+    judge::{
+        judge,
+        report::{Job, Outcome, Owner, Report, Setting},
+    },
+};
+
+const MIB: u64 = 1 << 20;
+
+/// A report with these settings and these classes: processes, peak and growth per call in MiB.
+fn report(settings: &[(&str, &str)], owners: &[(&str, u32, u64, Option<u64>)]) -> Report {
+    let mut report = judge(&[]);
+    report.settings = settings
+        .iter()
+        .map(|(key, value)| Setting {
+            key: (*key).into(),
+            value: (*value).into(),
+            source: "environment of raylet 7".into(),
+            effective: true,
+        })
+        .collect();
+    report.owners = owners
+        .iter()
+        .map(|(class, processes, peak, per_call)| Owner {
+            class: (*class).into(),
+            processes: *processes,
+            private_peak_bytes: Some(Bytes(peak * MIB)),
+            per_call_bytes: per_call.map(|mib| Bytes(mib * MIB)),
+            ..Owner::default()
+        })
+        .collect();
+    report
+}
+
+fn compared(a: &Report, b: &Report) -> Diff {
+    compare(("a", a), ("b", b))
+}
+
+const OFFLOAD: &str = "worker.actor.offload.offload_params";
+const UTILIZATION: &str = "worker.rollout.gpu_memory_utilization";
+
+#[test]
+fn offload_switched_off_fits_a_class_that_holds_less() {
+    let a = report(
+        &[(OFFLOAD, "true"), (UTILIZATION, "0.6")],
+        &[("WorkerDict", 2, 1600, None)],
+    );
+    let b = report(
+        &[(OFFLOAD, "false"), (UTILIZATION, "0.5")],
+        &[("WorkerDict", 2, 400, None)],
+    );
+    let diff = compared(&a, &b);
+    let [fit] = diff.fits.as_slice() else {
+        panic!("{:?}", diff.fits);
+    };
+    assert_eq!(
+        (fit.key.as_str(), fit.class.as_deref()),
+        (OFFLOAD, Some("WorkerDict"))
+    );
+    assert!(
+        fit.why.ends_with("WorkerDict held 1.6 GiB, then 0.4 GiB"),
+        "{}",
+        fit.why
+    );
+    assert_eq!(diff.cannot.len(), 1, "{:?}", diff.cannot);
+    assert_eq!(diff.cannot[0].key, UTILIZATION);
+}
+
+#[test]
+fn offload_switched_off_does_not_fit_a_class_that_holds_more() {
+    let a = report(&[(OFFLOAD, "true")], &[("WorkerDict", 2, 400, None)]);
+    let b = report(&[(OFFLOAD, "false")], &[("WorkerDict", 2, 1600, None)]);
+    let fits = compared(&a, &b).fits;
+    assert!(
+        fits.iter().all(|fit| !fit.why.contains("GPU to host")),
+        "{fits:?}"
+    );
+}
+
+#[test]
+fn a_number_that_changed_by_the_factor_of_the_growth_per_call_fits() {
+    let a = report(
+        &[("batch", "1024"), ("seed", "1")],
+        &[("Rollout", 1, 900, Some(200))],
+    );
+    let b = report(
+        &[("batch", "512"), ("seed", "7")],
+        &[("Rollout", 1, 500, Some(104))],
+    );
+    let diff = compared(&a, &b);
+    let [fit] = diff.fits.as_slice() else {
+        panic!("{:?}", diff.fits);
+    };
+    assert_eq!(fit.key, "batch");
+    assert!(
+        fit.why.contains("growth per call of Rollout × 0.52"),
+        "{}",
+        fit.why
+    );
+}
+
+#[test]
+fn twice_the_cpus_for_each_fit_half_as_many_at_once() {
+    let a = report(
+        &[("num-cpus", "1"), ("seed", "1")],
+        &[("allocate_memory", 15, 3000, None)],
+    );
+    let b = report(
+        &[("num-cpus", "2"), ("seed", "7")],
+        &[("allocate_memory", 7, 1400, None)],
+    );
+    let fits = compared(&a, &b).fits;
+    let keys: Vec<&str> = fits.iter().map(|fit| fit.key.as_str()).collect();
+    assert_eq!(keys, ["num-cpus"], "{fits:?}");
+    assert!(
+        fits[0]
+            .why
+            .ends_with("processes of allocate_memory × 0.47 (15 → 7)"),
+        "{fits:?}"
+    );
+}
+
+#[test]
+fn of_several_that_are_not_understood_none_is_named() {
+    let a = report(&[("one", "x"), ("two", "x")], &[("Rollout", 1, 900, None)]);
+    let b = report(&[("one", "y"), ("two", "y")], &[("Rollout", 1, 300, None)]);
+    assert_eq!(compared(&a, &b).fits, []);
+}
+
+#[test]
+fn the_only_change_is_named_where_memory_moved_and_not_where_it_did_not() {
+    let a = report(&[("one", "x")], &[("Rollout", 1, 900, None)]);
+    let b = report(&[("one", "y")], &[("Rollout", 1, 300, None)]);
+    assert_eq!(compared(&a, &b).fits.len(), 1);
+    let c = report(&[("one", "y")], &[("Rollout", 1, 905, None)]);
+    assert_eq!(compared(&a, &c).fits, []);
+}
+
+#[test]
+fn a_setting_without_effect_in_both_is_no_reason() {
+    let mut a = report(
+        &[("RAY_object_store_memory", "30")],
+        &[("Rollout", 1, 900, None)],
+    );
+    let mut b = report(
+        &[("RAY_object_store_memory", "20")],
+        &[("Rollout", 1, 300, None)],
+    );
+    a.settings[0].effective = false;
+    b.settings[0].effective = false;
+    let diff = compared(&a, &b);
+    assert_eq!(diff.fits, []);
+    assert_eq!(diff.cannot.len(), 1);
+}
+
+#[test]
+fn arguments_of_the_driver_are_compared_and_its_pid_is_not() {
+    let with = |pid: u32, entrypoint: &str| {
+        let mut report = report(&[], &[]);
+        report.jobs.push(Job {
+            cluster: Some(0),
+            job_id: crate::ids::HexId("01000000".into()),
+            entrypoint: Some(entrypoint.into()),
+            outcome: Outcome::Failed,
+            ended: None,
+            ended_by_death_id: None,
+            driver_pid: Some(Pid(pid)),
+            survived: Vec::new(),
+            because: String::new(),
+        });
+        report
+    };
+    let a = with(
+        10,
+        "python3 -m verl.trainer.main_ppo data.train_batch_size=8 trainer.nnodes=1",
+    );
+    let b = with(
+        20,
+        "python3 -m verl.trainer.main_ppo data.train_batch_size=4 trainer.nnodes=1",
+    );
+    let diff = compared(&a, &b);
+    let keys: Vec<&str> = diff
+        .settings
+        .iter()
+        .map(|change| change.key.as_str())
+        .collect();
+    assert_eq!(keys, ["data.train_batch_size"]);
+    assert_eq!(diff.same_settings, 1);
+}

@@ -1,0 +1,87 @@
+//! Advice from the web that does not work, recognised where it was typed: on the command lines of the run.
+
+use super::{Run, allocator, grows_per_call, leak};
+use crate::judge::report::{Certainty, Finding};
+
+/// Words that stand together on one command line.
+struct Bad {
+    words: &'static [&'static str],
+    rule: &'static str,
+    summary: &'static str,
+    remedy: &'static str,
+}
+
+const BAD: [Bad; 3] = [
+    Bad {
+        words: &["--redis-max-memory"],
+        rule: "setting-without-effect",
+        summary: "--redis-max-memory is no option of Ray's any more: ray start ends with \"No such option\"",
+        remedy: "leave it out; the object store has --object-store-memory",
+    },
+    Bad {
+        words: &["kill", "nvidia-smi", "awk"],
+        rule: "kills-by-table",
+        summary: "killing what a column of nvidia-smi's table holds does nothing with today's table, and would end other users' processes with an old one",
+        remedy: "nvidia-smi --query-compute-apps=pid,used_memory,name --format=csv, then kill each by its pid",
+    },
+    Bad {
+        words: &["max_split_size_mb"],
+        rule: "setting-does-not-help",
+        summary: "max_split_size_mb is about torch's allocator of GPU memory: it does not help against a lack of RAM",
+        remedy: "against fragmentation on the GPU: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (not with vLLM's sleep)",
+    },
+];
+
+/// Other allocators, or fewer arenas of glibc's: against memory that was freed and kept.
+const ALLOCATORS: [&str; 3] = ["jemalloc", "tcmalloc", "MALLOC_ARENA_MAX"];
+
+/// Whether a command line holds any of it.
+pub(super) fn is_bad(line: &str) -> bool {
+    BAD.iter().any(|bad| holds(bad, line)) || allocator_of(line).is_some()
+}
+
+fn allocator_of(line: &str) -> Option<&'static str> {
+    let set = |word: &&&str| line.contains(**word) && line.contains("LD_PRELOAD");
+    let arenas = |word: &&&str| **word == "MALLOC_ARENA_MAX" && line.contains(**word);
+    let found = ALLOCATORS.iter().find(|word| set(word) || arenas(word));
+    found.copied()
+}
+
+fn holds(bad: &Bad, line: &str) -> bool {
+    bad.words.iter().all(|word| line.contains(word))
+}
+
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+    let found = BAD.iter().filter_map(|bad| {
+        let (pid, _) = run.facts.lines.iter().find(|(_, line)| holds(bad, line))?;
+        Some(Finding {
+            evidence: vec![format!("command line of pid {pid}")],
+            remedy: vec![bad.remedy.into()],
+            ..Finding::new(bad.rule, Certainty::Proven, bad.summary)
+        })
+    });
+    found.chain(fragmentation(run)).collect()
+}
+
+/// Somebody takes growth for fragmentation: said where each call was seen to keep something, and no freed memory that is kept.
+fn fragmentation(run: Run<'_>) -> Option<Finding> {
+    let mut lines = run.facts.lines.iter();
+    let (pid, word) = lines.find_map(|(pid, line)| Some((pid, allocator_of(line)?)))?;
+    if !allocator::find(run).is_empty() {
+        return None;
+    }
+    let grown = leak::find(run).into_iter().chain(grows_per_call::find(run));
+    let grown = grown.take(1).next()?;
+    Some(Finding {
+        evidence: vec![format!("command line of pid {pid}"), grown.summary],
+        deaths: grown.deaths,
+        wrong_if: Some("the same job with it holds less: raytrace diff of two recordings".into()),
+        ..Finding::new(
+            "fragmentation-not-seen",
+            Certainty::Inferred,
+            format!(
+                "{word} is against memory that was freed and is kept by the allocator; here each call keeps some more, as what is still in use does"
+            ),
+        )
+    })
+}

@@ -1,0 +1,102 @@
+//! Connections that broke and peers that did not answer after a death: they follow from it and are no causes.
+//!
+//! Texts have no such clock; there `explain` says so in a note.
+
+use std::collections::BTreeMap;
+
+use super::{Run, about, facts::Effect};
+use crate::{
+    ids::{BootTime, EventId},
+    judge::report::{Certainty, Death, Finding, Killer},
+};
+
+/// gRPC gives up after some 20 s, NCCL's watchdog after minutes: what comes later has a cause of its own.
+const AFTER_NS: i64 = 300_000_000_000;
+/// A process that says so ends within this time because of it.
+const ENDS_NS: i64 = 30_000_000_000;
+const MAX_LINES: usize = 3;
+
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+    let mut by_death: BTreeMap<(BootTime, EventId), (&Death, Vec<&Effect>)> = BTreeMap::new();
+    for effect in &run.facts.effects {
+        let firsts = run
+            .report
+            .deaths
+            .iter()
+            .filter(|death| causes(death, effect));
+        if let Some(first) = firsts.min_by_key(|death| (death.act_time, death.id)) {
+            let key = (first.act_time, first.id);
+            by_death
+                .entry(key)
+                .or_insert((first, Vec::new()))
+                .1
+                .push(effect);
+        }
+    }
+    by_death
+        .into_values()
+        .map(|(first, effects)| finding(run, first, &effects))
+        .collect()
+}
+
+/// Whether a death may be what a line tells of: a sudden one of somebody else, not long before.
+fn causes(death: &Death, effect: &Effect) -> bool {
+    let sudden = death.listed
+        && death.verdict.cause_death_id.is_none()
+        && !matches!(
+            death.verdict.killer,
+            Killer::RayIntended | Killer::RayCollapse | Killer::Unknown
+        );
+    let own = effect.worker.is_some() && effect.worker == death.worker_id;
+    let near = (0..=AFTER_NS).contains(&effect.time.since(death.act_time));
+    sudden && !own && near && effect.cluster == death.cluster
+}
+
+fn finding(run: Run<'_>, first: &Death, effects: &[&Effect]) -> Finding {
+    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    for effect in effects {
+        *kinds.entry(effect.kind).or_default() += 1;
+    }
+    let kinds: Vec<String> = kinds
+        .into_iter()
+        .map(|(kind, count)| format!("{count} × {kind}"))
+        .collect();
+    let earliest = effects.iter().map(|effect| effect.time).min();
+    let after = earliest.map_or(0.0, |time| time.since(first.act_time) as f64 / 1e9);
+    let followers = followers(run, first, effects);
+    let ended = match followers.len() {
+        0 => String::new(),
+        1 => "; the process that says so ended by it".to_owned(),
+        many => format!("; {many} processes that say so ended by it"),
+    };
+    let summary = format!(
+        "{} came {after:.1} s after pid {} had ended and later{ended}: after-effects, no causes",
+        kinds.join(", "),
+        first.pid
+    );
+    let mut finding = about("after-effect", Certainty::Inferred, first, summary);
+    finding.deaths.extend(followers);
+    finding.evidence = vec![first.verdict.summary.clone()];
+    let lines = effects.iter().take(MAX_LINES);
+    finding
+        .evidence
+        .extend(lines.map(|effect| effect.line.clone()));
+    finding.remedy = vec![format!("look at the death of pid {} first", first.pid)];
+    finding.wrong_if = Some("the same lines come in a run in which nobody dies".into());
+    finding
+}
+
+/// The deaths of those that said so.
+fn followers(run: Run<'_>, first: &Death, effects: &[&Effect]) -> Vec<EventId> {
+    let follows = |death: &&Death| {
+        death.listed
+            && death.id != first.id
+            && effects.iter().any(|effect| {
+                let near = death.act_time.since(effect.time).abs() <= ENDS_NS;
+                near && effect.worker.is_some() && effect.worker == death.worker_id
+            })
+            && matches!(death.verdict.killer, Killer::Crash | Killer::Exit)
+    };
+    let deaths = run.report.deaths.iter();
+    deaths.filter(follows).map(|death| death.id).collect()
+}

@@ -1,0 +1,72 @@
+//! Memory that tasks freed and the allocator kept: resident in workers between tasks, used again by the next, and of no use to anybody
+//! meanwhile.
+//!
+//! Frees are not recorded. What is seen is the level at which a worker's tasks begin: it rose with the first ones and stays where it is,
+//! though a task leaves nothing behind on purpose. Of actors, which may, nothing is said; of what still rises, `leak` speaks.
+
+use std::collections::BTreeMap;
+
+use super::{Run, about, facts::Held, merged};
+use crate::{
+    ids::Bytes,
+    judge::{
+        calls::Reused,
+        oom::size,
+        report::{Certainty, Finding},
+    },
+};
+
+/// Less in a worker is what its modules and caches take.
+const LEAST: Bytes = Bytes(256 << 20);
+/// Together at least this share of the limit.
+const SHARE: f64 = 0.1;
+
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+    let found = run.memory_kills().filter_map(|death| {
+        let limit = run.limit(death)?;
+        let mut tasks: BTreeMap<&str, Vec<(&Held, &Reused)>> = BTreeMap::new();
+        for held in run.inside(death) {
+            if let Some(reused) = held.reused.as_ref().filter(|reused| reused.kept >= LEAST) {
+                tasks.entry(&reused.task).or_default().push((held, reused));
+            }
+        }
+        let sum = |of: &[(&Held, &Reused)]| Bytes(of.iter().map(|(_, reused)| reused.kept.0).sum());
+        let (task, workers) = tasks.into_iter().max_by_key(|(_, of)| sum(of))?;
+        let kept = sum(&workers);
+        if kept.gib() < SHARE * limit.gib() {
+            return None;
+        }
+        let summary = format!(
+            "{} held {} between tasks ({task} first) that later tasks used again and never added to: freed by the task, kept by the allocator, {:.0} % of the limit of {}",
+            match workers.len() {
+                1 => "1 worker".to_owned(),
+                many => format!("{many} workers"),
+            },
+            size(kept),
+            100.0 * kept.gib() / limit.gib(),
+            size(limit)
+        );
+        let mut finding = about("allocator-keeps", Certainty::Inferred, death, summary);
+        finding.evidence = workers.iter().take(8).map(|(held, reused)| line(held, reused)).collect();
+        finding.remedy = vec![
+            format!("max_calls=1 in the @ray.remote of {task}: its worker ends after the task, and all of it is given back"),
+            "or runtime_env={\"env_vars\": {\"MALLOC_TRIM_THRESHOLD_\": \"131072\"}}: glibc then gives back each freed block of 128 KiB and more, as it does not once large ones were freed".into(),
+            "or MALLOC_ARENA_MAX=2 there, where many threads allocate, or LD_PRELOAD of libjemalloc or libtcmalloc".into(),
+        ];
+        finding.cost = Some("a new process for each task".into());
+        finding.wrong_if = Some(
+            "it is modules or caches that the first task loads: then ctypes.CDLL(None).malloc_trim(0) at the end of the task does not lower it".into(),
+        );
+        Some(((task.to_owned(), death.cluster), finding))
+    });
+    merged(found)
+}
+
+fn line(held: &Held, reused: &Reused) -> String {
+    format!(
+        "pid {}: {} more than before its first task when each of {} later ones began",
+        held.pid,
+        reused.kept.fine(),
+        reused.calls.saturating_sub(1)
+    )
+}

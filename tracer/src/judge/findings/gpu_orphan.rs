@@ -1,0 +1,48 @@
+//! GPU memory that a process without a parent holds: an engine that outlived its job. The line to type is printed, nothing is killed.
+
+use super::Run;
+use crate::judge::{
+    oom::size,
+    report::{Certainty, Finding},
+};
+
+/// Orphans that are named.
+const MOST: usize = 8;
+
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+    let orphans = &run.facts.gpu_orphans;
+    let Some(first) = orphans.first() else {
+        return Vec::new();
+    };
+    let mut pids: Vec<String> = orphans.iter().map(|one| one.pid.to_string()).collect();
+    pids.dedup();
+    let more = match pids.len() {
+        1 => String::new(),
+        many => format!(", and {} more do so", many - 1),
+    };
+    let summary = format!(
+        "{} (pid {}) has no parent and belongs to no cluster, and holds {} of GPU {}{more}",
+        first.name,
+        first.pid,
+        size(first.used),
+        first.device
+    );
+    let line = |one: &super::facts::GpuOrphan| {
+        format!(
+            "GPU {}: {} by {} (pid {})",
+            one.device,
+            size(one.used),
+            one.name,
+            one.pid
+        )
+    };
+    vec![Finding {
+        evidence: orphans.iter().take(MOST).map(line).collect(),
+        remedy: vec![
+            format!("check: ps -fp {}", pids.join(",")),
+            format!("end: kill {}", pids.join(" ")),
+        ],
+        wrong_if: Some("it is a service of its own".into()),
+        ..Finding::new("gpu-orphan", Certainty::Inferred, summary)
+    }]
+}

@@ -1,0 +1,117 @@
+//! Workers that have nothing to do and keep what their last task left: Ray keeps as many of them as CPUs are free, whatever they hold.
+//!
+//! Calls shorter than 50 ms that move no memory have no row, so that what is said is that none of another kind ran. Of actors nothing is
+//! said: Ray does not end an actor that idles.
+
+use std::collections::BTreeMap;
+
+use super::{Run, merged};
+use crate::{
+    ids::{Bytes, Pid},
+    judge::{
+        calls::Idle,
+        oom::size,
+        report::{Certainty, Finding},
+    },
+    ray::start::{Change, Start},
+};
+
+/// Between two bursts of tasks workers idle for less.
+const LONG_S: i64 = 60;
+/// Less in a worker is what its modules and caches take.
+const LEAST: Bytes = Bytes(256 << 20);
+/// A worker that grows meanwhile does something.
+const GREW: u64 = 64 << 20;
+/// Together at least this share of the limit.
+const SHARE: f64 = 0.1;
+/// Workers that are named.
+const MOST: usize = 8;
+
+/// A worker, what it holds, and its idleness.
+type One<'a> = (Pid, Bytes, &'a Idle);
+
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+    let at_kills = run.memory_kills().filter_map(|death| {
+        let inside = run.inside(death).iter();
+        let idle = inside.filter_map(|held| Some((held.pid, held.private, held.idle.as_ref()?)));
+        let limit = run.limit(death)?;
+        let what = format!("the limit of {}", size(limit));
+        let mut finding = of(idle.collect(), &what, limit, run.started(death))?;
+        finding.deaths = vec![death.id];
+        Some((run.number(death), finding))
+    });
+    let mut found: Vec<(Option<usize>, Finding)> = at_kills.collect();
+    let told: Vec<Option<usize>> = found.iter().map(|(number, _)| *number).collect();
+    let clusters = run.facts.idle.iter().enumerate();
+    let untold = clusters.filter(|(number, _)| !told.contains(&Some(*number)));
+    found.extend(untold.filter_map(|(number, cluster)| {
+        let workers = cluster.workers.iter();
+        let idle = workers.map(|(pid, private, idle)| (*pid, *private, idle));
+        let room = cluster.room.as_ref()?;
+        let what = format!("{} of {}, at the end", room.limit, size(room.at));
+        let started = run.facts.nodes.get(number).map(|node| node.started);
+        let finding = of(idle.collect(), &what, room.at, started.unwrap_or_default())?;
+        Some((Some(number), finding))
+    }));
+    merged(found)
+}
+
+/// The finding on those of `idle` that idle for long and keep all, where that is much of the limit.
+fn of(mut idle: Vec<One<'_>>, what: &str, limit: Bytes, started: Start) -> Option<Finding> {
+    idle.retain(|(_, private, idle)| {
+        idle.seconds >= LONG_S && *private >= LEAST && private.0 <= idle.left.0 + GREW
+    });
+    let sum = Bytes(idle.iter().map(|(_, private, _)| private.0).sum());
+    if limit.0 == 0 || sum.gib() < SHARE * limit.gib() {
+        return None;
+    }
+    let mut tasks: BTreeMap<&str, u64> = BTreeMap::new();
+    for (_, private, idle) in &idle {
+        *tasks.entry(&idle.task).or_default() += private.0;
+    }
+    let others = if tasks.len() > 1 {
+        "(most) and others "
+    } else {
+        ""
+    };
+    let (task, _) = tasks.into_iter().max_by_key(|(_, bytes)| *bytes)?;
+    let shortest = idle.iter().map(|(_, _, idle)| idle.seconds).min()?;
+    let summary = format!(
+        "{} without a task for {shortest} s or more held {}, {:.0} % of {what}: what {task} {others}left there",
+        match idle.len() {
+            1 => "1 worker".to_owned(),
+            many => format!("{many} workers"),
+        },
+        size(sum),
+        100.0 * sum.gib() / limit.gib(),
+    );
+    idle.sort_by_key(|(pid, private, _)| (std::cmp::Reverse(*private), *pid));
+    Some(Finding {
+        evidence: idle.iter().take(MOST).map(line).collect(),
+        remedy: remedy(task, started),
+        cost: Some("a worker is started, with its imports, where an idle one would have been used again".into()),
+        wrong_if: Some("they run tasks shorter than 50 ms all the time, or the next tasks use that memory again".into()),
+        ..Finding::new("idle-workers", Certainty::Inferred, summary)
+    })
+}
+
+fn line((pid, private, idle): &One<'_>) -> String {
+    format!(
+        "pid {pid}: {} private, {} when its last task ended {} s before, of which {} came with {}; since then no task of 50 ms or more",
+        private.fine(),
+        idle.left.fine(),
+        idle.seconds,
+        idle.grew.fine(),
+        idle.task
+    )
+}
+
+fn remedy(task: &str, started: Start) -> Vec<String> {
+    let limit = Change::environment("RAY_num_workers_soft_limit", "0").at(started);
+    vec![
+        format!("max_calls=1 in the @ray.remote of {task}: its worker ends after the task"),
+        format!(
+            "or {limit}: Ray then ends workers that idle for RAY_idle_worker_killing_time_threshold_ms (1000); unset, it keeps as many as CPUs are free"
+        ),
+    ]
+}

@@ -1,0 +1,118 @@
+//! A memory kill that a method led to by leaving something behind in each call: how much, and how many calls the limit holds.
+//!
+//! It explains deaths: all processes that count against the limit add up, and what they kept must be a part of it. Of what has not killed
+//! yet, `grows-per-call` speaks.
+
+use std::collections::BTreeMap;
+
+use super::{Run, about, facts::Held, merged, remedy};
+use crate::{
+    ids::Bytes,
+    judge::{
+        oom::size,
+        report::{Certainty, Death, Finding},
+    },
+    ray::framework::{Aim, Framework},
+};
+
+/// Fewer calls are no row.
+const ROW: u32 = 5;
+/// What was kept is at least this share of the limit.
+const SHARE: f64 = 0.1;
+
+/// One method in all processes that run it.
+#[derive(Default)]
+struct Method<'a> {
+    workers: Vec<&'a Held>,
+    /// Left by one call of each.
+    step: u64,
+    /// Kept by all calls so far.
+    kept: u64,
+}
+
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+    let found = run.memory_kills().filter_map(|death| {
+        let limit = run.limit(death)?;
+        let mut methods: BTreeMap<&str, Method<'_>> = BTreeMap::new();
+        for held in run.inside(death) {
+            let Some((method, calls, each)) = held.leak.as_ref().filter(|leak| leak.1 >= ROW)
+            else {
+                continue;
+            };
+            let of = methods.entry(method).or_default();
+            of.workers.push(held);
+            of.step += each.0;
+            of.kept += each.0 * u64::from(*calls);
+        }
+        let (name, method) = methods.into_iter().max_by_key(|(_, method)| method.kept)?;
+        if Bytes(method.kept).gib() < SHARE * limit.gib() {
+            return None;
+        }
+        Some((
+            (name.to_owned(), death.cluster),
+            finding(run, death, limit, name, &method),
+        ))
+    });
+    merged(found)
+}
+
+fn finding(run: Run<'_>, death: &Death, limit: Bytes, name: &str, method: &Method<'_>) -> Finding {
+    let count = method.workers.len();
+    let each = Bytes(method.step / count.max(1) as u64);
+    let whole: u64 = run.inside(death).iter().map(|held| held.private.0).sum();
+    let room = limit.0.saturating_sub(whole.saturating_sub(method.kept));
+    let fit = room / method.step.max(1);
+    let died = death.calls.as_ref().filter(|calls| calls.task == name);
+    let died = died.and_then(|calls| calls.died_in);
+    let died = died.map_or_else(String::new, |nth| format!("; it died in call {nth}"));
+    let summary = format!(
+        "each call of {name} left {} behind in {count} {}, {} by then: the limit of {} holds about {fit} calls{died}",
+        each.fine(),
+        if count == 1 { "process" } else { "processes" },
+        size(Bytes(method.kept)),
+        size(limit)
+    );
+    let mut finding = about("leak", Certainty::Inferred, death, summary);
+    finding.evidence = method
+        .workers
+        .iter()
+        .take(8)
+        .filter_map(|held| line(held))
+        .collect();
+    finding.remedy = remedy(run, method);
+    finding.cost = Some("a restart loses what was done since the last checkpoint".into());
+    finding.wrong_if =
+        Some("it is a cache that stops growing, or the next call gives it back".into());
+    finding
+}
+
+fn line(held: &Held) -> Option<String> {
+    let (_, calls, each) = held.leak.as_ref()?;
+    Some(format!(
+        "pid {}: {calls} complete calls, {} each, {} held",
+        held.pid,
+        each.fine(),
+        size(held.private)
+    ))
+}
+
+fn remedy(run: Run<'_>, method: &Method<'_>) -> Vec<String> {
+    let biggest = method.workers.first().map_or(0, |held| held.pid.0);
+    let mut remedy = vec![format!(
+        "What grows: memray attach {biggest} in the next run, or py-spy dump --pid {biggest}"
+    )];
+    if matches!(
+        run.framework(),
+        Framework::Verl | Framework::EasyR1 | Framework::SimpleRl
+    ) {
+        remedy.push("vLLM 0.8.3 or newer: older ones leak with rollout.n above 1".into());
+    }
+    let restart = remedy::keys(run, Aim::Restart);
+    if !restart.is_empty() {
+        remedy.push(format!(
+            "until then a restart before it is full: {}",
+            restart.join(", ")
+        ));
+    }
+    remedy
+}

@@ -1,0 +1,55 @@
+//! Processes that outlived their raylet and still hold memory: the line to type is printed, nothing is ever killed.
+
+use super::Run;
+use crate::judge::{
+    oom::size,
+    report::{Certainty, Finding},
+};
+
+/// Leftovers that are named.
+const MOST: usize = 5;
+
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+    let left = &run.facts.left_over;
+    let Some(first) = left.first() else {
+        return Vec::new();
+    };
+    let pids: Vec<String> = left.iter().map(|one| one.pid.to_string()).collect();
+    let whole: u64 = left.iter().map(|one| one.private.0).sum();
+    let summary = format!(
+        "{} outlived raylet {} by {} s or more and still held {}",
+        crate::judge::findings::left_over::processes(left.len()),
+        first.raylet,
+        left.iter().map(|one| one.seconds).min().unwrap_or(0),
+        size(crate::ids::Bytes(whole))
+    );
+    let line = |one: &super::facts::LeftOver| {
+        let user = one
+            .uid
+            .map_or_else(String::new, |uid| format!(", uid {uid}"));
+        format!(
+            "pid {}: {} {}{user}, {} s after its raylet",
+            one.pid,
+            size(one.private),
+            one.title,
+            one.seconds
+        )
+    };
+    vec![Finding {
+        evidence: left.iter().take(MOST).map(line).collect(),
+        remedy: vec![
+            format!("check: ps -fp {}", pids.join(",")),
+            format!("end: kill {}", pids.join(" ")),
+        ],
+        wrong_if: Some("they are meant to live on (a service of their own)".into()),
+        ..Finding::new("left-over", Certainty::Inferred, summary)
+    }]
+}
+
+fn processes(count: usize) -> String {
+    if count == 1 {
+        "1 process".to_owned()
+    } else {
+        format!("{count} processes")
+    }
+}

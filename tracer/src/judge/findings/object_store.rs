@@ -1,0 +1,45 @@
+//! The object store is a cap and not a cost: making it smaller gives back only what it holds.
+
+use super::{Run, about};
+use crate::{
+    event::SharedMemory,
+    ids::BootTime,
+    judge::{
+        oom::size,
+        report::{Certainty, Finding},
+    },
+};
+
+/// Below this share of the limit the object store is not what filled it.
+const SHARE: f64 = 0.1;
+/// Who sets one of these believes that it is.
+const BELIEVED: [&str; 2] = ["RAY_object_store_memory", "ray_init.object_store_memory"];
+
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+    let believed = super::settings::rows(run.facts, run.report)
+        .into_iter()
+        .find(|row| BELIEVED.iter().any(|key| row.setting.key.ends_with(key)));
+    let Some(believed) = believed else {
+        return Vec::new();
+    };
+    let found = run.memory_kills().find_map(|death| {
+        let limit = run.limit(death)?;
+        let cap = run.node(death)?.object_store?;
+        let before = |(seen, _): &&(BootTime, SharedMemory)| seen.since(death.act_time) <= 0;
+        let seen = run.facts.shared_memory.iter().filter(before);
+        let used = seen.max_by_key(|(seen, _)| *seen)?.1.used;
+        if used.gib() > SHARE * limit.gib() {
+            return None;
+        }
+        let summary = format!(
+            "the object store is not the problem: /dev/shm held {} of its cap of {}, {:.0} % of the limit; a cap costs nothing until it is used",
+            size(used),
+            size(cap),
+            100.0 * used.gib() / limit.gib()
+        );
+        let mut finding = about("object-store-is-a-cap", Certainty::Inferred, death, summary);
+        finding.evidence = vec![format!("{}={}, {}", believed.setting.key, believed.setting.value, believed.setting.source)];
+        Some(finding)
+    });
+    found.into_iter().collect()
+}

@@ -1,0 +1,360 @@
+//! The facts of a recording.
+
+use std::collections::BTreeMap;
+
+use super::{
+    advice,
+    facts::{
+        Around, Driver, Effect, Facts, GpuOrphan, Held, IdleCluster, LeftOver, Node, Offload,
+        Printed, Said,
+    },
+    for_memory, growing, offload, said, within,
+};
+use crate::{
+    event::{Cluster, RayLog, Role},
+    ids::{Bytes, HexId, Pid, ProcessKey},
+    judge::{
+        crowd::{self, Member},
+        doctor,
+        from_text::claim::Warning,
+        gpus::Swing,
+        oom::size,
+        processes::ProcessState,
+        report::{Death, Killer},
+        world::World,
+    },
+    ray::{
+        facts::{GpuMoved, RayFact},
+        log::after_effects,
+        start::Traces,
+    },
+};
+
+/// Lines kept of one warning.
+const MAX_LINES: usize = 3;
+/// A process that outlives its raylet for less is still on its way out.
+const GRACE_NS: i64 = 30_000_000_000;
+/// Smaller leftovers harm nobody.
+const SMALL: Bytes = Bytes(64 << 20);
+
+/// All facts that bear on `deaths`.
+pub(in crate::judge) fn facts(world: &World, deaths: &[Death]) -> Facts {
+    let kills = deaths.iter().filter(|death| for_memory(death));
+    Facts {
+        around: kills
+            .filter_map(|death| Some((death.id, around(world, death)?)))
+            .collect(),
+        nodes: world
+            .clusters
+            .iter()
+            .map(|cluster| node(world, Node::of(cluster)))
+            .collect(),
+        drivers: drivers(world),
+        printed: printed(world),
+        said: said(world),
+        effects: effects(world),
+        offloads: offloads(world),
+        growing: growing::of(world),
+        idle: world
+            .clusters
+            .iter()
+            .map(|cluster| idle(world, cluster))
+            .collect(),
+        shared_memory: world.shared_memory.clone(),
+        left_over: left_over(world),
+        gpu_orphans: gpu_orphans(world),
+        lines: lines(world),
+    }
+}
+
+fn around(world: &World, death: &Death) -> Option<Around> {
+    let crowd = &world.exits.get(&death.id)?.around.crowd;
+    let cluster = usize::try_from(death.cluster?).ok()?;
+    let raylet = world.clusters.get(cluster)?.raylet;
+    let limit = death.oom.as_ref().and_then(|oom| oom.cgroup.as_deref());
+    let limit = limit.filter(|_| death.verdict.killer == Killer::KernelOomMemcg);
+    let counts = |member: &&Member| {
+        member.cluster.is_some_and(|own| own.same(raylet))
+            && limit.is_none_or(|limit| within(member.cgroup.as_deref(), limit))
+    };
+    let held = |member: &Member| Held {
+        pid: member.pid,
+        role: member.role,
+        class: member.class.clone(),
+        doing: member.doing.clone(),
+        private: member.private,
+        shared: member.shared,
+        before: member.before,
+        leak: member.growth.as_ref().and_then(|growth| {
+            let method = growth.title.trim_start_matches("ray::").to_owned();
+            Some((method, growth.calls, growth.per_call?))
+        }),
+        reused: member.reused.clone(),
+        idle: member.idle.clone(),
+    };
+    Some(Around {
+        inside: crowd.members.iter().filter(counts).map(held).collect(),
+        sums: crowd.node.clone().map(|node| (crowd.tracked, node)),
+    })
+}
+
+fn idle(world: &World, cluster: &Cluster) -> IdleCluster {
+    let mine = |state: &&ProcessState| state.exit.is_none() && state.belongs_to(cluster.raylet);
+    let alive = world.processes.iter().filter(mine);
+    let workers = alive.filter_map(|state| {
+        let private = state.memory?.1.anon?;
+        Some((state.key.pid, private, crowd::idle(world, state)?))
+    });
+    IdleCluster {
+        workers: workers.collect(),
+        room: growing::room(world, cluster),
+    }
+}
+
+fn node(world: &World, node: Node) -> Node {
+    let Some(raylet) = node.raylet.and_then(|raylet| world.processes.get(raylet)) else {
+        return node;
+    };
+    let parent = match raylet.parent_key {
+        Some(key) => world.processes.get(key),
+        None => raylet.parent.and_then(|pid| world.processes.latest(pid)),
+    };
+    let traces = Traces {
+        settings: &node.settings,
+        cgroup: raylet.cgroup.as_deref(),
+        contained: raylet.container_id.is_some(),
+        by_driver: parent.is_some_and(|parent| parent.role == Role::Driver),
+    };
+    let isolated = world
+        .ray_of_cluster(raylet.key)
+        .rev()
+        .find_map(|seen| match seen.what.fact {
+            RayFact::MonitorStarted {
+                user_slice_only, ..
+            } => Some(user_slice_only),
+            _ => None,
+        });
+    Node {
+        started: traces.start(),
+        argv: raylet.argv.clone(),
+        cgroup: raylet.cgroup.clone(),
+        ended: world.exit(raylet.key).map(|exit| exit.time),
+        isolated: isolated.unwrap_or(false),
+        ..node
+    }
+}
+
+fn drivers(world: &World) -> Vec<Driver> {
+    let states = world.processes.iter();
+    let mut found: Vec<&ProcessState> = states.filter(|state| state.role == Role::Driver).collect();
+    found.sort_by_key(|state| (state.key.start, state.key.pid));
+    let driver = |state: &ProcessState| {
+        let of = |(key, _): &&(ProcessKey, _)| key.same(state.key);
+        let settings = world.driver_settings.iter().find(of);
+        Driver {
+            source: format!("command line of driver {}", state.key.pid),
+            pid: Some(state.key.pid),
+            cluster: number(world, state.cluster),
+            argv: state.argv.clone(),
+            settings: settings.map_or_else(Vec::new, |(_, settings)| settings.clone()),
+        }
+    };
+    found.into_iter().map(driver).collect()
+}
+
+fn number(world: &World, cluster: Option<ProcessKey>) -> Option<u32> {
+    let raylet = cluster?;
+    let mut clusters = world.clusters.iter();
+    u32::try_from(clusters.position(|known| known.raylet.same(raylet))?).ok()
+}
+
+/// `TaskRunner (pid 7)`, as far as the worker of a log is known.
+fn writer(world: &World, log: &RayLog, worker: Option<&HexId>) -> String {
+    let state = log
+        .cluster
+        .zip(worker)
+        .and_then(|(cluster, worker)| world.processes.by_worker(cluster, worker));
+    let Some(state) = state else {
+        return "a worker".into();
+    };
+    let class = crate::judge::crowd::class(state);
+    format!(
+        "{} (pid {})",
+        class.as_deref().unwrap_or("a worker"),
+        state.key.pid
+    )
+}
+
+fn printed(world: &World) -> Vec<Printed> {
+    let mut found: Vec<Printed> = Vec::new();
+    for seen in world.ray_words.iter() {
+        let RayFact::Configuration {
+            settings,
+            worker_id,
+        } = &seen.what.fact
+        else {
+            continue;
+        };
+        if found.iter().any(|known| known.settings == *settings) {
+            continue;
+        }
+        let by = writer(world, &seen.what, worker_id.as_ref());
+        found.push(Printed {
+            source: format!("printed by {by}, {}", seen.what.file),
+            settings: settings.clone(),
+        });
+    }
+    found
+}
+
+fn said(world: &World) -> Vec<Said> {
+    let mut all: BTreeMap<Warning, Said> = BTreeMap::new();
+    for seen in world.ray_words.iter() {
+        let file = &seen.what.file;
+        let (warning, bytes, line) = match &seen.what.fact {
+            RayFact::Exception { class, message, .. } => {
+                let Some(warning) = said::of_exception(class, message) else {
+                    continue;
+                };
+                (warning, None, format!("{file}: {class}: {message}"))
+            }
+            RayFact::ObjectStorePressure { spilled } => (
+                Warning::ObjectStore,
+                *spilled,
+                format!("{file}: {}", seen.what.text),
+            ),
+            _ => continue,
+        };
+        let said = all.entry(warning).or_insert_with(|| Said {
+            warning,
+            count: 0,
+            bytes: None,
+            lines: Vec::new(),
+            first_hand: true,
+        });
+        said.count += 1;
+        said.bytes = bytes.max(said.bytes);
+        if said.lines.len() < MAX_LINES {
+            said.lines.push(line);
+        }
+    }
+    all.into_values().collect()
+}
+
+fn effects(world: &World) -> Vec<Effect> {
+    let found = world.ray_words.iter().filter_map(|seen| {
+        let RayFact::Exception {
+            class,
+            message,
+            worker_id,
+        } = &seen.what.fact
+        else {
+            return None;
+        };
+        let line = format!("{class}: {message}");
+        Some(Effect {
+            time: seen.time,
+            cluster: number(world, seen.what.cluster),
+            worker: worker_id.clone(),
+            kind: after_effects::kind(&line)?,
+            line: format!("{}: {line}", seen.what.file),
+        })
+    });
+    found.collect()
+}
+
+fn offloads(world: &World) -> Vec<Offload> {
+    let points: Vec<(String, &GpuMoved, String)> = world
+        .ray_words
+        .iter()
+        .filter_map(|seen| match &seen.what.fact {
+            RayFact::GpuMoved { moved, worker_id } => {
+                let who = writer(world, &seen.what, worker_id.as_ref());
+                let line = format!("{}: {}", seen.what.file, seen.what.text);
+                Some((who, moved, line))
+            }
+            _ => None,
+        })
+        .collect();
+    let mut found = offload::paired(&points);
+    found.extend(
+        world
+            .gpus
+            .offloads
+            .iter()
+            .map(|swing| seen_offload(world, swing)),
+    );
+    found
+}
+
+/// What NVML and /proc saw, where the process said nothing.
+fn seen_offload(world: &World, swing: &Swing) -> Offload {
+    let pid = swing.process.pid;
+    let state = world.processes.get(swing.process);
+    let class = state.and_then(crate::judge::crowd::class);
+    let freed = Bytes(swing.from.0 - swing.to.0);
+    Offload {
+        who: format!("{} (pid {pid})", class.as_deref().unwrap_or("a process")),
+        what: "a fall that NVML saw".to_owned(),
+        freed,
+        to_host: Some(swing.host.min(freed)),
+        lines: vec![format!(
+            "pid {pid}: GPU memory fell from {} to {}, private memory rose by {}",
+            size(swing.from),
+            size(swing.to),
+            size(swing.host)
+        )],
+    }
+}
+
+fn gpu_orphans(world: &World) -> Vec<GpuOrphan> {
+    let devices = world.gpus.devices.values();
+    let mut found = Vec::new();
+    for state in devices.map(|device| &device.last) {
+        let orphans = state.holders.iter().filter_map(|holder| {
+            let name = holder
+                .name
+                .as_ref()
+                .filter(|name| doctor::is_engine(name))?;
+            let alone = holder.process.is_none() && holder.parent == Some(Pid(1));
+            alone.then(|| GpuOrphan {
+                device: state.device,
+                pid: holder.pid,
+                name: name.clone(),
+                used: holder.used.unwrap_or_default(),
+            })
+        });
+        found.extend(orphans);
+    }
+    found
+}
+
+fn left_over(world: &World) -> Vec<LeftOver> {
+    let found = world.processes.iter().filter_map(|state| {
+        let raylet = state.cluster?;
+        let alive = state.exit.is_none() && matches!(state.role, Role::Worker | Role::Descendant);
+        let (sampled, split) = state.memory.filter(|_| alive)?;
+        let ended = world.exit(raylet)?.time;
+        let after = sampled.since(ended);
+        let private = split.anon.filter(|private| *private >= SMALL)?;
+        (after > GRACE_NS).then(|| LeftOver {
+            pid: state.key.pid,
+            title: state.label(),
+            uid: state.uid,
+            private,
+            raylet: raylet.pid,
+            seconds: after / 1_000_000_000,
+        })
+    });
+    let mut found: Vec<LeftOver> = found.collect();
+    found.sort_by_key(|one| (std::cmp::Reverse(one.private), one.pid));
+    found
+}
+
+fn lines(world: &World) -> Vec<(Pid, String)> {
+    let states = world.processes.iter();
+    let lines = states.map(|state| (state.key.pid, state.argv.join(" ")));
+    let mut found: Vec<(Pid, String)> = lines.filter(|(_, line)| advice::is_bad(line)).collect();
+    found.sort();
+    found
+}

@@ -1,0 +1,73 @@
+//! Shared memory that is one process's own: pinned for a GPU, memfd, shared mappings. RSS − SHR, the usual figure, leaves it out.
+//!
+//! What a process has mapped of the object store or of other files in `/dev/shm` is counted there too; what is more than all of
+//! `/dev/shm` cannot be. The sum over processes is not taken: a fork shares its parent's.
+
+use super::{Run, about, facts::Held, merged, remedy};
+use crate::{
+    event::SharedMemory,
+    ids::{BootTime, Bytes},
+    judge::{
+        oom::size,
+        report::{Certainty, Death, Finding},
+    },
+    ray::framework::Aim,
+};
+
+/// At least this share of the limit.
+const SHARE: f64 = 0.1;
+
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+    merged(run.memory_kills().filter_map(|death| {
+        let limit = run.limit(death)?;
+        let (held, shared) = run
+            .inside(death)
+            .iter()
+            .map(|held| (held, shared(held, death)))
+            .max_by_key(|(_, shared)| *shared)?;
+        let files = files(run, death)?;
+        let own = Bytes(shared.0.saturating_sub(files.0));
+        (own.gib() >= SHARE * limit.gib()).then(|| {
+            let finding = finding(run, death, held, [shared, files, own]);
+            ((held.pid, death.cluster), finding)
+        })
+    }))
+}
+
+/// The dying one's is known of its last moment.
+fn shared(held: &Held, death: &Death) -> Bytes {
+    let last = death.memory.shmem_bytes.filter(|_| held.pid == death.pid);
+    last.unwrap_or(held.shared)
+}
+
+/// What all files in `/dev/shm` held when it was last looked at before the kill.
+fn files(run: Run<'_>, death: &Death) -> Option<Bytes> {
+    let raylet = run.node(death)?.raylet?;
+    let before = |(looked, state): &&(BootTime, SharedMemory)| {
+        *looked <= death.act_time && raylet.same(state.raylet)
+    };
+    let looks = run.facts.shared_memory.iter().filter(before);
+    let last = looks.max_by_key(|(looked, _)| *looked)?;
+    Some(last.1.used)
+}
+
+fn finding(run: Run<'_>, death: &Death, held: &Held, bytes: [Bytes; 3]) -> Finding {
+    let [shared, files, own] = bytes.map(size);
+    let pid = held.pid;
+    let who = held.class.as_deref().unwrap_or("a process");
+    let summary = format!(
+        "{who} (pid {pid}) had {shared} of shared memory, and all of /dev/shm held {files}: {own} are its own (pinned for a GPU, memfd, shared mappings), which RSS − SHR leaves out"
+    );
+    let mut finding = about(
+        "shared-memory-of-its-own",
+        Certainty::Inferred,
+        death,
+        summary,
+    );
+    finding.remedy = vec![format!(
+        "count Private_Clean + Private_Dirty + Pss_Shmem of /proc/{pid}/smaps_rollup instead"
+    )];
+    finding.remedy.extend(remedy::keys(run, Aim::LessOnHost));
+    finding.wrong_if = Some("it is mapped by several processes, as a parent's is by its forks: then it is theirs together".into());
+    finding
+}

@@ -1,0 +1,35 @@
+//! A plain `ray.init()` beside a running cluster starts another one: its settings and limits are not those of the first.
+
+use super::{Run, facts::Node};
+use crate::{
+    judge::report::{Certainty, Finding},
+    ray::start::Start,
+};
+
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+    let heads = || run.facts.nodes.iter().filter(|node| node.head);
+    let beside = |second: &&Node| {
+        let Some(own) = second.raylet.filter(|_| second.started == Start::RayInit) else {
+            return false;
+        };
+        heads().any(|other| {
+            other.raylet.is_some_and(|first| {
+                let lives = other.ended.is_none_or(|ended| ended > own.start);
+                !first.same(own) && first.start < own.start && lives
+            })
+        })
+    };
+    let found = heads().filter(beside).filter_map(|second| {
+        let pid = second.raylet?.pid;
+        let summary = format!(
+            "raylet {pid} is a second cluster on this machine: a driver's ray.init() started it while another one ran"
+        );
+        Some(Finding {
+            evidence: vec![format!("raylet {pid} is a child of a driver; another head ran when it started")],
+            remedy: vec!["ray.init(address=\"auto\"), or RAY_ADDRESS=auto in the driver's environment".into()],
+            wrong_if: Some("two clusters are wanted".into()),
+            ..Finding::new("second-cluster", Certainty::Proven, summary)
+        })
+    });
+    found.collect()
+}

@@ -1,0 +1,158 @@
+//! A peak while a model is loaded or a checkpoint is written: processes that had grown since they began that when the kill came.
+
+use super::{Run, about, facts::Held, merged, remedy};
+use crate::{
+    event::Role,
+    ids::Bytes,
+    judge::{
+        oom::size,
+        report::{Certainty, Death, Finding},
+    },
+    ray::framework::Aim,
+};
+
+/// What grew in it is at least this share of the limit.
+const SHARE: f64 = 0.2;
+
+/// A phase by the words of its methods.
+struct Phase {
+    rule: &'static str,
+    words: &'static [&'static str],
+    what: &'static str,
+    aim: Aim,
+    remedy: &'static str,
+    cost: &'static str,
+    wrong_if: &'static str,
+}
+
+const PHASES: [Phase; 2] = [
+    Phase {
+        rule: "save-spike",
+        words: &["save_checkpoint", "save_model", "save_"],
+        what: "writing a checkpoint",
+        aim: Aim::Save,
+        remedy: "write the model without the optimizer's states, and fewer ranks at once",
+        cost: "a resumed run starts its optimizer anew",
+        wrong_if: "memory stays up after the save",
+    },
+    Phase {
+        rule: "load-spike",
+        words: &[
+            "init_model",
+            "load_model",
+            "load_checkpoint",
+            "from_pretrained",
+            "__init__",
+        ],
+        what: "loading",
+        aim: Aim::Load,
+        remedy: "load on one rank or on the meta device, from safetensors, or start the ranks one after another",
+        cost: "a slower start",
+        wrong_if: "memory goes on growing after the load",
+    },
+];
+
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+    let found = run.memory_kills().flat_map(|death| {
+        let phases = PHASES.iter();
+        phases.filter_map(move |phase| {
+            let finding = spike(run, death, phase)?;
+            Some(((phase.rule, death.cluster), finding))
+        })
+    });
+    merged(found)
+}
+
+fn spike(run: Run<'_>, death: &Death, phase: &Phase) -> Option<Finding> {
+    let limit = run.limit(death)?;
+    let grown = |held: &&Held| grown(held).filter(|grown| grown.0 > 0);
+    let inside = run.inside(death).iter();
+    let busy: Vec<&Held> = inside
+        .filter(|held| held.role == Role::Worker && is_in(held, phase))
+        .filter(|held| grown(held).is_some())
+        .collect();
+    let sum = Bytes(busy.iter().filter_map(&grown).map(|grown| grown.0).sum());
+    if sum.gib() < SHARE * limit.gib() {
+        return None;
+    }
+    let most = busy.iter().max_by_key(|held| grown(held))?;
+    let most_grown = grown(most)?;
+    // One of many alone: the rank that gathers the whole state.
+    let alone = busy.len() > 1 && most_grown.0 * 2 > sum.0;
+    let who = if alone {
+        format!("pid {} alone {}", most.pid, size(most_grown))
+    } else {
+        format!("the largest {}", size(most_grown))
+    };
+    let method = most.doing.as_deref().unwrap_or("a call");
+    let summary = format!(
+        "{} {} in {method} had grown by {} since they began it ({who}), {:.0} % of the limit of {}: a peak of {}",
+        busy.len(),
+        if busy.len() == 1 {
+            "process"
+        } else {
+            "processes"
+        },
+        size(sum),
+        100.0 * sum.gib() / limit.gib(),
+        size(limit),
+        phase.what
+    );
+    let mut finding = about(phase.rule, Certainty::Inferred, death, summary);
+    finding.evidence = busy
+        .iter()
+        .take(8)
+        .filter_map(|held| {
+            let before = size(held.before?);
+            Some(format!(
+                "pid {}: {before} before, {} at the kill",
+                held.pid,
+                size(held.private)
+            ))
+        })
+        .collect();
+    finding.remedy = remedy::keys(run, phase.aim);
+    finding.remedy.push(phase.remedy.to_owned());
+    finding.cost = Some(phase.cost.to_owned());
+    finding.wrong_if = Some(phase.wrong_if.to_owned());
+    Some(finding)
+}
+
+fn is_in(held: &Held, phase: &Phase) -> bool {
+    held.doing.as_deref().is_some_and(|doing| {
+        // `offload_model` loads nothing.
+        let doing = doing.replace("offload", "");
+        phase.words.iter().any(|word| doing.contains(word))
+    })
+}
+
+fn grown(held: &Held) -> Option<Bytes> {
+    Some(Bytes(held.private.0.saturating_sub(held.before?.0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::Pid;
+
+    #[test]
+    fn a_model_that_is_moved_to_the_host_is_not_being_loaded() {
+        let loads = |doing: &str| {
+            let held = Held {
+                pid: Pid(7),
+                role: Role::Worker,
+                class: None,
+                doing: Some(doing.into()),
+                private: Bytes(2),
+                shared: Bytes(0),
+                before: Some(Bytes(1)),
+                leak: None,
+                reused: None,
+                idle: None,
+            };
+            is_in(&held, &PHASES[1])
+        };
+        assert!(loads("WorkerDict.load_model"));
+        assert!(!loads("WorkerDict.offload_model"));
+    }
+}

@@ -1,0 +1,132 @@
+//! The facts of texts: what rules look at besides the report.
+
+use std::collections::BTreeMap;
+
+use super::{Made, claim::Gathered, source};
+use crate::{
+    event::Role,
+    ids::{Bytes, EventId, ProcessKey},
+    judge::{
+        findings::facts::{Around, Driver, Facts, Held, Node, Printed, Said},
+        findings::paired,
+        report::TopProcess,
+    },
+    path,
+    ray::identify,
+};
+
+/// All facts that bear on what was made of `gathered`.
+pub(super) fn of(gathered: &Gathered, made: &[Made]) -> Facts {
+    let around: BTreeMap<EventId, Around> = made
+        .iter()
+        .map(|made| (made.death.id, around(&made.everyone)))
+        .collect();
+    let remarks = &gathered.remarks;
+    let points: Vec<_> = remarks
+        .gpu_moved
+        .iter()
+        .map(|(who, moved, place, line)| {
+            (
+                who.clone(),
+                moved,
+                format!("{}: {line}", source(gathered, *place)),
+            )
+        })
+        .collect();
+    Facts {
+        around,
+        nodes: nodes(gathered),
+        drivers: drivers(gathered),
+        printed: printed(gathered),
+        said: said(gathered),
+        offloads: paired(&points),
+        ..Facts::default()
+    }
+}
+
+fn around(everyone: &[TopProcess]) -> Around {
+    Around {
+        inside: everyone.iter().map(held).collect(),
+        sums: None,
+    }
+}
+
+fn held(process: &TopProcess) -> Held {
+    let argv: Vec<String> = process.title.split(' ').map(str::to_owned).collect();
+    let program = path::base(&argv[0]);
+    let title = identify::title(&process.title);
+    let role = match program {
+        "raylet" => Role::Raylet,
+        // The kernel keeps 15 bytes of a name.
+        "ray::DashboardA" | "ray::RuntimeEnv" => Role::Agent,
+        program => identify::role(program, &argv).unwrap_or(Role::Other),
+    };
+    Held {
+        pid: process.pid,
+        role,
+        doing: title.as_ref().and_then(|title| title.task.clone()),
+        class: title.and_then(|title| title.actor_class.or(title.task)),
+        private: process.private_bytes,
+        shared: Bytes(0),
+        before: None,
+        leak: None,
+        reused: None,
+        idle: None,
+    }
+}
+
+/// Texts of several nodes do not say which one a line of the monitor's is about.
+fn nodes(gathered: &Gathered) -> Vec<Node> {
+    let raylets = &gathered.remarks.raylets;
+    let one = raylets.first().filter(|_| raylets.len() == 1);
+    let node = |pid: &crate::ids::Pid| Node {
+        raylet: Some(ProcessKey::new(pid.0, 0)),
+        version: gathered
+            .remarks
+            .ray_version
+            .as_deref()
+            .and_then(crate::ray::version::Version::parse),
+        ..Node::default()
+    };
+    one.map(node).into_iter().collect()
+}
+
+fn drivers(gathered: &Gathered) -> Vec<Driver> {
+    let lines = gathered.remarks.configurations.iter();
+    let lines = lines.filter(|one| one.printer.is_none());
+    lines
+        .map(|one| Driver {
+            source: format!("command line, {}", source(gathered, one.place)),
+            argv: one.argv.clone(),
+            ..Driver::default()
+        })
+        .collect()
+}
+
+fn printed(gathered: &Gathered) -> Vec<Printed> {
+    let all = gathered.remarks.configurations.iter();
+    let printed = all.filter_map(|one| {
+        let printer = one.printer.as_ref()?;
+        Some(Printed {
+            source: format!("printed by {printer}, {}", source(gathered, one.place)),
+            settings: one.settings.clone(),
+        })
+    });
+    printed.collect()
+}
+
+fn said(gathered: &Gathered) -> Vec<Said> {
+    let warnings = gathered.remarks.warnings.iter();
+    let said = warnings.map(|(warning, noted)| Said {
+        warning: *warning,
+        count: noted.count,
+        bytes: gathered.remarks.spilled,
+        lines: vec![format!(
+            "{}: {}",
+            source(gathered, noted.place),
+            noted.quote
+        )],
+        first_hand: false,
+    });
+    said.collect()
+}

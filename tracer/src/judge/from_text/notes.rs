@@ -1,0 +1,87 @@
+//! What texts say besides deaths and findings: consequences, Ray's own counts, what was not kept.
+
+use super::claim::Gathered;
+use crate::{
+    ids::EventId,
+    judge::report::{Death, Killer},
+};
+
+/// What Ray's own messages link to since 2.58.
+const PAGE: &str =
+    "https://docs.ray.io/en/latest/ray-observability/user-guides/debug-apps/debug-memory.html";
+
+/// After-effects, Ray's own count against what was found, and what was not kept.
+pub(super) fn all(gathered: &Gathered, deaths: &[Death]) -> Vec<String> {
+    let mut notes = Vec::new();
+    notes.extend(after_effects(gathered, deaths));
+    notes.extend(count(gathered, deaths));
+    if gathered.remarks.old_page {
+        notes.push(format!(
+            "the page that Ray's message links to is the one of Ray up to 2.57; today: {PAGE}"
+        ));
+    }
+    let repeated = gathered.remarks.repeated;
+    if repeated > 0 {
+        notes.push(format!(
+            "Ray's driver folded {repeated} more lines into the shown ones (\"repeated across cluster\"): as many deaths may be missing; RAY_DEDUP_LOGS=0 shows them"
+        ));
+    }
+    if gathered.dossiers.skipped > 0 {
+        notes.push(format!(
+            "{} claims were not kept: too many",
+            gathered.dossiers.skipped
+        ));
+    }
+    notes
+}
+
+fn after_effects(gathered: &Gathered, deaths: &[Death]) -> Option<String> {
+    let effects = &gathered.remarks.after_effects;
+    let lines: u64 = effects.values().map(|noted| noted.count).sum();
+    if lines == 0 {
+        return None;
+    }
+    let kinds: Vec<&str> = effects.keys().copied().collect();
+    let first = first_cause(deaths).map_or_else(
+        || "their cause is not in the text".to_owned(),
+        |id| format!("look at death {} first", id.0),
+    );
+    Some(format!(
+        "after-effects: {lines} lines ({}) follow sudden deaths and are not causes; {first}",
+        kinds.join(", ")
+    ))
+}
+
+fn first_cause(deaths: &[Death]) -> Option<EventId> {
+    let first = deaths
+        .iter()
+        .find(|death| death.listed && death.verdict.cause_death_id.is_none());
+    first.map(|death| death.id)
+}
+
+/// `Ray's own count: 3 killed for memory, 1 for other reasons; found 3 and 1: agrees`.
+fn count(gathered: &Gathered, deaths: &[Death]) -> Option<String> {
+    let summaries = &gathered.remarks.summaries;
+    if summaries.is_empty() {
+        return None;
+    }
+    let memory: u64 = summaries.values().map(|(memory, _)| memory).sum();
+    let other: u64 = summaries.values().map(|(_, other)| other).sum();
+    let named =
+        |death: &&Death| death.pid.0 != 0 || death.worker_id.is_some() || death.actor_id.is_some();
+    let by_ray = |death: &&Death| death.verdict.killer == Killer::RayMemoryMonitor;
+    let found = deaths.iter().filter(named).filter(by_ray).count() as u64;
+    let rest = deaths
+        .iter()
+        .filter(named)
+        .filter(|death| !by_ray(death) && death.listed)
+        .count() as u64;
+    let verdict = match (super::nameless::missing(gathered), found > memory) {
+        (0, false) => "agrees".to_owned(),
+        (0, true) => "the last minute, or other nodes, are not in the count".to_owned(),
+        (missing, _) => format!("{missing} more stand in raylet.out of the nodes"),
+    };
+    Some(format!(
+        "Ray's own count: {memory} killed for memory, {other} for other reasons; named in the texts: {found} and {rest}: {verdict}"
+    ))
+}

@@ -1,0 +1,81 @@
+//! Errors of GPUs that NVIDIA's driver told in the kernel log: by GPU, code and process, with how often and when.
+
+use crate::{
+    event::KernelLog,
+    ids::Pid,
+    judge::report::{GpuError, Utc},
+    kernel_log::xid,
+};
+
+/// Errors that are told apart; more are a GPU that many processes have met one after another.
+const MOST: usize = 1024;
+
+/// All of them; `T` is a moment, of whichever clock.
+#[derive(Debug, Clone, Default)]
+pub struct GpuErrors<T> {
+    kinds: Vec<Kind<T>>,
+}
+
+/// Those of one GPU, code and process.
+#[derive(Debug, Clone)]
+struct Kind<T> {
+    gpu: String,
+    code: u32,
+    pid: Option<Pid>,
+    comm: Option<String>,
+    text: String,
+    count: u64,
+    first: T,
+    last: T,
+}
+
+impl<T: Copy> GpuErrors<T> {
+    /// Counts a line of the kernel log, if it is about a GPU.
+    pub fn told(&mut self, time: T, line: &KernelLog) {
+        let KernelLog::Xid {
+            gpu,
+            code,
+            pid,
+            comm,
+            text,
+            ..
+        } = line
+        else {
+            return;
+        };
+        let same = |kind: &&mut Kind<T>| kind.gpu == *gpu && kind.code == *code && kind.pid == *pid;
+        if let Some(known) = self.kinds.iter_mut().find(same) {
+            known.count += 1;
+            known.last = time;
+        } else if self.kinds.len() < MOST {
+            self.kinds.push(Kind {
+                gpu: gpu.clone(),
+                code: *code,
+                pid: *pid,
+                comm: comm.clone(),
+                text: text.clone(),
+                count: 1,
+                first: time,
+                last: time,
+            });
+        }
+    }
+
+    /// As the report has them, in the order of the first of each.
+    pub(super) fn report(&self, wall: impl Fn(T) -> Option<Utc>) -> Vec<GpuError> {
+        let kinds = self.kinds.iter();
+        kinds
+            .map(|kind| GpuError {
+                gpu: kind.gpu.clone(),
+                code: kind.code,
+                meaning: xid::meaning(kind.code),
+                pid: kind.pid,
+                comm: kind.comm.clone(),
+                count: kind.count,
+                first: wall(kind.first),
+                last: wall(kind.last),
+                text: kind.text.clone(),
+            })
+            .collect()
+    }
+}

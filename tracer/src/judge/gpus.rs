@@ -1,0 +1,235 @@
+//! GPU memory over a recording: each device's peak, what each process holds, and what left a GPU and came to the host.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::{
+    event::GpuState,
+    ids::{BootTime, Bytes, ProcessKey},
+    judge::{
+        report::{GpuReport, GpuUse},
+        world::World,
+    },
+};
+
+/// A fall of less is no offload of a model.
+const LEAST: u64 = 2 << 30;
+/// The host's copy is made before the GPU's is given up, or is sampled soon after.
+const NEAR_NS: i64 = 20_000_000_000;
+/// What a process held so shortly before its end, it held at its end.
+const JUST_NS: i64 = 3_000_000_000;
+/// Offloads that are kept, the first ones.
+const MOST: usize = 256;
+
+/// All GPUs.
+#[derive(Debug, Default)]
+pub(super) struct Gpus {
+    pub(super) devices: BTreeMap<u32, Device>,
+    held: HashMap<ProcessKey, Held>,
+    pub(super) offloads: Vec<Swing>,
+}
+
+/// One GPU.
+#[derive(Debug)]
+pub(super) struct Device {
+    pub(super) last: GpuState,
+    peak: Bytes,
+    peaked: BootTime,
+}
+
+/// What one process holds on all GPUs.
+#[derive(Debug, Default)]
+struct Held {
+    /// By device; with the time since when it is gone.
+    on: BTreeMap<u32, (Bytes, Option<BootTime>)>,
+    /// The level that the present one is a fall from, and when it fell.
+    high: u64,
+    fell: Option<BootTime>,
+}
+
+/// Memory that left the GPU of a process while its private memory rose.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Swing {
+    pub(super) process: ProcessKey,
+    pub(super) time: BootTime,
+    pub(super) from: Bytes,
+    pub(super) to: Bytes,
+    pub(super) host: Bytes,
+}
+
+impl Held {
+    fn sum(&self) -> u64 {
+        let there = self.on.values().filter(|(_, gone)| gone.is_none());
+        there.map(|(bytes, _)| bytes.0).sum()
+    }
+
+    /// Folds the present level in.
+    fn level(&mut self, time: BootTime) {
+        let now = self.sum();
+        if now >= self.high {
+            (self.high, self.fell) = (now, None);
+        } else if self.high - now >= LEAST && self.fell.is_none() {
+            self.fell = Some(time);
+        }
+    }
+}
+
+impl Gpus {
+    pub(super) fn sampled(&mut self, time: BootTime, state: &GpuState) {
+        let device = state.device;
+        for held in self.held.values_mut() {
+            if let Some((_, gone)) = held.on.get_mut(&device) {
+                gone.get_or_insert(time);
+            }
+        }
+        for holder in &state.holders {
+            if let (Some(process), Some(used)) = (holder.process, holder.used) {
+                let held = self.held.entry(process.truncated()).or_default();
+                held.on.insert(device, (used, None));
+            }
+        }
+        for held in self.held.values_mut() {
+            held.level(time);
+        }
+        let known = self.devices.get(&device);
+        let (peak, peaked) = known
+            .filter(|known| known.peak >= state.used)
+            .map_or((state.used, time), |known| (known.peak, known.peaked));
+        let last = state.clone();
+        self.devices.insert(device, Device { last, peak, peaked });
+    }
+
+    /// The processes whose GPU memory has fallen and whose private memory is to be looked at.
+    pub(super) fn fallen(&self) -> Vec<ProcessKey> {
+        let fallen = self.held.iter().filter(|(_, held)| held.fell.is_some());
+        fallen.map(|(process, _)| *process).collect()
+    }
+
+    pub(super) fn has_fallen(&self, process: ProcessKey) -> bool {
+        let held = self.held.get(&process.truncated());
+        held.is_some_and(|held| held.fell.is_some())
+    }
+
+    /// The private memory of a process has risen by this much around `time`.
+    pub(super) fn host_rose(&mut self, process: ProcessKey, time: BootTime, host: Bytes) {
+        let Some(held) = self.held.get_mut(&process.truncated()) else {
+            return;
+        };
+        let Some(fell) = held.fell else {
+            return;
+        };
+        let to = held.sum();
+        let freed = held.high.saturating_sub(to);
+        let came = host.0 * 2 >= freed;
+        if came && self.offloads.len() < MOST {
+            self.offloads.push(Swing {
+                process,
+                time: fell,
+                from: Bytes(held.high),
+                to: Bytes(to),
+                host,
+            });
+        }
+        if came || time.since(fell) > NEAR_NS {
+            (held.high, held.fell) = (to, None);
+        }
+    }
+
+    /// What a process held at its end.
+    pub(super) fn at_end(&self, process: ProcessKey, time: BootTime) -> Vec<GpuUse> {
+        let held = self.held.get(&process.truncated());
+        let on = held.into_iter().flat_map(|held| &held.on);
+        on.filter(|(_, (_, gone))| gone.is_none_or(|gone| time.since(gone) <= JUST_NS))
+            .filter_map(|(device, (used, _))| {
+                let seen = self.devices.get(device)?;
+                Some(GpuUse {
+                    device: *device,
+                    used_bytes: *used,
+                    total_bytes: seen.last.total,
+                    device_used_bytes: Some(seen.last.used),
+                })
+            })
+            .collect()
+    }
+
+    pub(super) fn forget(&mut self, process: ProcessKey) {
+        self.held.remove(&process.truncated());
+    }
+}
+
+/// How much the private memory of a process has risen of late.
+pub(super) fn risen(world: &World, process: ProcessKey, time: BootTime) -> Bytes {
+    let trail = world.trails.get(&process.truncated());
+    trail.map_or(Bytes(0), |trail| trail.risen(time.plus(-NEAR_NS)))
+}
+
+/// Each GPU of the recording.
+pub(super) fn report(world: &World) -> Vec<GpuReport> {
+    let devices = world.gpus.devices.iter();
+    devices
+        .map(|(device, seen)| GpuReport {
+            device: *device,
+            total_bytes: seen.last.total,
+            used_bytes: seen.last.used,
+            peak_bytes: seen.peak,
+            peak_time: world.clock.wall(seen.peaked),
+            uncorrected_errors: seen.last.uncorrected_errors,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{event::GpuHolder, ids::Pid};
+
+    const GIB: u64 = 1 << 30;
+
+    fn state(used: u64) -> GpuState {
+        let holder = GpuHolder {
+            pid: Pid(7),
+            process: Some(ProcessKey::new(7, 1)),
+            name: None,
+            parent: None,
+            used: Some(Bytes(used * GIB)),
+        };
+        GpuState {
+            device: 0,
+            total: Bytes(80 * GIB),
+            used: Bytes(used * GIB),
+            uncorrected_errors: Some(0),
+            holders: if used > 0 { vec![holder] } else { Vec::new() },
+        }
+    }
+
+    #[test]
+    fn what_leaves_the_gpu_while_the_host_rises_is_an_offload_and_a_release_alone_is_none() {
+        let key = ProcessKey::new(7, 1);
+        let second = |at: u64| BootTime(at * 1_000_000_000);
+        let mut gpus = Gpus::default();
+        gpus.sampled(second(1), &state(60));
+        gpus.sampled(second(2), &state(20));
+        assert_eq!(gpus.fallen(), [key.truncated()]);
+        gpus.host_rose(key, second(3), Bytes(GIB));
+        assert!(gpus.offloads.is_empty(), "not yet");
+        gpus.host_rose(key, second(4), Bytes(39 * GIB));
+        let swing = gpus.offloads.pop().expect("an offload");
+        assert_eq!(
+            (swing.from, swing.to, swing.host),
+            (Bytes(60 * GIB), Bytes(20 * GIB), Bytes(39 * GIB))
+        );
+        gpus.sampled(second(50), &state(5));
+        gpus.host_rose(key, second(80), Bytes(0));
+        assert!(gpus.offloads.is_empty() && gpus.fallen().is_empty());
+    }
+
+    #[test]
+    fn a_process_that_ended_just_now_held_what_it_held() {
+        let key = ProcessKey::new(7, 1);
+        let second = |at: u64| BootTime(at * 1_000_000_000);
+        let mut gpus = Gpus::default();
+        gpus.sampled(second(1), &state(60));
+        gpus.sampled(second(9), &state(0));
+        assert_eq!(gpus.at_end(key, second(10))[0].used_bytes, Bytes(60 * GIB));
+        assert_eq!(gpus.at_end(key, second(20)), []);
+    }
+}

@@ -1,0 +1,257 @@
+//! What is alive at one moment and how near each limit is: what `top` and the recorder's status line show. Facts only.
+
+use std::collections::HashMap;
+
+use crate::{
+    event::{CgroupState, Cluster, MemorySplit, Mode, NodeMemory, ProbeState, Role},
+    ids::{BootTime, Bytes, HexId, Pid, ProcessKey},
+    judge::{
+        assemble,
+        forecast::{self, Points, Race},
+        gpus,
+        killers::{self, Threat, Who},
+        processes::ProcessState,
+        report::{GpuError, GpuReport, Utc},
+        world::World,
+    },
+    ray::memory_monitor::Config,
+};
+
+/// A process without a sample for this long has ended unseen: the recorder writes one at least each minute.
+const STALE_NS: i64 = 130_000_000_000;
+
+/// Rows of a cgroup that a rate is taken from at most.
+const MAX_POINTS: usize = 1_200;
+
+/// The state at one moment.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Live {
+    /// The moment.
+    pub now: BootTime,
+    /// The same by the wall clock, where that is known.
+    pub wall: Option<Utc>,
+    /// The last event.
+    pub last_event: BootTime,
+    /// Name of the machine.
+    pub host: String,
+    /// How it is observed.
+    pub mode: Option<Mode>,
+    /// Probes that work, and all.
+    pub probes: (usize, usize),
+    /// Events known to be lost.
+    pub lost: u64,
+    /// Whether the recording has ended as asked.
+    pub ended: bool,
+    /// Ray's version in each cluster whose raylet lives.
+    pub clusters: Vec<Option<String>>,
+    /// The machine's memory.
+    pub node: Option<NodeMemory>,
+    /// Who kills, the one that strikes first before the others.
+    pub threats: Vec<Threat>,
+    /// Whether Ray's monitor can act before the kernel.
+    pub race: Option<Race>,
+    /// The machine's GPUs, where NVML is there.
+    pub gpus: Vec<GpuReport>,
+    /// Errors of NVIDIA's GPUs, by the kernel log.
+    pub gpu_errors: Vec<GpuError>,
+    /// Every process that is tracked and alive.
+    pub processes: Vec<LiveProcess>,
+}
+
+/// One process that is alive.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LiveProcess {
+    /// Which.
+    pub process: ProcessKey,
+    /// Its pid in its own namespace, where that is another.
+    pub ns_pid: Option<Pid>,
+    /// Its title, else its command line, else its name.
+    pub label: String,
+    /// What it is to Ray.
+    pub role: Role,
+    /// The class of its actor.
+    pub actor_class: Option<String>,
+    /// Its worker id.
+    pub worker_id: Option<HexId>,
+    /// Its job.
+    pub job_id: Option<HexId>,
+    /// Path of its memory cgroup.
+    pub cgroup: Option<String>,
+    /// The last sample of its memory.
+    pub memory: MemorySplit,
+}
+
+impl LiveProcess {
+    /// Its private memory.
+    #[must_use]
+    pub fn private(&self) -> Bytes {
+        self.memory.anon.unwrap_or_default()
+    }
+
+    /// Whether it is in this cgroup or below it.
+    #[must_use]
+    pub fn is_in(&self, cgroup: &str) -> bool {
+        let own = self.cgroup.as_deref().unwrap_or("/");
+        let rest = own.strip_prefix(cgroup.trim_end_matches('/'));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+}
+
+/// The state of `world` at `now`.
+pub(super) fn of(world: &World, now: BootTime) -> Live {
+    let alive = |state: &&ProcessState| {
+        let sampled = state.memory.map(|(sampled, _)| now.since(sampled));
+        state.exit.is_none() && sampled.is_some_and(|age| age < STALE_NS)
+    };
+    let mut processes: Vec<LiveProcess> =
+        world.processes.iter().filter(alive).map(process).collect();
+    processes.sort_by_key(|one| one.process);
+    let (threats, race) = threats(world, now, &processes);
+    let started = world.started.as_ref().map(|(_, started)| started);
+    let working = |probe: &&crate::event::Probe| probe.state != ProbeState::Missing;
+    Live {
+        now,
+        wall: world.clock.wall(now),
+        last_event: world.last_time,
+        host: started.map_or_else(String::new, |started| started.host.clone()),
+        mode: started.map(|started| started.mode),
+        probes: (
+            world.probes.iter().filter(working).count(),
+            world.probes.len(),
+        ),
+        lost: world.ledgers.iter().map(crate::event::Ledger::lost).sum(),
+        ended: world.clean_end,
+        clusters: clusters(world)
+            .map(|cluster| cluster.ray_version.clone())
+            .collect(),
+        node: world.node.as_ref().map(|(_, node)| node.clone()),
+        threats,
+        race,
+        gpus: gpus::report(world),
+        gpu_errors: world.gpu_errors.report(|time| world.clock.wall(time)),
+        processes,
+    }
+}
+
+fn clusters(world: &World) -> impl Iterator<Item = &Cluster> {
+    let lives = |cluster: &&Cluster| world.exit(cluster.raylet).is_none();
+    world.clusters.iter().filter(lives)
+}
+
+fn process(state: &ProcessState) -> LiveProcess {
+    LiveProcess {
+        process: state.key,
+        ns_pid: state.ns_pid.filter(|inside| *inside != state.key.pid),
+        label: state.label(),
+        role: state.role,
+        actor_class: state.class(),
+        worker_id: state.worker_id.clone(),
+        job_id: state.job(),
+        cgroup: state.cgroup.clone(),
+        memory: state
+            .memory
+            .map_or_else(MemorySplit::default, |(_, split)| split),
+    }
+}
+
+/// Who kills, the one that strikes first at the present rates before the others; and whether Ray can be in time.
+fn threats(world: &World, now: BootTime, processes: &[LiveProcess]) -> (Vec<Threat>, Option<Race>) {
+    let Some((_, node)) = &world.node else {
+        return (Vec::new(), None);
+    };
+    let levels = levels(world, processes);
+    // With several clusters on one machine the nearest monitor is the one that counts.
+    let monitor = monitors(world, node, &levels)
+        .min_by_key(|monitor| monitor.threshold.0.saturating_sub(monitor.used.0));
+    let figures = monitor
+        .as_ref()
+        .map(|monitor| (monitor.threshold, monitor.used));
+    let mut threats = killers::in_order(figures, &levels, node, node.swap_used);
+    let rate = |who: &Who| {
+        let cgroup = match who {
+            Who::RayMonitor => monitor
+                .as_ref()
+                .and_then(|monitor| monitor.cgroup.as_deref()),
+            Who::Cgroup(path) => Some(path.as_str()),
+            Who::Machine => None,
+        };
+        forecast::rate(points(world, cgroup), now)
+    };
+    for threat in &mut threats {
+        threat.left = forecast::left(threat.margin, rate(&threat.who));
+    }
+    forecast::sort(&mut threats);
+    let refresh = monitor.as_ref().map(|monitor| monitor.refresh_ms);
+    let race = refresh.and_then(|refresh| forecast::race(&threats, refresh, rate));
+    (threats, race)
+}
+
+/// What a cgroup, or the machine, has been charged with over time.
+fn points(world: &World, cgroup: Option<&str>) -> Points {
+    let Some(path) = cgroup else {
+        return world.whole_trail.points();
+    };
+    let states = world.cgroups.get(path).map_or(&[][..], Vec::as_slice);
+    states
+        .iter()
+        .rev()
+        .take(MAX_POINTS)
+        .rev()
+        .map(|seen| (seen.time, seen.what.needed().0 as f64))
+        .collect()
+}
+
+/// The last figures of each cgroup that a living process is in or below.
+fn levels(world: &World, processes: &[LiveProcess]) -> Vec<CgroupState> {
+    let last: HashMap<&str, &CgroupState> = world
+        .cgroups
+        .iter()
+        .filter_map(|(path, states)| Some((path.as_str(), &states.last()?.what)))
+        .collect();
+    let mut levels: Vec<CgroupState> = last
+        .into_iter()
+        .filter(|(path, state)| {
+            state.limit.is_some() && processes.iter().any(|process| process.is_in(path))
+        })
+        .map(|(_, state)| state.clone())
+        .collect();
+    levels.sort_by(|one, other| one.path.cmp(&other.path));
+    levels
+}
+
+/// A cluster's monitor that is on.
+struct MonitorNow {
+    threshold: Bytes,
+    used: Bytes,
+    /// The cgroup that it takes for all memory.
+    cgroup: Option<String>,
+    refresh_ms: u64,
+}
+
+/// Each cluster's monitor that is on.
+fn monitors<'a>(
+    world: &'a World,
+    node: &'a NodeMemory,
+    levels: &'a [CgroupState],
+) -> impl Iterator<Item = MonitorNow> + 'a {
+    let machine = Bytes(node.total.0.saturating_sub(node.available.0));
+    clusters(world).filter_map(move |cluster| {
+        let config = Config::of(&cluster.settings);
+        let logged = assemble::monitor(world, cluster.raylet);
+        let on = logged
+            .as_ref()
+            .map_or(config.refresh_ms > 0, |monitor| monitor.enabled);
+        let total = logged.as_ref().and_then(|monitor| monitor.total_bytes);
+        let total = total.unwrap_or(node.total);
+        let refresh = logged.as_ref().and_then(|monitor| monitor.refresh_ms);
+        let threshold = logged.and_then(|monitor| monitor.threshold_bytes);
+        // A monitor that takes a cgroup for all memory counts what is charged there.
+        let cgroup = levels.iter().find(|level| level.limit == Some(total));
+        on.then(|| MonitorNow {
+            threshold: threshold.unwrap_or_else(|| config.threshold(total)),
+            used: cgroup.map_or(machine, CgroupState::needed),
+            cgroup: cgroup.map(|level| level.path.clone()),
+            refresh_ms: refresh.unwrap_or(config.refresh_ms),
+        })
+    })
+}

@@ -1,0 +1,324 @@
+//! Memory by owner: an actor class, a task, a driver or a part of Ray; how much it held at most at one moment, in how many processes.
+//!
+//! A worker counts for what it runs or ran last: what an idle worker still holds, the task before has left. An actor's worker counts
+//! for its class.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::{
+    event::{Call, Role},
+    ids::{BootTime, Bytes, ProcessKey},
+    judge::{
+        calls::Calls,
+        gcs,
+        processes::ProcessState,
+        report::{Owner, OwnerKind},
+        world::World,
+    },
+    path,
+    ray::identify,
+};
+
+/// Owners that are told apart; a job that gives each task its own name has as many as tasks.
+const MOST: usize = 4_096;
+
+/// Workers that have run nothing yet.
+pub(super) const IDLE: &str = "idle worker";
+
+/// Whose memory it is.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Name {
+    kind: OwnerKind,
+    name: String,
+}
+
+impl Name {
+    fn new(kind: OwnerKind, name: impl Into<String>) -> Self {
+        let name = name.into();
+        Self { kind, name }
+    }
+}
+
+/// Who holds what now, and what each owner held at its peak.
+#[derive(Debug, Default)]
+pub(super) struct Owners {
+    held: HashMap<ProcessKey, Held>,
+    numbers: HashMap<Name, usize>,
+    sums: Vec<Sum>,
+    whole: u64,
+}
+
+/// What one process holds, and the number of its owner.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    owner: usize,
+    private: Bytes,
+}
+
+/// An owner at one moment, and its peak so far.
+#[derive(Debug)]
+struct Sum {
+    name: Name,
+    bytes: u64,
+    processes: u32,
+    peak: u64,
+    processes_at_peak: u32,
+    peaked: BootTime,
+    /// What one process held at most.
+    largest: u64,
+}
+
+impl Owners {
+    /// It works for this owner from now on; `None` for a worker that has nothing to do.
+    pub(super) fn works_for(&mut self, process: ProcessKey, owner: Option<Name>, time: BootTime) {
+        let known = self.held.get(&process.truncated()).copied();
+        let ran = known.filter(|held| self.sums[held.owner].name.kind == OwnerKind::Task);
+        let owner = match (owner, ran) {
+            (Some(name), _) => self.number(name),
+            (None, Some(_)) => return,
+            (None, None) => self.number(Name::new(OwnerKind::Idle, IDLE)),
+        };
+        let private = known.map(|held| held.private).unwrap_or_default();
+        self.replace(process, Some(Held { owner, private }), time);
+    }
+
+    /// It holds this much from now on; whether it is known whose it is.
+    pub(super) fn holds(&mut self, process: ProcessKey, private: Bytes, time: BootTime) -> bool {
+        let Some(held) = self.held.get_mut(&process.truncated()) else {
+            return false;
+        };
+        let old = std::mem::replace(&mut held.private, private);
+        self.whole = self.whole - old.0 + private.0;
+        let sum = &mut self.sums[held.owner];
+        sum.less(old);
+        sum.more(private, time);
+        true
+    }
+
+    /// It has ended.
+    pub(super) fn gone(&mut self, process: ProcessKey) {
+        self.replace(process, None, BootTime(0));
+    }
+
+    /// What all processes hold together now.
+    pub(super) fn whole(&self) -> Bytes {
+        Bytes(self.whole)
+    }
+
+    fn number(&mut self, name: Name) -> usize {
+        let name = match self.numbers.len() {
+            MOST.. if !self.numbers.contains_key(&name) => Name::new(OwnerKind::Other, "others"),
+            _ => name,
+        };
+        *self.numbers.entry(name).or_insert_with_key(|name| {
+            self.sums.push(Sum::of(name.clone()));
+            self.sums.len() - 1
+        })
+    }
+
+    fn replace(&mut self, process: ProcessKey, new: Option<Held>, time: BootTime) {
+        let old = match new {
+            Some(new) => self.held.insert(process.truncated(), new),
+            None => self.held.remove(&process.truncated()),
+        };
+        if let Some(old) = old {
+            self.whole -= old.private.0;
+            self.sums[old.owner].less(old.private);
+        }
+        if let Some(new) = new {
+            self.whole += new.private.0;
+            self.sums[new.owner].more(new.private, time);
+        }
+    }
+}
+
+impl Sum {
+    fn of(name: Name) -> Self {
+        Self {
+            name,
+            bytes: 0,
+            processes: 0,
+            peak: 0,
+            processes_at_peak: 0,
+            peaked: BootTime(0),
+            largest: 0,
+        }
+    }
+
+    fn less(&mut self, private: Bytes) {
+        self.bytes -= private.0;
+        self.processes -= u32::from(private.0 > 0);
+    }
+
+    fn more(&mut self, private: Bytes, time: BootTime) {
+        self.bytes += private.0;
+        self.processes += u32::from(private.0 > 0);
+        self.largest = self.largest.max(private.0);
+        if self.bytes > self.peak {
+            (self.peak, self.processes_at_peak) = (self.bytes, self.processes);
+            self.peaked = time;
+        }
+    }
+}
+
+/// The owner that a title names; `None` for an idle worker's.
+fn of_title(title: &str) -> Option<Name> {
+    let titled = identify::title(title)?;
+    let class = titled
+        .actor_class
+        .map(|class| Name::new(OwnerKind::Actor, class));
+    class.or_else(|| Some(Name::new(OwnerKind::Task, titled.task?)))
+}
+
+/// The owner of a call, which a worker's title may have left since.
+pub(super) fn of_call(world: &World, call: &Call) -> Option<Name> {
+    let state = world.processes.get(call.process);
+    let class = state.and_then(|state| state.actor_class.clone());
+    let of_class = class.map(|class| Name::new(OwnerKind::Actor, class));
+    of_class.or_else(|| of_title(&call.title))
+}
+
+/// The owner that a process works for now.
+pub(super) fn of_process(world: &World, process: ProcessKey) -> Option<Name> {
+    of_state(world.processes.get(process)?)
+}
+
+/// What the owner that a process works for is called.
+pub(super) fn called(state: &ProcessState) -> String {
+    of_state(state).map_or_else(|| IDLE.to_owned(), |owner| owner.name)
+}
+
+fn of_state(state: &ProcessState) -> Option<Name> {
+    Some(match state.role {
+        Role::Worker => return of_worker(state),
+        Role::Driver => Name::new(OwnerKind::Driver, "driver"),
+        Role::Raylet => Name::new(OwnerKind::Ray, "raylet"),
+        Role::Gcs => Name::new(OwnerKind::Ray, "gcs_server"),
+        Role::Dashboard => Name::new(OwnerKind::Ray, "dashboard"),
+        Role::Agent => Name::new(OwnerKind::Ray, program(&state.label())),
+        Role::Descendant => Name::new(OwnerKind::Subprocess, program(&state.label())),
+        Role::Other => Name::new(OwnerKind::Other, program(&state.label())),
+    })
+}
+
+fn of_worker(state: &ProcessState) -> Option<Name> {
+    let class = state.actor_class.as_deref();
+    let of_class = class.map(|class| Name::new(OwnerKind::Actor, class));
+    of_class.or_else(|| of_title(state.title.as_deref()?))
+}
+
+/// The program of a command line, or what a title of Ray's says.
+fn program(label: &str) -> String {
+    let name = label.trim_start_matches("ray::");
+    let word = name.split_whitespace().next().unwrap_or(name);
+    path::base(word).to_owned()
+}
+
+/// All owners, the one that held most first.
+pub(super) fn report(world: &World) -> Vec<Owner> {
+    let grown = per_call(world);
+    let named = gcs::by_class(world);
+    let sums = world.owners.sums.iter().filter(|sum| sum.peak > 0);
+    let mut owners: Vec<Owner> = sums
+        .map(|sum| Owner {
+            class: sum.name.name.clone(),
+            kind: sum.name.kind,
+            processes: sum.processes_at_peak,
+            private_peak_bytes: Some(Bytes(sum.peak)),
+            peak_time: world.clock.wall(sum.peaked),
+            largest_bytes: Some(Bytes(sum.largest)),
+            per_call_bytes: grown.get(&sum.name).copied(),
+            gcs: match sum.name.kind {
+                OwnerKind::Actor => named.get(&sum.name.name).cloned(),
+                _ => None,
+            },
+        })
+        .collect();
+    owners.sort_by(|one, other| {
+        let peak = other.private_peak_bytes.cmp(&one.private_peak_bytes);
+        peak.then_with(|| one.class.cmp(&other.class))
+    });
+    owners
+}
+
+/// What a call of each owner leaves behind, in the worker where it is most.
+fn per_call(world: &World) -> BTreeMap<Name, Bytes> {
+    let mut grown: BTreeMap<Name, Bytes> = BTreeMap::new();
+    for most in world.calls.values().filter_map(Calls::steady) {
+        if let (Some(owner), Some(each)) = (of_title(&most.title), most.per_call) {
+            let known = grown.entry(owner).or_default();
+            *known = each.max(*known);
+        }
+    }
+    grown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(name: &str) -> Option<Name> {
+        of_title(&format!("ray::{name}"))
+    }
+
+    /// Who runs what and holds how much, in the order of time; nothing for the end of a process.
+    fn found(moves: &[(u32, Option<Name>, u64)]) -> Vec<(String, u32, u64)> {
+        let mut owners = Owners::default();
+        for (time, (pid, owner, private)) in moves.iter().enumerate() {
+            let (key, time) = (ProcessKey::new(*pid, 1), BootTime(time as u64));
+            if *private == 0 {
+                owners.gone(key);
+                continue;
+            }
+            owners.works_for(key, owner.clone(), time);
+            owners.holds(key, Bytes(*private), time);
+        }
+        let sums = owners.sums.into_iter().filter(|sum| sum.peak > 0);
+        sums.map(|sum| (sum.name.name, sum.processes_at_peak, sum.peak))
+            .collect()
+    }
+
+    #[test]
+    fn what_workers_held_one_after_the_other_is_not_added() {
+        let moves = [
+            (7, task("hog"), 500),
+            (7, task("hog"), 600),
+            (7, None, 0),
+            (8, task("hog"), 300),
+        ];
+        assert_eq!(found(&moves), [("hog".to_owned(), 1, 600)]);
+    }
+
+    #[test]
+    fn what_they_held_together_is_added_and_counts_for_what_they_ran() {
+        let moves = [
+            (7, task("hog"), 500),
+            (8, task("hog"), 300),
+            (9, None, 40),
+            (8, None, 0),
+            // Idle again, it holds what the task has left.
+            (7, None, 90),
+        ];
+        let expected = [
+            ("hog".to_owned(), 2, 800),
+            ("idle worker".to_owned(), 1, 40),
+        ];
+        assert_eq!(found(&moves), expected);
+    }
+
+    #[test]
+    fn an_actor_and_its_methods_are_one_owner() {
+        assert_eq!(of_title("ray::A.go"), of_title("ray::A"));
+        assert_eq!(of_title("ray::IDLE"), None);
+    }
+
+    #[test]
+    fn a_job_that_names_every_task_fills_no_memory() {
+        let moves: Vec<_> = (0..5000)
+            .map(|at| (7, task(&format!("load-{at}")), 9))
+            .collect();
+        let found = found(&moves);
+        assert_eq!(found.len(), MOST + 1);
+        assert_eq!(found[MOST].0, "others");
+    }
+}

@@ -1,0 +1,60 @@
+//! Findings, and the settings that they speak of.
+
+use serde::Serialize;
+
+use super::Certainty;
+use crate::ids::EventId;
+
+/// A setting that bears on memory.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Setting {
+    /// Its key.
+    pub key: String,
+    /// Its value.
+    pub value: String,
+    /// Where it was found.
+    pub source: String,
+    /// Whether it is in force.
+    pub effective: bool,
+}
+
+/// A cause and its remedy.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Finding {
+    /// The rule.
+    pub rule: String,
+    /// How sure.
+    pub certainty: Certainty,
+    /// One sentence.
+    pub summary: String,
+    /// The figures.
+    pub evidence: Vec<String>,
+    /// What to change.
+    pub remedy: Vec<String>,
+    /// What that costs.
+    pub cost: Option<String>,
+    /// What would show that it is not so.
+    pub wrong_if: Option<String>,
+    /// Other findings whose remedy is the opposite, each with why.
+    pub contradicts: Vec<String>,
+    /// The deaths it explains.
+    pub deaths: Vec<EventId>,
+}
+
+impl Finding {
+    /// A finding of which no more is said yet.
+    #[must_use]
+    pub fn new(rule: &str, certainty: Certainty, summary: impl Into<String>) -> Self {
+        Self {
+            rule: rule.to_owned(),
+            certainty,
+            summary: summary.into(),
+            evidence: Vec::new(),
+            remedy: Vec::new(),
+            cost: None,
+            wrong_if: None,
+            contradicts: Vec::new(),
+            deaths: Vec::new(),
+        }
+    }
+}

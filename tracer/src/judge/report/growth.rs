@@ -1,0 +1,48 @@
+//! Lines of Python through which memory grew, in a report.
+
+use serde::Serialize;
+
+use crate::ids::{Bytes, Pid};
+
+/// What the processes of an actor class or task grew by, and through which lines.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Growth {
+    /// Class or task name.
+    pub class: String,
+    /// Processes that grew.
+    pub processes: u32,
+    /// Private memory that they grew by, and shared memory that they touched.
+    pub grown_bytes: Bytes,
+    /// By line of the job's code, the largest first.
+    pub lines: Vec<GrowthLine>,
+    /// By function.
+    pub functions: Vec<GrowthLine>,
+}
+
+/// One line or function.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct GrowthLine {
+    /// The file as Python names it.
+    pub file: String,
+    /// The line; `None` for a whole function.
+    pub line: Option<u32>,
+    /// The function.
+    pub function: String,
+    /// What the line called into, where that is a library: `numpy/core/numeric.py:330 full`.
+    pub inside: Option<String>,
+    /// Grown in all.
+    pub grown_bytes: Bytes,
+    /// Of that, shared memory that was touched: the object store. Whether it is still in use, its processes do not tell.
+    pub shared_bytes: Bytes,
+    /// Of the private memory, what was still held at the ends of its processes or of the recording; `None` where that is not known.
+    pub held_bytes: Option<Bytes>,
+}
+
+/// Why the stacks of a process are not known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct UnreadStacks {
+    /// Which.
+    pub pid: Pid,
+    /// Why.
+    pub reason: String,
+}

@@ -1,0 +1,274 @@
+//! Memory in a report: of a death, of owners, of GPUs, of the machine.
+
+use serde::Serialize;
+
+use super::{GcsOwner, Utc};
+use crate::ids::{Bytes, Pid};
+
+/// The machine's memory in use, `MemTotal` − `MemFree`, as a sum in which each byte stands once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct InUse {
+    /// When.
+    pub time: Utc,
+    /// The sum.
+    pub used_bytes: Bytes,
+    /// Private memory of the tracked processes.
+    pub private_bytes: Bytes,
+    /// Private memory of all others.
+    pub others_private_bytes: Bytes,
+    /// Shared memory: the object store, `/dev/shm`, memfds.
+    pub shared_bytes: Bytes,
+    /// The biggest files in it, and what these do not explain; none where nobody looked.
+    pub shared_files: Vec<SharedFileUse>,
+    /// See `shared_files`.
+    pub shared_remainder_bytes: i64,
+    /// Page cache.
+    pub cache_bytes: Bytes,
+    /// The kernel's own, and huge pages set aside.
+    pub kernel_bytes: Bytes,
+    /// The rest, of which no head is known; negative only while figures move between two files.
+    pub remainder_bytes: i64,
+}
+
+/// The machine's shared memory by its files; a file counts once, however many have mapped it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SharedUse {
+    /// When.
+    pub time: Utc,
+    /// All of it, by the kernel's count.
+    pub shared_bytes: Bytes,
+    /// The biggest files.
+    pub files: Vec<SharedFileUse>,
+    /// What these do not explain: smaller ones, and those of processes that are not tracked.
+    pub remainder_bytes: i64,
+    /// CPU time that looking for them took in the whole recording.
+    pub looked_ms: u64,
+}
+
+/// A file that is shared memory, mapped by many or by nobody.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SharedFileUse {
+    /// Its path as its process sees it, or `memfd:NAME`.
+    pub name: String,
+    /// What it is.
+    pub kind: SharedKind,
+    /// Its pages.
+    pub bytes: Bytes,
+    /// Who has it open or mapped: a raylet, else who has it open, else the oldest; who had it last, where nobody has. `None` where no
+    /// tracked process was seen to.
+    pub holder_pid: Option<Pid>,
+    /// Class, task or program of that process then.
+    pub holder: Option<String>,
+    /// How many have it.
+    pub holders: u32,
+}
+
+/// What a file of shared memory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SharedKind {
+    /// A raylet's object store.
+    ObjectStore,
+    /// Made by `memfd_create`.
+    Memfd,
+    /// In `/dev/shm` or another tmpfs.
+    File,
+    /// Shared by parent and child, or of System V.
+    Mapping,
+}
+
+/// A process's memory at death.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct MemoryReport {
+    /// Anonymous.
+    pub anon_bytes: Option<Bytes>,
+    /// File.
+    pub file_bytes: Option<Bytes>,
+    /// Shared.
+    pub shmem_bytes: Option<Bytes>,
+    /// Swapped.
+    pub swap_bytes: Option<Bytes>,
+    /// Highest resident.
+    pub peak_bytes: Option<Bytes>,
+    /// Age of the figures at death in ms, when they come from a sample before it.
+    pub age_ms: Option<u64>,
+}
+
+impl MemoryReport {
+    /// Resident memory, if any part is known.
+    #[must_use]
+    pub fn resident(&self) -> Option<Bytes> {
+        let parts = [self.anon_bytes, self.file_bytes, self.shmem_bytes];
+        parts
+            .iter()
+            .any(Option::is_some)
+            .then(|| Bytes(parts.iter().flatten().map(|part| part.0).sum()))
+    }
+}
+
+/// GPU memory of a process.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct GpuUse {
+    /// Device index.
+    pub device: u32,
+    /// Its use.
+    pub used_bytes: Bytes,
+    /// The device's memory.
+    pub total_bytes: Bytes,
+    /// What all processes used of it.
+    pub device_used_bytes: Option<Bytes>,
+}
+
+/// A GPU over the recording.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct GpuReport {
+    /// NVML's index.
+    pub device: u32,
+    /// Its memory.
+    pub total_bytes: Bytes,
+    /// In use at the end.
+    pub used_bytes: Bytes,
+    /// In use at most.
+    pub peak_bytes: Bytes,
+    /// When that was.
+    pub peak_time: Option<Utc>,
+    /// Uncorrected ECC errors since the driver was loaded.
+    pub uncorrected_errors: Option<u64>,
+}
+
+/// Errors of one code on one GPU by the work of one process, as NVIDIA's driver told them in the kernel log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct GpuError {
+    /// PCI address of the GPU: `0000:65:00`.
+    pub gpu: String,
+    /// NVIDIA's code, the Xid.
+    pub code: u32,
+    /// NVIDIA's words for it, where they are known.
+    pub meaning: Option<&'static str>,
+    /// Whose work it was (pid of the initial pid namespace), where the driver says so.
+    pub pid: Option<Pid>,
+    /// Its name, by the driver.
+    pub comm: Option<String>,
+    /// How many such lines there were; the recorder tells equal ones once a second.
+    pub count: u64,
+    /// When the first came.
+    pub first: Option<Utc>,
+    /// When the last came.
+    pub last: Option<Utc>,
+    /// What the driver said in the first.
+    pub text: String,
+}
+
+/// An OOM kill's context.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct OomReport {
+    /// `memcg`, `none` (global), `cpuset`, `mempolicy`, `sysrq` (asked for); `None` when not known.
+    pub constraint: Option<String>,
+    /// The cgroup at its limit.
+    pub cgroup: Option<String>,
+    /// Its limit.
+    pub limit_bytes: Option<Bytes>,
+    /// Its use at the kill.
+    pub usage_bytes: Option<Bytes>,
+    /// The victim's own cgroup.
+    pub task_cgroup: Option<String>,
+    /// What was being charged: `anonymous`, `shared memory`, `page cache`, `kernel`; `None` when not known.
+    pub charging: Option<String>,
+    /// Who asked for memory: not guilt.
+    pub invoker_pid: Option<Pid>,
+    /// Its name.
+    pub invoker_comm: Option<String>,
+    /// The victim's `oom_score_adj`.
+    pub score_adj: Option<i32>,
+}
+
+impl OomReport {
+    /// Whether a process is known to be in the cgroup at its limit.
+    #[must_use]
+    pub fn counts(&self, process: &TopProcess) -> bool {
+        let (full, own) = (self.cgroup.as_deref(), process.cgroup.as_deref());
+        full.zip(own)
+            .is_some_and(|(full, own)| std::path::Path::new(own).starts_with(full))
+    }
+}
+
+/// A cgroup limit and its use.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Limit {
+    /// The cgroup.
+    pub cgroup: String,
+    /// Its use.
+    pub usage_bytes: Bytes,
+    /// Its limit.
+    pub limit_bytes: Option<Bytes>,
+}
+
+/// One of the biggest processes at a death.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TopProcess {
+    /// Its pid.
+    pub pid: Pid,
+    /// Its title.
+    pub title: String,
+    /// Its private memory.
+    pub private_bytes: Bytes,
+    /// Whether it is the victim.
+    pub victim: bool,
+    /// Path of its memory cgroup.
+    pub cgroup: Option<String>,
+    /// Age of the figure in ms.
+    pub age_ms: Option<u64>,
+}
+
+/// Memory of an actor class, a task, a driver or a part of Ray.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Owner {
+    /// Class, task or program.
+    pub class: String,
+    /// What it is.
+    pub kind: OwnerKind,
+    /// Processes at the peak.
+    pub processes: u32,
+    /// Peak of their private memory together.
+    pub private_peak_bytes: Option<Bytes>,
+    /// When that was.
+    pub peak_time: Option<Utc>,
+    /// What one process held at most.
+    pub largest_bytes: Option<Bytes>,
+    /// Growth per call.
+    pub per_call_bytes: Option<Bytes>,
+    /// What the GCS says of an actor class, where it was asked (`record --gcs`).
+    pub gcs: Option<GcsOwner>,
+}
+
+/// What owns memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OwnerKind {
+    /// An actor class.
+    Actor,
+    /// A task.
+    Task,
+    /// Workers that have run nothing yet.
+    Idle,
+    /// Drivers.
+    Driver,
+    /// A part of Ray.
+    Ray,
+    /// What workers and drivers started.
+    Subprocess,
+    /// Anything else that is tracked.
+    #[default]
+    Other,
+}
+
+/// The node's highest use.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Peak {
+    /// When.
+    pub time: Utc,
+    /// `MemTotal` − `MemAvailable`.
+    pub used_bytes: Bytes,
+    /// `MemTotal`.
+    pub total_bytes: Bytes,
+}

@@ -1,0 +1,207 @@
+//! Shared memory by its files: how large each is, and whose. The object store is one, whoever has mapped it.
+
+use std::{cmp::Reverse, collections::HashMap};
+
+use crate::{
+    event::SharedFile,
+    ids::{BootTime, Bytes, ProcessKey},
+    judge::{
+        owners,
+        processes::Processes,
+        report::{SharedFileUse, SharedKind, SharedUse},
+        world::World,
+    },
+    path,
+};
+
+/// Files that a moment keeps.
+const TOP: usize = 8;
+
+/// All files now, and when they were largest together.
+#[derive(Debug, Default)]
+pub(super) struct SharedFiles {
+    files: HashMap<(u64, u64), Held>,
+    sum: u64,
+    peak: Option<Peak>,
+    looked_us: u64,
+}
+
+/// A file, and whose it is: what that process is called may become known after the file was seen.
+#[derive(Debug, Clone)]
+struct Held {
+    file: SharedFileUse,
+    by: Option<ProcessKey>,
+}
+
+impl Held {
+    /// With the name that its holder has by now.
+    fn named(&self, processes: &Processes) -> SharedFileUse {
+        let state = self.by.and_then(|key| processes.get(key));
+        let now = state.map(owners::called);
+        let holder = now.or_else(|| self.file.holder.clone());
+        SharedFileUse {
+            holder,
+            ..self.file.clone()
+        }
+    }
+}
+
+/// The moment at which they were largest together.
+#[derive(Debug)]
+struct Peak {
+    time: BootTime,
+    sum: u64,
+    shared: Bytes,
+    files: Vec<Held>,
+}
+
+impl SharedFiles {
+    pub(super) fn sampled(&mut self, file: &SharedFile, processes: &Processes) {
+        self.looked_us = file.looked_us;
+        let id = (file.device, file.inode);
+        let last = self.files.remove(&id);
+        self.sum -= last.as_ref().map_or(0, |last| last.file.bytes.0);
+        if file.bytes.0 > 0 {
+            self.sum += file.bytes.0;
+            self.files.insert(id, used(file, last, processes));
+        }
+    }
+
+    /// The machine has `shared` in all: the moment counts when the files hold more than ever.
+    pub(super) fn summed(&mut self, time: BootTime, shared: Bytes, processes: &Processes) {
+        let most = self.peak.as_ref().map_or(0, |peak| peak.sum);
+        if self.sum > most {
+            let named = |held: Held| Held {
+                file: held.named(processes),
+                by: held.by,
+            };
+            self.peak = Some(Peak {
+                time,
+                sum: self.sum,
+                shared,
+                files: self.most().map(named).collect(),
+            });
+        }
+    }
+
+    /// The biggest now.
+    pub(super) fn biggest(&self, processes: &Processes) -> Vec<SharedFileUse> {
+        self.most().map(|held| held.named(processes)).collect()
+    }
+
+    fn most(&self) -> impl Iterator<Item = Held> {
+        let mut files: Vec<&Held> = self.files.values().collect();
+        files.sort_by_key(|held| (Reverse(held.file.bytes), &held.file.name));
+        files.into_iter().take(TOP).cloned()
+    }
+}
+
+/// The file with its owner's name at this moment; who had it last, where nobody has it any more.
+fn used(file: &SharedFile, last: Option<Held>, processes: &Processes) -> Held {
+    let by = file.holders.first().copied();
+    let state = by.and_then(|key| processes.get(key));
+    let (mut holder_pid, mut holder) = (by.map(|key| key.pid), state.map(owners::called));
+    if by.is_none()
+        && let Some(last) = last
+    {
+        (holder_pid, holder) = (last.file.holder_pid, last.file.holder);
+    }
+    let file = SharedFileUse {
+        kind: kind(&file.name),
+        name: file.name.clone(),
+        bytes: file.bytes,
+        holder_pid,
+        holder,
+        holders: file.holder_count,
+    };
+    Held { file, by }
+}
+
+/// `plasma` and six letters of chance: `create_buffer` in Ray's `plasma/dlmalloc.cc`.
+fn kind(name: &str) -> SharedKind {
+    let chance = path::base(name).strip_prefix("plasma").unwrap_or_default();
+    match name {
+        _ if name.starts_with("memfd:") => SharedKind::Memfd,
+        _ if chance.len() == 6 => SharedKind::ObjectStore,
+        // What the kernel calls mappings that no file was made for.
+        "/dev/zero" => SharedKind::Mapping,
+        _ if name.starts_with("/SYSV") || name.starts_with("[anon_shmem:") => SharedKind::Mapping,
+        _ => SharedKind::File,
+    }
+}
+
+/// Shared memory when its known files were largest together.
+pub(super) fn report(world: &World) -> Option<SharedUse> {
+    let files = &world.shared_files;
+    let peak = files.peak.as_ref()?;
+    let named = |held: &Held| {
+        // What was nobody's yet has its owner by the end.
+        let idle = held.file.holder.as_deref() == Some(owners::IDLE);
+        if idle {
+            held.named(&world.processes)
+        } else {
+            held.file.clone()
+        }
+    };
+    let biggest: Vec<SharedFileUse> = peak.files.iter().map(named).collect();
+    Some(SharedUse {
+        time: world.clock.wall(peak.time)?,
+        shared_bytes: peak.shared,
+        remainder_bytes: remainder(peak.shared, &biggest),
+        files: biggest,
+        looked_ms: files.looked_us / 1000,
+    })
+}
+
+/// What no file in the list explains; negative only while figures move between two looks.
+pub(super) fn remainder(shared: Bytes, files: &[SharedFileUse]) -> i64 {
+    let known: u64 = files.iter().map(|file| file.bytes.0).sum();
+    shared.0.cast_signed() - known.cast_signed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::Pid;
+
+    fn row(inode: u64, name: &str, mib: u64, holders: &[u32]) -> SharedFile {
+        SharedFile {
+            device: 1,
+            inode,
+            name: name.into(),
+            bytes: Bytes(mib << 20),
+            holders: holders.iter().map(|pid| ProcessKey::new(*pid, 1)).collect(),
+            holder_count: u32::try_from(holders.len()).expect("a few"),
+            looked_us: 1500,
+        }
+    }
+
+    #[test]
+    fn a_file_counts_once_and_keeps_the_name_of_who_had_it_last() {
+        let mut files = SharedFiles::default();
+        let processes = Processes::default();
+        files.sampled(&row(1, "memfd:weights", 300, &[7, 8]), &processes);
+        files.sampled(&row(2, "/dev/shm/kept", 50, &[9]), &processes);
+        files.summed(BootTime(1), Bytes(360 << 20), &processes);
+        files.sampled(&row(2, "/dev/shm/kept", 50, &[]), &processes);
+        files.sampled(&row(1, "memfd:weights", 0, &[]), &processes);
+        files.summed(BootTime(2), Bytes(60 << 20), &processes);
+        let now = files.biggest(&processes);
+        assert_eq!(
+            (now.len(), now[0].holder_pid, now[0].holders),
+            (1, Some(Pid(9)), 0)
+        );
+        let peak = files.peak.expect("a peak");
+        assert_eq!((peak.time, peak.files.len()), (BootTime(1), 2));
+        let files: Vec<SharedFileUse> = peak.files.into_iter().map(|held| held.file).collect();
+        assert_eq!(remainder(peak.shared, &files), 10 << 20);
+        assert_eq!(files[0].kind, SharedKind::Memfd);
+    }
+
+    #[test]
+    fn a_store_has_its_name_and_a_mapping_has_no_file() {
+        assert_eq!(kind("/dev/shm/plasmaUciWHd"), SharedKind::ObjectStore);
+        assert_eq!(kind("/dev/shm/plasma.bin"), SharedKind::File);
+        assert_eq!(kind("/dev/zero"), SharedKind::Mapping);
+    }
+}

@@ -1,0 +1,388 @@
+//! Advice from the web that is wrong or out of date: given that setting, the report says so, and says what is right instead.
+//!
+//! One test a piece of advice; those about the exit types and after-effects that texts show stand in `explain`'s tests.
+
+use super::{
+    effects::tasks,
+    findings::{GIB, calls, fires, machine_used, monitor, of, ray_kills, settings, silent, worker},
+    scene::{RAYLET, Scene, hex, key},
+};
+use crate::{
+    event::{MemorySplit, Observation, Process, ProcessMemory, Role, SharedMemory, Source},
+    ids::Bytes,
+    judge::report::{Finding, Setting},
+    ray::facts::RayFact,
+};
+
+const ACTOR: &str = "actor_rollout_ref.actor.fsdp_config";
+
+/// A run of `command` of eight `WorkerDict` in which Ray kills another worker.
+fn run(command: &str) -> Scene {
+    let mut scene = Scene::new();
+    scene.describe(50, |driver: &mut Process| {
+        driver.argv = command.split(' ').map(str::to_owned).collect();
+    });
+    for pid in 7..15 {
+        worker(&mut scene, pid, "ray::WorkerDict.generate", 900);
+    }
+    scene.ray_worker(20);
+    ray_kills(&mut scene, 20);
+    scene
+}
+
+fn verl(setting: &str) -> Scene {
+    run(&format!("python3 -m verl.trainer.main_ppo {setting}"))
+}
+
+/// `WorkerDict` 7 prints its configuration.
+fn prints(scene: &mut Scene, pairs: &[(&str, &str)]) {
+    let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+    let fact = RayFact::Configuration {
+        settings: pairs.iter().map(owned).collect(),
+        worker_id: Some(hex(8)),
+    };
+    scene.says_from(Source::WorkerLog, fact);
+}
+
+fn says(scene: &Scene, rule: &str, words: &str) -> Finding {
+    let finding = fires(scene, rule);
+    assert!(finding.summary.contains(words), "{finding:?}");
+    finding
+}
+
+#[test]
+fn offload_against_a_lack_of_ram_goes_the_wrong_way() {
+    for key in ["param_offload", "optimizer_offload"] {
+        let scene = verl(&format!("{ACTOR}.{key}=True"));
+        let finding = says(
+            &scene,
+            "setting-takes-host-memory",
+            "from GPU to host memory",
+        );
+        assert_eq!(finding.remedy, [format!("{ACTOR}.{key}=False")]);
+        assert!(finding.cost.is_some() && finding.wrong_if.is_some());
+        silent(
+            &verl(&format!("{ACTOR}.{key}=False")),
+            "setting-takes-host-memory",
+        );
+    }
+}
+
+#[test]
+fn offload_of_the_reference_model_is_redundant_and_its_optimizer_does_not_exist() {
+    let of = |key: &str| verl(&format!("actor_rollout_ref.ref.fsdp_config.{key}=True"));
+    says(
+        &of("param_offload"),
+        "setting-does-not-help",
+        "on the host anyway",
+    );
+    says(
+        &of("optimizer_offload"),
+        "setting-does-not-help",
+        "has no optimizer",
+    );
+    silent(&of("param_offload"), "setting-takes-host-memory");
+}
+
+#[test]
+fn gpu_settings_do_not_help_against_a_lack_of_ram() {
+    for setting in [
+        "actor_rollout_ref.rollout.gpu_memory_utilization=0.3",
+        "actor_rollout_ref.rollout.enforce_eager=True",
+        "actor_rollout_ref.rollout.enable_chunked_prefill=True",
+        "actor_rollout_ref.rollout.free_cache_engine=False",
+    ] {
+        says(
+            &verl(setting),
+            "setting-does-not-help",
+            "does not help verl against a lack of RAM",
+        );
+    }
+    silent(&verl("data.train_batch_size=8"), "setting-does-not-help");
+}
+
+#[test]
+fn swap_space_is_pinned_for_each_gpu_and_the_product_is_shown() {
+    let scene = verl("actor_rollout_ref.rollout.swap_space=40");
+    let finding = says(
+        &scene,
+        "setting-takes-host-memory",
+        "40 GiB × 8 WorkerDict = 320 GiB",
+    );
+    assert!(finding.summary.contains("removed in 0.18"), "{finding:?}");
+    silent(
+        &verl("actor_rollout_ref.rollout.swap_space=0"),
+        "setting-takes-host-memory",
+    );
+}
+
+#[test]
+fn pinned_memory_comes_in_powers_of_two() {
+    let with = |gib: u32| run(&format!("python serve.py vllm --kv-offloading-size {gib}"));
+    let finding = says(&with(80), "pinned-rounded-up", "may take 128 GiB");
+    assert!(
+        finding.remedy[0].starts_with("kv-offloading-size=64"),
+        "{finding:?}"
+    );
+    silent(&with(64), "pinned-rounded-up");
+    silent(&with(120), "pinned-rounded-up");
+}
+
+#[test]
+fn rayless_object_store_memory_is_ignored_and_the_store_is_a_cap_and_no_cost() {
+    let with = |used: u64| {
+        let mut scene = Scene::new();
+        settings(&mut scene, &[("RAY_object_store_memory", "30000000000")]);
+        scene.change_cluster(|cluster| cluster.object_store_bytes = Some(Bytes(5 * GIB)));
+        let state = SharedMemory {
+            raylet: key(RAYLET),
+            total: Bytes(8 * GIB),
+            used: Bytes(used),
+        };
+        scene.push(Source::Proc, Observation::SharedMemory(state));
+        scene.ray_worker(7);
+        ray_kills(&mut scene, 7);
+        scene
+    };
+    let scene = with(GIB / 2);
+    says(&scene, "setting-without-effect", "read by no Ray");
+    says(
+        &scene,
+        "object-store-is-a-cap",
+        "held 0.5 GiB of its cap of 5.0 GiB",
+    );
+    silent(&with(4 * GIB), "object-store-is-a-cap");
+}
+
+#[test]
+fn options_and_lines_that_do_nothing_are_named() {
+    let with = |line: &str| {
+        let mut scene = Scene::new();
+        scene.process(70, 1, "bash", Role::Other);
+        let argv = line.split(' ').map(str::to_owned).collect();
+        scene.describe(70, |process: &mut Process| process.argv = argv);
+        scene
+    };
+    says(
+        &with("ray start --redis-max-memory=10"),
+        "setting-without-effect",
+        "no option",
+    );
+    let kills = with("bash -c kill -9 $(nvidia-smi | awk '$5==\"Process\"{print}')");
+    let finding = says(&kills, "kills-by-table", "other users' processes");
+    assert!(
+        finding.remedy[0].contains("--query-compute-apps"),
+        "{finding:?}"
+    );
+    silent(&with("nvidia-smi -q"), "kills-by-table");
+    let split = with("env PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:32 python train.py");
+    says(
+        &split,
+        "setting-does-not-help",
+        "does not help against a lack of RAM",
+    );
+    silent(&with("python train.py"), "setting-does-not-help");
+}
+
+/// Somebody has typed `line`.
+fn typed(scene: &mut Scene, line: &str) {
+    scene.process(70, 1, "bash", Role::Other);
+    let argv = line.split(' ').map(str::to_owned).collect();
+    scene.describe(70, |process: &mut Process| process.argv = argv);
+}
+
+#[test]
+fn growth_of_each_call_is_not_fragmentation_and_another_allocator_is_said_to_be_none_of_its_cures()
+{
+    const LINE: &str = "bash -c LD_PRELOAD=/usr/lib/libjemalloc.so.2 python train.py";
+    const GROWS: [u64; 4] = [100, 300, 500, 700];
+    let with = |line: &str, mib: &[u64]| {
+        let mut scene = Scene::new();
+        typed(&mut scene, line);
+        monitor(&mut scene, 2 * GIB, 10 * GIB);
+        worker(&mut scene, 7, "ray::Rollout.generate", 100);
+        calls(&mut scene, 7, mib);
+        machine_used(&mut scene, 1100);
+        scene
+    };
+    let finding = says(
+        &with(LINE, &GROWS),
+        "fragmentation-not-seen",
+        "jemalloc is against",
+    );
+    assert!(
+        finding.evidence[1].contains("keeps 200 MiB a call"),
+        "{finding:?}"
+    );
+    let arenas = with(
+        "ray job submit --runtime-env-json {\"env_vars\":{\"MALLOC_ARENA_MAX\":\"2\"}}",
+        &GROWS,
+    );
+    says(
+        &arenas,
+        "fragmentation-not-seen",
+        "MALLOC_ARENA_MAX is against",
+    );
+    silent(
+        &with("pip install jemalloc", &GROWS),
+        "fragmentation-not-seen",
+    );
+    silent(
+        &with(LINE, &[100, 300, 100, 300, 100]),
+        "fragmentation-not-seen",
+    );
+    // Where freed memory is seen to be kept, it is the cure.
+    let mut kept = tasks("ray::tokenize", &[50, 1800, 1810, 1800, 1805, 1800]);
+    typed(&mut kept, LINE);
+    fires(&kept, "allocator-keeps");
+    silent(&kept, "fragmentation-not-seen");
+}
+
+#[test]
+fn rss_less_shr_leaves_out_shared_memory_that_is_a_processs_own() {
+    let with = |shared: u64, looked: bool| {
+        let mut scene = Scene::new();
+        scene.ray_worker(8);
+        if looked {
+            let state = SharedMemory {
+                raylet: key(RAYLET),
+                total: Bytes(16 * GIB),
+                used: Bytes(4 * GIB),
+            };
+            scene.push(Source::Proc, Observation::SharedMemory(state));
+        }
+        let memory = MemorySplit {
+            anon: Some(Bytes(GIB)),
+            shmem: Some(Bytes(shared * GIB / 10)),
+            ..MemorySplit::default()
+        };
+        let sample = ProcessMemory {
+            process: key(8),
+            memory,
+        };
+        scene.push(Source::Proc, Observation::Memory(sample));
+        scene.ray_worker(7);
+        ray_kills(&mut scene, 7);
+        scene
+    };
+    let finding = says(
+        &with(70, true),
+        "shared-memory-of-its-own",
+        "had 7.0 GiB of shared memory, and all of /dev/shm held 4.0 GiB: 3.0 GiB are its own",
+    );
+    assert!(
+        finding.summary.contains("RSS − SHR leaves out"),
+        "{finding:?}"
+    );
+    // It may be the object store's; or nobody looked.
+    silent(&with(45, true), "shared-memory-of-its-own");
+    silent(&with(70, false), "shared-memory-of-its-own");
+}
+
+#[test]
+fn openrlhfs_parts_are_counted_with_the_critic_and_not_where_they_share() {
+    let with = |gpus: u32, more: &str| {
+        let mut scene = Scene::new();
+        let argv = vec![
+            "raylet".to_owned(),
+            format!("--static_resource_list=CPU,8,GPU,{gpus},memory,1"),
+        ];
+        scene.describe(RAYLET, |raylet: &mut Process| raylet.argv = argv);
+        let parts = "--actor_num_gpus_per_node 4 --critic_num_gpus_per_node 2 --ref.num_gpus_per_node 2 --vllm_num_engines 2 --vllm_tensor_parallel_size 2";
+        let line = format!("python -m openrlhf.cli.train_ppo_ray {parts}{more}");
+        scene.describe(50, |driver: &mut Process| {
+            driver.argv = line.split(' ').map(str::to_owned).collect();
+        });
+        scene
+    };
+    says(
+        &with(8, ""),
+        "gpus-short",
+        "asks for 12 GPUs (actor 4 + ref 2 + critic 2 + vllm 4), and this node has 8",
+    );
+    silent(&with(12, ""), "gpus-short");
+    silent(&with(8, " --colocate_all_models"), "gpus-short");
+}
+
+#[test]
+fn from_2_56_on_several_are_killed_newest_lease_first_and_that_is_said() {
+    let with = |version: &str| {
+        let mut scene = Scene::new();
+        let version = version.to_owned();
+        scene.change_cluster(|cluster| cluster.ray_version = Some(version));
+        worker(&mut scene, 7, "ray::compute_score", 1024);
+        worker(&mut scene, 8, "ray::TaskRunner.run", 7 * 1024);
+        ray_kills(&mut scene, 7);
+        fires(&scene, "victim-not-biggest").evidence
+    };
+    assert!(with("2.60.0")[1].contains("newest leases first"));
+    assert_eq!(with("2.49.2").len(), 1);
+}
+
+#[test]
+fn a_printed_configuration_counts_before_the_command_line() {
+    let key = format!("{ACTOR}.param_offload");
+    let mut scene = verl(&format!("{key}=False"));
+    prints(&mut scene, &[(&key, "True")]);
+    let finding = fires(&scene, "setting-takes-host-memory");
+    assert!(
+        finding.evidence[0].starts_with("printed by WorkerDict"),
+        "{finding:?}"
+    );
+    let rows: Vec<Setting> = scene
+        .report()
+        .settings
+        .into_iter()
+        .filter(|row| row.key == key)
+        .collect();
+    let shown: Vec<(&str, bool)> = rows
+        .iter()
+        .map(|row| (row.value.as_str(), row.effective))
+        .collect();
+    assert_eq!(shown, [("True", true), ("False", false)]);
+}
+
+#[test]
+fn no_remedy_names_a_key_that_the_printed_configuration_does_not_have() {
+    let with = |pairs: &[(&str, &str)]| {
+        let mut scene = Scene::new();
+        prints(&mut scene, pairs);
+        worker(&mut scene, 7, "ray::compute_score", 1024);
+        worker(&mut scene, 8, "ray::TaskRunner.run", 7 * 1024);
+        ray_kills(&mut scene, 7);
+        fires(&scene, "victim-not-biggest").remedy
+    };
+    let remedy = with(&[
+        ("actor_rollout_ref.rollout.n", "8"),
+        ("data.val_batch_size", "None"),
+        ("data.dataloader_num_workers", "2"),
+    ]);
+    // One is so already, one is not there: what is left is one key and words without a key.
+    assert_eq!(
+        remedy,
+        [
+            "data.val_batch_size=64 (now None)",
+            "keep images as paths, not as bytes, in the data"
+        ]
+    );
+}
+
+#[test]
+fn remedies_are_worded_for_the_way_in_which_the_node_was_started() {
+    let with = |change: fn(&mut Process), more: &[(&str, &str)]| {
+        let mut scene = Scene::new();
+        let mut pairs = vec![("RAY_object_store_memory", "30")];
+        pairs.extend(more);
+        settings(&mut scene, &pairs);
+        scene.describe(RAYLET, change);
+        of(&scene, "setting-without-effect")[0].remedy[0].clone()
+    };
+    let shell = |raylet: &mut Process| raylet.parent = Some(crate::ids::Pid(1));
+    assert_eq!(with(|_| {}, &[]), "ray.init(object_store_memory=30)");
+    assert_eq!(with(shell, &[]), "ray start --object-store-memory=30");
+    let pod = with(shell, &[("RAY_USAGE_STATS_KUBERAY_IN_USE", "1")]);
+    assert_eq!(
+        pod,
+        "rayStartParams: {object-store-memory: \"30\"} in the RayCluster"
+    );
+}

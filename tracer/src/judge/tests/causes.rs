@@ -1,0 +1,336 @@
+//! Rules about peaks, copies, leftovers and second clusters: each where it must fire, and close to it where it must not.
+
+use super::{
+    findings::{GIB, fires, holds, monitor, ray_kills, settings, silent, worker},
+    scene::{RAYLET, Scene, hex, key},
+};
+use crate::{
+    event::{Call, Cluster, MemorySplit, Observation, Process, ProcessMemory, Role, Source},
+    ids::{BootTime, Bytes, Pid},
+    judge::report::Certainty,
+    ray::facts::{GpuMoved, RayFact},
+};
+
+/// Four workers that held 1 GiB, then ran `method`, and held `now` MiB of the 9 GiB when one was killed.
+fn phase(method: &str, now: [u64; 4]) -> Scene {
+    let mut scene = Scene::new();
+    for pid in 7..11 {
+        worker(&mut scene, pid, "ray::WorkerDict", 1024);
+    }
+    for (pid, mib) in (7..).zip(now) {
+        let title = Observation::Title {
+            process: key(pid),
+            title: format!("ray::WorkerDict.{method}"),
+            memory: MemorySplit::default(),
+        };
+        scene.push(Source::Kernel, title);
+        holds(&mut scene, pid, mib);
+    }
+    scene.ray_worker(20).anon_at_exit = Bytes(GIB / 8);
+    ray_kills(&mut scene, 20);
+    scene
+}
+
+#[test]
+fn what_grew_while_a_checkpoint_was_written_is_a_save_spike() {
+    let scene = phase("save_checkpoint", [1800, 1700, 1700, 1700]);
+    let finding = fires(&scene, "save-spike");
+    assert!(
+        finding
+            .summary
+            .starts_with("4 processes in WorkerDict.save_checkpoint had grown by 2.7 GiB"),
+        "{finding:?}"
+    );
+    assert_eq!(
+        finding.remedy[0],
+        "actor_rollout_ref.actor.checkpoint.save_contents=['model']"
+    );
+    assert!(finding.wrong_if.is_some() && finding.cost.is_some());
+    silent(&scene, "load-spike");
+    silent(
+        &phase("save_checkpoint", [1100, 1100, 1100, 1100]),
+        "save-spike",
+    );
+    silent(
+        &phase("update_actor", [1800, 1700, 1700, 1700]),
+        "save-spike",
+    );
+}
+
+#[test]
+fn what_grew_while_a_model_was_loaded_is_a_load_spike_and_one_rank_alone_is_named() {
+    let all = fires(&phase("init_model", [2000, 2000, 2000, 2000]), "load-spike");
+    assert!(
+        all.summary.contains("the largest 1000 MiB") || all.summary.contains("the largest 1.0 GiB"),
+        "{all:?}"
+    );
+    let one = fires(&phase("init_model", [5000, 1050, 1050, 1050]), "load-spike");
+    assert!(one.summary.contains("pid 7 alone 3.9 GiB"), "{one:?}");
+    silent(&phase("init_model", [1200, 1200, 1200, 1200]), "load-spike");
+}
+
+fn moved(scene: &mut Scene, pid: u32, moved: GpuMoved) {
+    let worker_id = Some(hex(pid));
+    scene.says_from(Source::WorkerLog, RayFact::GpuMoved { moved, worker_id });
+}
+
+#[test]
+fn what_left_a_gpu_for_the_host_is_told_after_a_memory_kill_only() {
+    let with = |halves: u64, killed: bool| {
+        let mut scene = Scene::new();
+        worker(&mut scene, 7, "ray::WorkerDict.update_weights", 2048);
+        let slept = GpuMoved::Slept {
+            freed: Bytes(halves * GIB),
+            to_host: Bytes(halves * GIB / 2),
+        };
+        moved(&mut scene, 7, slept);
+        if killed {
+            scene.ray_worker(20);
+            ray_kills(&mut scene, 20);
+        }
+        scene
+    };
+    let finding = fires(&with(15, true), "offload-to-host");
+    assert!(
+        finding.summary.contains(
+            "gave 15.0 GiB of GPU memory up at sleep: 7.5 GiB of it are a copy on the host"
+        ),
+        "{finding:?}"
+    );
+    assert!(
+        finding
+            .summary
+            .starts_with("WorkerDict.update_weights (pid 7)")
+            || finding.summary.starts_with("WorkerDict (pid 7)"),
+        "{finding:?}"
+    );
+    assert_eq!(finding.certainty, Certainty::Inferred);
+    assert!(
+        finding
+            .cost
+            .is_some_and(|cost| cost == "RAM down, GPU up by the same")
+    );
+    silent(&with(2, true), "offload-to-host");
+    silent(&with(15, false), "offload-to-host");
+}
+
+#[test]
+fn offload_on_against_a_full_gpu_and_off_against_full_ram_is_shown_as_a_contradiction() {
+    let with = |gpu: bool| {
+        let mut scene = Scene::new();
+        scene.describe(50, |driver: &mut Process| {
+            driver.argv = [
+                "-m",
+                "verl.trainer.main_ppo",
+                "actor_rollout_ref.actor.fsdp_config.param_offload=True",
+            ]
+            .map(str::to_owned)
+            .to_vec();
+        });
+        scene.ray_worker(7);
+        if gpu {
+            let fact = RayFact::Exception {
+                class: "torch.OutOfMemoryError".into(),
+                message: "CUDA out of memory.".into(),
+                worker_id: Some(hex(7)),
+            };
+            scene.says_from(Source::WorkerLog, fact);
+        }
+        ray_kills(&mut scene, 7);
+        scene
+    };
+    let finding = fires(&with(true), "setting-takes-host-memory");
+    assert!(
+        finding.contradicts[0].starts_with("gpu-out-of-memory: "),
+        "{finding:?}"
+    );
+    let other = fires(&with(true), "gpu-out-of-memory");
+    assert!(
+        other.contradicts[0].starts_with("setting-takes-host-memory: "),
+        "{other:?}"
+    );
+    let alone = fires(&with(false), "setting-takes-host-memory");
+    assert_eq!(alone.contradicts, Vec::<String>::new());
+}
+
+#[test]
+fn a_worker_that_outlives_its_raylet_is_left_over_and_one_on_its_way_out_is_not() {
+    let with = |seconds: u64| {
+        let mut scene = Scene::new();
+        scene.process(80, 7, "VLLM::EngineCor", Role::Descendant);
+        scene.exit(RAYLET, 9);
+        scene.after(seconds * 1_000_000);
+        holds(&mut scene, 80, 21 * 1024);
+        scene
+    };
+    let finding = fires(&with(40), "left-over");
+    assert!(
+        finding.summary.contains("outlived raylet 100 by 40 s"),
+        "{finding:?}"
+    );
+    assert_eq!(finding.remedy, ["check: ps -fp 80", "end: kill 80"]);
+    silent(&with(10), "left-over");
+    let mut small = with(40);
+    holds(&mut small, 80, 1);
+    silent(&small, "left-over");
+}
+
+/// A second raylet with its GCS, started by driver 250 or by a shell.
+fn second_head(by_driver: bool, first_ended: bool) -> Scene {
+    let mut scene = Scene::new();
+    if first_ended {
+        scene.exit(RAYLET, 0);
+    }
+    scene.process(
+        250,
+        1,
+        "python",
+        if by_driver { Role::Driver } else { Role::Other },
+    );
+    let mut known: Option<Cluster> = None;
+    scene.change_cluster(|cluster| known = Some(cluster.clone()));
+    let mut second = known.expect("a cluster");
+    second.raylet = key(300);
+    second.raylet_ns_pid = Pid(300);
+    scene.push(Source::Proc, Observation::Cluster(second));
+    scene.process(300, 250, "raylet", Role::Raylet);
+    scene.describe(300, |raylet: &mut Process| raylet.cluster = Some(key(300)));
+    scene
+}
+
+#[test]
+fn a_second_cluster_is_one_that_a_driver_starts_while_another_head_runs() {
+    let finding = fires(&second_head(true, false), "second-cluster");
+    assert!(
+        finding.remedy[0].contains("address=\"auto\""),
+        "{finding:?}"
+    );
+    silent(&second_head(false, false), "second-cluster");
+    silent(&second_head(true, true), "second-cluster");
+}
+
+#[test]
+fn a_threshold_near_the_top_is_named_and_one_that_leaves_room_is_not() {
+    let with = |percent: u64, total: u64, isolated: bool| {
+        let mut scene = Scene::new();
+        let fraction = format!("0.{percent}");
+        settings(&mut scene, &[("RAY_memory_usage_threshold", &fraction)]);
+        let threshold = total * GIB * percent / 100;
+        if isolated {
+            scene.says(RayFact::MonitorStarted {
+                threshold: Bytes(threshold),
+                total: Bytes(total * GIB),
+                interval_ms: None,
+                user_slice_only: true,
+            });
+        } else {
+            monitor(&mut scene, threshold, total * GIB);
+        }
+        scene
+    };
+    let finding = fires(&with(98, 188, false), "threshold-high");
+    assert!(
+        finding.summary.contains("leaves 3.8 GiB of 188.0 GiB"),
+        "{finding:?}"
+    );
+    silent(&with(98, 300, false), "threshold-high");
+    silent(&with(95, 60, false), "threshold-high");
+    // With resource isolation it is without effect, and that is said instead.
+    let isolated = with(98, 188, true);
+    silent(&isolated, "threshold-high");
+    let finding = fires(&isolated, "setting-without-effect");
+    assert!(
+        finding.summary.contains("resource isolation"),
+        "{finding:?}"
+    );
+}
+
+#[test]
+fn spilling_is_pressure_on_the_object_store_and_no_kill() {
+    let with = |spilled: Option<u64>| {
+        let mut scene = Scene::new();
+        if let Some(mib) = spilled {
+            let spilled = Some(Bytes(mib << 20));
+            scene.says(RayFact::ObjectStorePressure { spilled });
+        }
+        scene
+    };
+    let finding = fires(&with(Some(1080)), "object-store-pressure");
+    assert!(
+        finding.summary.contains("spilled so far: 1.1 GiB"),
+        "{finding:?}"
+    );
+    silent(&with(None), "object-store-pressure");
+}
+
+#[test]
+fn a_process_that_filled_its_limit_is_not_left_without_a_rule_by_its_children() {
+    // The children's memory is not theirs alone: the biggest is the victim itself.
+    let mut scene = Scene::new();
+    scene.ray_worker(7).anon_at_exit = Bytes(6 * GIB);
+    scene.process(8, 7, "pt_data_worker", Role::Descendant);
+    let sample = ProcessMemory {
+        process: key(8),
+        memory: MemorySplit {
+            anon: Some(Bytes(GIB)),
+            ..MemorySplit::default()
+        },
+    };
+    scene.push(Source::Proc, Observation::Memory(sample));
+    ray_kills(&mut scene, 7);
+    fires(&scene, "one-process");
+    silent(&scene, "nothing-fits");
+}
+
+/// `WorkerDict` 7 runs `generate`: what it held in MiB before the first call and after each.
+fn calls(held: &[u64], at_death: u64) -> Scene {
+    let mut scene = Scene::new();
+    worker(&mut scene, 7, "ray::WorkerDict.generate", held[0]);
+    for (nth, pair) in (1..).zip(held.windows(2)) {
+        scene.after(1_000_000);
+        let began = BootTime(u64::from(nth) * 1_000_000_000);
+        let call = Call {
+            process: key(7),
+            title: "ray::WorkerDict.generate".into(),
+            nth,
+            began,
+            ended: Some(BootTime(began.0 + 900_000_000)),
+            before: Some(Bytes(pair[0] << 20)),
+            after: Some(Bytes(pair[1] << 20)),
+            peak: None,
+        };
+        scene.push(Source::Kernel, Observation::Call(call));
+    }
+    holds(&mut scene, 7, at_death);
+    scene.ray_worker(20).anon_at_exit = Bytes(GIB / 8);
+    ray_kills(&mut scene, 20);
+    scene
+}
+
+#[test]
+fn a_method_that_keeps_something_in_each_of_five_calls_is_a_leak_with_the_calls_that_fit() {
+    // 200 MiB in each of six calls, of a limit of 9 GiB.
+    let scene = calls(&[100, 300, 500, 700, 900, 1100, 1300], 1300);
+    let finding = fires(&scene, "leak");
+    assert!(
+        finding.summary.starts_with(
+            "each call of WorkerDict.generate left 200 MiB behind in 1 process, 1.2 GiB by then"
+        ),
+        "{finding:?}"
+    );
+    // 9 GiB without the 100 MiB from before and the victim's 128, in steps of 200 MiB.
+    assert!(
+        finding.summary.contains("holds about 44 calls"),
+        "{finding:?}"
+    );
+    assert!(
+        finding
+            .remedy
+            .iter()
+            .any(|text| text.contains("vLLM 0.8.3")),
+        "{finding:?}"
+    );
+    silent(&calls(&[100, 300, 500, 700, 900], 900), "leak");
+    silent(&calls(&[100, 300, 100, 300, 100, 300, 100], 300), "leak");
+    silent(&calls(&[100, 110, 120, 130, 140, 150, 160], 160), "leak");
+}

@@ -1,0 +1,241 @@
+//! After-effects of a death, and memory that tasks freed and the allocator kept: where they must be named, and close to it where not.
+
+use super::{
+    findings::{GIB, fires, holds, machine_used, monitor, ray_kills, silent},
+    scene::{Scene, hex, key},
+};
+use crate::{
+    event::{Call, Observation, Source},
+    ids::{BootTime, Bytes},
+    judge::report::Killer,
+    ray::facts::RayFact,
+};
+
+const NCCL: &str = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=81)";
+
+fn says(scene: &mut Scene, pid: u32, class: &str, message: &str) {
+    let fact = RayFact::Exception {
+        class: class.into(),
+        message: message.into(),
+        worker_id: Some(hex(pid)),
+    };
+    scene.says_from(Source::WorkerLog, fact);
+}
+
+#[test]
+fn time_outs_after_a_kill_follow_from_it_and_so_does_the_crash_of_who_waited() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).ray_worker(8);
+    let first = ray_kills(&mut scene, 7);
+    scene.after(12_000_000);
+    let words = "The actor is unavailable: RpcError: keepalive watchdog timeout rpc_code: 14";
+    says(
+        &mut scene,
+        50,
+        "ray.exceptions.ActorUnavailableError",
+        words,
+    );
+    scene.after(100_000_000);
+    says(&mut scene, 8, "NCCL", NCCL);
+    scene.signal(8, 8, 6, -6, true).after(50);
+    let crash = scene.exit(8, 6);
+    let finding = fires(&scene, "after-effect");
+    assert_eq!(
+        finding.summary,
+        "1 × NCCL timeout, 1 × keepalive watchdog timeout came 12.0 s after pid 7 had ended and later; the process that says so ended by it: after-effects, no causes"
+    );
+    assert_eq!(finding.deaths, [first, crash]);
+    assert_eq!(scene.death(8).verdict.killer, Killer::Crash);
+}
+
+#[test]
+fn time_outs_before_a_kill_long_after_it_or_without_one_are_no_after_effects() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).ray_worker(8);
+    says(&mut scene, 8, "NCCL", NCCL);
+    silent(&scene, "after-effect");
+    scene.after(1_000_000);
+    ray_kills(&mut scene, 7);
+    silent(&scene, "after-effect");
+    scene.after(301_000_000);
+    says(&mut scene, 8, "NCCL", NCCL);
+    silent(&scene, "after-effect");
+
+    // Its own last words, read a moment after its end.
+    let mut scene = Scene::new();
+    scene.ray_worker(8).signal(8, 8, 6, -6, true).after(50);
+    scene.exit(8, 6);
+    scene.after(10_000);
+    says(&mut scene, 8, "NCCL", NCCL);
+    silent(&scene, "after-effect");
+    says(&mut scene, 9, "ValueError", "shapes do not fit");
+    silent(&scene, "after-effect");
+}
+
+/// Ray kills worker 20 at 9 GiB while worker 7 holds what it did before its last task; MiB before each task.
+pub(super) fn tasks(title: &str, mib: &[u64]) -> Scene {
+    let mut scene = Scene::new();
+    monitor(&mut scene, 9 * GIB, 10 * GIB);
+    scene.ray_worker(7);
+    for (nth, pair) in (1..).zip(mib.windows(2)) {
+        scene.after(1_000_000);
+        let call = Call {
+            process: key(7),
+            title: title.into(),
+            nth,
+            began: BootTime(u64::from(nth) * 1000),
+            ended: Some(BootTime(u64::from(nth) * 1000 + 500)),
+            before: Some(Bytes(pair[0] << 20)),
+            after: Some(Bytes(pair[1] << 20)),
+            peak: None,
+        };
+        scene.push(Source::Kernel, Observation::Call(call));
+    }
+    holds(&mut scene, 7, *mib.last().expect("a level"));
+    scene.ray_worker(20).anon_at_exit = Bytes(GIB / 8);
+    ray_kills(&mut scene, 20);
+    scene
+}
+
+#[test]
+fn memory_that_tasks_leave_resident_and_use_again_is_what_the_allocator_keeps() {
+    let scene = tasks("ray::tokenize", &[50, 1800, 1810, 1800, 1805, 1800]);
+    let finding = fires(&scene, "allocator-keeps");
+    assert!(
+        finding
+            .summary
+            .starts_with("1 worker held 1.7 GiB between tasks (tokenize first)"),
+        "{finding:?}"
+    );
+    assert!(finding.remedy[0].starts_with("max_calls=1"), "{finding:?}");
+    silent(&scene, "leak");
+    silent(&scene, "nothing-fits");
+}
+
+#[test]
+fn what_is_given_back_rises_or_is_an_actors_is_not_what_the_allocator_keeps() {
+    for (title, mib) in [
+        ("ray::tokenize", [50, 60, 50, 55, 50, 60]),
+        ("ray::tokenize", [50, 500, 950, 1400, 1850, 2300]),
+        ("ray::Rollout.step", [50, 1800, 1810, 1800, 1805, 1800]),
+        // Modules.
+        ("ray::tokenize", [50, 250, 255, 250, 252, 250]),
+    ] {
+        silent(&tasks(title, &mib), "allocator-keeps");
+    }
+}
+
+/// Worker 7 calls `title` at `began` ms, holding `before` MiB; the call's end in ms, and what is held then in MiB.
+fn calls(scene: &mut Scene, title: &str, began: u64, before: u64, end: Option<(u64, u64)>) {
+    let at = |milliseconds: u64| BootTime(milliseconds * 1_000_000);
+    let call = Call {
+        process: key(7),
+        title: title.into(),
+        nth: 1,
+        began: at(began),
+        ended: end.map(|(ended, _)| at(ended)),
+        before: Some(Bytes(before << 20)),
+        after: end.map(|(_, after)| Bytes(after << 20)),
+        peak: None,
+    };
+    scene.push(Source::Kernel, Observation::Call(call));
+}
+
+/// Worker 7 ends a task at 1800 MiB, and `seconds` later it has `mib`, when Ray kills worker 20.
+fn idle(title: &str, seconds: u64, mib: u64, kill: bool) -> Scene {
+    idle_from(50, title, seconds, mib, kill)
+}
+
+/// The same after a task that began at `before` MiB.
+fn idle_from(before: u64, title: &str, seconds: u64, mib: u64, kill: bool) -> Scene {
+    let mut scene = Scene::new();
+    monitor(&mut scene, 9 * GIB, 10 * GIB);
+    scene.ray_worker(7).after(1_000_000);
+    calls(&mut scene, title, 1500, before, Some((2000, 1800)));
+    holds(&mut scene, 7, 1700);
+    scene.after(seconds * 1_000_000);
+    holds(&mut scene, 7, mib);
+    if kill {
+        scene.ray_worker(20).anon_at_exit = Bytes(GIB / 8);
+        ray_kills(&mut scene, 20);
+    }
+    scene
+}
+
+#[test]
+fn a_worker_that_idles_long_and_keeps_what_its_task_left_is_named_with_both_figures() {
+    let scene = idle("ray::tokenize", 74, 1790, true);
+    let finding = fires(&scene, "idle-workers");
+    assert_eq!(
+        finding.summary,
+        "1 worker without a task for 74 s or more held 1.7 GiB, 19 % of the limit of 9.0 GiB: what tokenize left there"
+    );
+    assert_eq!(
+        finding.evidence,
+        [
+            "pid 7: 1.75 GiB private, 1.76 GiB when its last task ended 74 s before, of which 1.71 GiB came with tokenize; since then no task of 50 ms or more"
+        ]
+    );
+    assert!(finding.remedy[0].starts_with("max_calls=1 in the @ray.remote of tokenize"));
+    assert!(
+        finding.remedy[1].contains("RAY_num_workers_soft_limit=0"),
+        "{finding:?}"
+    );
+    assert_eq!(finding.deaths.len(), 1);
+    assert!(finding.wrong_if.is_some());
+}
+
+#[test]
+fn what_a_worker_keeps_is_not_blamed_on_a_task_that_it_did_not_grow_with() {
+    // A task that took most of it, then a short one.
+    let reused = |before: u64| {
+        let mut scene = idle("ray::tokenize", 74, 1790, false);
+        calls(&mut scene, "ray::pack", 3000, before, Some((4000, 1800)));
+        scene.ray_worker(20).anon_at_exit = Bytes(GIB / 8);
+        ray_kills(&mut scene, 20);
+        scene
+    };
+    let finding = fires(&reused(1800), "idle-workers");
+    assert!(
+        finding.summary.ends_with("what tokenize left there"),
+        "{finding:?}"
+    );
+    let imports = idle_from(1200, "ray::tokenize", 74, 1790, true);
+    silent(&imports, "idle-workers");
+}
+
+#[test]
+fn idle_workers_are_named_at_the_end_too_where_nobody_was_killed() {
+    let mut scene = idle("ray::tokenize", 74, 1790, false);
+    machine_used(&mut scene, 8192);
+    let finding = fires(&scene, "idle-workers");
+    assert!(finding.deaths.is_empty());
+    assert!(
+        finding
+            .summary
+            .contains("% of Ray's threshold of 9.0 GiB, at the end"),
+        "{finding:?}"
+    );
+}
+
+#[test]
+fn a_worker_that_idles_for_a_moment_grows_meanwhile_holds_little_or_is_an_actors_is_not_idle() {
+    for (title, seconds, mib) in [
+        ("ray::tokenize", 50, 1790),
+        // It grows: something runs there.
+        ("ray::tokenize", 74, 1900),
+        // Given back since.
+        ("ray::tokenize", 74, 200),
+        // Less than a tenth of the limit.
+        ("ray::tokenize", 74, 800),
+        ("ray::Rollout.step", 74, 1790),
+    ] {
+        silent(&idle(title, seconds, mib, true), "idle-workers");
+    }
+    // The next task runs.
+    let mut scene = idle("ray::tokenize", 74, 1790, false);
+    calls(&mut scene, "ray::pack", 70_000, 1790, None);
+    scene.ray_worker(20);
+    ray_kills(&mut scene, 20);
+    silent(&scene, "idle-workers");
+}

@@ -1,0 +1,164 @@
+//! Ray's GCS, asked by gRPC for jobs, actors, placement groups and nodes; only with `record --gcs`.
+//!
+//! In a thread of its own: a GCS that answers late, never, much or nonsense costs the recorder nothing but its answers. Each question
+//! has a time-out and each answer a largest size.
+
+mod ask;
+mod token;
+
+use std::{net::SocketAddr, sync::mpsc, thread, time::Duration};
+
+use tokio::{
+    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+    time::sleep,
+};
+
+use crate::{
+    event::{Cluster, Process},
+    ids::ProcessKey,
+    observe::processes,
+    ray::{
+        gcs::{GcsRow, OwnNode, here},
+        identify::option,
+    },
+};
+
+/// A GCS is asked soon after its raylet was found, when the first actors may have come, and then rarely: it serves the whole cluster.
+const FIRST: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];
+/// See [`FIRST`].
+const PERIOD: Duration = Duration::from_secs(10);
+
+/// A GCS to be asked.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// The raylet whose GCS it is.
+    pub raylet: ProcessKey,
+    /// Its address, as the raylet was told.
+    pub address: String,
+    /// The user of the raylet: a token is read from no file of anybody else.
+    uid: Option<u32>,
+    /// The node, to take only what concerns it.
+    node: OwnNode,
+    /// `--cluster-id`; a GCS of another cluster refuses.
+    cluster_id: Option<String>,
+    /// `RAY_USE_TLS`.
+    tls: bool,
+}
+
+impl Target {
+    /// The GCS of a raylet, where its command line names one.
+    #[must_use]
+    pub fn of(raylet: &Process, cluster: &Cluster) -> Option<Self> {
+        let set = |(key, value): &(String, String)| {
+            key == "RAY_USE_TLS" && (value == "1" || value.eq_ignore_ascii_case("true"))
+        };
+        let text = |key: &str| option(&raylet.argv, key).map(str::to_owned);
+        Some(Self {
+            raylet: raylet.process,
+            address: cluster.gcs_address.clone()?,
+            uid: raylet.uid,
+            node: OwnNode {
+                node_id: cluster.node_id.clone(),
+                address: text("node-ip-address"),
+                raylet_socket: text("raylet-socket-name"),
+            },
+            cluster_id: text("cluster-id"),
+            tls: cluster.settings.iter().any(set),
+        })
+    }
+
+    fn lives(&self) -> bool {
+        processes::key(self.raylet.pid).is_some_and(|key| key.same(self.raylet))
+    }
+
+    /// Whether the address means the raylet's own container: asked from here, it would be somebody else's.
+    fn is_elsewhere(&self) -> bool {
+        let namespace = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/net")).ok();
+        let own = namespace("self");
+        own.is_some()
+            && is_loopback(&self.address)
+            && namespace(&self.raylet.pid.to_string()) != own
+    }
+}
+
+fn is_loopback(address: &str) -> bool {
+    let parsed = address.parse::<SocketAddr>();
+    parsed.is_ok_and(|address| address.ip().is_loopback()) || address.starts_with("localhost:")
+}
+
+/// An answer.
+#[derive(Debug)]
+pub struct Said {
+    /// Which raylet's GCS.
+    pub raylet: ProcessKey,
+    /// Its address.
+    pub address: String,
+    /// What concerns the raylet's node.
+    pub rows: Vec<GcsRow>,
+    /// Why it is not all, or nothing.
+    pub trouble: Option<String>,
+}
+
+/// The thread that asks.
+pub struct Gcs {
+    targets: UnboundedSender<Target>,
+    said: mpsc::Receiver<Said>,
+}
+
+impl Gcs {
+    /// Starts it; it has nobody to ask yet.
+    pub fn start() -> std::io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            // Looking up a host's name; it may wait long.
+            .max_blocking_threads(1)
+            .build()?;
+        let (targets, asked) = unbounded_channel();
+        let (sender, said) = mpsc::channel();
+        thread::Builder::new()
+            .name("gcs".into())
+            .spawn(move || runtime.block_on(serve(asked, sender)))?;
+        Ok(Self { targets, said })
+    }
+
+    /// Asks this one from now on, as long as its raylet lives.
+    pub fn ask(&self, target: Target) {
+        // The thread ends with this.
+        let _there = self.targets.send(target);
+    }
+
+    /// What was said since the last call.
+    pub fn said(&self) -> impl Iterator<Item = Said> {
+        self.said.try_iter()
+    }
+}
+
+async fn serve(mut targets: UnboundedReceiver<Target>, said: mpsc::Sender<Said>) {
+    while let Some(target) = targets.recv().await {
+        tokio::spawn(follow(target, said.clone()));
+    }
+}
+
+/// Asks one GCS until its raylet is gone.
+async fn follow(target: Target, said: mpsc::Sender<Said>) {
+    for pause in FIRST.into_iter().chain(std::iter::repeat(PERIOD)) {
+        sleep(pause).await;
+        if !target.lives() {
+            return;
+        }
+        let (rows, trouble) = ask::all(&target).await;
+        let answer = Said {
+            raylet: target.raylet,
+            address: target.address.clone(),
+            rows: here(rows, &target.node),
+            trouble: trouble.map(|error| error.to_string()),
+        };
+        // A GCS that was shut down with its raylet says nothing of interest.
+        if !target.lives() || said.send(answer).is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,178 @@
+//! The token that a raylet shows to its GCS (Ray 2.54 and later, `RAY_AUTH_MODE=token`): looked for where Ray's `authentication_token_loader`
+//! does. It is sent to the address on that raylet's command line, and kept, recorded and printed nowhere.
+//!
+//! Whoever runs a job can start a program that calls itself `raylet`, with any environment and any address: what such a one would be
+//! sent is at most what its own user could read.
+
+use std::{
+    io::Read as _,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
+
+use tonic::metadata::{Ascii, MetadataValue};
+
+use crate::{
+    ids::Pid,
+    observe::{clusters::variable, rooted},
+};
+
+/// Ray's own have 64 bytes; those of Kubernetes some kilobytes.
+const LONGEST: u64 = 16 << 10;
+
+/// Why a token that there should be cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum TokenError {
+    #[error("the raylet's token file {0} is not there or cannot be read")]
+    Unreadable(PathBuf),
+    #[error(
+        "the raylet's token file {0} does not belong to the user of the raylet, so it is not used; RAY_AUTH_TOKEN in the raylet's environment is"
+    )]
+    Foreign(PathBuf),
+    #[error("the raylet's token has characters that no token has")]
+    Malformed,
+}
+
+/// The value of the header `authorization`; `None` where no token is in use.
+pub(super) fn of(
+    raylet: Pid,
+    user: Option<u32>,
+) -> Result<Option<MetadataValue<Ascii>>, TokenError> {
+    let mode = variable(raylet, b"RAY_AUTH_MODE=").unwrap_or_default();
+    if !mode.eq_ignore_ascii_case("token") {
+        return Ok(None);
+    }
+    let given = |name: &[u8]| variable(raylet, name).filter(|value| !value.is_empty());
+    let token = if let Some(token) = given(b"RAY_AUTH_TOKEN=") {
+        token
+    } else if let Some(path) = given(b"RAY_AUTH_TOKEN_PATH=") {
+        in_file(raylet, user, Path::new(&path))?
+    } else if let Some(home) = given(b"HOME=") {
+        in_file(raylet, user, &Path::new(&home).join(".ray/auth_token"))?
+    } else {
+        return Ok(None);
+    };
+    header(&token).map(Some)
+}
+
+fn in_file(raylet: Pid, user: Option<u32>, path: &Path) -> Result<String, TokenError> {
+    let unreadable = || TokenError::Unreadable(path.to_owned());
+    let file = rooted::file(raylet, path).ok_or_else(unreadable)?;
+    let owner = file.metadata().map_err(|_| unreadable())?.uid();
+    if user != Some(owner) {
+        return Err(TokenError::Foreign(path.to_owned()));
+    }
+    let mut token = String::new();
+    let read = file.take(LONGEST).read_to_string(&mut token);
+    read.map_err(|_| unreadable())?;
+    Ok(token)
+}
+
+fn header(token: &str) -> Result<MetadataValue<Ascii>, TokenError> {
+    let header = format!("Bearer {}", token.trim());
+    let mut header: MetadataValue<Ascii> = header.parse().map_err(|_| TokenError::Malformed)?;
+    // Debug prints no value then.
+    header.set_sensitive(true);
+    Ok(header)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        os::unix::fs::symlink,
+        process::{Child, Command},
+    };
+
+    use super::*;
+
+    /// A process with this environment alone, for a raylet.
+    struct Stand(Child);
+
+    impl Stand {
+        fn with(environment: &[(&str, &str)]) -> Self {
+            let mut command = Command::new("/bin/sleep");
+            command
+                .arg("60")
+                .env_clear()
+                .envs(environment.iter().copied());
+            let child = command.spawn().expect("a process");
+            // The kernel shows it a moment after the new program is there.
+            let shown = format!("/proc/{}/environ", child.id());
+            while std::fs::read(&shown).is_ok_and(|bytes| bytes.is_empty()) {
+                std::thread::yield_now();
+            }
+            Self(child)
+        }
+
+        fn token(&self) -> Result<Option<String>, TokenError> {
+            let own = rustix::process::getuid().as_raw();
+            self.token_of(own)
+        }
+
+        fn token_of(&self, user: u32) -> Result<Option<String>, TokenError> {
+            let header = of(Pid(self.0.id()), Some(user))?;
+            let text = |header: MetadataValue<Ascii>| header.to_str().map(str::to_owned);
+            Ok(header.map(|header| text(header).expect("ASCII")))
+        }
+    }
+
+    impl Drop for Stand {
+        fn drop(&mut self) {
+            // Already gone is as good.
+            let _ended = self.0.kill();
+            let _status = self.0.wait();
+        }
+    }
+
+    #[test]
+    fn a_token_is_found_where_ray_finds_it_and_only_when_tokens_are_in_use() {
+        let home = tempfile::tempdir().expect("a folder");
+        let folder = home.path().join(".ray");
+        std::fs::create_dir(&folder).expect("a folder");
+        std::fs::write(folder.join("auth_token"), "of-the-home\n").expect("a file");
+        // As Kubernetes mounts a secret.
+        symlink("auth_token", folder.join("link")).expect("a link");
+        let home = home.path().to_str().expect("UTF-8");
+        let link = format!("{home}/.ray/link");
+        let mode = ("RAY_AUTH_MODE", "Token");
+        let found = |environment: &[(&str, &str)]| {
+            let token = Stand::with(environment).token().expect("a token or none");
+            token.unwrap_or_default()
+        };
+        assert_eq!(found(&[("HOME", home), ("RAY_AUTH_TOKEN", "unused")]), "");
+        assert_eq!(found(&[mode, ("HOME", home)]), "Bearer of-the-home");
+        let by_path = found(&[mode, ("RAY_AUTH_TOKEN_PATH", &link), ("HOME", "/")]);
+        assert_eq!(by_path, "Bearer of-the-home");
+        let given = found(&[mode, ("RAY_AUTH_TOKEN", "given"), ("HOME", home)]);
+        assert_eq!(given, "Bearer given");
+    }
+
+    #[test]
+    fn a_file_that_is_not_of_the_raylets_user_is_not_sent() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("secret");
+        std::fs::write(&path, "secret").expect("a file");
+        let path = path.to_str().expect("UTF-8");
+        let stand = Stand::with(&[("RAY_AUTH_MODE", "token"), ("RAY_AUTH_TOKEN_PATH", path)]);
+        let own = rustix::process::getuid().as_raw();
+        let refused = stand.token_of(own + 1).expect_err("a refusal");
+        assert!(matches!(refused, TokenError::Foreign(_)), "{refused}");
+        let missing = [
+            ("RAY_AUTH_MODE", "token"),
+            ("RAY_AUTH_TOKEN_PATH", "/nowhere"),
+        ];
+        let missing = Stand::with(&missing).token().expect_err("a refusal");
+        assert!(matches!(missing, TokenError::Unreadable(_)), "{missing}");
+    }
+
+    #[test]
+    fn a_token_is_not_printed() {
+        let header = header("hunter2").expect("a header");
+        assert!(!format!("{header:?}").contains("hunter2"));
+        assert!(header_is_refused("two\nlines"));
+    }
+
+    fn header_is_refused(token: &str) -> bool {
+        matches!(header(token), Err(TokenError::Malformed))
+    }
+}

@@ -1,0 +1,437 @@
+//! The object `memory`: what watched processes map, and near a limit the last steps of their resident memory.
+//!
+//! It may fail to load where `deaths` does not: then growth is known from samples alone.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use aya::{
+    Btf as AyaBtf, Ebpf,
+    maps::{HashMap, MapData, PerCpuArray, RingBuf},
+    programs::{
+        BtfTracePoint, ProgramError, RawTracePoint, raw_trace_point::RawTracePointLinkId,
+        tp_btf::BtfTracePointLinkId,
+    },
+};
+use raytrace_ebpf::{
+    MEMORY_OBJECT,
+    records::{self, MEMORY_HOOKS, MemoryOffsets, NONE, Offsets, Steps, Watched, kind},
+};
+
+use super::{
+    attach::{self, KernelError, chain, program_mut},
+    btf::Btf,
+    decode, ledger,
+    pythons::Pythons,
+};
+use crate::{
+    event::{Ledger, Mapped, MemoryPart, Probe, ProbeState, Step},
+    ids::{BootTime, Bytes, Pid, ProcessKey},
+};
+
+/// The stems of the programs, in the order of [`MEMORY_HOOKS`].
+const PROGRAMS: [&str; MEMORY_HOOKS.len()] = ["mapped", "rss"];
+const WATCHED_WORDS: usize = size_of::<Watched>() / 8;
+const STEPS_WORDS: usize = size_of::<Steps>() / 8;
+/// Where the steps stand in those.
+const RING: usize = std::mem::offset_of!(Steps, steps) / 8;
+
+/// The form in which a program was loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Btf,
+    Raw,
+}
+
+/// A program that is attached.
+enum Link {
+    Btf(BtfTracePointLinkId),
+    Raw(RawTracePointLinkId),
+}
+
+/// What the kernel said of a new mapping.
+#[derive(Debug, Clone)]
+pub struct NewMapping {
+    /// When.
+    pub time: BootTime,
+    /// What is written of it.
+    pub mapped: Mapped,
+    /// Where it may lie.
+    pub address: u64,
+    /// The Python stack of its thread, the running frame first; empty where that was not taken.
+    pub stack: Vec<records::PythonFrame>,
+}
+
+/// What the kernel said of a Python process that grew by much, near a limit.
+#[derive(Debug, Clone)]
+pub struct NewGrowth {
+    /// When it took the last step.
+    pub time: BootTime,
+    /// Which.
+    pub process: ProcessKey,
+    /// The thread that took it.
+    pub tid: Pid,
+    /// What its private memory grew by since it was told last.
+    pub private: Bytes,
+    /// And its shared memory.
+    pub shared: Bytes,
+    /// The Python stack of the thread, the running frame first.
+    pub stack: Vec<records::PythonFrame>,
+}
+
+/// What the ring holds.
+#[derive(Debug, Clone)]
+pub enum Told {
+    /// A new mapping.
+    Mapped(NewMapping),
+    /// Memory that became resident.
+    Grew(NewGrowth),
+}
+
+/// The loaded object.
+pub struct Growth {
+    ebpf: Ebpf,
+    ring: RingBuf<MapData>,
+    watched: HashMap<MapData, u32, [u64; WATCHED_WORDS]>,
+    steps: HashMap<MapData, u32, [u64; STEPS_WORDS]>,
+    counters: PerCpuArray<MapData, u64>,
+    pythons: Option<Pythons>,
+    /// How `rss_stat` was loaded; `None` where the kernel refused it.
+    rss: Option<Form>,
+    armed: Option<Link>,
+    received: u64,
+    page: u64,
+}
+
+/// The offsets of the object, with those that `deaths` has found already.
+pub(super) fn offsets(btf: &Btf, known: &Offsets) -> MemoryOffsets {
+    MemoryOffsets {
+        task_mm: known.task_mm,
+        mm_rss_stat: known.mm_rss_stat,
+        percpu_counter_size: known.percpu_counter_size,
+        percpu_counter_count: known.percpu_counter_count,
+        unmapped_length: btf
+            .offset("vm_unmapped_area_info", "length")
+            .unwrap_or(NONE),
+        task_thread_pointer: btf
+            .offset("task_struct", "thread")
+            .zip(btf.offset("thread_struct", "fsbase"))
+            .map_or(NONE, |(thread, base)| thread + base),
+    }
+}
+
+/// Loads the object and attaches what is always attached. The probes say what is missing; nothing of it is required.
+pub(super) fn load(offsets: &MemoryOffsets, btf: &AyaBtf) -> (Option<Growth>, Vec<Probe>) {
+    match Growth::load(offsets, btf) {
+        Ok((growth, probes)) => (Some(growth), probes),
+        Err(error) => {
+            let reason = error.to_string();
+            let missing = |hook: &&str| probe(hook, ProbeState::Missing, Some(reason.clone()));
+            (None, MEMORY_HOOKS.iter().map(missing).collect())
+        }
+    }
+}
+
+fn probe(hook: &str, state: ProbeState, reason: Option<String>) -> Probe {
+    Probe {
+        name: hook.to_owned(),
+        state,
+        reason,
+        required: false,
+    }
+}
+
+impl Growth {
+    fn load(offsets: &MemoryOffsets, btf: &AyaBtf) -> Result<(Self, Vec<Probe>), KernelError> {
+        if offsets.unmapped_length == NONE {
+            return Err(KernelError::NoField {
+                structure: "vm_unmapped_area_info",
+                field: "length",
+            });
+        }
+        // SAFETY: MemoryOffsets is repr(C), plain integers without padding, and outlives the slice.
+        let bytes = unsafe {
+            std::slice::from_raw_parts(
+                std::ptr::from_ref(offsets).cast::<u8>(),
+                size_of::<MemoryOffsets>(),
+            )
+        };
+        let mut ebpf = attach::loader()
+            .override_global("OFFSETS", bytes, true)
+            .load(MEMORY_OBJECT)
+            .map_err(|error| KernelError::Load(chain(&error)))?;
+        let [mapped, rss] =
+            [0, 1].map(|row| form(&mut ebpf, btf, PROGRAMS[row], MEMORY_HOOKS[row]));
+        let mut probes = Vec::new();
+        let attached =
+            mapped.and_then(|form| attach(&mut ebpf, form, PROGRAMS[0], MEMORY_HOOKS[0]));
+        probes.push(match attached {
+            Ok(_) => probe(MEMORY_HOOKS[0], ProbeState::Ok, None),
+            Err(reason) => probe(MEMORY_HOOKS[0], ProbeState::Missing, Some(reason)),
+        });
+        let late = "attached near a limit only";
+        probes.push(match &rss {
+            Ok(_) => probe(MEMORY_HOOKS[1], ProbeState::Ok, Some(late.into())),
+            Err(reason) => probe(MEMORY_HOOKS[1], ProbeState::Missing, Some(reason.clone())),
+        });
+        let map = |ebpf: &mut Ebpf, name: &str| {
+            ebpf.take_map(name)
+                .ok_or_else(|| KernelError::Load(format!("the object has no map {name}")))
+        };
+        let wrong = |error: aya::maps::MapError| KernelError::Load(error.to_string());
+        let pythons = if offsets.task_thread_pointer == NONE {
+            None
+        } else {
+            let map = HashMap::try_from(map(&mut ebpf, "PYTHONS")?).map_err(wrong)?;
+            Some(Pythons(map))
+        };
+        let growth = Self {
+            ring: RingBuf::try_from(map(&mut ebpf, "MAPPINGS")?).map_err(wrong)?,
+            watched: HashMap::try_from(map(&mut ebpf, "WATCHED")?).map_err(wrong)?,
+            steps: HashMap::try_from(map(&mut ebpf, "STEPS")?).map_err(wrong)?,
+            counters: PerCpuArray::try_from(map(&mut ebpf, "LEDGER")?).map_err(wrong)?,
+            pythons,
+            ebpf,
+            rss: rss.ok(),
+            armed: None,
+            received: 0,
+            page: rustix::param::page_size() as u64,
+        };
+        Ok((growth, probes))
+    }
+
+    /// Watches a process from now on; one that is watched already goes on.
+    pub fn watch(&mut self, process: ProcessKey) {
+        let known = self.watched.get(&process.pid.0, 0);
+        if known.is_ok_and(|watched| watched[0] == process.start.0) {
+            return;
+        }
+        let mut watched = [0; WATCHED_WORDS];
+        watched[0] = process.start.0;
+        // Full: this one is known from samples alone.
+        let _full = self.watched.insert(process.pid.0, watched, 0);
+    }
+
+    /// Ends that, and gives the last steps of the process, the oldest first.
+    pub fn forget(&mut self, process: ProcessKey) -> Vec<Step> {
+        let pid = process.pid.0;
+        let _was_not = self.watched.remove(&pid);
+        let Ok(kept) = self.steps.get(&pid, 0) else {
+            return Vec::new();
+        };
+        let _gone = self.steps.remove(&pid);
+        steps(&kept, self.page)
+    }
+
+    /// Attaches or detaches what costs something on every page fault.
+    pub fn arm(&mut self, near: bool) {
+        let Some(form) = self.rss.filter(|_| near != self.armed.is_some()) else {
+            return;
+        };
+        if near {
+            match attach(&mut self.ebpf, form, PROGRAMS[1], MEMORY_HOOKS[1]) {
+                Ok(link) => self.armed = Some(link),
+                Err(error) => {
+                    tracing::warn!("kmem/rss_stat cannot be attached: {error}");
+                    self.rss = None;
+                }
+            }
+        } else if let Some(link) = self.armed.take() {
+            let detached = detach(&mut self.ebpf, link);
+            if let Err(error) = detached {
+                tracing::warn!("kmem/rss_stat stays attached: {error}");
+            }
+            let pids: Vec<u32> = self.steps.keys().filter_map(Result::ok).collect();
+            for pid in pids {
+                let _gone = self.steps.remove(&pid);
+            }
+        }
+    }
+
+    /// Whether steps are taken now.
+    #[must_use]
+    pub fn is_armed(&self) -> bool {
+        self.armed.is_some()
+    }
+
+    /// The map through which Python stacks are asked for; once, and nothing where this machine's threads are not told apart.
+    pub fn take_pythons(&mut self) -> Option<Pythons> {
+        self.pythons.take()
+    }
+
+    /// Takes everything that was told since the last call.
+    pub fn drain(&mut self, mut sink: impl FnMut(Told)) {
+        while let Some(item) = self.ring.next() {
+            let header = decode::take::<records::Header>(&item, size_of::<records::Header>());
+            if header.is_some_and(|header| header.kind == kind::GREW) {
+                if let Some(record) =
+                    decode::take::<records::Grew>(&item, size_of::<records::Grew>())
+                {
+                    sink(growth(&record, self.page));
+                }
+                continue;
+            }
+            let least = size_of::<records::Mapped>();
+            let Some(record) = decode::take::<records::MappedBy>(&item, least) else {
+                continue;
+            };
+            self.received += 1;
+            sink(Told::Mapped(mapping(&record)));
+        }
+    }
+
+    /// The loss ledger, a row a hook.
+    #[must_use]
+    pub fn ledger(&self) -> Vec<Ledger> {
+        let rows = (0u32..).zip(MEMORY_HOOKS);
+        rows.map(|(row, hook)| self.row(row, hook)).collect()
+    }
+
+    fn row(&self, row: u32, hook: &str) -> Ledger {
+        let received = if row == 0 { self.received } else { 0 };
+        Ledger {
+            received,
+            written: received,
+            ..ledger::counted(&self.counters, row, hook)
+        }
+    }
+}
+
+fn mapping(record: &records::MappedBy) -> NewMapping {
+    let records::MappedBy { mapped, stack } = record;
+    let frames = stack.iter().take(mapped.frames as usize);
+    NewMapping {
+        time: BootTime(mapped.header.time),
+        mapped: Mapped {
+            process: ProcessKey::new(mapped.process.tgid, mapped.process.start),
+            tid: Pid(mapped.process.tid),
+            bytes: Bytes(mapped.bytes),
+            all_bytes: Bytes(mapped.all_bytes),
+            calls: mapped.calls,
+        },
+        address: mapped.address,
+        stack: frames.copied().collect(),
+    }
+}
+
+fn growth(record: &records::Grew, page: u64) -> Told {
+    let frames = record.stack.iter().take(record.frames as usize);
+    Told::Grew(NewGrowth {
+        time: BootTime(record.header.time),
+        process: ProcessKey::new(record.process.tgid, record.process.start),
+        tid: Pid(record.process.tid),
+        private: Bytes(record.private * page),
+        shared: Bytes(record.shared * page),
+        stack: frames.copied().collect(),
+    })
+}
+
+impl AsFd for Growth {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the descriptor belongs to the map that `self` owns and lives as long.
+        unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
+    }
+}
+
+/// Loads a program in the first form that the kernel takes.
+fn form(ebpf: &mut Ebpf, btf: &AyaBtf, stem: &str, hook: &str) -> Result<Form, String> {
+    let tracepoint = attach::tracepoint(hook);
+    let mut by_btf = || -> Result<(), ProgramError> {
+        let program: &mut BtfTracePoint = program_mut(ebpf, &format!("{stem}_btf"))?.try_into()?;
+        program.load(tracepoint, btf)
+    };
+    let first = match by_btf() {
+        Ok(()) => return Ok(Form::Btf),
+        Err(error) => chain(&error),
+    };
+    let mut by_raw = || -> Result<(), ProgramError> {
+        let program: &mut RawTracePoint = program_mut(ebpf, &format!("{stem}_raw"))?.try_into()?;
+        program.load()
+    };
+    match by_raw() {
+        Ok(()) => Ok(Form::Raw),
+        Err(error) => Err(format!(
+            "as BTF tracepoint: {first}; as raw tracepoint: {}",
+            chain(&error)
+        )),
+    }
+}
+
+fn attach(ebpf: &mut Ebpf, form: Form, stem: &str, hook: &str) -> Result<Link, String> {
+    let tracepoint = attach::tracepoint(hook);
+    let mut attached = || -> Result<Link, ProgramError> {
+        Ok(match form {
+            Form::Btf => {
+                let program: &mut BtfTracePoint =
+                    program_mut(ebpf, &format!("{stem}_btf"))?.try_into()?;
+                Link::Btf(program.attach()?)
+            }
+            Form::Raw => {
+                let program: &mut RawTracePoint =
+                    program_mut(ebpf, &format!("{stem}_raw"))?.try_into()?;
+                Link::Raw(program.attach(tracepoint)?)
+            }
+        })
+    };
+    attached().map_err(|error| chain(&error))
+}
+
+fn detach(ebpf: &mut Ebpf, link: Link) -> Result<(), ProgramError> {
+    match link {
+        Link::Btf(link) => {
+            let program: &mut BtfTracePoint = program_mut(ebpf, "rss_btf")?.try_into()?;
+            program.detach(link)
+        }
+        Link::Raw(link) => {
+            let program: &mut RawTracePoint = program_mut(ebpf, "rss_raw")?.try_into()?;
+            program.detach(link)
+        }
+    }
+}
+
+/// The words of a [`Steps`] record, the oldest step first.
+fn steps(words: &[u64; STEPS_WORDS], page: u64) -> Vec<Step> {
+    let [_, taken, ..] = *words;
+    let ring = &words[RING..];
+    let all = records::STEPS as u64;
+    (taken.saturating_sub(all)..taken)
+        .filter_map(|number| {
+            let at = usize::try_from(number % all).ok()? * 2;
+            let pages = ring[at + 1].cast_signed();
+            let part = match pages & 3 {
+                0 => MemoryPart::File,
+                1 => MemoryPart::Anon,
+                2 => MemoryPart::Swap,
+                _ => MemoryPart::Shmem,
+            };
+            Some(Step {
+                time: BootTime(ring[at]),
+                part,
+                bytes: Bytes((pages >> 2).max(0).cast_unsigned() * page),
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_steps_come_out_in_their_order() {
+        let mut words = [0; STEPS_WORDS];
+        let taken = records::STEPS as u64 + 3;
+        words[1] = taken;
+        for number in 0..taken {
+            let at = RING + usize::try_from(number).expect("small") % records::STEPS * 2;
+            (words[at], words[at + 1]) = (100 + number, number << 2 | 1);
+        }
+        let found = steps(&words, 4096);
+        assert_eq!(found.len(), records::STEPS);
+        let first = found.first().expect("a step");
+        assert_eq!(
+            (first.time, first.part, first.bytes),
+            (BootTime(103), MemoryPart::Anon, Bytes(3 * 4096))
+        );
+        assert!(found.is_sorted_by_key(|step| step.time));
+    }
+}

@@ -1,0 +1,33 @@
+//! Where the interpreters of Python processes are, as the kernel is told it: from then on it takes the stack of whoever maps something large.
+
+use aya::maps::{HashMap, MapData};
+use raytrace_ebpf::records::Python;
+
+use crate::ids::Pid;
+
+pub(super) const WORDS: usize = size_of::<Python>() / 8;
+
+/// The map of them.
+pub struct Pythons(pub(super) HashMap<MapData, u32, [u64; WORDS]>);
+
+impl Pythons {
+    /// From now on its stacks are taken.
+    pub fn add(&mut self, pid: Pid, python: &Python) {
+        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        let words = [
+            python.start,
+            python.threads,
+            pair(python.next, python.thread),
+            pair(python.frame, python.inner),
+            pair(python.code, python.previous),
+            pair(python.instruction, python.reserved),
+        ];
+        // Full: this one's stacks are read from outside, later.
+        let _full = self.0.insert(pid.0, words, 0);
+    }
+
+    /// No longer.
+    pub fn remove(&mut self, pid: Pid) {
+        let _was_not = self.0.remove(&pid.0);
+    }
+}

@@ -1,0 +1,301 @@
+//! Files that are shared memory: of tmpfs, memfds, and shared mappings without a file, as processes have them open or mapped.
+//!
+//! Nothing is opened. A descriptor is judged by its link first: only what lies in a tmpfs by its name is asked for its size, so that a
+//! network file system that hangs is never touched. The size is that of its pages, mapped by somebody or by nobody.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    fs,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{MemfdFlags, fstat, makedev, memfd_create};
+
+use crate::{
+    ids::{Bytes, Pid},
+    observe::maps,
+};
+
+/// The kernel's `stat` counts blocks of this size.
+const BLOCK: u64 = 512;
+/// A process with more text of mappings than this is looked at in part.
+const MAPS_BYTES: u64 = 1 << 20;
+/// Files of one tmpfs that are looked at.
+const MOST_ENTRIES: usize = 4_096;
+/// What the kernel puts behind the name of a file without one.
+const DELETED: &str = " (deleted)";
+
+/// One file, however many have it open or mapped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FileId {
+    /// Its file system's device.
+    pub device: u64,
+    /// Its inode there.
+    pub inode: u64,
+}
+
+/// A file that was found, and where to ask for its size again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Which.
+    pub id: FileId,
+    /// Its path as its process sees it, or `memfd:NAME`.
+    pub name: String,
+    /// Its pages.
+    pub bytes: Bytes,
+    /// A path of this process that leads to it.
+    pub path: PathBuf,
+}
+
+/// Shared memory that a process has mapped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mapping {
+    /// Its path, or what the kernel calls it.
+    pub name: String,
+    /// Length of all its mappings there, touched or not.
+    pub length: Bytes,
+}
+
+/// The tmpfs of one mount namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Mounts {
+    points: Vec<(String, u64)>,
+    devices: HashSet<u64>,
+}
+
+impl Mounts {
+    /// Those that `pid` sees.
+    #[must_use]
+    pub fn of(pid: Pid) -> Option<Self> {
+        let text = fs::read_to_string(format!("/proc/{pid}/mountinfo")).ok()?;
+        Some(Self::parse(&text, kernels_own()))
+    }
+
+    /// `36 25 0:32 / /dev/shm rw,nosuid shared:4 - tmpfs shm rw`; `own` is where memfds are, which no table shows.
+    fn parse(text: &str, own: Option<u64>) -> Self {
+        let points: Vec<(String, u64)> = text.lines().filter_map(tmpfs).collect();
+        let devices = points.iter().map(|(_, device)| *device).chain(own);
+        Self {
+            devices: devices.collect(),
+            points,
+        }
+    }
+
+    /// Where they are mounted, each once, with their devices.
+    pub fn points(&self) -> impl Iterator<Item = (&str, u64)> {
+        let mut seen = HashSet::new();
+        let points = self.points.iter();
+        points
+            .filter(move |(_, device)| seen.insert(*device))
+            .map(|(point, device)| (point.as_str(), *device))
+    }
+
+    /// Whether a file of this name may lie in one.
+    fn may_hold(&self, name: &str) -> bool {
+        let below = |point: &str| {
+            let rest = name.strip_prefix(point.trim_end_matches('/'));
+            rest.is_some_and(|rest| rest.starts_with('/'))
+        };
+        name.starts_with("/memfd:") || self.points.iter().any(|(point, _)| below(point))
+    }
+}
+
+fn tmpfs(line: &str) -> Option<(String, u64)> {
+    let (mount, kind) = line.split_once(" - ")?;
+    if kind.split(' ').next()? != "tmpfs" {
+        return None;
+    }
+    let mut fields = mount.split(' ').skip(2);
+    let (major, minor) = fields.next()?.split_once(':')?;
+    let device = makedev(major.parse().ok()?, minor.parse().ok()?);
+    Some((fields.nth(1)?.to_owned(), device))
+}
+
+/// The device of the kernel's own tmpfs, where memfds and shared anonymous mappings are: that of an empty file of our own.
+fn kernels_own() -> Option<u64> {
+    let make = |flags| memfd_create("raytrace", MemfdFlags::CLOEXEC | flags);
+    // Kernels before 6.3 do not know the flag, later ones log its absence.
+    let file = make(MemfdFlags::NOEXEC_SEAL).or_else(|_| make(MemfdFlags::empty()));
+    Some(fstat(file.ok()?).ok()?.st_dev)
+}
+
+/// What `pid` has open.
+#[must_use]
+pub fn open(pid: Pid, mounts: &Mounts) -> Vec<Found> {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd"));
+    let entries = entries.into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| {
+            let path = entry.path();
+            let link = fs::read_link(&path).ok()?;
+            let name = link.to_string_lossy();
+            if !mounts.may_hold(&name) {
+                return None;
+            }
+            found(&path, plain(&name), &mounts.devices)
+        })
+        .collect()
+}
+
+/// The size of the file at `path`, if it is still that one.
+#[must_use]
+pub fn size(path: &Path, id: FileId) -> Option<Bytes> {
+    let data = fs::metadata(path).ok()?;
+    let same = (data.dev(), data.ino()) == (id.device, id.inode);
+    same.then(|| Bytes(data.blocks() * BLOCK))
+}
+
+fn found(path: &Path, name: &str, devices: &HashSet<u64>) -> Option<Found> {
+    let data = fs::metadata(path).ok()?;
+    (data.is_file() && devices.contains(&data.dev())).then(|| Found {
+        id: FileId {
+            device: data.dev(),
+            inode: data.ino(),
+        },
+        name: name.to_owned(),
+        bytes: Bytes(data.blocks() * BLOCK),
+        path: path.to_owned(),
+    })
+}
+
+/// `/memfd:weights (deleted)` is `memfd:weights`.
+fn plain(name: &str) -> &str {
+    let name = name.strip_suffix(DELETED).unwrap_or(name);
+    match name.strip_prefix('/') {
+        Some(memfd) if memfd.starts_with("memfd:") => memfd,
+        _ => name,
+    }
+}
+
+/// What `pid` has mapped of it.
+#[must_use]
+pub fn mapped(pid: Pid, mounts: &Mounts) -> BTreeMap<FileId, Mapping> {
+    let text = maps::read(pid, MAPS_BYTES).unwrap_or_default();
+    mappings(&text, &mounts.devices)
+}
+
+/// `7f00-7f10 rw-s 00000000 00:01 1024  /memfd:weights (deleted)`
+fn mappings(text: &str, devices: &HashSet<u64>) -> BTreeMap<FileId, Mapping> {
+    let mut all: BTreeMap<FileId, Mapping> = BTreeMap::new();
+    for map in maps::parse(text) {
+        if map.inode != 0 && devices.contains(&map.device) {
+            let id = FileId {
+                device: map.device,
+                inode: map.inode,
+            };
+            let known = all.entry(id).or_insert_with(|| Mapping {
+                name: plain(map.name).to_owned(),
+                length: Bytes(0),
+            });
+            known.length.0 += map.end - map.start;
+        }
+    }
+    all
+}
+
+/// The files of `smallest` bytes and more in the tmpfs that `pid` sees at `point`, open in a process or not.
+#[must_use]
+pub fn lying_in(pid: Pid, point: &str, device: u64, smallest: u64) -> Vec<Found> {
+    let root = PathBuf::from(format!("/proc/{pid}/root"));
+    let mut folders = vec![root.join(point.trim_start_matches('/'))];
+    let (devices, mut files, mut left) = (HashSet::from([device]), Vec::new(), MOST_ENTRIES);
+    while let Some(folder) = folders.pop() {
+        // Another mount may cover it.
+        if fs::symlink_metadata(&folder).map_or(0, |data| data.dev()) != device {
+            continue;
+        }
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        for entry in entries.take(left) {
+            left -= 1;
+            let (path, kind) = (entry.path(), entry.file_type());
+            match kind {
+                Ok(kind) if kind.is_dir() => folders.push(path),
+                Ok(kind) if kind.is_file() => {
+                    let name = path.strip_prefix(&root).unwrap_or(&path);
+                    let name = Path::new("/").join(name);
+                    let found = found(&path, &name.to_string_lossy(), &devices);
+                    files.extend(found.filter(|file| file.bytes.0 >= smallest));
+                }
+                _ => {}
+            }
+        }
+    }
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    #[test]
+    fn only_tmpfs_is_asked_and_a_memfd_is_told_by_its_name() {
+        let text = "22 27 0:20 / /proc rw - proc proc rw\n36 25 0:32 / /dev/shm rw,nosuid shared:4 - tmpfs shm rw\n\
+            40 25 0:33 / /dev/shm rw - tmpfs shm rw\n41 25 8:1 / /mnt rw - ext4 /dev/sda1 rw\n";
+        let mounts = Mounts::parse(text, Some(1));
+        let points: Vec<_> = mounts.points().collect();
+        assert_eq!(
+            points,
+            [("/dev/shm", makedev(0, 32)), ("/dev/shm", makedev(0, 33))]
+        );
+        assert!(mounts.may_hold("/dev/shm/x (deleted)") && mounts.may_hold("/memfd:x (deleted)"));
+        assert!(!mounts.may_hold("/dev/shmx/y") && !mounts.may_hold("/mnt/x"));
+        assert_eq!(plain("/memfd:a b (deleted)"), "memfd:a b");
+        assert_eq!(plain("/dev/shm/plasma1 (deleted)"), "/dev/shm/plasma1");
+    }
+
+    #[test]
+    fn mappings_of_one_file_are_one() {
+        let text = "1000-3000 rw-s 00000000 00:01 7                 /memfd:a b (deleted)\n\
+            5000-6000 r--s 00002000 00:01 7                 /memfd:a b (deleted)\n\
+            7000-8000 r-xp 00000000 fe:01 9                 /usr/lib/x.so\n8000-9000 rw-p 00000000 00:00 0 \n";
+        let found = mappings(text, &HashSet::from([makedev(0, 1)]));
+        let id = FileId {
+            device: makedev(0, 1),
+            inode: 7,
+        };
+        assert_eq!(found.len(), 1);
+        assert_eq!(
+            (found[&id].name.as_str(), found[&id].length),
+            ("memfd:a b", Bytes(0x3000))
+        );
+    }
+
+    #[test]
+    fn a_memfd_that_nobody_has_mapped_is_found_with_its_size() {
+        let own = Pid(std::process::id());
+        let file = memfd_create("raytrace test", MemfdFlags::CLOEXEC).expect("a memfd");
+        let mut file = fs::File::from(file);
+        file.write_all(&vec![1; 3 * MIB]).expect("room");
+        let mounts = Mounts::of(own).expect("mounts");
+        let all = open(own, &mounts);
+        let found = all.iter().find(|file| file.name == "memfd:raytrace test");
+        let found = found.unwrap_or_else(|| panic!("{all:?}"));
+        assert_eq!(found.bytes, Bytes(3 << 20));
+        assert_eq!(size(&found.path, found.id), Some(found.bytes));
+        assert!(!mapped(own, &mounts).contains_key(&found.id));
+    }
+
+    #[test]
+    fn a_file_that_nobody_has_open_is_found_where_it_lies() {
+        let own = Pid(std::process::id());
+        let mounts = Mounts::of(own).expect("mounts");
+        // One mount may cover another.
+        let seen = |device: &u64| fs::metadata("/dev/shm").is_ok_and(|data| data.dev() == *device);
+        let here = mounts.points().filter(|(point, _)| *point == "/dev/shm");
+        let Some(device) = here.map(|(_, device)| device).find(seen) else {
+            eprintln!("skipped: /dev/shm is no tmpfs here");
+            return;
+        };
+        let path = format!("/dev/shm/raytrace-test-{own}");
+        fs::write(&path, vec![1; 2 * MIB]).expect("room");
+        let found = lying_in(own, "/dev/shm", device, MIB as u64);
+        fs::remove_file(&path).expect("remove");
+        let found = found.iter().find(|file| file.name == path);
+        assert_eq!(found.map(|file| file.bytes), Some(Bytes(2 << 20)));
+    }
+}

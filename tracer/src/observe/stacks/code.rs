@@ -1,0 +1,191 @@
+//! Python frames by the addresses of their code objects: file, function and line, read after the frame was taken.
+//!
+//! A code object stays where it is while anything can run it. What is no code object (an entry frame's placeholder, memory that was used
+//! again) is known by its type's name and is no frame.
+
+use std::{fs::File, os::unix::fs::FileExt as _};
+
+use raytrace_ebpf::records;
+
+use super::layout::{Layout, LineTable};
+use crate::{event::PythonFrame, ids::Pid};
+
+/// Bytes of a code object that are read.
+const CODE: usize = 144;
+/// Longer strings and tables are no names and no tables.
+const LONGEST_NAME: u64 = 2048;
+const LONGEST_TABLE: u64 = 1 << 16;
+/// In every object: its type; in a type: its name.
+const TYPE: usize = 8;
+const TYPE_NAME: u64 = 24;
+
+/// A process's memory. The file belongs to the address space of the moment it was opened: never to a later process with the same pid.
+#[derive(Debug)]
+pub(super) struct Memory(File);
+
+impl Memory {
+    pub(super) fn open(pid: Pid) -> std::io::Result<Self> {
+        Ok(Self(File::open(format!("/proc/{pid}/mem"))?))
+    }
+
+    fn bytes(&self, address: u64, length: u64) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; usize::try_from(length).ok()?];
+        self.0.read_exact_at(&mut bytes, address).ok()?;
+        Some(bytes)
+    }
+
+    /// The frame, unless it is none of Python's code.
+    pub(super) fn frame(&self, layout: &Layout, of: records::PythonFrame) -> Option<PythonFrame> {
+        // The low bits are a tag (3.14).
+        let address = of.code & !7;
+        let code = self.bytes(address, CODE as u64)?;
+        self.is_code(word(&code, TYPE)?).then_some(())?;
+        let file = self.string(layout, word(&code, layout.file)?)?;
+        if file.is_empty() || file.starts_with("<shim") {
+            return None;
+        }
+        let table = self.table(word(&code, layout.table)?);
+        let first = u32::try_from(word(&code, layout.first_line)? & 0xffff_ffff).ok()?;
+        let at = match layout.instructions {
+            // An `int`; what follows it is something else.
+            0 => (of.instruction & 0xffff_ffff).cast_signed(),
+            begin => of.instruction.wrapping_sub(address + begin).cast_signed(),
+        };
+        let line = table.and_then(|table| line(layout.lines, &table, first, at));
+        Some(PythonFrame {
+            file,
+            function: self.string(layout, word(&code, layout.name)?)?,
+            line: line.unwrap_or(0),
+        })
+    }
+
+    fn is_code(&self, of_type: u64) -> bool {
+        let name = self.bytes(of_type + TYPE_NAME, 8);
+        let name = name.and_then(|name| word(&name, 0));
+        name.and_then(|name| self.bytes(name, 5)).as_deref() == Some(b"code\0")
+    }
+
+    /// A `PyUnicodeObject`.
+    fn string(&self, layout: &Layout, address: u64) -> Option<String> {
+        let head = self.bytes(address, 40)?;
+        let (length, state) = (word(&head, 16)?, word(&head, 32)?);
+        let (kind, compact, ascii) = (state >> 2 & 7, state >> 5 & 1 == 1, state >> 6 & 1 == 1);
+        if length > LONGEST_NAME {
+            return None;
+        }
+        let begin = match (compact, ascii) {
+            (true, true) => address + layout.ascii,
+            (true, false) => address + layout.compact,
+            (false, _) => word(&self.bytes(address + layout.compact, 8)?, 0)?,
+        };
+        let bytes = self.bytes(begin, length * kind)?;
+        let units = bytes.chunks_exact(usize::try_from(kind).ok().filter(|kind| *kind > 0)?);
+        let wide = |unit: &[u8]| {
+            unit.iter()
+                .rev()
+                .fold(0, |sum, byte| sum << 8 | u32::from(*byte))
+        };
+        // Neither kind is UTF-16: each unit is a character.
+        units.map(|unit| char::from_u32(wide(unit))).collect()
+    }
+
+    /// A `PyBytesObject`.
+    fn table(&self, address: u64) -> Option<Vec<u8>> {
+        let length = word(&self.bytes(address + 16, 8)?, 0)?;
+        (length <= LONGEST_TABLE)
+            .then(|| self.bytes(address + 32, length))
+            .flatten()
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u64> {
+    let bytes = bytes.get(at..at + 8)?;
+    Some(u64::from_le_bytes(bytes.try_into().ok()?))
+}
+
+/// The line of the instruction `at`.
+fn line(kind: LineTable, table: &[u8], first: u32, at: i64) -> Option<u32> {
+    let line = match kind {
+        LineTable::Lnotab => lnotab(table, first, at),
+        LineTable::Deltas => deltas(table, first, at * 2),
+        LineTable::Locations => locations(table, first, at),
+    };
+    u32::try_from(line).ok()
+}
+
+/// `Objects/lnotab_notes.txt` of 3.9.
+fn lnotab(table: &[u8], first: u32, at: i64) -> i64 {
+    let (mut line, mut address) = (i64::from(first), 0);
+    for pair in table.chunks_exact(2) {
+        address += i64::from(pair[0]);
+        if address > at {
+            break;
+        }
+        line += i64::from(pair[1].cast_signed());
+    }
+    line
+}
+
+/// `Objects/lnotab_notes.txt` of 3.10.
+fn deltas(table: &[u8], first: u32, at: i64) -> i64 {
+    let (mut line, mut address) = (i64::from(first), 0);
+    for pair in table.chunks_exact(2).filter(|pair| pair[1] != 0x80) {
+        line += i64::from(pair[1].cast_signed());
+        address += i64::from(pair[0]);
+        if address > at {
+            break;
+        }
+    }
+    line
+}
+
+/// `Objects/locations.md` of 3.11 and later.
+fn locations(table: &[u8], first: u32, at: i64) -> i64 {
+    let (mut line, mut address) = (i64::from(first), 0);
+    let mut bytes = table.iter().copied();
+    while let Some(entry) = bytes.next() {
+        address += i64::from((entry & 7) + 1) * 2;
+        line += match entry >> 3 & 15 {
+            15 => 0,
+            14 => {
+                let delta = signed(&mut bytes);
+                for _ in 0..3 {
+                    number(&mut bytes);
+                }
+                delta
+            }
+            13 => signed(&mut bytes),
+            code @ 10..=12 => {
+                bytes.nth(1);
+                i64::from(code - 10)
+            }
+            _ => {
+                bytes.next();
+                0
+            }
+        };
+        if address > at {
+            break;
+        }
+    }
+    line
+}
+
+fn number(bytes: &mut impl Iterator<Item = u8>) -> i64 {
+    let (mut sum, mut shift) = (0, 0);
+    for byte in bytes {
+        sum |= i64::from(byte & 63) << shift;
+        shift = (shift + 6).min(56);
+        if byte & 64 == 0 {
+            break;
+        }
+    }
+    sum
+}
+
+fn signed(bytes: &mut impl Iterator<Item = u8>) -> i64 {
+    match number(bytes) {
+        odd if odd & 1 == 1 => -(odd >> 1),
+        even => even >> 1,
+    }
+}

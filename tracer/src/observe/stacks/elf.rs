@@ -1,0 +1,112 @@
+//! What py-spy wants to know of a program file: where its symbols, `.bss` and `.PyRuntime` lie in a process that has it.
+//!
+//! The file may be a job's own, who can cut it while it is read: it is read in parts and never mapped, so that this is an error and no SIGBUS.
+
+use std::{collections::HashMap, fs::File};
+
+use object::{
+    Endianness, Object as _, ObjectSection as _, ObjectSegment as _, ObjectSymbol as _, ReadCache,
+    SectionKind, SegmentFlags, elf::PF_X, read::elf::ElfFile64,
+};
+use py_spy::binary_parser::BinaryInfo;
+
+use super::StackError;
+
+/// A larger file is no Python: its tables would have to be held.
+const LARGEST: u64 = 256 << 20;
+
+/// The symbols `wanted` of a program whose executable part lies at `start`, `size` bytes.
+pub(super) fn parse(
+    file: File,
+    (start, size): (u64, u64),
+    wanted: &[&str],
+) -> Result<BinaryInfo, StackError> {
+    let length = file.metadata()?.len();
+    if length > LARGEST {
+        let text = format!("its program file has {length} bytes, more than any Python");
+        return Err(StackError::Open(text));
+    }
+    let cache = ReadCache::new(file);
+    let elf = ElfFile64::<Endianness, _>::parse(&cache)
+        .map_err(|error| StackError::Open(format!("its program file: {error}")))?;
+    let is_code = |flags| matches!(flags, SegmentFlags::Elf { p_flags } if p_flags & PF_X != 0);
+    let mut segments = elf.segments();
+    let code = segments.find(|segment| is_code(segment.flags()));
+    let code = code.ok_or_else(|| StackError::Open("its program file has no code".into()))?;
+    let page = rustix::param::page_size() as u64;
+    let base = start.wrapping_sub(code.address() / page * page);
+    let here = |address: u64| address.wrapping_add(base);
+    let bss = elf
+        .sections()
+        .filter(|section| section.kind() == SectionKind::UninitializedData)
+        .map(|section| (here(section.address()), section.size()))
+        .max_by_key(|(_, size)| *size);
+    let runtime = elf.section_by_name(".PyRuntime");
+    let runtime = runtime.map(|section| (here(section.address()), section.size()));
+    let mut symbols = HashMap::new();
+    for symbol in elf.symbols().chain(elf.dynamic_symbols()) {
+        if let Ok(name) = symbol.name()
+            && wanted.contains(&name)
+            && !symbol.is_undefined()
+        {
+            symbols.insert(name.to_owned(), here(symbol.address()));
+        }
+    }
+    let ((bss_addr, bss_size), (pyruntime_addr, pyruntime_size)) =
+        (bss.unwrap_or_default(), runtime.unwrap_or_default());
+    Ok(BinaryInfo {
+        symbols,
+        bss_addr,
+        bss_size,
+        pyruntime_addr,
+        pyruntime_size,
+        addr: start,
+        size,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Seek as _, Write as _};
+
+    use super::*;
+
+    fn file(bytes: &[u8]) -> File {
+        let mut file = tempfile::tempfile().expect("a file");
+        file.write_all(bytes).expect("bytes");
+        file.rewind().expect("a start");
+        file
+    }
+
+    fn own() -> Vec<u8> {
+        std::fs::read("/proc/self/exe").expect("this program")
+    }
+
+    #[test]
+    fn a_program_has_its_symbols_where_its_code_was_put() {
+        let found = parse(file(&own()), (0x5500_0000_0000, 1 << 20), &["main"]);
+        let found = found.expect("a program");
+        assert!(
+            found.symbols["main"] > 0x5400_0000_0000,
+            "{:?}",
+            found.symbols
+        );
+        assert!(found.bss_size > 0);
+        assert_eq!(found.pyruntime_addr, 0);
+    }
+
+    #[test]
+    fn what_is_cut_or_damaged_is_an_error_or_has_fewer_symbols_and_never_a_panic() {
+        let whole = own();
+        for round in 0..60_usize {
+            let mut bytes = whole[..(1 << 16) - round * 1009].to_vec();
+            for (at, byte) in bytes.iter_mut().enumerate().take(1024) {
+                if (at * 7 + round * 13) % 41 == 0 {
+                    *byte ^= u8::try_from(round * 4 + 1).unwrap_or(1);
+                }
+            }
+            let _any = parse(file(&bytes), (0x5500_0000_0000, 1 << 20), &["main"]);
+        }
+        assert!(parse(file(b"#!/bin/sh\n"), (0, 0), &[]).is_err());
+    }
+}

@@ -1,0 +1,12 @@
+//! The Python stacks of other processes, read from outside without stopping them: py-spy as a library.
+//!
+//! Reading is `process_vm_readv` of the interpreter's own structures. A process that moves on meanwhile yields a torn read, which is
+//! an error here and never a guess. Who is asked for what and how often is the caller's (`collect::stacks`).
+
+mod binary;
+mod code;
+mod elf;
+mod layout;
+mod python;
+
+pub use python::{Python, Reader, Stack, StackError, is_python};

@@ -1,0 +1,18 @@
+//! Paths as text, for what opens none of them.
+
+/// The last name of a path; all of it where it is no path.
+#[must_use]
+pub(crate) fn base(path: &str) -> &str {
+    path.rsplit_once('/').map_or(path, |(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_base_is_what_the_last_slash_leaves() {
+        let bases = ["/u/a.py", "a.py", "", "/u/"].map(base);
+        assert_eq!(bases, ["a.py", "a.py", "", ""]);
+    }
+}

@@ -1,0 +1,143 @@
+//! Which framework runs on Ray: by a command line, by the keys of a configuration that it printed, by its actors' classes.
+
+/// A framework, or a library of Ray's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Framework {
+    /// `verl`.
+    Verl,
+    /// `EasyR1`, a fork of verl with keys of its own.
+    EasyR1,
+    /// `simpleRL-reason`, a fork of an old verl.
+    SimpleRl,
+    /// `OpenRLHF`.
+    OpenRlhf,
+    /// `vLLM` without one of those above.
+    Vllm,
+    /// `SGLang` without one of those above.
+    Sglang,
+    /// Ray Data.
+    Data,
+    /// Ray Train.
+    Train,
+    /// Ray Serve.
+    Serve,
+    /// Ray itself.
+    Ray,
+}
+
+/// Words of a command line, the most telling first.
+const WORDS: [(&str, Framework); 11] = [
+    ("openrlhf", Framework::OpenRlhf),
+    ("simpleRL", Framework::SimpleRl),
+    ("EasyR1", Framework::EasyR1),
+    ("worker.actor.", Framework::EasyR1),
+    ("worker.rollout.", Framework::EasyR1),
+    ("verl.trainer.main_", Framework::Verl),
+    // EasyR1's module is verl.trainer.main; its keys may all stand in a file.
+    ("verl.trainer.main", Framework::EasyR1),
+    ("verl.trainer", Framework::Verl),
+    ("actor_rollout_ref.", Framework::Verl),
+    ("sglang", Framework::Sglang),
+    ("vllm", Framework::Vllm),
+];
+
+/// Names of actor classes and processes, the most telling first.
+const CLASSES: [(&str, Framework); 14] = [
+    ("PolicyModelActor", Framework::OpenRlhf),
+    ("PolicyModelRayActor", Framework::OpenRlhf),
+    ("ReferenceModelActor", Framework::OpenRlhf),
+    ("LLMRayActor", Framework::OpenRlhf),
+    ("TaskRunner", Framework::Verl),
+    ("main_task", Framework::Verl),
+    ("WorkerDict", Framework::Verl),
+    ("ServeController", Framework::Serve),
+    ("ServeReplica", Framework::Serve),
+    ("RayTrainWorker", Framework::Train),
+    ("MapWorker", Framework::Data),
+    ("MapBatches", Framework::Data),
+    ("VLLM::", Framework::Vllm),
+    ("sglang::", Framework::Sglang),
+];
+
+impl Framework {
+    /// By a driver's command line.
+    #[must_use]
+    pub fn of_command_line(argv: &[String]) -> Option<Self> {
+        let has = |word: &str| argv.iter().any(|argument| argument.contains(word));
+        let found = WORDS.iter().find(|(word, _)| has(word));
+        found.map(|(_, framework)| *framework)
+    }
+
+    /// By the keys of the configuration that it printed.
+    #[must_use]
+    pub fn of_keys<'a>(mut keys: impl Iterator<Item = &'a str>) -> Option<Self> {
+        keys.find_map(|key| match key.split('.').next()? {
+            "actor_rollout_ref" => Some(Self::Verl),
+            "worker" => Some(Self::EasyR1),
+            _ => None,
+        })
+    }
+
+    /// By the classes of its actors, or the titles of its processes.
+    #[must_use]
+    pub fn of_classes<'a>(classes: &(impl Iterator<Item = &'a str> + Clone)) -> Option<Self> {
+        let runs = |name: &str| classes.clone().any(|class| class.contains(name));
+        let found = CLASSES.iter().find(|(name, _)| runs(name));
+        found.map(|(_, framework)| *framework)
+    }
+
+    /// As people call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Verl => "verl",
+            Self::EasyR1 => "EasyR1",
+            Self::SimpleRl => "simpleRL-reason",
+            Self::OpenRlhf => "OpenRLHF",
+            Self::Vllm => "vLLM",
+            Self::Sglang => "SGLang",
+            Self::Data => "Ray Data",
+            Self::Train => "Ray Train",
+            Self::Serve => "Ray Serve",
+            Self::Ray => "Ray",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frameworks_are_known_by_their_modules_their_keys_and_their_classes() {
+        let line = |line: &str| {
+            let argv: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            Framework::of_command_line(&argv)
+        };
+        assert_eq!(
+            line("python3 -m verl.trainer.main_ppo a=b"),
+            Some(Framework::Verl)
+        );
+        assert_eq!(
+            line("python3 -m verl.trainer.main worker.actor.model=x"),
+            Some(Framework::EasyR1)
+        );
+        assert_eq!(
+            line("python -m openrlhf.cli.train_ppo_ray"),
+            Some(Framework::OpenRlhf)
+        );
+        assert_eq!(line("python train.py"), None);
+        let keys = ["data.val_batch_size", "worker.actor.offload.offload_params"];
+        assert_eq!(
+            Framework::of_keys(keys.into_iter()),
+            Some(Framework::EasyR1)
+        );
+        let classes = |all: &[&str]| Framework::of_classes(&all.iter().copied());
+        assert_eq!(
+            classes(&["compute_score", "WorkerDict"]),
+            Some(Framework::Verl)
+        );
+        assert_eq!(classes(&["ServeReplica:app"]), Some(Framework::Serve));
+        assert_eq!(classes(&["hog"]), None);
+    }
+}

@@ -1,0 +1,212 @@
+//! How a node of Ray was started, and what to type there for a change: `ray start`, `ray.init()`, a container, `KubeRay`.
+
+/// Who started the raylet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Start {
+    /// `ray start` in a shell.
+    #[default]
+    RayStart,
+    /// A driver's `ray.init()`.
+    RayInit,
+    /// `ray start` in a container that is not a pod's.
+    Container,
+    /// `KubeRay`, or another controller of Kubernetes.
+    Kubernetes,
+}
+
+/// A setting of the node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// An option of `ray start`.
+    Flag {
+        /// Its name without dashes before it.
+        name: String,
+        /// Its value.
+        value: String,
+    },
+    /// A variable of the raylet's environment.
+    Environment {
+        /// Its name.
+        key: String,
+        /// Its value.
+        value: String,
+    },
+    /// A variable to be left out.
+    Unset(String),
+    /// More memory for the node.
+    MemoryLimit(String),
+    /// A larger `/dev/shm`.
+    SharedMemory(String),
+}
+
+impl Change {
+    /// `ray start --NAME=VALUE`.
+    #[must_use]
+    pub fn flag(name: &str, value: &str) -> Self {
+        let (name, value) = (name.to_owned(), value.to_owned());
+        Self::Flag { name, value }
+    }
+
+    /// `KEY=VALUE` where the raylet gets it.
+    #[must_use]
+    pub fn environment(key: &str, value: &str) -> Self {
+        let (key, value) = (key.to_owned(), value.to_owned());
+        Self::Environment { key, value }
+    }
+
+    /// No `KEY` any more.
+    #[must_use]
+    pub fn unset(key: &str) -> Self {
+        Self::Unset(key.to_owned())
+    }
+
+    /// What to type for a node that was started so.
+    #[must_use]
+    pub fn at(&self, start: Start) -> String {
+        match self {
+            Self::Flag { name, value } => flag(name, value, start),
+            Self::Environment { key, value } => environment(key, value, start),
+            Self::Unset(key) => match start {
+                Start::Kubernetes => format!("take {key} out of the pod's env"),
+                _ => format!("unset {key}"),
+            },
+            Self::MemoryLimit(size) => match start {
+                Start::Container => format!("docker run --memory={size}"),
+                Start::Kubernetes => {
+                    format!("resources.limits.memory: {size} in the pod's container")
+                }
+                _ => format!("memory.max={size} of the cgroup"),
+            },
+            Self::SharedMemory(size) => match start {
+                Start::Container => format!("docker run --shm-size={size}"),
+                Start::Kubernetes => {
+                    format!("a volume emptyDir: {{medium: Memory, sizeLimit: {size}}} on /dev/shm")
+                }
+                _ => format!("mount -o remount,size={size} /dev/shm"),
+            },
+        }
+    }
+}
+
+fn flag(name: &str, value: &str, start: Start) -> String {
+    match start {
+        // In a container it is the command of the image.
+        Start::RayStart | Start::Container => format!("ray start --{name}={value}"),
+        Start::RayInit => format!("ray.init({}={value})", name.replace('-', "_")),
+        Start::Kubernetes => format!("rayStartParams: {{{name}: \"{value}\"}} in the RayCluster"),
+    }
+}
+
+fn environment(key: &str, value: &str, start: Start) -> String {
+    match start {
+        Start::RayStart => format!("{key}={value} in the environment of ray start"),
+        Start::RayInit => {
+            format!("{key}={value} in the environment of the driver, before ray.init()")
+        }
+        Start::Container => format!("docker run -e {key}={value}"),
+        Start::Kubernetes => format!(
+            "env: [{{name: {key}, value: \"{value}\"}}] in the pod template of the RayCluster"
+        ),
+    }
+}
+
+/// What is known of a raylet's start.
+#[derive(Debug, Clone, Copy)]
+pub struct Traces<'a> {
+    /// `RAY_*` of its environment.
+    pub settings: &'a [(String, String)],
+    /// Its cgroup.
+    pub cgroup: Option<&'a str>,
+    /// Whether it runs in a container.
+    pub contained: bool,
+    /// Whether its parent is a driver.
+    pub by_driver: bool,
+}
+
+impl Traces<'_> {
+    /// Who started it.
+    #[must_use]
+    pub fn start(&self) -> Start {
+        let kuberay = |(key, _): &(String, String)| {
+            key == "RAY_USAGE_STATS_KUBERAY_IN_USE" || key == "RAY_CLOUD_INSTANCE_ID"
+        };
+        let pod = self.cgroup.is_some_and(|path| path.contains("kubepods"));
+        if pod || self.settings.iter().any(kuberay) {
+            Start::Kubernetes
+        } else if self.by_driver {
+            Start::RayInit
+        } else if self.contained {
+            Start::Container
+        } else {
+            Start::RayStart
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_worded_for_the_way_in_which_the_node_was_started() {
+        let threshold = Change::environment("RAY_memory_usage_threshold", "0.8");
+        assert!(
+            threshold
+                .at(Start::RayStart)
+                .ends_with("environment of ray start")
+        );
+        assert!(threshold.at(Start::RayInit).contains("before ray.init()"));
+        assert!(threshold.at(Start::Container).starts_with("docker run -e "));
+        assert!(
+            threshold
+                .at(Start::Kubernetes)
+                .contains("name: RAY_memory_usage_threshold")
+        );
+        let store = Change::flag("object-store-memory", "30");
+        assert_eq!(
+            store.at(Start::RayStart),
+            "ray start --object-store-memory=30"
+        );
+        assert_eq!(store.at(Start::RayInit), "ray.init(object_store_memory=30)");
+        assert!(store.at(Start::Kubernetes).starts_with("rayStartParams"));
+    }
+
+    #[test]
+    fn a_start_is_known_by_its_traces() {
+        let settings = [("RAY_USAGE_STATS_KUBERAY_IN_USE".to_owned(), "1".to_owned())];
+        let none = Traces {
+            settings: &[],
+            cgroup: None,
+            contained: false,
+            by_driver: false,
+        };
+        assert_eq!(none.start(), Start::RayStart);
+        assert_eq!(
+            Traces {
+                by_driver: true,
+                ..none
+            }
+            .start(),
+            Start::RayInit
+        );
+        assert_eq!(
+            Traces {
+                contained: true,
+                ..none
+            }
+            .start(),
+            Start::Container
+        );
+        let kuberay = Traces {
+            settings: &settings,
+            contained: true,
+            ..none
+        };
+        assert_eq!(kuberay.start(), Start::Kubernetes);
+        let pod = Traces {
+            cgroup: Some("/kubepods/besteffort/pod1/abc"),
+            ..none
+        };
+        assert_eq!(pod.start(), Start::Kubernetes);
+    }
+}

@@ -1,0 +1,241 @@
+//! Two recordings side by side, as people read it.
+
+use owo_colors::Style as Colour;
+
+use crate::{
+    ids::Bytes,
+    judge::diff::{Diff, Fit, OwnerChange, OwnerSide, SettingChange, Side, Value},
+    show::{
+        Style,
+        layout::Page,
+        sanitize::{self, columns},
+        size::{of, percent, size},
+        words,
+    },
+};
+
+/// Rows of a table that are shown; JSON has them all.
+const MOST: usize = 20;
+/// Longest key and value of a table.
+const KEY: usize = 46;
+const VALUE: usize = 24;
+
+/// The whole comparison, coloured.
+#[must_use]
+pub fn render(diff: &Diff, style: &Style) -> String {
+    let mut page = Page::new(style.width);
+    for (name, side) in [("A ", &diff.a), ("B ", &diff.b)] {
+        page.paragraph(name, Colour::new().bold(), &head(side, style), 2);
+    }
+    settings(&mut page, diff);
+    memory(&mut page, diff);
+    deaths(&mut page, diff);
+    fits(&mut page, diff);
+    page.finish()
+}
+
+fn head(side: &Side, style: &Style) -> String {
+    let mut parts = vec![sanitize::line(&side.file, sanitize::EVIDENCE)];
+    parts.extend(side.host.as_deref().map(sanitize::name));
+    parts.extend(side.memory_bytes.map(size));
+    parts.extend(side.started.map(|started| {
+        let began = style.zone.full(started);
+        let seconds = side.seconds.unwrap_or_default();
+        format!("{began}, {} s", words::thousands(seconds))
+    }));
+    parts.extend(side.peak.as_ref().map(|peak| {
+        let share = percent(peak.used_bytes, peak.total_bytes);
+        format!("peak {} ({share})", of(peak.used_bytes, peak.total_bytes))
+    }));
+    parts.join(" · ")
+}
+
+fn settings(page: &mut Page, diff: &Diff) {
+    let same = words::count(diff.same_settings, "other is", "others are");
+    let rows = diff.settings.iter().map(|change: &SettingChange| {
+        let key = sanitize::line(&change.key, KEY);
+        [
+            key,
+            value(change.a.as_ref()),
+            value(change.b.as_ref()),
+            source(change),
+        ]
+    });
+    table(page, "SETTINGS", ["A", "B", ""], rows.collect());
+    page.paragraph("  ", Colour::new(), &format!("{same} the same in both"), 2);
+}
+
+fn value(value: Option<&Value>) -> String {
+    match value {
+        None => "–".to_owned(),
+        Some(value) if value.effective => sanitize::line(&value.value, VALUE),
+        Some(value) => format!("{} (no effect)", sanitize::line(&value.value, VALUE)),
+    }
+}
+
+fn source(change: &SettingChange) -> String {
+    let known = change.b.as_ref().or(change.a.as_ref());
+    known.map_or_else(String::new, |value| sanitize::name(&value.source))
+}
+
+fn memory(page: &mut Page, diff: &Diff) {
+    let peaks = diff.owners.iter().map(|owner: &OwnerChange| {
+        let class = sanitize::line(&owner.class, KEY);
+        [
+            class,
+            held(owner.a),
+            held(owner.b),
+            signed(owner.peak_delta()),
+        ]
+    });
+    table(
+        page,
+        "PEAK OF PRIVATE MEMORY",
+        ["A", "B", "change"],
+        peaks.collect(),
+    );
+    let per_call = |side: Option<OwnerSide>| side?.per_call_bytes;
+    let grown = diff.owners.iter().filter_map(|owner| {
+        let (a, b) = (per_call(owner.a), per_call(owner.b));
+        (a.is_some() || b.is_some()).then(|| {
+            let shown = |bytes: Option<Bytes>| bytes.map_or_else(|| "–".to_owned(), Bytes::fine);
+            let known = a.zip(b);
+            let delta = known.map(|(a, b)| signed(i128::from(b.0) - i128::from(a.0)));
+            let class = sanitize::line(&owner.class, KEY);
+            [class, shown(a), shown(b), delta.unwrap_or_default()]
+        })
+    });
+    table(
+        page,
+        "GROWTH PER CALL",
+        ["A", "B", "change"],
+        grown.collect(),
+    );
+}
+
+/// `64.8 GiB in 8`: all of a class together, and how many they were.
+fn held(side: Option<OwnerSide>) -> String {
+    let Some(side) = side else {
+        return "–".to_owned();
+    };
+    let peak = side.private_peak_bytes.map_or_else(|| "?".to_owned(), size);
+    match side.processes {
+        0 | 1 => peak,
+        many => format!("{peak} in {many}"),
+    }
+}
+
+fn signed(delta: i128) -> String {
+    let bytes = Bytes(u64::try_from(delta.unsigned_abs()).unwrap_or(u64::MAX));
+    match delta {
+        0 => "0".to_owned(),
+        1.. => format!("+{}", size(bytes)),
+        _ => format!("−{}", size(bytes)),
+    }
+}
+
+fn deaths(page: &mut Page, diff: &Diff) {
+    let rows = diff.deaths.iter().map(|death| {
+        let what = format!(
+            "{} by {}",
+            sanitize::name(&death.class),
+            death.killer.name()
+        );
+        let delta = i64::from(death.b) - i64::from(death.a);
+        let delta = if delta == 0 {
+            "0".to_owned()
+        } else {
+            format!("{delta:+}")
+        };
+        [
+            what,
+            death.a.to_string(),
+            death.b.to_string(),
+            delta.replace('-', "−"),
+        ]
+    });
+    let rows: Vec<_> = rows.collect();
+    if rows.is_empty() {
+        page.blank();
+        page.paragraph(
+            "DEATHS ",
+            Colour::new().bold(),
+            "none in either that people ask about",
+            2,
+        );
+    }
+    table(page, "DEATHS", ["A", "B", "change"], rows);
+}
+
+fn fits(page: &mut Page, diff: &Diff) {
+    page.blank();
+    page.paragraph("WHAT FITS THE CHANGE", Colour::new().bold(), "", 0);
+    if diff.fits.is_empty() {
+        let none = if diff.settings.is_empty() {
+            "No setting that is known changed: look at the code, the data and the versions of the libraries."
+        } else {
+            "No setting that changed is known to move memory in this way or changed in proportion to it."
+        };
+        page.paragraph("  ", Colour::new(), none, 2);
+    }
+    let line = |fit: &Fit| {
+        let key = sanitize::line(&fit.key, KEY);
+        format!("{key}: {}", sanitize::line(&fit.why, sanitize::EVIDENCE))
+    };
+    for (number, fit) in (1..).zip(&diff.fits) {
+        let lead = format!("  {number} ");
+        page.paragraph(
+            &lead,
+            Colour::new().bold(),
+            &format!("{} (inferred)", line(fit)),
+            4,
+        );
+    }
+    for fit in &diff.cannot {
+        page.paragraph("  Not: ", Colour::new().dimmed(), &line(fit), 7);
+    }
+}
+
+/// A heading and rows in columns; nothing where there are none.
+fn table(page: &mut Page, title: &str, names: [&str; 3], mut rows: Vec<[String; 4]>) {
+    if rows.is_empty() {
+        return;
+    }
+    let left_out = rows.len().saturating_sub(MOST);
+    rows.truncate(MOST);
+    let heading = [title, names[0], names[1], names[2]].map(str::to_owned);
+    let mut widths = heading.clone().map(|cell| columns(&cell));
+    // Rows stand further in than their heading.
+    for row in &rows {
+        for (at, cell) in row.iter().enumerate() {
+            widths[at] = widths[at].max(columns(cell) + if at == 0 { 2 } else { 0 });
+        }
+    }
+    page.blank();
+    page.paragraph("", Colour::new(), &aligned(&heading, widths, 0), 2);
+    for row in &rows {
+        page.paragraph("", Colour::new(), &aligned(row, widths, 2), 4);
+    }
+    if left_out > 0 {
+        let more = format!("{left_out} more: --format json");
+        page.paragraph("  ", Colour::new(), &more, 2);
+    }
+}
+
+/// Cells at their columns; padding is of no-break spaces, so that wrapping keeps it.
+fn aligned(cells: &[String; 4], widths: [usize; 4], indent: usize) -> String {
+    let mut line = "\u{a0}".repeat(indent);
+    for (at, cell) in cells.iter().enumerate() {
+        let used = if at == 0 { indent } else { 0 };
+        line.push_str(&cell.replace(' ', "\u{a0}"));
+        if at < 3 {
+            let pad = widths[at].saturating_sub(columns(cell) + used);
+            line.push_str(&"\u{a0}".repeat(pad));
+            line.push_str(if at == 2 { "  " } else { "\u{a0}\u{a0}" });
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests;

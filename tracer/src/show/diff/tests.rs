@@ -1,0 +1,80 @@
+//! The comparison as it prints.
+
+use super::render;
+use crate::{
+    ids::Bytes,
+    judge::{
+        diff::compare,
+        report::{Killer, Owner, Report, Setting},
+    },
+    show::{Style, sample, time::Zone},
+};
+
+fn text(a: &Report, b: &Report) -> String {
+    let style = Style {
+        width: 100,
+        zone: Zone::default(),
+        file: None,
+    };
+    let diff = compare(("before.raytrace", a), ("after.raytrace", b));
+    anstream::adapter::strip_str(&render(&diff, &style)).to_string()
+}
+
+fn run(offload: &str, peak: f64, killed: bool) -> Report {
+    let clause = "was killed by Ray's memory monitor";
+    let death = sample::death(9, 41877, 0, Killer::RayMemoryMonitor, clause);
+    let mut report = sample::report(Vec::new(), killed.then_some(death).into_iter().collect());
+    report.settings = vec![Setting {
+        key: "worker.actor.offload.offload_params".into(),
+        value: offload.into(),
+        source: "command line of driver 690".into(),
+        effective: true,
+    }];
+    report.owners = vec![Owner {
+        class: "WorkerDict".into(),
+        processes: 8,
+        private_peak_bytes: Some(sample::gib(peak)),
+        per_call_bytes: Some(Bytes(3 << 20)),
+        ..Owner::default()
+    }];
+    report
+}
+
+#[test]
+fn settings_memory_deaths_and_what_fits_stand_in_columns() {
+    insta::assert_snapshot!(text(&run("true", 64.8, true), &run("false", 3.2, false)), @r"
+    A before.raytrace · gpu-07 · 188.0 GiB · 2026-11-20 06:02:11Z, 9,609 s · peak 152.3 of 188.0 GiB
+      (81.0 %)
+    B after.raytrace · gpu-07 · 188.0 GiB · 2026-11-20 06:02:11Z, 9,609 s · peak 152.3 of 188.0 GiB
+      (81.0 %)
+
+    SETTINGS                               A     B
+      worker.actor.offload.offload_params  true  false  command line of driver 690
+      1 other is the same in both
+
+    PEAK OF PRIVATE MEMORY  A              B             change
+      WorkerDict            64.8 GiB in 8  3.2 GiB in 8  −61.6 GiB
+
+    GROWTH PER CALL  A      B      change
+      WorkerDict     3 MiB  3 MiB  0
+
+    DEATHS                       A  B  change
+      hog by ray-memory-monitor  1  0  −1
+
+    WHAT FITS THE CHANGE
+      1 worker.actor.offload.offload_params: parameters move from GPU to host memory, in A only;
+        WorkerDict held 64.8 GiB, then 3.2 GiB (inferred)
+    ");
+}
+
+#[test]
+fn hostile_names_are_made_harmless() {
+    let mut hostile = run("true", 64.8, true);
+    hostile.settings[0].value = "\u{1b}[31mred\u{202e}".into();
+    hostile.owners[0].class = "\u{1b}]0;owned\u{7}".into();
+    let shown = text(&hostile, &run("false", 3.2, false));
+    assert!(
+        !shown.contains(['\u{1b}', '\u{202e}', '\u{7}']),
+        "{shown:?}"
+    );
+}

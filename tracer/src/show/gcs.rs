@@ -1,0 +1,56 @@
+//! Whose a process was, by Ray's GCS.
+
+use crate::{
+    judge::report::Death,
+    show::sanitize::{EVIDENCE, line as clean, name as short},
+};
+
+/// `actor keeper, placement group shelf, node gpu-07, job 01000000: python train.py`; `None` where the GCS was not asked or knows nothing.
+#[must_use]
+pub(super) fn line(death: &Death) -> Option<String> {
+    let said = death.gcs.as_ref()?;
+    let named = |what: &str, name: &Option<String>| {
+        let name = name.as_ref()?;
+        Some(format!("{what} {}", clean(name, EVIDENCE)))
+    };
+    let group = named("placement group", &said.placement_group).or_else(|| {
+        let id = said.placement_group_id.as_ref()?;
+        Some(format!("placement group {}", short(id.short())))
+    });
+    let job = death.job_id.as_ref().map_or("", |id| id.0.as_str());
+    let parts = [
+        named("actor", &said.actor_name),
+        group,
+        named("node", &said.node_name),
+        named(&format!("job {}:", short(job)), &said.job_entrypoint),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        ids::HexId,
+        judge::report::{GcsReport, Killer},
+        show::sample,
+    };
+
+    #[test]
+    fn what_the_gcs_knows_is_one_line_and_foreign_text_is_escaped() {
+        let mut death = sample::death(1, 7, 0, Killer::Crash, "crashed");
+        assert_eq!(line(&death), None);
+        death.gcs = Some(GcsReport {
+            actor_name: Some("keeper\u{1b}[2J".into()),
+            placement_group_id: HexId::parse("9ac9259dfb1626d9219186a8328c01000000"),
+            job_entrypoint: Some("python train.py".into()),
+            ..GcsReport::default()
+        });
+        let shown = line(&death).expect("a line");
+        assert!(!shown.contains('\u{1b}'), "{shown}");
+        assert!(shown.starts_with("actor keeper"), "{shown}");
+        let rest = "placement group 9ac9259d, job 02000000: python train.py";
+        assert!(shown.ends_with(rest), "{shown}");
+    }
+}

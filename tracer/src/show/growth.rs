@@ -1,0 +1,190 @@
+//! What grew, by owner and line of Python: the sentences that text and HTML share.
+
+use crate::{
+    ids::Bytes,
+    judge::report::{Growth, GrowthLine},
+    path,
+    show::{
+        sanitize,
+        size::{share, size},
+        view::View,
+        words,
+    },
+};
+
+/// Who grew by less is not worth a line, nor who grew by less than this share of all growth.
+const SMALLEST: Bytes = Bytes(64 << 20);
+const SMALLEST_OWNER: f64 = 0.05;
+/// Owners and lines of each, unless all are asked for.
+const MAX_OWNERS: usize = 5;
+const MAX_LINES: usize = 3;
+/// Of a line's share of its owner's growth.
+const SMALLEST_SHARE: f64 = 0.05;
+
+/// For each owner the sentence about its first line, and those of its next ones.
+#[must_use]
+pub fn lines(view: &View<'_>) -> Vec<(String, Vec<String>)> {
+    let all = view.shown.all;
+    let growth = &view.shown.report.growth;
+    let whole = Bytes(growth.iter().map(|growth| growth.grown_bytes.0).sum());
+    let growth = growth.iter().filter(|growth| {
+        let part = share(growth.grown_bytes, whole) >= SMALLEST_OWNER;
+        growth.grown_bytes >= SMALLEST && (all || part)
+    });
+    let most = if all { usize::MAX } else { MAX_OWNERS };
+    growth.take(most).map(|growth| owner(growth, all)).collect()
+}
+
+fn owner(growth: &Growth, all: bool) -> (String, Vec<String>) {
+    let class = sanitize::name(&growth.class);
+    let grown = growth.grown_bytes;
+    let count = usize::try_from(growth.processes).unwrap_or(usize::MAX);
+    let who = match count {
+        1 => "it".to_owned(),
+        count => words::count(count, "process", "processes"),
+    };
+    let mut lines: Vec<&GrowthLine> = growth
+        .lines
+        .iter()
+        .filter(|line| all || share(line.grown_bytes, grown) >= SMALLEST_SHARE)
+        .collect();
+    // What could not be seen is what is left, however much it is.
+    lines.sort_by_key(|line| line.line.is_none());
+    let mut lines = lines.into_iter();
+    let Some(first) = lines.next() else {
+        let text = format!("{class}: {who} grew by {}, through many lines", size(grown));
+        return (text, Vec::new());
+    };
+    let text = format!(
+        "{class}: {} of the {} that {who} grew by came through {}",
+        percent(first, grown),
+        size(grown),
+        line(first)
+    );
+    let most = if all { usize::MAX } else { MAX_LINES - 1 };
+    let next = lines
+        .take(most)
+        .map(|one| format!("{} {}", percent(one, grown), line(one)));
+    (text, next.collect())
+}
+
+fn percent(line: &GrowthLine, whole: Bytes) -> String {
+    format!("{:.0}\u{a0}%", 100.0 * share(line.grown_bytes, whole))
+}
+
+/// `fsdp_workers.py:612 save_checkpoint, in torch/serialization.py:849 _save; 9.8 GiB still held`.
+fn line(line: &GrowthLine) -> String {
+    let file = path::base(&line.file);
+    let number = line
+        .line
+        .map_or_else(String::new, |number| format!(":{number}"));
+    let place = format!("{file}{number} {}", line.function);
+    let mut text = sanitize::line(place.trim(), 2 * sanitize::NAME);
+    if let Some(inside) = &line.inside {
+        text.push_str(&format!(
+            ", in {}",
+            sanitize::line(inside, 2 * sanitize::NAME)
+        ));
+    }
+    text.push_str("; ");
+    text.push_str(&fate(line));
+    text
+}
+
+/// What became of it.
+fn fate(line: &GrowthLine) -> String {
+    let private = Bytes(line.grown_bytes.0.saturating_sub(line.shared_bytes.0));
+    if share(line.shared_bytes, line.grown_bytes) >= 0.95 {
+        return "shared memory".into();
+    }
+    let mut text = match line.held_bytes {
+        None => "whether still held is not known".to_owned(),
+        Some(held) if share(held, private) >= 0.95 => "still held".into(),
+        Some(held) if share(held, private) <= 0.05 => "given back".into(),
+        Some(held) => format!("{} still held", size(held)),
+    };
+    if share(line.shared_bytes, line.grown_bytes) > 0.05 {
+        text.push_str(&format!(
+            ", {} of it shared memory",
+            size(line.shared_bytes)
+        ));
+    }
+    text
+}
+
+/// Processes whose stacks could not be read, a line for each reason.
+#[must_use]
+pub fn unread(view: &View<'_>) -> Vec<String> {
+    let mut reasons: Vec<(&str, Vec<u32>)> = Vec::new();
+    for unread in &view.shown.report.unread_stacks {
+        match reasons
+            .iter_mut()
+            .find(|(reason, _)| *reason == unread.reason)
+        {
+            Some((_, pids)) => pids.push(unread.pid.0),
+            None => reasons.push((&unread.reason, vec![unread.pid.0])),
+        }
+    }
+    let line = |(reason, pids): (&str, Vec<u32>)| {
+        let who = match pids.as_slice() {
+            [pid] => format!("pid {pid}"),
+            pids => words::count(pids.len(), "process", "processes"),
+        };
+        format!(
+            "no Python stacks of {who}: {}",
+            sanitize::line(reason, sanitize::EVIDENCE)
+        )
+    };
+    reasons.into_iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::show::{Style, sample, select::Shown};
+
+    fn grew(line: u32, function: &str, grown: u64, held: Option<u64>) -> GrowthLine {
+        GrowthLine {
+            file: "/v/lib/python3.11/site-packages/verl/fsdp_workers.py".into(),
+            line: Some(line),
+            function: function.into(),
+            inside: (line == 612).then(|| "torch/serialization.py:849 _save".into()),
+            grown_bytes: Bytes(grown << 20),
+            shared_bytes: Bytes(0),
+            held_bytes: held.map(|held| Bytes(held << 20)),
+        }
+    }
+
+    #[test]
+    fn the_first_line_is_a_sentence_and_what_was_given_back_is_told() {
+        let mut report = sample::verl();
+        report.growth = vec![Growth {
+            class: "WorkerDict".into(),
+            processes: 4,
+            grown_bytes: Bytes(12_698 << 20),
+            lines: vec![
+                grew(612, "save_checkpoint", 9_904, Some(9_904)),
+                grew(87, "step", 2_000, Some(0)),
+                grew(90, "step", 700, None),
+            ],
+            functions: Vec::new(),
+        }];
+        let shown = Shown::whole(&report);
+        let style = Style {
+            width: 100,
+            zone: crate::show::time::Zone::default(),
+            file: None,
+        };
+        let found = lines(&View::new(&shown, &style));
+        assert_eq!(
+            found,
+            [(
+                "WorkerDict: 78\u{a0}% of the 12.4 GiB that 4 processes grew by came through fsdp_workers.py:612 save_checkpoint, in torch/serialization.py:849 _save; still held".to_owned(),
+                vec![
+                    "16\u{a0}% fsdp_workers.py:87 step; given back".to_owned(),
+                    "6\u{a0}% fsdp_workers.py:90 step; whether still held is not known".to_owned()
+                ]
+            )]
+        );
+    }
+}

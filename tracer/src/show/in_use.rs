@@ -1,0 +1,86 @@
+//! What was in use when least was available, as a sum with its remainder.
+
+use crate::{
+    ids::Bytes,
+    judge::report::InUse,
+    show::{
+        shared_files,
+        size::{Unit, size},
+    },
+};
+
+/// Below this the sum is in MiB.
+const LARGE: u64 = 1 << 30;
+/// A file of shared memory is named when it is at least this part of all that is in use.
+const PART: u64 = 10;
+
+/// `3.9 GiB = 1.2 these processes + 0.4 others + 0.5 shared + 1.5 cache + 0.2 kernel + 0.1 unknown`.
+#[must_use]
+pub(super) fn line(sum: &InUse) -> String {
+    let unit = match sum.used_bytes.0 {
+        LARGE.. => Unit::Gib,
+        _ => Unit::Mib,
+    };
+    let parts = [
+        (sum.private_bytes, "these processes"),
+        (sum.others_private_bytes, "others"),
+        (sum.shared_bytes, "shared"),
+        (sum.cache_bytes, "cache"),
+        (sum.kernel_bytes, "kernel"),
+    ];
+    let parts: Vec<String> = parts
+        .iter()
+        .map(|(bytes, name)| format!("{} {name}", unit.figure(*bytes)))
+        .collect();
+    let largest = sum.shared_files.first();
+    let largest = largest.filter(|file| file.bytes.0 * PART >= sum.used_bytes.0);
+    let whose = largest.map_or_else(String::new, |file| {
+        let figure = unit.figure(file.bytes);
+        format!("; {figure} of the shared is {}", shared_files::what(file))
+    });
+    let sign = if sum.remainder_bytes < 0 { '−' } else { '+' };
+    let rest = unit.figure(Bytes(sum.remainder_bytes.unsigned_abs()));
+    format!(
+        "{} in use = {} {sign} {rest} unknown{whose}",
+        size(sum.used_bytes),
+        parts.join(" + ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        ids::Pid,
+        judge::report::{SharedFileUse, SharedKind},
+        show::sample::{at, gib},
+    };
+
+    #[test]
+    fn the_heads_are_a_sum_and_the_remainder_stands_in_it() {
+        let sum = InUse {
+            time: at(0),
+            used_bytes: gib(3.9),
+            private_bytes: gib(1.2),
+            others_private_bytes: gib(0.4),
+            shared_bytes: gib(0.5),
+            shared_files: vec![SharedFileUse {
+                name: "memfd:weights".into(),
+                kind: SharedKind::Memfd,
+                bytes: gib(0.4),
+                holder_pid: Some(Pid(7)),
+                holder: Some("Holder".into()),
+                holders: 1,
+            }],
+            shared_remainder_bytes: gib(0.1).0.cast_signed(),
+            cache_bytes: gib(1.5),
+            kernel_bytes: gib(0.2),
+            remainder_bytes: gib(0.1).0.cast_signed(),
+        };
+        assert_eq!(
+            line(&sum),
+            "3.9 GiB in use = 1.2 these processes + 0.4 others + 0.5 shared + 1.5 cache + 0.2 kernel + 0.1 unknown; \
+             0.4 of the shared is memfd:weights (Holder pid 7)"
+        );
+    }
+}

@@ -1,0 +1,96 @@
+//! The memory of actor classes and tasks at their peaks, as count × size, and the one that grows by the call.
+
+use crate::{
+    ids::Bytes,
+    judge::report::{Owner, OwnerKind, Report},
+    show::{sanitize, size::size},
+};
+
+/// Classes that are named.
+const MOST: usize = 4;
+/// Actors of a class that are named.
+const NAMED: usize = 3;
+/// Below this a class is not what filled a node.
+const LEAST: u64 = 256 << 20;
+
+/// `load 15 × 1.2 GiB = 18.0 GiB, Rollout 1 × 3.1 GiB (+200 MiB a call)`.
+#[must_use]
+pub(super) fn line(report: &Report) -> Option<String> {
+    let named = |owner: &&Owner| {
+        let peak = owner.private_peak_bytes.unwrap_or_default();
+        matches!(owner.kind, OwnerKind::Actor | OwnerKind::Task) && peak.0 >= LEAST
+    };
+    let owners = report.owners.iter().filter(named).take(MOST);
+    let owners: Vec<String> = owners.map(one).collect();
+    (!owners.is_empty()).then(|| owners.join(", "))
+}
+
+fn one(owner: &Owner) -> String {
+    let name = sanitize::name(&owner.class);
+    let all = owner.private_peak_bytes.unwrap_or_default();
+    let each = Bytes(all.0 / u64::from(owner.processes.max(1)));
+    let mut text = format!("{name} {} × {}", owner.processes, size(each));
+    if owner.processes > 1 {
+        text.push_str(&format!(" = {}", size(all)));
+    }
+    if let Some(per_call) = owner.per_call_bytes {
+        text.push_str(&format!(" (+{} a call)", per_call.fine()));
+    }
+    let names = owner.gcs.as_ref().map(|gcs| gcs.actor_names.as_slice());
+    if let Some(names) = names.and_then(named) {
+        text.push_str(&names);
+    }
+    text
+}
+
+/// ` (actors left, right, …)`
+fn named(names: &[String]) -> Option<String> {
+    let plural = if names.len() > 1 { "s" } else { "" };
+    let more = if names.len() > NAMED { ", …" } else { "" };
+    let shown: Vec<String> = names
+        .iter()
+        .take(NAMED)
+        .map(|name| sanitize::name(name))
+        .collect();
+    (!shown.is_empty()).then(|| format!(" (actor{plural} {}{more})", shown.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        judge::report::GcsOwner,
+        show::sample::{self, gib},
+    };
+
+    #[test]
+    fn tasks_are_count_times_size_and_small_ones_and_rays_own_are_left_out() {
+        let owner = |class: &str, kind, processes: u32, each: f64| Owner {
+            class: class.into(),
+            kind,
+            processes,
+            private_peak_bytes: Some(gib(each * f64::from(processes))),
+            ..Owner::default()
+        };
+        let mut report = sample::report(Vec::new(), Vec::new());
+        let mut growing = owner("Rollout", OwnerKind::Actor, 1, 3.1);
+        growing.per_call_bytes = Some(Bytes(200 << 20));
+        let names = ["a", "b", "c", "d"].map(str::to_owned);
+        growing.gcs = Some(GcsOwner {
+            actor_names: names.into(),
+            ..GcsOwner::default()
+        });
+        report.owners = vec![
+            owner("load", OwnerKind::Task, 15, 1.2),
+            growing,
+            owner("raylet", OwnerKind::Ray, 1, 2.0),
+            owner("small", OwnerKind::Task, 1, 0.1),
+        ];
+        assert_eq!(
+            line(&report).as_deref(),
+            Some(
+                "load 15 × 1.2 GiB = 18.0 GiB, Rollout 1 × 3.1 GiB (+200 MiB a call) (actors a, b, c, …)"
+            )
+        );
+    }
+}

@@ -1,0 +1,150 @@
+//! Shared memory by its files: whose it is, as a sum with its remainder, and beside a death.
+
+use crate::{
+    ids::Bytes,
+    judge::report::{Death, Report, SharedFileUse, SharedKind},
+    show::{
+        sanitize,
+        size::{Unit, size},
+    },
+};
+
+/// Files that a line names.
+const NAMED: usize = 3;
+/// Smaller ones are nobody's suspect.
+const LEAST: u64 = 64 << 20;
+/// Nor are those that hold less than this part of what the biggest process holds.
+const PART: u64 = 10;
+
+/// `0.4 GiB at most = 0.3 memfd:weights (Holder pid 7) + 0.1 object store + 0.0 other`.
+#[must_use]
+pub(super) fn line(report: &Report) -> Option<String> {
+    let sum = report.shared_memory.as_ref()?;
+    sum.files.first().filter(|file| file.bytes.0 >= LEAST)?;
+    let unit = match sum.shared_bytes.0 {
+        ..=0x3fff_ffff => Unit::Mib,
+        _ => Unit::Gib,
+    };
+    let named = sum.files.iter().take(NAMED);
+    let mut parts: Vec<String> = named
+        .map(|file| format!("{} {}", unit.figure(file.bytes), what(file)))
+        .collect();
+    let known: u64 = sum.files.iter().take(NAMED).map(|file| file.bytes.0).sum();
+    let rest = sum.shared_bytes.0.saturating_sub(known);
+    parts.push(format!("{} other", unit.figure(Bytes(rest))));
+    Some(format!(
+        "{} at most = {}",
+        size(sum.shared_bytes),
+        parts.join(" + ")
+    ))
+}
+
+/// `memfd:weights 300 MiB, held by Holder pid 7`, where that is much beside the processes; asked for, all.
+#[must_use]
+pub(super) fn at_death(death: &Death, all: bool) -> Option<String> {
+    let process = death.top.first().map_or(0, |top| top.private_bytes.0);
+    let much =
+        |file: &&SharedFileUse| all || file.bytes.0 >= LEAST && file.bytes.0 * PART >= process;
+    let files = death.shared.iter().filter(much).take(NAMED);
+    let told: Vec<String> = files
+        .map(|file| {
+            let name = name(file);
+            let held = holder(file).map_or_else(String::new, |holder| format!(", {holder}"));
+            format!("{name} {}{held}", size(file.bytes))
+        })
+        .collect();
+    (!told.is_empty()).then(|| told.join("; "))
+}
+
+/// `memfd:weights (Holder pid 7)`.
+pub(super) fn what(file: &SharedFileUse) -> String {
+    match (file.kind, owner(file)) {
+        (SharedKind::ObjectStore, _) | (_, None) => name(file),
+        (_, Some(owner)) => format!("{} ({owner})", name(file)),
+    }
+}
+
+fn name(file: &SharedFileUse) -> String {
+    match file.kind {
+        SharedKind::ObjectStore => "object store".to_owned(),
+        SharedKind::Mapping => "shared mapping".to_owned(),
+        SharedKind::Memfd | SharedKind::File => sanitize::name(&file.name),
+    }
+}
+
+fn owner(file: &SharedFileUse) -> Option<String> {
+    let pid = file.holder_pid?;
+    Some(match &file.holder {
+        Some(holder) => format!("{} pid {pid}", sanitize::name(holder)),
+        None => format!("pid {pid}"),
+    })
+}
+
+fn holder(file: &SharedFileUse) -> Option<String> {
+    let owner = owner(file)?;
+    Some(match file.holders {
+        0 => format!("left by {owner}"),
+        1 => format!("held by {owner}"),
+        many => format!("held by {owner} and {} more", many - 1),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        ids::Pid,
+        judge::report::{Killer, SharedUse},
+        show::sample::{self, at, gib},
+    };
+
+    fn file(name: &str, kind: SharedKind, bytes: f64, holders: u32) -> SharedFileUse {
+        SharedFileUse {
+            name: name.into(),
+            kind,
+            bytes: gib(bytes),
+            holder_pid: Some(Pid(7)),
+            holder: Some("Holder".into()),
+            holders,
+        }
+    }
+
+    #[test]
+    fn the_files_are_a_sum_and_what_no_file_explains_stands_in_it() {
+        let mut report = sample::report(Vec::new(), Vec::new());
+        assert_eq!(line(&report), None);
+        report.shared_memory = Some(SharedUse {
+            time: at(0),
+            shared_bytes: gib(4.0),
+            files: vec![
+                file("memfd:weights", SharedKind::Memfd, 3.0, 2),
+                file("/dev/shm/plasmaX", SharedKind::ObjectStore, 0.5, 4),
+            ],
+            remainder_bytes: gib(0.5).0.cast_signed(),
+            looked_ms: 3,
+        });
+        assert_eq!(
+            line(&report).as_deref(),
+            Some(
+                "4.0 GiB at most = 3.0 memfd:weights (Holder pid 7) + 0.5 object store + 0.5 other"
+            )
+        );
+    }
+
+    #[test]
+    fn a_death_tells_who_holds_much_and_who_has_left_it() {
+        let mut death = sample::death(1, 41, 0, Killer::Signal, "killed");
+        death.top.clear();
+        death.shared = vec![
+            file("memfd:weights", SharedKind::Memfd, 3.0, 2),
+            file("/dev/shm/kept", SharedKind::File, 1.0, 0),
+            file("/dev/shm/small", SharedKind::File, 0.01, 1),
+        ];
+        assert_eq!(
+            at_death(&death, false).as_deref(),
+            Some(
+                "memfd:weights 3.0 GiB, held by Holder pid 7 and 1 more; /dev/shm/kept 1.0 GiB, left by Holder pid 7"
+            )
+        );
+    }
+}

@@ -1,0 +1,262 @@
+//! The pane of details: all that is known of the chosen row or death.
+
+use ratatui::{
+    Frame,
+    layout::{Constraint, Layout, Rect},
+    style::Color,
+    text::{Line, Span},
+    widgets::{Block, Borders, Paragraph, Sparkline, Wrap},
+};
+
+use super::{
+    Focus, Top,
+    draw::{bold, faint},
+    rows::{self, REST, Row, RowId, SHARED},
+    words::{cut, rate},
+};
+use crate::{
+    event::Role,
+    ids::Bytes,
+    judge::live::LiveProcess,
+    show::{live::duration, sanitize, size::size, time::Zone, words},
+};
+
+/// Members of a class that are listed.
+const MEMBERS: usize = 12;
+
+/// The pane in `area`.
+pub(super) fn draw(top: &Top, frame: &mut Frame<'_>, area: Rect) {
+    let block = Block::new().borders(Borders::ALL).border_style(faint());
+    let inner = block.inner(area);
+    frame.render_widget(block, area);
+    let rows = rows::of(top);
+    let row = rows.get(top.chosen(&rows));
+    let (lines, series) = match (top.choice.focus, row) {
+        (Focus::Deaths, _) => (of_death(top), Vec::new()),
+        (Focus::Table, Some(row)) => (of_row(top, row, inner.width), series(top, row)),
+        (Focus::Table, None) => (
+            vec![Line::styled("Nothing is chosen.", faint())],
+            Vec::new(),
+        ),
+    };
+    let drawn = if series.len() > 1 && inner.height >= 12 {
+        4
+    } else {
+        0
+    };
+    let [text, chart] =
+        Layout::vertical([Constraint::Min(1), Constraint::Length(drawn)]).areas(inner);
+    let paragraph = Paragraph::new(lines).wrap(Wrap { trim: false });
+    frame.render_widget(paragraph, text);
+    if drawn > 0 {
+        sparkline(top, frame, chart, series);
+    }
+}
+
+/// The last two minutes, from the lowest figure up: what moves is to be seen.
+fn sparkline(top: &Top, frame: &mut Frame<'_>, area: Rect, mut series: Vec<u64>) {
+    let low = series.iter().min().copied().unwrap_or(0);
+    let high = series.iter().max().copied().unwrap_or(0);
+    let [label, chart] = Layout::vertical([Constraint::Length(1), Constraint::Min(1)]).areas(area);
+    let text = format!(
+        "last {} s: {} to {}",
+        series.len() - 1,
+        size(Bytes(low)),
+        size(Bytes(high))
+    );
+    frame.render_widget(Line::styled(text, faint()), label);
+    // One bar is of full height at least, so that a flat line does not look like nothing.
+    let base = low.saturating_sub((high - low) / 10 + (16 << 20));
+    let keep = series.len().saturating_sub(usize::from(chart.width));
+    series.drain(..keep);
+    let bars = series.into_iter().map(|bytes| bytes - base);
+    let drawn = Sparkline::default().data(bars).style(top.tint(Color::Blue));
+    frame.render_widget(drawn, chart);
+}
+
+fn series(top: &Top, row: &Row<'_>) -> Vec<u64> {
+    let mut sums: Vec<u64> = Vec::new();
+    for member in &row.members {
+        let figures: Vec<Bytes> = top.outlook.series(member.process).collect();
+        if sums.len() < figures.len() {
+            let missing = figures.len() - sums.len();
+            sums.splice(..0, std::iter::repeat_n(0, missing));
+        }
+        let offset = sums.len() - figures.len();
+        for (sum, figure) in sums[offset..].iter_mut().zip(figures) {
+            *sum += figure.0;
+        }
+    }
+    sums
+}
+
+fn of_row(top: &Top, row: &Row<'_>, width: u16) -> Vec<Line<'static>> {
+    match (&row.id, row.members.as_slice()) {
+        (RowId::Process(_), [process, ..]) => of_process(top, process),
+        (_, []) => of_rest(row),
+        _ => of_group(top, row, usize::from(width)),
+    }
+}
+
+fn of_rest(row: &Row<'_>) -> Vec<Line<'static>> {
+    let what = match row.name.as_str() {
+        SHARED => {
+            "All shared memory of the machine: the object store, /dev/shm, memfds. Ray's monitor and the cgroups count it too; it is \
+             nobody's private memory."
+        }
+        REST => {
+            "In use on the machine, but not the private memory of a process of this table and not shared memory: other programs, page \
+             tables, the kernel's own."
+        }
+        _ => "",
+    };
+    vec![title(&row.name), Line::raw(what)]
+}
+
+fn of_group(top: &Top, row: &Row<'_>, width: usize) -> Vec<Line<'static>> {
+    let mut lines = vec![
+        title(&row.name),
+        Line::raw(format!(
+            "{}, private {} together, growth {}",
+            words::count(row.members.len(), "process", "processes"),
+            size(row.private),
+            or_unknown(rate(row.rate))
+        )),
+    ];
+    for member in row.members.iter().take(MEMBERS) {
+        let grown = rate(top.outlook.rate(member.process));
+        let name = cut(
+            &words::name_of_live(member),
+            width.saturating_sub(36).max(8),
+        );
+        let text = format!(
+            "{:>8} {:>10} {grown:>14}  {name}",
+            member.process.pid.0,
+            size(member.private())
+        );
+        lines.push(Line::raw(text));
+    }
+    if row.members.len() > MEMBERS {
+        let more = row.members.len() - MEMBERS;
+        lines.push(Line::styled(
+            format!("… and {more} more: key 2 lists processes"),
+            faint(),
+        ));
+    }
+    lines
+}
+
+fn or_unknown(text: String) -> String {
+    if text.is_empty() {
+        "not known yet".to_owned()
+    } else {
+        text
+    }
+}
+
+fn of_process(top: &Top, process: &LiveProcess) -> Vec<Line<'static>> {
+    let memory = &process.memory;
+    let figure = |bytes: Option<Bytes>| bytes.map_or_else(|| "-".to_owned(), size);
+    let inside = process
+        .ns_pid
+        .map_or_else(String::new, |pid| format!(", {pid} in its container"));
+    let id = |id: &Option<crate::ids::HexId>| {
+        id.as_ref()
+            .map_or_else(|| "-".to_owned(), |id| sanitize::name(&id.0))
+    };
+    let age = top.live.now.since(process.process.start);
+    let age = std::time::Duration::from_nanos(u64::try_from(age).unwrap_or(0));
+    vec![
+        title(&sanitize::line(&process.label, sanitize::EVIDENCE)),
+        fact(
+            "pid",
+            format!(
+                "{}{inside}, {}, for {}",
+                process.process.pid,
+                role(process.role),
+                duration(age)
+            ),
+        ),
+        fact(
+            "memory",
+            format!(
+                "{} private + {} file + {} shared, {} swapped, peak {}",
+                figure(memory.anon),
+                figure(memory.file),
+                figure(memory.shmem),
+                figure(memory.swap),
+                figure(memory.peak)
+            ),
+        ),
+        fact(
+            "growth",
+            or_unknown(rate(top.outlook.rate(process.process))),
+        ),
+        fact(
+            "job",
+            format!("{}  worker {}", id(&process.job_id), id(&process.worker_id)),
+        ),
+        fact(
+            "cgroup",
+            process
+                .cgroup
+                .as_deref()
+                .map_or_else(|| "-".to_owned(), |path| sanitize::line(path, 200)),
+        ),
+    ]
+}
+
+fn role(role: Role) -> &'static str {
+    match role {
+        Role::Worker => "worker",
+        Role::Driver => "driver",
+        Role::Raylet => "raylet",
+        Role::Gcs => "GCS",
+        Role::Dashboard => "dashboard",
+        Role::Agent => "agent",
+        Role::Descendant => "subprocess of a worker or driver",
+        Role::Other => "beside Ray",
+    }
+}
+
+fn of_death(top: &Top) -> Vec<Line<'static>> {
+    let causes = top.causes();
+    let Some((death, followers)) = causes.get(top.choice.death) else {
+        return vec![Line::styled("No death yet.", faint())];
+    };
+    let zone = Zone::default();
+    let time = death.time.or(death.exit_time);
+    let mut lines = vec![
+        title(&words::headline(death)),
+        fact(
+            "when",
+            time.map_or_else(String::new, |time| zone.full(time)),
+        ),
+        fact("proof", words::certainty(death)),
+    ];
+    let then = death.then.as_deref();
+    lines.extend(then.map(|then| fact("then", sanitize::line(then, sanitize::EVIDENCE))));
+    for piece in &death.verdict.evidence {
+        let source = sanitize::name(&piece.source);
+        let what = sanitize::line(&piece.what, sanitize::EVIDENCE);
+        lines.push(fact(&source, what));
+    }
+    let shown = followers.iter().take(MEMBERS);
+    lines.extend(shown.map(|next| fact("followed", words::headline(next))));
+    if followers.len() > MEMBERS {
+        let more = format!("… and {} more", followers.len() - MEMBERS);
+        lines.push(Line::styled(more, faint()));
+    }
+    lines
+}
+
+fn title(text: &str) -> Line<'static> {
+    Line::styled(text.to_owned(), bold())
+}
+
+fn fact(name: &str, text: String) -> Line<'static> {
+    Line::from(vec![
+        Span::styled(format!("{name:<8} "), faint()),
+        Span::raw(text),
+    ])
+}

@@ -1,0 +1,164 @@
+//! Where everything stands on the screen, and its colours.
+
+use ratatui::{
+    Frame,
+    layout::{Constraint, Layout, Rect},
+    style::{Color, Modifier, Style},
+    text::{Line, Span},
+};
+
+use super::{Focus, Over, Top, detail, head, help, table, words};
+
+/// Below this nothing can be read.
+const LEAST: (u16, u16) = (50, 12);
+/// From this width on details stand beside the table.
+const WIDE: u16 = 120;
+
+/// Draws all of it.
+pub(super) fn all(top: &Top, frame: &mut Frame<'_>) {
+    let area = frame.area();
+    if area.width < LEAST.0 || area.height < LEAST.1 {
+        let text = format!("{}×{} at least; q ends", LEAST.0, LEAST.1);
+        frame.render_widget(Line::raw(text), area);
+        return;
+    }
+    let head = head::lines(top, usize::from(area.width), area.height < 30);
+    let height = u16::try_from(head.len()).unwrap_or(0);
+    let [head_area, body, foot] = Layout::vertical([
+        Constraint::Length(height),
+        Constraint::Min(4),
+        Constraint::Length(1),
+    ])
+    .areas(area);
+    lines(frame, head_area, head);
+    lists(top, frame, body);
+    frame.render_widget(foot_line(top, usize::from(area.width)), foot);
+    if top.choice.over == Over::Help {
+        help::draw(frame, area);
+    }
+}
+
+/// The table, the deaths and, where they are asked for, details. A small terminal has room for details and the list that they are of.
+fn lists(top: &Top, frame: &mut Frame<'_>, area: Rect) {
+    let deaths = table::deaths_height(top, frame.area().height);
+    let [body, below] =
+        Layout::vertical([Constraint::Min(4), Constraint::Length(deaths)]).areas(area);
+    match (top.choice.detail, area.width >= WIDE, top.choice.focus) {
+        (false, _, _) => {
+            table::draw(top, frame, body);
+            table::deaths(top, frame, below);
+        }
+        (true, true, _) => {
+            let [left, _, right] = Layout::horizontal([
+                Constraint::Percentage(56),
+                Constraint::Length(1),
+                Constraint::Min(0),
+            ])
+            .areas(body);
+            table::draw(top, frame, left);
+            detail::draw(top, frame, right);
+            table::deaths(top, frame, below);
+        }
+        (true, false, focus) => {
+            let [upper, lower] =
+                Layout::vertical([Constraint::Min(4), Constraint::Percentage(64)]).areas(area);
+            match focus {
+                Focus::Table => table::draw(top, frame, upper),
+                Focus::Deaths => table::deaths(top, frame, upper),
+            }
+            detail::draw(top, frame, lower);
+        }
+    }
+}
+
+/// Draws lines, one a row, as many as fit.
+pub(super) fn lines(frame: &mut Frame<'_>, area: Rect, lines: Vec<Line<'_>>) {
+    for (row, line) in area.rows().zip(lines) {
+        frame.render_widget(line, row);
+    }
+}
+
+fn foot_line(top: &Top, width: usize) -> Line<'static> {
+    if top.choice.over == Over::Filter {
+        let text = format!(
+            "Filter: {}▏  Enter keeps it, Esc clears it",
+            top.choice.filter
+        );
+        return Line::styled(
+            words::fit(&text, width),
+            plain().add_modifier(Modifier::REVERSED),
+        );
+    }
+    let other = match top.choice.focus {
+        Focus::Table => "deaths",
+        Focus::Deaths => "table",
+    };
+    let keys = [
+        ("↑↓", "choose"),
+        ("Enter", "details"),
+        ("g", "group"),
+        ("s", "sort"),
+        ("/", "filter"),
+        ("Tab", other),
+        ("?", "help"),
+        ("q", "quit"),
+    ];
+    let spans = keys.into_iter().flat_map(|(key, what)| {
+        [
+            Span::styled(key, bold()),
+            Span::styled(format!(" {what}  "), faint()),
+        ]
+    });
+    spans.collect()
+}
+
+/// A heading across `width`: `── text ─────`.
+pub(super) fn rule(spans: Vec<Span<'static>>, width: u16, strong: bool) -> Line<'static> {
+    let style = if strong { bold() } else { faint() };
+    let mut line = Line::from(Span::styled("── ", style));
+    line.extend(spans);
+    let left = usize::from(width).saturating_sub(line.width() + 1);
+    line.push_span(Span::styled(format!(" {}", "─".repeat(left)), style));
+    line
+}
+
+pub(super) fn plain() -> Style {
+    Style::new()
+}
+
+pub(super) fn bold() -> Style {
+    plain().add_modifier(Modifier::BOLD)
+}
+
+pub(super) fn faint() -> Style {
+    plain().add_modifier(Modifier::DIM)
+}
+
+/// How much attention something needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Alarm {
+    None,
+    Care,
+    Danger,
+}
+
+impl Top {
+    /// Text that needs attention; without colours it is bold.
+    pub(super) fn alarm(&self, alarm: Alarm) -> Style {
+        match (alarm, self.colour) {
+            (Alarm::None, _) => plain(),
+            (Alarm::Care, true) => plain().fg(Color::Yellow),
+            (Alarm::Danger, true) => bold().fg(Color::Red),
+            (Alarm::Care | Alarm::Danger, false) => bold(),
+        }
+    }
+
+    /// A colour, where these are wanted.
+    pub(super) fn tint(&self, colour: Color) -> Style {
+        if self.colour {
+            plain().fg(colour)
+        } else {
+            plain()
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! The head: what is watched, the machine's memory as a bar, and who kills first.
+
+use ratatui::{
+    style::Color,
+    text::{Line, Span},
+};
+
+use super::{
+    Top,
+    draw::{Alarm, bold, faint, plain},
+    words::{cut, fit, rate},
+};
+use crate::{
+    event::{Mode, NodeMemory, Role},
+    ids::Bytes,
+    judge::{
+        forecast::Race,
+        killers::{Threat, Who},
+        live::LiveProcess,
+    },
+    show::{
+        gpus,
+        live::duration,
+        size::{self, size},
+        time::Zone,
+        words as shared,
+    },
+};
+
+/// Without an event for this long a recording has probably lost its recorder: it writes each minute.
+const SILENT_NS: i64 = 75_000_000_000;
+/// The share of a limit above which it is near.
+const NEAR: f64 = 0.85;
+/// Seconds left below which it is.
+const NEAR_S: u64 = 300;
+const AT_ONCE: f64 = 0.97;
+const AT_ONCE_S: u64 = 60;
+
+/// The machine's memory, each byte once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Parts {
+    /// Private memory of the tracked processes.
+    pub(super) private: Bytes,
+    /// Shared memory: the object store, /dev/shm, memfds.
+    pub(super) shared: Bytes,
+    /// Everything else in use.
+    pub(super) rest: Bytes,
+    /// Available.
+    pub(super) free: Bytes,
+}
+
+pub(super) fn parts(node: &NodeMemory, processes: &[LiveProcess]) -> Parts {
+    let used = node.total.0.saturating_sub(node.available.0);
+    let private: u64 = processes.iter().map(|one| one.private().0).sum();
+    // Samples are of slightly different moments, and swapped memory is in none of them.
+    let private = private.min(used);
+    let shared = node.shmem.0.min(used - private);
+    Parts {
+        private: Bytes(private),
+        shared: Bytes(shared),
+        rest: Bytes(used - private - shared),
+        free: Bytes(node.total.0 - used),
+    }
+}
+
+/// The lines of the head.
+pub(super) fn lines(top: &Top, width: usize, short: bool) -> Vec<Line<'static>> {
+    let mut lines = vec![title(top, width)];
+    if let Some(node) = &top.live.node {
+        let parts = parts(node, &top.live.processes);
+        lines.push(bar(top, node, &parts, width));
+        lines.push(Line::from(legend(top, &parts)));
+    }
+    let gpus = gpus::now(&top.live.gpus);
+    lines.extend(gpus.map(|text| Line::from(cut(&format!("GPUs   {text}"), width))));
+    let errors = gpus::errors(&top.live.gpu_errors);
+    lines.extend(errors.map(|text| Line::from(cut(&format!("GPUs   {text}"), width))));
+    let shown = if short { 2 } else { 4 };
+    let threats = top.live.threats.iter().take(shown).enumerate();
+    lines.extend(threats.map(|(place, one)| threat(top, place, one, width)));
+    lines.extend(top.live.race.as_ref().and_then(too_late));
+    lines
+}
+
+/// Said where memory grows so fast that Ray's monitor comes too late.
+fn too_late(race: &Race) -> Option<Line<'static>> {
+    let lasts = race.room_lasts_s.filter(|_| !race.ray_wins())?;
+    let room = size(race.room);
+    let text = format!(
+        "Ray comes too late: the {room} above its threshold fill in {lasts:.1} s, it needs up to {:.1} s",
+        race.ray_needs_s
+    );
+    Some(Line::from(Span::styled(text, bold())))
+}
+
+fn title(top: &Top, width: usize) -> Line<'static> {
+    let live = &top.live;
+    let count = |role| live.processes.iter().filter(|one| one.role == role).count();
+    let mut parts = vec![silence(top)];
+    if !live.host.is_empty() {
+        parts.push(cut(&live.host, 30));
+    }
+    let versions: Vec<String> = live
+        .clusters
+        .iter()
+        .map(|version| format!("Ray {}", cut(version.as_deref().unwrap_or("?"), 12)))
+        .collect();
+    match versions.as_slice() {
+        [] => parts.push("no Ray yet".to_owned()),
+        [one] => parts.push(one.clone()),
+        many => parts.push(format!("{} clusters", many.len())),
+    }
+    parts.push(shared::count(count(Role::Worker), "worker", "workers"));
+    match live.mode {
+        Some(Mode::Procfs) => parts.push("procfs".to_owned()),
+        Some(Mode::Ebpf) if live.probes.0 < live.probes.1 => {
+            parts.push(format!("{} of {} probes", live.probes.0, live.probes.1));
+        }
+        _ => {}
+    }
+    if live.lost > 0 {
+        parts.push(format!("{} lost", shared::thousands(live.lost)));
+    }
+    parts.retain(|part| !part.is_empty());
+    let clock = live
+        .wall
+        .map_or_else(String::new, |wall| Zone::default().seconds(wall));
+    let left = width.saturating_sub("raytrace top  ".len() + clock.len() + 1);
+    Line::from(vec![
+        Span::styled("raytrace top  ", bold()),
+        Span::raw(fit(&parts.join(" · "), left)),
+        Span::styled(format!(" {clock}"), faint()),
+    ])
+}
+
+/// Whether the picture still moves.
+fn silence(top: &Top) -> String {
+    let live = &top.live;
+    let quiet = live.now.since(live.last_event);
+    match top.source.as_str() {
+        "" => String::new(),
+        source if live.ended => format!("{source} has ended"),
+        source if quiet > SILENT_NS => {
+            let seconds = u64::try_from(quiet / 1_000_000_000).unwrap_or(0);
+            format!("{source}: nothing for {seconds} s, is its recorder alive?")
+        }
+        source => source.to_owned(),
+    }
+}
+
+/// `Memory 491.9 of 503.5 GiB ████▒▒░░    97.7 %`, Ray's threshold as a mark in it.
+fn bar(top: &Top, node: &NodeMemory, parts: &Parts, width: usize) -> Line<'static> {
+    let used = Bytes(node.total.0 - parts.free.0);
+    let label = format!("Memory {} ", size::of(used, node.total));
+    let share = format!(" {:>7}", size::percent(used, node.total));
+    let columns = width.saturating_sub(label.chars().count() + share.chars().count());
+    let mut cells: Vec<(char, Color)> = Vec::new();
+    let mut sum = 0;
+    for (bytes, glyph, colour) in [
+        (parts.private, '█', Color::Blue),
+        (parts.shared, '▓', Color::Cyan),
+        (parts.rest, '▒', Color::Gray),
+        (parts.free, '·', Color::DarkGray),
+    ] {
+        sum += bytes.0;
+        cells.resize(column(Bytes(sum), node.total, columns), (glyph, colour));
+    }
+    let threshold = top
+        .live
+        .threats
+        .iter()
+        .find(|one| one.who == Who::RayMonitor);
+    // A threshold within a cgroup is no share of the machine.
+    if let Some(threat) = threshold.filter(|threat| threat.at.0 >= node.total.0 / 2)
+        && let Some(cell) = cells.get_mut(column(threat.at, node.total, columns))
+    {
+        *cell = ('│', Color::Red);
+    }
+    let mut line = Line::from(Span::raw(label));
+    for (glyph, colour) in cells {
+        line.push_span(Span::styled(glyph.to_string(), top.tint(colour)));
+    }
+    line.push_span(Span::styled(share, bold()));
+    line
+}
+
+fn column(part: Bytes, whole: Bytes, columns: usize) -> usize {
+    let whole = u128::from(whole.0.max(1));
+    usize::try_from(u128::from(part.0) * columns as u128 / whole).unwrap_or(columns)
+}
+
+fn legend(top: &Top, parts: &Parts) -> Vec<Span<'static>> {
+    let part = |glyph: &'static str, colour, name: &str, bytes| {
+        [
+            Span::styled(glyph, top.tint(colour)),
+            Span::styled(format!(" {name} {}   ", size(bytes)), faint()),
+        ]
+    };
+    [
+        part("█", Color::Blue, "these processes", parts.private),
+        part("▓", Color::Cyan, "shared", parts.shared),
+        part("▒", Color::Gray, "other", parts.rest),
+        part("·", Color::DarkGray, "free", parts.free),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// `NEXT KILLER  ~21 s    kernel, .../system  23.9 of 24.0 GiB, 51 MiB left (DashboardAgent +2.4 GiB/min)`.
+fn threat(top: &Top, place: usize, threat: &Threat, width: usize) -> Line<'static> {
+    let left = threat.left;
+    let seconds = left.map_or(u64::MAX, |left| left.as_secs());
+    let share = size::share(threat.used(), threat.at);
+    let alarm = match () {
+        () if share >= AT_ONCE || seconds < AT_ONCE_S => Alarm::Danger,
+        () if share >= NEAR || seconds < NEAR_S => Alarm::Care,
+        () => Alarm::None,
+    };
+    let first = place == 0;
+    let label = if first {
+        "NEXT KILLER  "
+    } else {
+        "then         "
+    };
+    let time = left.map_or_else(|| "-".to_owned(), |left| format!("~{}", duration(left)));
+    let text = format!(
+        "{time:<9}{} {}, {} left{}",
+        fit(&shared::who_kills(&threat.who), 33),
+        size::of(threat.used(), threat.at),
+        size(threat.margin),
+        left.map_or_else(String::new, |_| grower(top, &threat.who)),
+    );
+    let style = if alarm == Alarm::None && !first {
+        faint()
+    } else {
+        top.alarm(alarm)
+    };
+    Line::from(vec![
+        Span::styled(label, if first { bold() } else { plain() }),
+        Span::styled(cut(&text, width.saturating_sub(label.len())), style),
+    ])
+}
+
+/// Whose growth brings the limit nearer.
+fn grower(top: &Top, who: &Who) -> String {
+    match top.outlook.grower(&top.live, who) {
+        Some((process, grown)) => {
+            format!(
+                " ({} {})",
+                shared::class_of_live(process),
+                rate(Some(grown))
+            )
+        }
+        None => String::new(),
+    }
+}

@@ -1,0 +1,40 @@
+//! The keys, over everything else.
+
+use ratatui::{
+    Frame,
+    layout::{Constraint, Rect},
+    text::Line,
+    widgets::{Block, Clear, Padding, Paragraph},
+};
+
+const TEXT: [&str; 17] = [
+    "↑ ↓ k j PgUp PgDn   choose a row",
+    "Enter               details of the row or death, and back",
+    "1 2 3, g            by class or task, by process, by component",
+    "s, r                sort by memory, growth, name; reverse",
+    "/                   filter by name, pid, beginning of a worker or job id",
+    "Tab, d              the deaths, and back to the table",
+    "Esc                 back: details, deaths, filter",
+    "q, Ctrl-C           end",
+    "",
+    "PRIVATE   memory that is nobody else's (anonymous pages)",
+    "OF USED   its share of what is in use on the machine",
+    "GROWTH    over the last half minute",
+    "NEXT KILLER is whoever has least left until it kills: Ray's monitor at",
+    "its threshold, the kernel at the limit of a cgroup that Ray is in, or the",
+    "kernel when the machine is full. The time left goes on as in the last half",
+    "minute. Nothing is sent to any process, here or anywhere in raytrace.",
+    "Any key closes this.",
+];
+
+/// Draws them in the middle of `area`.
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect) {
+    let height = u16::try_from(TEXT.len()).unwrap_or(0) + 2;
+    let place = area.centered(Constraint::Max(79), Constraint::Max(height));
+    let block = Block::bordered()
+        .title(" Keys and words ")
+        .padding(Padding::horizontal(1));
+    let lines: Vec<Line<'_>> = TEXT.into_iter().map(Line::raw).collect();
+    frame.render_widget(Clear, place);
+    frame.render_widget(Paragraph::new(lines).block(block), place);
+}

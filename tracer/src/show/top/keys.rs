@@ -1,0 +1,151 @@
+//! What each key does to the state.
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+
+use super::{
+    Focus, Over, Top,
+    rows::{self, Group},
+};
+
+/// Rows that a page is.
+const PAGE: isize = 10;
+/// Longer is no filter.
+const MAX_FILTER: usize = 64;
+
+/// Whether to go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// Draw again.
+    Draw,
+    /// The user has seen enough.
+    Quit,
+}
+
+impl Top {
+    /// Takes a key.
+    pub fn key(&mut self, key: KeyEvent) -> Flow {
+        if key.kind == KeyEventKind::Release {
+            return Flow::Draw;
+        }
+        if key.modifiers.contains(KeyModifiers::CONTROL) {
+            return match key.code {
+                KeyCode::Char('c' | 'd') => Flow::Quit,
+                _ => Flow::Draw,
+            };
+        }
+        // A terminal sends Alt and a key as Esc and the key: two keys that came at once, on a slow line, look the same.
+        if key.modifiers.contains(KeyModifiers::ALT) {
+            self.key(KeyCode::Esc.into());
+            return self.key(key.code.into());
+        }
+        match self.choice.over {
+            Over::Filter => self.typed(key.code),
+            Over::Help => self.choice.over = Over::Nothing,
+            Over::Nothing => return self.pressed(key.code),
+        }
+        Flow::Draw
+    }
+
+    fn pressed(&mut self, code: KeyCode) -> Flow {
+        match code {
+            KeyCode::Char('q') => return Flow::Quit,
+            KeyCode::Char('?' | 'h') => self.choice.over = Over::Help,
+            KeyCode::Char('/') => self.choice.over = Over::Filter,
+            KeyCode::Esc => self.back(),
+            KeyCode::Enter => self.choice.detail = !self.choice.detail,
+            KeyCode::Tab | KeyCode::Char('d') => self.other_list(),
+            KeyCode::Char('g') => self.group(next(self.choice.group)),
+            KeyCode::Char('1') => self.group(Group::Classes),
+            KeyCode::Char('2') => self.group(Group::Processes),
+            KeyCode::Char('3') => self.group(Group::Components),
+            KeyCode::Char('s') => self.choice.sort = self.choice.sort.next(),
+            KeyCode::Char('r') => self.choice.reversed = !self.choice.reversed,
+            KeyCode::Up | KeyCode::Char('k') => self.go(-1),
+            KeyCode::Down | KeyCode::Char('j') => self.go(1),
+            KeyCode::PageUp => self.go(-PAGE),
+            KeyCode::PageDown => self.go(PAGE),
+            KeyCode::Home => self.go(isize::MIN),
+            KeyCode::End => self.go(isize::MAX),
+            _ => {}
+        }
+        Flow::Draw
+    }
+
+    fn typed(&mut self, code: KeyCode) {
+        let choice = &mut self.choice;
+        match code {
+            KeyCode::Enter => choice.over = Over::Nothing,
+            KeyCode::Esc => {
+                choice.over = Over::Nothing;
+                choice.filter.clear();
+            }
+            KeyCode::Backspace => {
+                choice.filter.pop();
+            }
+            KeyCode::Char(character) if choice.filter.chars().count() < MAX_FILTER => {
+                choice.filter.push(character);
+            }
+            _ => {}
+        }
+        choice.row = None;
+    }
+
+    /// Closes what was opened last.
+    fn back(&mut self) {
+        let choice = &mut self.choice;
+        if choice.detail {
+            choice.detail = false;
+        } else if choice.focus == Focus::Deaths {
+            choice.focus = Focus::Table;
+        } else {
+            choice.filter.clear();
+            choice.row = None;
+        }
+    }
+
+    fn group(&mut self, group: Group) {
+        self.choice.group = group;
+        self.choice.focus = Focus::Table;
+        self.choice.row = None;
+    }
+
+    fn other_list(&mut self) {
+        self.choice.focus = match self.choice.focus {
+            Focus::Table => Focus::Deaths,
+            Focus::Deaths => Focus::Table,
+        };
+        self.choice.death = 0;
+    }
+
+    fn go(&mut self, by: isize) {
+        match self.choice.focus {
+            Focus::Deaths => {
+                self.choice.death = moved(self.choice.death, by, self.causes().len());
+            }
+            Focus::Table => {
+                let rows = rows::of(self);
+                let at = moved(self.chosen(&rows), by, rows.len());
+                let row = rows.get(at).map(|row| row.id.clone());
+                // The first place is kept, not the row that happens to be there.
+                self.choice.row = row.filter(|_| at > 0);
+            }
+        }
+    }
+
+    /// The place of the chosen row.
+    pub(super) fn chosen(&self, rows: &[rows::Row<'_>]) -> usize {
+        let wanted = self.choice.row.as_ref();
+        let place = wanted.and_then(|id| rows.iter().position(|row| row.id == *id));
+        place.unwrap_or(0)
+    }
+}
+
+fn next(group: Group) -> Group {
+    let at = Group::ALL.iter().position(|one| *one == group);
+    Group::ALL[(at.unwrap_or(0) + 1) % Group::ALL.len()]
+}
+
+fn moved(from: usize, by: isize, count: usize) -> usize {
+    let to = from.saturating_add_signed(by);
+    to.min(count.saturating_sub(1))
+}

@@ -1,0 +1,172 @@
+//! `top`: the live picture. State in, frame out; whoever runs it brings the state and the keys.
+
+mod detail;
+mod draw;
+mod head;
+mod help;
+mod keys;
+mod rows;
+mod table;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use std::collections::{HashMap, VecDeque};
+
+pub use keys::Flow;
+use ratatui::Frame;
+use rows::{Group, RowId, Sort};
+
+use crate::{
+    ids::EventId,
+    judge::{live::Live, report::Death},
+    show::trend::Outlook,
+};
+
+/// Deaths that are kept for the list.
+const MAX_DEATHS: usize = 200;
+
+/// Which list the arrow keys move in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Focus {
+    Table,
+    Deaths,
+}
+
+/// What stands over the lists and takes the keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Over {
+    Nothing,
+    Filter,
+    Help,
+}
+
+/// What the user has chosen.
+#[derive(Debug, Clone)]
+struct Choice {
+    group: Group,
+    sort: Sort,
+    reversed: bool,
+    focus: Focus,
+    /// The row that stays chosen wherever it moves; `None` for whichever is first.
+    row: Option<RowId>,
+    /// The chosen death, from the newest.
+    death: usize,
+    filter: String,
+    detail: bool,
+    over: Over,
+}
+
+/// The whole state.
+#[derive(Debug, Clone)]
+pub struct Top {
+    live: Live,
+    outlook: Outlook,
+    /// The newest first.
+    deaths: VecDeque<Death>,
+    listed: usize,
+    choice: Choice,
+    colour: bool,
+    source: String,
+}
+
+impl Top {
+    /// Nothing is known yet. `source` says where it comes from, where that is a recording.
+    #[must_use]
+    pub fn new(source: &str, colour: bool) -> Self {
+        Self {
+            live: Live::default(),
+            outlook: Outlook::default(),
+            deaths: VecDeque::new(),
+            listed: 0,
+            choice: Choice {
+                group: Group::Classes,
+                sort: Sort::Memory,
+                reversed: false,
+                focus: Focus::Table,
+                row: None,
+                death: 0,
+                filter: String::new(),
+                detail: false,
+                over: Over::Nothing,
+            },
+            colour,
+            source: source.to_owned(),
+        }
+    }
+
+    /// What is told from now on is of another recording.
+    pub fn restart(&mut self) {
+        (self.live, self.outlook) = (Live::default(), Outlook::default());
+        self.deaths.clear();
+        self.listed = 0;
+    }
+
+    /// The state has moved on.
+    pub fn update(&mut self, live: Live) {
+        self.outlook.add(&live);
+        self.live = live;
+    }
+
+    /// A process died, or the verdict on one has settled.
+    pub fn died(&mut self, death: Death) {
+        let chosen = self.causes().get(self.choice.death).map(|(one, _)| one.id);
+        self.keep(death);
+        // The chosen one stays chosen, unless it is the newest for the sake of being so.
+        if self.choice.death > 0 || self.choice.detail {
+            let causes = self.causes();
+            let place = causes.iter().position(|(one, _)| Some(one.id) == chosen);
+            self.choice.death = place.unwrap_or(0);
+        }
+    }
+
+    fn keep(&mut self, death: Death) {
+        if let Some(known) = self.deaths.iter_mut().find(|known| known.id == death.id) {
+            *known = death;
+            return;
+        }
+        if !death.listed {
+            return;
+        }
+        self.listed += 1;
+        self.deaths.push_front(death);
+        self.deaths.truncate(MAX_DEATHS);
+    }
+
+    /// The first causes, the newest first, each with the deaths that followed from it.
+    fn causes(&self) -> Vec<(&Death, Vec<&Death>)> {
+        let by_id: HashMap<EventId, &Death> = self.deaths.iter().map(|one| (one.id, one)).collect();
+        let mut causes: Vec<(&Death, Vec<&Death>)> = Vec::new();
+        let mut followers: HashMap<EventId, Vec<&Death>> = HashMap::new();
+        for death in &self.deaths {
+            let root = root(&by_id, death);
+            if root.id == death.id {
+                causes.push((death, Vec::new()));
+            } else {
+                followers.entry(root.id).or_default().push(death);
+            }
+        }
+        for (cause, followed) in &mut causes {
+            *followed = followers.remove(&cause.id).unwrap_or_default();
+        }
+        causes
+    }
+
+    /// Draws it.
+    pub fn draw(&self, frame: &mut Frame<'_>) {
+        draw::all(self, frame);
+    }
+}
+
+/// The first cause of a death, as far back as the list goes.
+fn root<'a>(by_id: &HashMap<EventId, &'a Death>, death: &'a Death) -> &'a Death {
+    let mut root = death;
+    for _ in 0..by_id.len() {
+        let cause = root.verdict.cause_death_id;
+        match cause.and_then(|id| by_id.get(&id)) {
+            Some(cause) if cause.id != death.id => root = cause,
+            _ => return root,
+        }
+    }
+    root
+}

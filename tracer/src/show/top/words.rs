@@ -1,0 +1,63 @@
+//! Figures as `top` prints them, and text of an exact width.
+
+use crate::{
+    ids::Bytes,
+    show::{sanitize, size::size},
+};
+
+/// Growth below this is not worth a figure: memory of a resting process moves by as much.
+const STILL: f64 = 1024.0 * 1024.0 / 60.0;
+
+/// `text`, harmless, filled or cut to `width` columns.
+pub(super) fn fit(text: &str, width: usize) -> String {
+    let cut = cut(text, width);
+    let missing = width.saturating_sub(sanitize::columns(&cut));
+    cut + &" ".repeat(missing)
+}
+
+/// `text`, harmless, cut to `width` columns.
+pub(super) fn cut(text: &str, width: usize) -> String {
+    sanitize::cut_columns(&sanitize::line(text, sanitize::LONGEST), width)
+}
+
+/// `+114 MiB/min`; `steady` where it rests, nothing where that is not known yet.
+pub(super) fn rate(rate: Option<f64>) -> String {
+    let Some(rate) = rate else {
+        return String::new();
+    };
+    if rate.abs() < STILL {
+        return "steady".to_owned();
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a rate of memory is far below the range"
+    )]
+    let minute = Bytes((rate.abs() * 60.0) as u64);
+    let sign = if rate > 0.0 { '+' } else { '−' };
+    format!("{sign}{}/min", size(minute))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_has_the_width_that_it_is_given() {
+        assert_eq!(fit("abc", 5), "abc  ");
+        assert_eq!(fit("abcdef", 4), "abc…");
+        assert_eq!(fit("任务任务", 5), "任务…");
+        assert_eq!(fit("\u{1b}[31m", 8), "\\e[31m  ");
+        assert_eq!(cut("abc", 0), "");
+    }
+
+    #[test]
+    fn rates_and_times_are_of_a_size_that_people_read() {
+        assert_eq!(rate(Some(2.0 * 1024.0 * 1024.0)), "+0.1 GiB/min");
+        assert_eq!(rate(Some(-50_000.0)), "−3 MiB/min");
+        assert_eq!(
+            (rate(Some(10.0)), rate(None)),
+            ("steady".into(), String::new())
+        );
+    }
+}

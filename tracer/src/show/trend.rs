@@ -1,0 +1,139 @@
+//! How fast figures grow: the last two minutes of each, kept by whoever looks at them live.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    hash::Hash,
+};
+
+use crate::{
+    ids::{BootTime, Bytes, ProcessKey},
+    judge::{
+        forecast,
+        killers::Who,
+        live::{Live, LiveProcess},
+    },
+};
+
+/// How long a figure is kept.
+const KEPT_NS: i64 = 120_000_000_000;
+/// Less than this is no trend yet.
+const LEAST_NS: i64 = 4_000_000_000;
+/// The figures of many things over the last two minutes.
+#[derive(Debug, Clone)]
+struct Trends<K> {
+    series: HashMap<K, VecDeque<(BootTime, Bytes)>>,
+}
+
+impl<K> Default for Trends<K> {
+    fn default() -> Self {
+        Self {
+            series: HashMap::new(),
+        }
+    }
+}
+
+impl<K: Eq + Hash> Trends<K> {
+    /// Adds the figures of one moment; things without one are forgotten.
+    fn add(&mut self, now: BootTime, figures: impl Iterator<Item = (K, Bytes)>) {
+        for (key, figure) in figures {
+            self.series.entry(key).or_default().push_back((now, figure));
+        }
+        self.series.retain(|_, series| {
+            while series
+                .front()
+                .is_some_and(|(time, _)| now.since(*time) > KEPT_NS)
+            {
+                series.pop_front();
+            }
+            series.back().is_some_and(|(time, _)| *time == now)
+        });
+    }
+
+    /// The kept figures of a thing, the oldest first.
+    fn series(&self, key: &K) -> impl Iterator<Item = Bytes> + use<'_, K> {
+        let series = self.series.get(key);
+        series.into_iter().flatten().map(|(_, figure)| *figure)
+    }
+
+    /// Bytes a second now; `None` as long as there is no trend.
+    fn rate(&self, key: &K) -> Option<f64> {
+        let series = self.series.get(key)?;
+        let ((first, _), (now, _)) = (series.front()?, series.back()?);
+        let points = series.iter().map(|(time, figure)| (*time, figure.0 as f64));
+        (now.since(*first) >= LEAST_NS).then(|| forecast::rate(points.collect(), *now))
+    }
+}
+
+/// The trends of one machine: each process's private memory.
+#[derive(Debug, Clone, Default)]
+pub struct Outlook {
+    processes: Trends<ProcessKey>,
+}
+
+impl Outlook {
+    /// Adds the figures of one moment.
+    pub fn add(&mut self, live: &Live) {
+        let processes = live.processes.iter();
+        self.processes
+            .add(live.now, processes.map(|one| (one.process, one.private())));
+    }
+
+    /// The private memory of a process over the last two minutes, the oldest first.
+    pub fn series(&self, process: ProcessKey) -> impl Iterator<Item = Bytes> {
+        self.processes.series(&process)
+    }
+
+    /// How much a process grows, in bytes a second; `None` as long as there is no trend.
+    #[must_use]
+    pub fn rate(&self, process: ProcessKey) -> Option<f64> {
+        self.processes.rate(&process)
+    }
+
+    /// The process whose growth brings a limit nearer most.
+    #[must_use]
+    pub fn grower<'a>(&self, live: &'a Live, who: &Who) -> Option<(&'a LiveProcess, f64)> {
+        let counts = |process: &&LiveProcess| match who {
+            Who::Cgroup(path) => process.is_in(path),
+            Who::RayMonitor | Who::Machine => true,
+        };
+        let processes = live.processes.iter().filter(counts);
+        processes
+            .filter_map(|one| Some((one, self.rate(one.process)?)))
+            .filter(|(_, rate)| *rate > 0.0)
+            .max_by(|(_, one), (_, other)| one.total_cmp(other))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn growing(seconds: u64, each: u64) -> Trends<u8> {
+        let mut trends = Trends::default();
+        for second in 0..=seconds {
+            trends.add(
+                BootTime(second * SECOND),
+                [(1, Bytes(second * each))].into_iter(),
+            );
+        }
+        trends
+    }
+
+    #[test]
+    fn what_grows_has_a_rate_and_two_figures_are_no_trend() {
+        let rate = growing(60, 10 << 20).rate(&1).expect("a trend");
+        assert!((rate / f64::from(10 << 20) - 1.0).abs() < 1e-6, "{rate}");
+        assert_eq!(growing(60, 0).rate(&1), Some(0.0));
+        assert_eq!(growing(2, 10 << 20).rate(&1), None);
+    }
+
+    #[test]
+    fn what_is_gone_is_forgotten_and_two_minutes_are_kept() {
+        let mut trends = growing(500, 1);
+        assert_eq!(trends.series(&1).count(), 121);
+        trends.add(BootTime(501 * SECOND), [(2, Bytes(0))].into_iter());
+        assert_eq!(trends.series(&1).count(), 0);
+    }
+}

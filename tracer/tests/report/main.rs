@@ -1,0 +1,11 @@
+//! `raytrace report` and `export` as a program: what they print, where to, and their exit codes.
+
+mod fail;
+mod hostile;
+mod output;
+mod ran;
+mod redacted;
+mod refusals;
+mod selection;
+mod stage;
+mod text;

@@ -1,0 +1,75 @@
+//! `--redact`: no view of a report names the host, people, paths, addresses or arguments.
+
+use raytrace::event::Role;
+
+use crate::{
+    ran::Recording,
+    stage::{Stage, two_kills},
+};
+
+/// What must stay at home.
+const SECRETS: [&str; 9] = [
+    "gpu-07",
+    "zoltan",
+    "/home",
+    "/mnt",
+    "sk-secret-123",
+    "corpus",
+    "10.1.2.3",
+    "patient",
+    "run.raytrace",
+];
+
+/// Secrets in every place that a recording has for them.
+fn telling() -> Recording {
+    let mut stage = Stage::new();
+    stage.lives_in("/home/zoltan/ray/session_x", "10.1.2.3:6379");
+    stage.program(
+        60,
+        Role::Driver,
+        &[
+            "python3",
+            "/home/zoltan/train.py",
+            "--api-key=sk-secret-123",
+            "data=/mnt/corpus/patients.parquet",
+        ],
+    );
+    stage.job(60);
+    stage.cgroup("/user.slice/zoltan/job");
+    stage.after(10).oom_kill(4001);
+    stage.says(
+        "ValueError: cannot read /mnt/corpus/patients.parquet from 10.1.2.3 as zoltan@gpu-07",
+    );
+    stage.after(10).user_kill(4002);
+    stage.after(1).ends(60, 1 << 8);
+    stage.after(600).normal_exits(3).record()
+}
+
+#[test]
+fn no_format_of_a_redacted_report_names_host_people_paths_or_arguments() {
+    let recording = telling();
+    for format in ["text", "markdown", "json", "html"] {
+        for more in [&[][..], &["--all"], &["--kill", "1"]] {
+            let open = recording.report(&[&["--format", format], more].concat());
+            let ran = recording.report(&[&["--redact", "--format", format], more].concat());
+            assert_eq!(ran.code, Some(0), "{}", ran.err);
+            for secret in SECRETS {
+                let at = ran.out.find(secret);
+                let around = at.map(|at| ran.out.get(at.saturating_sub(80)..at + 40));
+                assert_eq!(around, None, "{format} {more:?}: {secret}");
+            }
+            assert!(open.out.contains("gpu-07"), "{format}: it was there");
+            assert!(ran.out.contains("hog"), "names of tasks stay");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_redacted_shows_what_is_asked_for() {
+    let open = telling().report(&["--all"]).out;
+    for secret in ["gpu-07", "/home/zoltan/train.py", "/mnt/corpus", "10.1.2.3"] {
+        assert!(open.contains(secret), "{secret} in {open}");
+    }
+    let ran = two_kills().report(&["--redact"]);
+    assert!(ran.out.contains("pid 4001"), "ids stay: {}", ran.out);
+}

@@ -1,0 +1,77 @@
+//! What `report` refuses, with its exit code and what to type instead.
+
+use raytrace::recording::Writer;
+
+use crate::{
+    ran::{Ran, Recording, raytrace},
+    stage::{Stage, two_kills},
+};
+
+#[test]
+fn a_missing_file_is_refused_with_what_to_type() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let ran = Ran::of(raytrace(folder.path()).args(["report", "gone.raytrace"]));
+    ran.refused(
+        2,
+        &["cannot open gone.raytrace", "No such file", "ls *.raytrace"],
+    );
+}
+
+#[test]
+fn another_file_is_no_recording() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("raylet.out"), "[2026-11-20] x\n").expect("a log");
+    std::fs::write(folder.path().join("empty"), "").expect("an empty file");
+    for file in ["raylet.out", "empty"] {
+        let ran = Ran::of(raytrace(folder.path()).args(["report", file]));
+        ran.refused(6, &["is not a raytrace recording", "raytrace explain"]);
+    }
+}
+
+#[test]
+fn a_damaged_recording_is_refused_with_what_saves_the_rest() {
+    let recording = two_kills();
+    let mut bytes = std::fs::read(&recording.file).expect("read");
+    bytes[100..].fill(0x5a);
+    std::fs::write(&recording.file, bytes).expect("write");
+    let ran = recording.report(&[]);
+    ran.refused(6, &["run.raytrace is damaged", ".recover"]);
+}
+
+#[test]
+fn what_is_left_of_a_damaged_recording_is_shown_and_its_exit_code_says_so() {
+    let recording = Stage::new().oom_kill(4001).normal_exits(2000).record();
+    let mut bytes = std::fs::read(&recording.file).expect("read");
+    let half = bytes.len() / 2;
+    bytes[half..].fill(0x5a);
+    std::fs::write(&recording.file, bytes).expect("write");
+    let ran = recording.report(&[]);
+    assert_eq!(ran.code, Some(6), "{ran:?}");
+    assert!(
+        ran.out.contains("killed hog (task, pid 4001"),
+        "{}",
+        ran.out
+    );
+    assert!(ran.out.contains("is damaged"), "{}", ran.out);
+    assert!(ran.err.contains("is damaged"), "{}", ran.err);
+}
+
+#[test]
+fn a_recording_of_a_newer_raytrace_is_refused_with_both_versions() {
+    let recording = two_kills();
+    let mut bytes = std::fs::read(&recording.file).expect("read");
+    // `user_version` of the SQLite header, big-endian.
+    bytes[60..64].copy_from_slice(&99u32.to_be_bytes());
+    std::fs::write(&recording.file, bytes).expect("write");
+    let ran = recording.report(&[]);
+    ran.refused(6, &["has format 99", "reads up to 1", "newer raytrace"]);
+}
+
+#[test]
+fn a_recording_without_events_says_that_it_is_empty() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("run.raytrace");
+    let _summary = Writer::create(&file, None).expect("create").finish();
+    let ran = Recording { folder, file }.report(&[]);
+    ran.refused(6, &["holds no events", "sudo raytrace record"]);
+}

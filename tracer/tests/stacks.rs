@@ -1,0 +1,162 @@
+//! Python stacks that the kernel takes of real processes, of each Python that is installed: `python3.9` to `python3.14`, and `python3`.
+//!
+//! Needs root (CAP_BPF, CAP_PERFMON); without it the test says that it was skipped.
+
+use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    process::{Child, Command, Stdio},
+};
+
+use raytrace::{
+    ids::{Pid, ProcessKey},
+    observe::{
+        kernel::{Growth, KernelError, Told, attach},
+        stacks::{Reader, Stack},
+    },
+};
+
+/// A thread that takes 64 MiB in its fifth line when it is told to, and 117 MiB of small objects in its sixteenth; the main thread sleeps.
+const GROWER: &str = "import sys, threading, time
+def grow(size):
+    global kept
+    kept = [
+        bytearray(b'x') * size]
+class Outer:
+    def run(self):
+        sys.stdin.readline()
+        grow(64 << 20)
+        small()
+        print('grown', flush=True)
+        time.sleep(60)
+def small():
+    global more
+    more = [
+        bytes(2000) for _ in range(60_000)]
+threading.Thread(target=Outer().run, daemon=True).start()
+print('there', sys.version_info[1], flush=True)
+time.sleep(60)";
+
+/// One that has started, its output, and the minor number of its version.
+fn grower(python: &str) -> Option<(Child, BufReader<std::process::ChildStdout>, String)> {
+    let mut child = Command::new(python)
+        .args(["-c", GROWER])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()?;
+    let mut output = BufReader::new(child.stdout.take().expect("stdout"));
+    let mut line = String::new();
+    output.read_line(&mut line).expect("a line");
+    if let Some(minor) = line.strip_prefix("there ") {
+        return Some((child, output, minor.trim().to_owned()));
+    }
+    child.wait().expect("wait");
+    None
+}
+
+/// What the kernel took.
+struct Taken {
+    /// The minor number of its version.
+    minor: String,
+    /// When it asked for the large range.
+    asked: Stack,
+    /// At each step of its memory, with what that grew by.
+    steps: Vec<(u64, Stack)>,
+}
+
+fn taken(growth: &mut Growth, python: &str) -> Option<Taken> {
+    let (mut child, mut output, minor) = grower(python)?;
+    let process = ProcessKey::new(child.id(), 7);
+    growth.watch(process);
+    growth.arm(true);
+    let mut pythons = growth.take_pythons().expect("a map of interpreters");
+    let opened = Reader::default().open(process.pid).expect("an interpreter");
+    let located = opened.located(process).expect("a layout");
+    pythons.add(process.pid, &located);
+    writeln!(child.stdin.take().expect("stdin")).expect("a line");
+    let mut line = String::new();
+    output.read_line(&mut line).expect("a line");
+    let (mut found, mut grew) = (Vec::new(), Vec::new());
+    growth.drain(|told| match told {
+        Told::Mapped(new) if new.mapped.process == process && !new.stack.is_empty() => {
+            found.push(new);
+        }
+        Told::Grew(new) if new.process == process => grew.push(new),
+        Told::Mapped(_) | Told::Grew(_) => {}
+    });
+    growth.arm(false);
+    let asked = found
+        .iter()
+        .find(|new| new.mapped.bytes.0 >= 64 << 20)
+        .and_then(|new| opened.named(new.mapped.tid, &new.stack));
+    let steps = grew.iter().filter_map(|new| {
+        let stack = opened.named(new.tid, &new.stack)?;
+        Some((new.private.0, stack))
+    });
+    let steps = steps.collect();
+    child.kill().expect("kill");
+    child.wait().expect("wait");
+    // Of a process that is gone nothing is told, whoever has its pid now.
+    assert!(
+        found
+            .iter()
+            .all(|new| opened.named(Pid(1), &new.stack).is_none())
+    );
+    Some(Taken {
+        minor,
+        asked: asked.expect("a stack"),
+        steps,
+    })
+}
+
+/// What grew through a function.
+fn through(taken: &Taken, function: &str) -> u64 {
+    let its = taken.steps.iter().filter(|(_, stack)| {
+        let mut innermost = stack.frames.iter().take(2);
+        innermost.any(|frame| frame.function == function)
+    });
+    its.map(|(bytes, _)| bytes >> 20).sum()
+}
+
+#[test]
+fn the_lines_that_grow_are_known_however_late_it_is_asked_for_them() {
+    let names = ["", ".9", ".10", ".11", ".12", ".13", ".14"];
+    for name in names.map(|minor| format!("python3{minor}")) {
+        let mut kernel = match attach(false) {
+            Ok(kernel) => kernel,
+            Err(error @ (KernelError::NotPermitted(_) | KernelError::NoBtf { .. })) => {
+                return eprintln!("skipped: {error}");
+            }
+            Err(error) => panic!("{error}"),
+        };
+        let growth = kernel.growth.as_mut().expect("the object memory");
+        let Some(taken) = taken(growth, &name) else {
+            eprintln!("skipped: no {name} here");
+            continue;
+        };
+        let (minor, stack) = (&taken.minor, &taken.asked);
+        let (small, large) = (through(&taken, "small"), through(&taken, "grow"));
+        println!(
+            "{name} is 3.{minor}: {:?}, by steps {large} and {small} MiB",
+            stack.frames
+        );
+        // What is left is below a step.
+        assert!((102..=120).contains(&small), "{small} MiB");
+        assert!((48..=80).contains(&large), "{large} MiB");
+        let frames: Vec<(&str, u32)> = stack
+            .frames
+            .iter()
+            .map(|frame| (frame.function.as_str(), frame.line))
+            .collect();
+        // Whole names from 3.11 on.
+        let whole = minor.parse::<u32>().expect("a number") >= 11;
+        let run = if whole { "Outer.run" } else { "run" };
+        assert_eq!(frames[..2], [("grow", 5), (run, 9)]);
+        assert_eq!(stack.frames[0].file, "<string>");
+        assert!(
+            frames[2..].iter().any(|frame| frame.0.ends_with("run")),
+            "the thread's own frames: {frames:?}"
+        );
+    }
+}

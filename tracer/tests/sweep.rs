@@ -1,0 +1,85 @@
+//! A process that is gone without an exit event is found by a look at /proc, once, and counted.
+//!
+//! Needs root (CAP_BPF, CAP_PERFMON); without it the test says that it was skipped.
+
+use std::process::{Child, Command};
+
+use raytrace::{
+    collect::{Collector, Ids, Wanted, Watch},
+    ids::Pid,
+    observe::{
+        kernel::{KernelError, attach},
+        processes,
+    },
+    recording::Sender,
+};
+
+fn sleeper() -> Child {
+    Command::new("sleep").arg("60").spawn().expect("sleep")
+}
+
+#[test]
+fn who_is_gone_without_an_exit_event_has_a_death_once_and_the_ledger_counts_it() {
+    let mut kernel = match attach(false) {
+        Ok(kernel) => kernel,
+        Err(error @ (KernelError::NotPermitted(_) | KernelError::NoBtf { .. })) => {
+            eprintln!("skipped: {error}");
+            return;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    let (mut gone, mut zombie, mut alive) = (sleeper(), sleeper(), sleeper());
+    let keys =
+        [&gone, &zombie, &alive].map(|child| processes::key(Pid(child.id())).expect("a key"));
+    // They end while nobody tracks them, so that no event tells it: as if the hook had been left out.
+    gone.kill().expect("a kill");
+    gone.wait().expect("its end");
+    zombie.kill().expect("a kill");
+    while processes::stat(Pid(zombie.id())).is_some_and(|stat| stat.state != 'Z') {
+        std::thread::yield_now();
+    }
+    for key in keys {
+        assert!(kernel.tracked.add(key));
+    }
+    let watch = Watch::Kernel {
+        tracked: kernel.tracked,
+        ledgers: kernel.ledgers,
+        growth: None,
+    };
+    let ids = Ids::default();
+    let mut collector = Collector::new(ids, Sender::nowhere(), watch, None, Wanted::default());
+    let before = lost(&collector);
+    for _ in 0..3 {
+        collector.sweep();
+    }
+    let row = collector.ledger();
+    let row = row
+        .iter()
+        .find(|row| row.hook == "sched/sched_process_exit");
+    assert_eq!(row.expect("a row").missed, 2);
+    assert!(lost(&collector) >= before + 2, "what was missed is lost");
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    let mut told: Vec<_> = collector
+        .told()
+        .into_iter()
+        .map(|told| told.death)
+        .collect();
+    told.sort_by_key(|death| death.signal);
+    let found: Vec<_> = told
+        .iter()
+        .map(|death| (death.pid.0, death.signal))
+        .collect();
+    assert_eq!(found, [(gone.id(), None), (zombie.id(), Some(9))]);
+    alive.kill().expect("a kill");
+    for child in [&mut zombie, &mut alive] {
+        child.wait().expect("its end");
+    }
+}
+
+fn lost(collector: &Collector) -> u64 {
+    collector
+        .ledger()
+        .iter()
+        .map(raytrace::event::Ledger::lost)
+        .sum()
+}
