@@ -5,8 +5,8 @@ use std::{path::Path, time::Duration};
 use anyhow::{Result, ensure};
 use raytrace::{
     event::{
-        Cluster, Event, Exit, MemorySplit, Mode, NodeMemory, Observation, Process, ProcessMemory,
-        RecordingStarted, Role, Sender, Signal, Source, Worker,
+        Call, Cluster, Event, Exit, MemorySplit, Mode, NodeMemory, Observation, Process,
+        ProcessMemory, RecordingStarted, Role, Sender, Signal, Source, Worker,
     },
     ids::{BootTime, Bytes, EventId, HexId, Pid, ProcessKey, WallTime},
     recording::Writer,
@@ -22,13 +22,22 @@ const EACH: u64 = 4;
 const RAYLET: u32 = 100;
 const MIB: u64 = 1 << 20;
 
-/// Task names that must come out as text.
-pub const HOSTILE: [&str; 4] = [
-    "</script><script>document.title='owned'</script>",
-    "\u{1b}[31mred\u{1b}[0m \u{202e}exe.gnp",
-    "<img src=x onerror=alert(1)>",
-    "=HYPERLINK(\"x\"),\"quoted\"",
-];
+/// Task names that must come out as text: markup, terminal codes, marks that reorder, a formula, ten kilobytes of all of them.
+fn hostile() -> [String; 5] {
+    let short = [
+        "</script><script>document.title='owned'</script>",
+        "\u{1b}[31mred\u{1b}[0m \u{202e}exe.gnp",
+        "<img src=x onerror=alert(1)>",
+        "=HYPERLINK(\"x\"),\"quoted\"",
+    ];
+    let all = short.concat();
+    let long = format!(
+        "\u{1b}[2J\u{202e}</script>{}{all}\u{200f}",
+        "x".repeat(10_000)
+    );
+    let [first, second, third, fourth] = short.map(str::to_owned);
+    [first, second, third, fourth, long]
+}
 
 /// How many events of a kind were written.
 #[derive(Debug, Default, Clone, Copy)]
@@ -108,8 +117,8 @@ fn worker(
     let ends = begins + life - 60 * SECOND;
     let pid = 1000 + u32::try_from(number).unwrap_or(0);
     let who = key(pid, begins);
-    let name = match HOSTILE.get(usize::try_from(number).unwrap_or(usize::MAX) / 50 % 8) {
-        Some(hostile) if number.is_multiple_of(50) => format!("ray::{hostile}"),
+    let name = match hostile().get(usize::try_from(slot / 40).unwrap_or(usize::MAX)) {
+        Some(hostile) if slot.is_multiple_of(40) => format!("ray::{hostile}"),
         _ => format!("ray::Class{}.step", number % 14),
     };
     events.push((begins, process(who, &name, Role::Worker)));
@@ -117,7 +126,10 @@ fn worker(
     let last = turn == EACH - 1;
     let end = ends.min(BEGAN + LENGTH_S * SECOND);
     let mut anon = 200 * MIB;
-    for time in (begins..end).step_by(usize::try_from(every_s * SECOND).unwrap_or(usize::MAX)) {
+    let every = usize::try_from(every_s * SECOND).unwrap_or(usize::MAX);
+    // Who lives at the end has a sample there.
+    let at_the_end = last.then_some(end - SECOND);
+    for time in (begins..end).step_by(every).chain(at_the_end) {
         anon += (1 + number % 41) * MIB;
         let memory = split(anon);
         let sample = ProcessMemory {
@@ -127,6 +139,7 @@ fn worker(
         events.push((time, Observation::Memory(sample)));
         written.samples += 1;
     }
+    events.push((begins + SECOND, call(who, &name, begins)));
     if !last {
         events.push((ends, signal(who)));
         events.push((ends + 1_000_000, exit(who, &name, anon)));
@@ -236,6 +249,20 @@ fn signal(target: ProcessKey) -> Observation {
             ancestors: Vec::new(),
             container_id: None,
         },
+    })
+}
+
+/// A call of a second that keeps a mebibyte.
+fn call(process: ProcessKey, title: &str, began: u64) -> Observation {
+    Observation::Call(Call {
+        process,
+        title: title.into(),
+        nth: 1,
+        began: BootTime(began),
+        ended: Some(BootTime(began + SECOND)),
+        before: Some(Bytes(200 * MIB)),
+        after: Some(Bytes(201 * MIB)),
+        peak: None,
     })
 }
 

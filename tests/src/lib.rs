@@ -2,6 +2,16 @@
 //! recording of a whole day.
 
 pub mod day;
+pub mod fake_raylet;
+pub mod initrd;
 pub mod recorder;
 pub mod staging;
+pub mod stream;
 pub mod truth;
+pub mod vm;
+
+/// Whether the long versions of tests are asked for: `cargo xtask soak`.
+#[must_use]
+pub fn soak() -> bool {
+    std::env::var_os("RAYTRACE_SOAK").is_some()
+}

@@ -1,7 +1,7 @@
 //! The recorder under test, as a user runs it: a program with a terminal's output and a file.
 
 use std::{
-    io::{BufRead as _, BufReader},
+    io::{BufRead as _, BufReader, ErrorKind},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::mpsc::{Receiver, channel},
@@ -62,13 +62,19 @@ impl Recorder {
 
     /// Starts `command`, a recorder that writes `file`.
     pub fn run(mut command: Command, file: &Path) -> Result<Self> {
-        let mut child = command
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .with_context(|| {
-                format!("cannot start {command:?}; build it, or run cargo xtask test")
-            })?;
+        command.stdin(Stdio::null()).stderr(Stdio::piped());
+        let mut started = command.spawn();
+        // A fresh copy of the program may still be open for writing in what another test starts at this moment.
+        while started
+            .as_ref()
+            .is_err_and(|error| error.kind() == ErrorKind::ExecutableFileBusy)
+        {
+            thread::sleep(Duration::from_millis(10));
+            started = command.spawn();
+        }
+        let mut child = started.with_context(|| {
+            format!("cannot start {command:?}; build it, or run cargo xtask test")
+        })?;
         let errors = child.stderr.take().context("no stderr")?;
         let (sender, lines) = channel();
         thread::spawn(move || {
@@ -213,6 +219,35 @@ pub fn report(file: &Path) -> Result<Value> {
         );
     }
     serde_json::from_slice(&output.stdout).context("the report is not JSON")
+}
+
+/// The loss ledger: nothing vanished without being counted, and nothing was lost.
+///
+/// # Panics
+///
+/// When it does not balance.
+pub fn balanced(report: &Value) {
+    let recording = &report["recordings"][0];
+    assert_eq!(recording["lost_events"], 0, "{}", recording["ledgers"]);
+    for row in recording["ledgers"].as_array().into_iter().flatten() {
+        let count = |name: &str| row[name].as_u64().unwrap_or_default();
+        assert_eq!(
+            count("seen"),
+            count("submitted") + count("filtered") + count("ring_full") + count("map_full"),
+            "{row}"
+        );
+        assert_eq!(
+            count("received"),
+            count("written") + count("dropped"),
+            "{row}"
+        );
+    }
+    assert!(
+        recording["ledgers"]
+            .as_array()
+            .is_some_and(|rows| rows.iter().any(|row| row["seen"] != 0)),
+        "a ledger"
+    );
 }
 
 fn now() -> i128 {

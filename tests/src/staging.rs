@@ -23,7 +23,9 @@ pub fn view_python() -> PathBuf {
     target().join("views/bin/python")
 }
 
-fn target() -> PathBuf {
+/// Cargo's target folder, where `cargo xtask setup` puts what it fetches.
+#[must_use]
+pub fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
@@ -117,9 +119,12 @@ impl Held {
         bail!("the staging ended before it said {word}:\n{log}")
     }
 
-    /// What it has written so far.
-    pub fn truth(&self) -> Result<Truth> {
-        Truth::read(&self.script.truth)
+    /// Waits for a line that the script prints once its cluster stands; the pid of that cluster's raylet.
+    pub fn raylet_at(&mut self, word: &str) -> Result<u32> {
+        self.wait_for(word)?;
+        let truth = Truth::read(&self.script.truth)?;
+        let raylet = truth.raylet();
+        raylet.with_context(|| format!("the staging said {word} and wrote down no raylet"))
     }
 
     /// Lets it go on.

@@ -64,8 +64,23 @@ enum Row {
         raylet: Who,
     },
     Job(ExpectedJob),
+    Boot {
+        seconds: f64,
+    },
+    Recorder(RecorderSeen),
+    /// What should have happened evenly did not: the machine was too busy.
+    Unsteady,
     #[serde(other)]
     Other,
+}
+
+/// What the staging saw of the recorder.
+#[derive(Debug, Clone, Deserialize)]
+pub struct RecorderSeen {
+    /// How the OOM killer rates it.
+    pub oom_score_adj: i32,
+    /// Its peak of resident memory, as /proc prints it.
+    pub peak: String,
 }
 
 /// The expected end of a job.
@@ -108,8 +123,14 @@ impl Truth {
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read {}", path.display()))?;
+        Self::parse(&text)
+    }
+
+    /// Reads its text.
+    pub fn parse(text: &str) -> Result<Self> {
         let rows = text
             .lines()
+            .filter(|line| !line.is_empty())
             .map(|line| serde_json::from_str(line).with_context(|| line.to_owned()))
             .collect::<Result<_>>()?;
         Ok(Self { rows })
@@ -131,6 +152,34 @@ impl Truth {
         })
     }
 
+    /// Whether the machine was too busy for an even course.
+    #[must_use]
+    pub fn unsteady(&self) -> bool {
+        self.rows.iter().any(|row| matches!(row, Row::Unsteady))
+    }
+
+    /// What was staged to die.
+    pub fn pids(&self) -> impl Iterator<Item = u32> {
+        self.deaths().map(|expected| expected.who.pid)
+    }
+
+    /// The recorder, where the staging looked at it.
+    #[must_use]
+    pub fn recorder(&self) -> Option<&RecorderSeen> {
+        self.rows.iter().find_map(|row| match row {
+            Row::Recorder(seen) => Some(seen),
+            _ => None,
+        })
+    }
+
+    /// When the machine booted on which this was staged, where it was another one.
+    fn boot(&self) -> Option<f64> {
+        self.rows.iter().find_map(|row| match row {
+            Row::Boot { seconds } => Some(*seconds),
+            _ => None,
+        })
+    }
+
     /// How many deaths were staged.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -146,7 +195,7 @@ impl Truth {
     /// Compares every staged death with the report.
     #[must_use]
     pub fn compare(&self, report: &Value, sight: Sight) -> Comparison {
-        let found = Found::new(report);
+        let found = Found::new(report, self.boot().unwrap_or_else(boot));
         let mut wrong = Vec::new();
         for row in &self.rows {
             match row {
@@ -154,7 +203,11 @@ impl Truth {
                 Row::Failed { label, why } => wrong.push(format!("{label}: not staged: {why}")),
                 Row::Alive { label, who } => outlived(label, *who, &found, &mut wrong),
                 Row::Job(job) => self.compare_job(job, &found, report, &mut wrong),
-                Row::Cluster { .. } | Row::Other => {}
+                Row::Cluster { .. }
+                | Row::Boot { .. }
+                | Row::Recorder(_)
+                | Row::Unsteady
+                | Row::Other => {}
             }
         }
         self.nothing_invented(report, &found, &mut wrong);
@@ -327,8 +380,10 @@ impl Truth {
                 killer,
                 "kernel-oom-memcg" | "kernel-oom-global" | "ray-memory-monitor" | "crash"
             );
-            // The monitor of 2.60 ends idle workers too, beside the one that it chose.
-            let idle = killer == "ray-memory-monitor" && death["title"] == "ray::IDLE";
+            // The monitor of 2.60 ends idle workers too, beside the one that it chose; others abort now and then while they disconnect.
+            let ended = killer == "ray-memory-monitor"
+                || killer == "crash" && death["signal"] == 6 && death["sender"].is_null();
+            let idle = ended && death["title"] == "ray::IDLE";
             if strange && !idle && !staged.contains(&id) && clusters.contains(&&death["cluster"]) {
                 wrong.push(format!(
                     "nobody staged this: {}",
@@ -361,7 +416,17 @@ fn differs(death: &Value, name: &str, wanted: &Value) -> Option<String> {
     let found = match name {
         "certainty" => &death["verdict"]["certainty"],
         "signal" | "exit_code" | "role" | "worker_id" | "job_id" | "actor_class" => &death[name],
-        "limit_bytes" => &death["oom"]["limit_bytes"],
+        "limit_bytes" | "cgroup" | "constraint" => &death["oom"][name],
+        "at_least" => return less(&death["memory"], wanted),
+        "says" => {
+            let summary = death["verdict"]["summary"].as_str()?;
+            let wanted = wanted.as_str()?;
+            return (!summary.contains(wanted)).then(|| format!("it does not say {wanted:?}"));
+        }
+        "not_before" => {
+            let (time, wanted) = (seconds(&death["time"])?, wanted.as_f64()?);
+            return (time < wanted).then(|| format!("it died at {time}, before {wanted}"));
+        }
         "mechanism" => &sender["mechanism"],
         "sender" if wanted.is_null() => {
             let named = sender["pid"].as_u64().is_some_and(|pid| pid != 0);
@@ -381,6 +446,16 @@ fn differs(death: &Value, name: &str, wanted: &Value) -> Option<String> {
     (found != wanted).then(|| format!("{name} is {found}, not {wanted}"))
 }
 
+/// The first of the `wanted` figures of memory that is not reached.
+fn less(memory: &Value, wanted: &Value) -> Option<String> {
+    let short = |(key, least): (&String, &Value)| {
+        let found = memory[key.as_str()].as_u64();
+        let least = least.as_u64()?;
+        (found < Some(least)).then(|| format!("{key} is {found:?}, less than {least}"))
+    };
+    wanted.as_object()?.iter().find_map(short)
+}
+
 /// The deaths of a report, by id and by pid.
 struct Found<'a> {
     by_id: HashMap<u64, &'a Value>,
@@ -389,17 +464,14 @@ struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    fn new(report: &'a Value) -> Self {
+    fn new(report: &'a Value, boot: f64) -> Self {
         let deaths = report["deaths"].as_array();
         let by_id = deaths
             .into_iter()
             .flatten()
             .filter_map(|death| Some((death["id"].as_u64()?, death)))
             .collect();
-        Self {
-            by_id,
-            boot: boot(),
-        }
+        Self { by_id, boot }
     }
 
     fn of(&self, who: Who) -> Vec<&'a Value> {

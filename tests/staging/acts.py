@@ -9,6 +9,7 @@ import time
 
 import ray
 
+import forge
 from cgroup import Cgroup
 from kill import child_program
 from truth import Roll, process
@@ -61,6 +62,7 @@ ACTS = {
     "kill_myself": kill_myself,
     "raise_error": raise_error,
     "sleep": time.sleep,
+    "lie": forge.lie,
 }
 
 
@@ -163,7 +165,7 @@ class Host:
         return None
 
     def wait(self, label):
-        return self.children[label].wait(timeout=20)
+        return self.children[label].wait(timeout=120)
 
     def many(self, count):
         """`count` short processes, one after the other."""

@@ -27,6 +27,9 @@ RAYLET = ("raylet/raylet",)
 # Clusters of one kind may be there at the same time.
 NUMBERS = itertools.count()
 
+# What a shell starts in the background ignores Ctrl-C, and so would all that is staged here.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # Joins the cgroup $1, mounts $2 at $3, does what $4 says, and becomes the rest.
 ENTER = 'echo $$ > "$1/cgroup.procs" && mount --bind "$2" "$3" && eval "$4" && shift 4 && exec "$@"'
 
@@ -44,11 +47,11 @@ def free_ports(count):
 class Cluster:
     """Starts with `start`, ends with `stop`; also usable with `with`."""
 
-    def __init__(self, name, user=None, pid_namespace=False, settings=None, mounts="true"):
+    def __init__(self, name, user=None, pid_namespace=False, settings=None, mounts="true", limit=LIMIT, init=("sleep", "infinity")):
         self.user = user
         # Shell that changes the cluster's mount namespace.
         self.mounts = mounts
-        self.cgroup = Cgroup.top(f"raytrace-{name}-{os.getpid()}-{next(NUMBERS)}", LIMIT)
+        self.cgroup = Cgroup.top(f"raytrace-{name}-{os.getpid()}-{next(NUMBERS)}", limit)
         self.leaf = self.cgroup.child("cluster")
         # Where members go to meet a limit of their own.
         self.small = self.cgroup.child("small")
@@ -69,18 +72,19 @@ class Cluster:
             os.chown(self.folder, user, user)
             self.leaf.give_to(user)
             self.small.give_to(user)
+        self.init_program = list(init)
         self.init = self._keep_pid_namespace() if pid_namespace else None
         self.address = None
         self.raylet = None
 
     def _keep_pid_namespace(self):
         command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-        keeper = subprocess.Popen([*command, *self._shell(["sleep", "infinity"])])
+        keeper = subprocess.Popen([*command, *self._shell(self.init_program)])
         children = f"/proc/{keeper.pid}/task/{keeper.pid}/children"
         self.keeper = keeper
         inside = wait_for(lambda: open(children).read().split(), 5)
         pid = int(inside[0])
-        wait_for(lambda: comm(pid) == "sleep", 5)
+        wait_for(lambda: comm(pid) == os.path.basename(self.init_program[0]), 5)
         return process(pid)
 
     def _shell(self, command):
@@ -121,7 +125,8 @@ class Cluster:
         environment = {**self.environment, "RAY_ADDRESS": self.address or ""}
         return self.popen(command, env=environment, **options)
 
-    def start(self, dashboard=False, cpus=4):
+    def start(self, dashboard=False, cpus=4, **more):
+        """Starts Ray; `more` are further flags of `ray start`, with underscores."""
         port, dashboard_port, listen, client = free_ports(4)
         self.address = f"127.0.0.1:{port}"
         self.dashboard = f"http://127.0.0.1:{dashboard_port}"
@@ -139,6 +144,7 @@ class Cluster:
             "object-store-memory": 100 << 20,
             "num-cpus": cpus,
             "temp-dir": self.folder,
+            **{name.replace("_", "-"): value for name, value in more.items()},
         }
         arguments = [f"--{name}={value}" for name, value in flags.items()]
         self.run([f"{BIN}/ray", "start", "--head", "--disable-usage-stats", *arguments])

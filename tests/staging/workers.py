@@ -55,6 +55,8 @@ KINDS["os_exit_3"] = dies_alone("os_exit", 3, killer="exit", certainty="proven",
 KINDS["os_exit_0"] = dies_alone("os_exit", 0, killer="exit", certainty="proven", exit_code=0)
 KINDS["segv"] = dies_alone("fault", killer="crash", certainty="proven", signal=signal.SIGSEGV)
 KINDS["abort"] = dies_alone("abort", killer="crash", certainty="proven", signal=signal.SIGABRT)
+# What a worker writes is no proof of what the raylet or the kernel did.
+KINDS["forged"] = dies_alone("lie", killer="exit", certainty="proven", exit_code=3)
 KINDS["self_kill_9"] = dies_alone("kill_myself", 9, killer="crash", certainty="proven", signal=9)
 
 

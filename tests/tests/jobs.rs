@@ -26,12 +26,7 @@ fn thousands_of_normal_exits_and_a_crowd_killed_at_once_are_all_recorded_and_not
     let file = folder.path().join("stress.raytrace");
     let mut script =
         staging::start_held("2.60.0", "stress.py", &[], folder.path()).expect("a script");
-    script.wait_for("ready").expect("a cluster");
-    let raylet = script
-        .truth()
-        .expect("the truth so far")
-        .raylet()
-        .expect("a raylet");
+    let raylet = script.raylet_at("ready").expect("a raylet");
     // This cluster alone: others are staged at the same time.
     let arguments = ["--raylet-pid", &raylet.to_string()];
     let recorder = Recorder::start(&file, &arguments).expect("a recorder");
@@ -62,6 +57,8 @@ fn thousands_of_normal_exits_and_a_crowd_killed_at_once_are_all_recorded_and_not
         .lines
         .iter()
         .filter(|line| line.text.contains(" pid "))
+        // On a busy machine an actor may end well before the end of its driver, which explains it, is seen.
+        .filter(|line| !(line.text.contains(" Host pid ") && line.text.contains("not settled yet")))
         .collect();
     assert!(printed.is_empty(), "printed while recording: {printed:#?}");
     let report = Command::new(raytrace())
@@ -76,8 +73,15 @@ fn thousands_of_normal_exits_and_a_crowd_killed_at_once_are_all_recorded_and_not
 #[test]
 fn workers_that_lived_before_the_recorder_are_identified() {
     let folder = tempfile::tempdir().expect("a folder");
+    // All of a large node in the long version: 200 need 16 GiB and some minutes.
+    let workers = if std::env::var_os("RAYTRACE_SOAK").is_some() {
+        200
+    } else {
+        8
+    };
+    let arguments = ["--workers", &workers.to_string()];
     let mut script =
-        staging::start_held("2.60.0", "late.py", &[], folder.path()).expect("a script");
+        staging::start_held("2.60.0", "late.py", &arguments, folder.path()).expect("a script");
     script.wait_for("ready").expect("a cluster");
     let recorder = Recorder::start(&folder.path().join("late.raytrace"), &[]).expect("a recorder");
     std::thread::sleep(Duration::from_secs(2));
@@ -91,5 +95,5 @@ fn workers_that_lived_before_the_recorder_are_identified() {
         "{}",
         comparison.wrong.join("\n")
     );
-    assert_eq!(comparison.deaths, 8);
+    assert_eq!(comparison.deaths, workers);
 }

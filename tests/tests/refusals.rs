@@ -55,6 +55,31 @@ fn without_privilege_it_records_in_procfs_mode_and_says_what_is_missing_and_what
 }
 
 #[test]
+fn in_a_pid_namespace_of_its_own_it_does_without_the_kernels_pids() {
+    let folder = folder();
+    let record = |arguments: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--mount-proc"]);
+        command
+            .arg(raytrace())
+            .args(["record", "--duration", "1s", "-o"]);
+        command
+            .arg(folder.path().join("a.raytrace"))
+            .args(arguments);
+        command.output().expect("a run")
+    };
+    let output = record(&["--require-ebpf"]);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    let output = record(&[]);
+    let said = text(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(
+        said.contains("mode procfs") && said.contains("pid namespace") && said.contains("hostPID"),
+        "{said}"
+    );
+}
+
+#[test]
 fn without_privilege_and_with_require_ebpf_it_ends_with_3() {
     let folder = folder();
     let file = folder.path().join("a.raytrace");

@@ -1,66 +1,148 @@
 //! `cargo xtask bench`: what recording costs, as ratios of interleaved runs with an off-against-off control.
 
+mod beside;
+mod crowd;
 mod idle;
+mod job;
 mod load;
 mod programs;
 mod statistics;
 
-use std::{
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::path::Path;
 
-use anyhow::{Context as _, Result, bail};
-use load::Cost;
+use anyhow::{Context as _, Result};
+use beside::Beside;
+pub(crate) use crowd::run as crowd;
 pub(crate) use load::Load;
+use load::{Cost, Served};
 use statistics::Ratio;
 
-use crate::{process::step, setup, test};
+use crate::{
+    process::{end, step},
+    setup, test,
+};
 
-/// Pairs of each load; odd ones run in the other order.
-const PAIRS: usize = 31;
+/// What can be measured by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Part {
+    /// Page faults, allocations and processes, beside the recorder and beside other tools.
+    Loads,
+    /// A job in Python, beside the recorder, memray and py-spy.
+    Job,
+    /// The time of each eBPF program.
+    Programs,
+    /// The recorder beside an idle cluster.
+    Idle,
+    /// The recorder beside a crowd.
+    Crowd,
+}
 
-/// Runs everything and prints the tables of docs/performance.md.
-pub(crate) fn run() -> Result<()> {
-    setup::for_demo()?;
+/// Pairs of each load with the recorder.
+const PAIRS: usize = 41;
+/// Page faults are the noisiest.
+const MANY: usize = 123;
+/// Pairs with another tool, whose cost is no matter of percents.
+const FEW: usize = 5;
+
+/// Runs these parts, all where none is named, and prints them as docs/performance.md has them.
+pub(crate) fn run(parts: &[Part]) -> Result<()> {
+    setup::for_bench()?;
     let raytrace = step("build raytrace", test::build)?;
-    println!(
-        "| load | what | median | 95 % of the median up to | control up to |\n|---|---|---|---|---|",
-    );
-    for load in Load::ALL {
-        let name = format!("{}: {PAIRS} pairs and as many controls", load.name());
-        print!("{}", step(&name, || pairs(&raytrace, load))?);
+    let wanted = |part| parts.is_empty() || parts.contains(&part);
+    if wanted(Part::Loads) || wanted(Part::Job) {
+        println!(
+            "| load | beside it | what | median | 95 % of the median up to | control up to |\n|---|---|---|---|---|---|",
+        );
     }
-    let hooks = step("time of each eBPF program", || programs::measure(&raytrace))?;
-    println!("\n{hooks}");
-    let idle = step("an idle cluster of 50 workers, one minute", || {
-        idle::measure(&raytrace)
-    })?;
-    println!("{idle}");
+    if wanted(Part::Loads) {
+        loads(&raytrace)?;
+    }
+    if wanted(Part::Job) {
+        print!("{}", job::measure(&raytrace)?);
+    }
+    if wanted(Part::Programs) {
+        let hooks = step("time of each eBPF program", || programs::measure(&raytrace))?;
+        println!("\n{hooks}");
+    }
+    if wanted(Part::Idle) {
+        let idle = step("an idle cluster of 50 workers, one minute", || {
+            idle::measure(&raytrace)
+        })?;
+        println!("{idle}");
+    }
+    if wanted(Part::Crowd) {
+        let crowd = step("200 processes of 80 threads, one minute", || {
+            crowd::measure(&raytrace)
+        })?;
+        println!("{crowd}");
+    }
     Ok(())
 }
 
-/// Off, on and off again, in changing order, so that drift hits all alike.
-fn pairs(raytrace: &Path, load: Load) -> Result<String> {
-    let folder = tempfile::tempdir()?;
-    let (mut on, mut control) = (Vec::new(), Vec::new());
-    for number in 0..PAIRS {
-        let recorded = || {
-            recorded(
-                raytrace,
-                load,
-                &folder.path().join(format!("{number}.raytrace")),
-            )
-        };
-        let (off, with, again) = if number % 2 == 0 {
-            (alone(load)?, recorded()?, alone(load)?)
-        } else {
-            let with = recorded()?;
-            (alone(load)?, with, alone(load)?)
-        };
-        on.push((with, off));
-        control.push((again, off));
+fn loads(raytrace: &Path) -> Result<()> {
+    let quiet = Load::ALL.map(|load| {
+        let is_noisy = load == Load::PageFault;
+        (load, Beside::Recorder, if is_noisy { MANY } else { PAIRS })
+    });
+    let armed = Load::OF_MEMORY.map(|load| (load, Beside::ArmedRecorder, PAIRS));
+    let others = Beside::OTHERS
+        .into_iter()
+        .filter(|tool| tool.is_installed());
+    let others = others.map(|tool| (Load::PageFault, tool, FEW));
+    for (load, tool, count) in quiet.into_iter().chain(armed).chain(others) {
+        let name = format!(
+            "{}: {count} runs with {} between {} without",
+            load.name(),
+            tool.name(),
+            count + 1
+        );
+        print!("{}", step(&name, || pairs(load, tool, raytrace, count))?);
     }
+    Ok(())
+}
+
+/// One load with one tool beside it.
+fn pairs(load: Load, tool: Beside, raytrace: &Path, count: usize) -> Result<String> {
+    let folder = tempfile::tempdir()?;
+    let mut served = Served::start(load)?;
+    let rows = compared(load.name(), tool.name(), count, |number| {
+        let Some(number) = number else {
+            return served.run();
+        };
+        let file = folder.path().join(format!("{number}.raytrace"));
+        let mut beside = tool.start(raytrace, &file, served.pid())?;
+        let cost = served.run();
+        end(&mut beside)?;
+        let cost = cost?;
+        anyhow::ensure!(file.exists(), "{} has recorded nothing", tool.name());
+        Ok(cost)
+    })?;
+    served.end()?;
+    Ok(rows)
+}
+
+/// The rows of the table for `run`, which is given the number of a run with the tool, and nothing for one without.
+///
+/// Off, on, off, on, … off: each run with the tool is compared with the mean of the runs right before and right after it, and so, as
+/// the control, is each run without, so that a machine that grows slower or faster hits all alike.
+fn compared(
+    load: &str,
+    tool: &str,
+    count: usize,
+    mut run: impl FnMut(Option<usize>) -> Result<Cost>,
+) -> Result<String> {
+    run(None).context("the first run, which is not counted")?;
+    let (mut with, mut without) = (Vec::new(), vec![run(None)?]);
+    for number in 0..count {
+        with.push(run(Some(number))?);
+        without.push(run(None)?);
+    }
+    let around = without.windows(2).map(|two| two[0].mean(two[1]));
+    let on: Vec<(Cost, Cost)> = with.into_iter().zip(around).collect();
+    let control: Vec<(Cost, Cost)> = without
+        .windows(3)
+        .map(|three| (three[1], three[0].mean(three[2])))
+        .collect();
     let mut rows = String::new();
     for (what, of) in [
         ("CPU", (|cost: &Cost| cost.cpu) as fn(&Cost) -> f64),
@@ -71,39 +153,9 @@ fn pairs(raytrace: &Path, load: Load) -> Result<String> {
         };
         let (on, control) = (ratio(&on), ratio(&control));
         rows += &format!(
-            "| {} | {what} | {:.4} | {:.4} | {:.4} |\n",
-            load.name(),
-            on.median,
-            on.upper,
-            control.upper
+            "| {load} | {tool} | {what} | {:.3} | {:.3} | {:.3} |\n",
+            on.median, on.upper, control.upper
         );
     }
     Ok(rows)
-}
-
-fn alone(load: Load) -> Result<Cost> {
-    cost_of(Command::new(std::env::current_exe()?).args(["bench-load", load.name()]))
-}
-
-/// The load as the wrapped command of a recorder: tracked from its first instant, every hook armed.
-fn recorded(raytrace: &Path, load: Load, file: &Path) -> Result<Cost> {
-    cost_of(
-        Command::new(raytrace)
-            .args(["record", "--require-ebpf", "-o"])
-            .arg(file)
-            .arg("--")
-            .arg(std::env::current_exe()?)
-            .args(["bench-load", load.name()]),
-    )
-}
-
-fn cost_of(command: &mut Command) -> Result<Cost> {
-    let output = command
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output()?;
-    if !output.status.success() {
-        bail!("{command:?} ended with {}", output.status);
-    }
-    serde_json::from_slice(&output.stdout).context("the load did not print its cost")
 }

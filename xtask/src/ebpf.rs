@@ -25,47 +25,62 @@ struct Manifest {
     source_sha256: String,
     /// Over `deaths.o`.
     object_sha256: String,
+    /// Over `memory.o`.
+    memory_sha256: String,
     /// Compiler and linker.
     toolchain: String,
 }
 
-/// Builds the object and puts it, with its manifest, in the place of the committed one.
+/// The objects.
+const OBJECTS: [&str; 2] = ["deaths", "memory"];
+
+/// Builds the objects and puts them, with their manifest, in the place of the committed ones.
 pub(crate) fn build() -> Result<()> {
     setup::ebpf_toolchain()?;
-    let (object, toolchain) = compile()?;
-    let bytes = fs::read(&object)?;
+    let (folder, toolchain) = compile()?;
+    let [deaths, memory] = read(OBJECTS.map(|name| folder.join(name)))?;
     let manifest = Manifest {
         source_sha256: source_hash()?,
-        object_sha256: hex(&Sha256::digest(&bytes)),
+        object_sha256: hex(&Sha256::digest(&deaths)),
+        memory_sha256: hex(&Sha256::digest(&memory)),
         toolchain,
     };
-    fs::write(committed(), &bytes)?;
+    write(&[deaths, memory])?;
     let text = serde_json::to_string_pretty(&manifest)? + "\n";
     fs::write(manifest_path(), text)?;
-    eprintln!(
-        "    wrote {} ({} bytes)",
-        committed().display(),
-        bytes.len()
-    );
+    Ok(())
+}
+
+fn read(paths: [PathBuf; 2]) -> Result<[Vec<u8>; 2]> {
+    let [deaths, memory] = paths;
+    Ok([fs::read(deaths)?, fs::read(memory)?])
+}
+
+fn write(objects: &[Vec<u8>; 2]) -> Result<()> {
+    for (path, bytes) in committed().iter().zip(objects) {
+        fs::write(path, bytes)?;
+        eprintln!("    wrote {} ({} bytes)", path.display(), bytes.len());
+    }
     Ok(())
 }
 
 /// Builds the object from source and runs `work` with it in place of the committed one, which is put back if it differs.
 pub(crate) fn with_rebuilt_object(work: impl FnOnce() -> Result<()>) -> Result<()> {
     setup::ebpf_toolchain()?;
-    let (object, _) = step("rebuild the eBPF object from source", compile)?;
-    let (rebuilt, kept) = (fs::read(object)?, fs::read(committed())?);
+    let (folder, _) = step("rebuild the eBPF objects from source", compile)?;
+    let rebuilt = read(OBJECTS.map(|name| folder.join(name)))?;
+    let kept = read(committed())?;
     if rebuilt == kept {
-        eprintln!("    identical to the committed object");
+        eprintln!("    identical to the committed objects");
         return work();
     }
     eprintln!(
-        "    differs from the committed object (another toolchain): the tests below run on the rebuilt one"
+        "    differ from the committed objects (another toolchain): the tests below run on the rebuilt ones"
     );
-    fs::write(committed(), &rebuilt)?;
+    write(&rebuilt)?;
     let result = work();
-    fs::write(committed(), &kept)
-        .context("cannot put the committed object back; run: git checkout tracer-ebpf/object")?;
+    write(&kept)
+        .context("cannot put the committed objects back; run: git checkout tracer-ebpf/object")?;
     result
 }
 
@@ -97,14 +112,7 @@ fn compile() -> Result<(PathBuf, String)> {
     cargo
         .current_dir(layout::root().join("tracer-ebpf"))
         .env("PATH", layout::path_with_tools())
-        .args([
-            "--release",
-            "--bin",
-            "deaths",
-            "--target",
-            TARGET,
-            "--target-dir",
-        ])
+        .args(["--release", "--bins", "--target", TARGET, "--target-dir"])
         .arg(&target);
     run_quietly(&mut cargo)?;
     let compiler = output(version.arg("--version"))?;
@@ -114,7 +122,7 @@ fn compile() -> Result<(PathBuf, String)> {
             .env("PATH", layout::path_with_tools()),
     )?;
     let toolchain = format!("{}, {}", compiler.trim(), linker.trim());
-    Ok((target.join(TARGET).join("release/deaths"), toolchain))
+    Ok((target.join(TARGET).join("release"), toolchain))
 }
 
 /// Over everything that the object is made from.
@@ -158,8 +166,8 @@ fn find(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-fn committed() -> PathBuf {
-    layout::root().join("tracer-ebpf/object/deaths.o")
+fn committed() -> [PathBuf; 2] {
+    OBJECTS.map(|name| layout::root().join(format!("tracer-ebpf/object/{name}.o")))
 }
 
 fn manifest_path() -> PathBuf {
@@ -178,19 +186,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_committed_object_is_that_of_its_sources() {
+    fn the_committed_objects_are_those_of_their_sources() {
         let text = fs::read_to_string(manifest_path()).expect("a manifest");
         let manifest: Manifest = serde_json::from_str(&text).expect("JSON");
-        let object = fs::read(committed()).expect("an object");
+        let objects = read(committed()).expect("two objects");
         let advice = "the eBPF sources have moved on: run cargo xtask build-ebpf and commit tracer-ebpf/object";
         assert_eq!(
             manifest.source_sha256,
             source_hash().expect("a hash"),
             "{advice}"
         );
+        let hashes = objects.map(|object| hex(&Sha256::digest(object)));
         assert_eq!(
-            manifest.object_sha256,
-            hex(&Sha256::digest(object)),
+            [manifest.object_sha256, manifest.memory_sha256],
+            hashes,
             "{advice}"
         );
     }

@@ -26,6 +26,16 @@ pub(crate) fn views() -> PathBuf {
     target().join("views")
 }
 
+/// The virtual environment of the benchmark.
+pub(crate) fn bench() -> PathBuf {
+    target().join("bench")
+}
+
+/// The virtual environment that links for old systems.
+pub(crate) fn zig() -> PathBuf {
+    target().join("zig")
+}
+
 /// Where tools built by `setup` go.
 pub(crate) fn tools() -> PathBuf {
     target().join("tools")

@@ -1,10 +1,12 @@
-//! Development tasks of raytrace: `cargo xtask setup | build-ebpf | demo | test | bench`.
+//! Development tasks of raytrace: `cargo xtask setup | build-ebpf | demo | gallery | test | vm | soak | dist | bench`.
 //!
 //! Needs nothing but stable Rust to start; what a task needs besides, it installs itself and says so.
 
 mod bench;
 mod demo;
+mod dist;
 mod ebpf;
+mod gallery;
 mod layout;
 mod process;
 mod setup;
@@ -30,15 +32,39 @@ enum Task {
     BuildEbpf,
     /// Record a private Ray cluster while its workers die in real ways, and print the report.
     Demo,
+    /// Run the examples on private Ray clusters and keep beside each what raytrace says of it.
+    Gallery {
+        /// Their folders below examples; all without one.
+        names: Vec<String>,
+    },
     /// Set up what is missing and run every test.
     Test,
-    /// Measure what recording costs: interleaved pairs with and without, per hook, on an idle cluster (about 10 minutes).
-    Bench,
-    /// One load of the benchmark; prints its cost as JSON.
+    /// Boot Debian's kernels in QEMU, and compare every verdict on what dies there (a part of `test`).
+    Vm,
+    /// The long versions of tests: an hour of fuzzing a parser, the recorder killed 200 times, floods at full size.
+    Soak,
+    /// Build one program file for `x86_64` and one for `aarch64` that need glibc 2.28 and nothing else, into target/dist.
+    Dist,
+    /// Measure what recording costs: interleaved pairs with and without, per hook, on an idle cluster (half an hour; some parts of it: `cargo xtask bench idle crowd`).
+    Bench {
+        /// Only these parts.
+        parts: Vec<bench::Part>,
+    },
+    /// The crowd of the benchmark, until standard input ends.
+    #[command(hide = true)]
+    BenchCrowd {
+        /// One of it.
+        #[arg(long)]
+        member: Option<u32>,
+    },
+    /// One load of the benchmark; runs and prints its cost as JSON for each line of standard input.
     #[command(hide = true)]
     BenchLoad {
         /// Which.
         load: bench::Load,
+        /// What a raylet has among its arguments.
+        #[arg(long = "raylet_socket_name")]
+        _socket: String,
     },
 }
 
@@ -47,9 +73,14 @@ fn main() -> ExitCode {
         Task::Setup => setup::everything(),
         Task::BuildEbpf => ebpf::build(),
         Task::Demo => demo::run_demo(),
+        Task::Gallery { names } => gallery::make(&names),
         Task::Test => test::everything(),
-        Task::Bench => bench::run(),
-        Task::BenchLoad { load } => load.run(),
+        Task::Vm => test::kernels(),
+        Task::Soak => test::soak(),
+        Task::Dist => dist::make(),
+        Task::Bench { parts } => bench::run(&parts),
+        Task::BenchCrowd { member } => bench::crowd(member),
+        Task::BenchLoad { load, .. } => load.serve(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

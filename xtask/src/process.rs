@@ -2,7 +2,7 @@
 
 use std::{
     fmt::Write as _,
-    process::{Child, Command, ExitStatus, Stdio},
+    process::{Child, Command, ExitStatus, Output, Stdio},
     time::{Duration, Instant},
 };
 
@@ -14,7 +14,8 @@ pub(crate) fn step<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T>
     let started = Instant::now();
     let result = work();
     let outcome = if result.is_ok() { "done" } else { "FAILED" };
-    eprintln!("    {outcome} in {}", duration(started.elapsed()));
+    // With its name: another step may have begun meanwhile.
+    eprintln!("    {outcome} in {}: {name}", duration(started.elapsed()));
     result
 }
 
@@ -38,10 +39,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 /// Runs `command` without its output, and shows the output only if it fails.
 pub(crate) fn run_quietly(command: &mut Command) -> Result<()> {
     let line = command_line(command);
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .with_context(|| format!("cannot start `{line}`"))?;
+    let output = finished(command)?;
     if !output.status.success() {
         eprint!("{}", String::from_utf8_lossy(&output.stdout));
         eprint!("{}", String::from_utf8_lossy(&output.stderr));
@@ -50,13 +48,17 @@ pub(crate) fn run_quietly(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
+fn finished(command: &mut Command) -> Result<Output> {
+    command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot start `{}`", command_line(command)))
+}
+
 /// The standard output of `command`.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let line = command_line(command);
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .with_context(|| format!("cannot start `{line}`"))?;
+    let output = finished(command)?;
     if !output.status.success() {
         bail!("`{line}` ended with {}", output.status);
     }

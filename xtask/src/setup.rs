@@ -2,14 +2,20 @@
 
 mod apt;
 mod ebpf;
+mod kernels;
 mod ray;
+mod venv;
 mod views;
+mod zig;
 
 use std::process::Command;
 
 use anyhow::Result;
 
-use crate::process::{already, run_quietly, step, succeeds};
+use crate::{
+    layout,
+    process::{already, run_quietly, step, succeeds},
+};
 
 use ray::VERSIONS;
 
@@ -18,20 +24,53 @@ pub(crate) const DEMO_VERSION: &str = VERSIONS[0].version;
 
 /// Everything that `cargo xtask test` needs.
 pub(crate) fn everything() -> Result<()> {
+    tools()?;
+    for_real_ray()
+}
+
+/// What it builds and checks the program with.
+pub(crate) fn tools() -> Result<()> {
     step(
         "lint tools (rustup component add rustfmt clippy)",
         lint_tools,
     )?;
-    ebpf_toolchain()?;
+    ebpf_toolchain()
+}
+
+/// What the tests on real Ray and other kernels need: mostly downloads.
+pub(crate) fn for_real_ray() -> Result<()> {
     for version in &VERSIONS {
         ray::install(version)?;
     }
-    views::install()
+    views::install()?;
+    virtual_machines()
 }
 
 /// What `cargo xtask demo` needs: one Ray.
 pub(crate) fn for_demo() -> Result<()> {
     ray::install(&VERSIONS[0])
+}
+
+/// What `cargo xtask bench` needs: one Ray, and the tools that it compares with.
+pub(crate) fn for_bench() -> Result<()> {
+    for_demo()?;
+    step("bpftrace, perf and strace", || {
+        apt::install(&["bpftrace", "linux-perf", "strace"])
+    })?;
+    let packages = ["numpy", "memray", "py-spy"].map(str::to_owned);
+    step("memray and py-spy in target/bench", || {
+        venv::install(&layout::bench(), &packages)
+    })
+}
+
+/// What `cargo xtask vm` needs: QEMU and Debian's kernels.
+pub(crate) fn virtual_machines() -> Result<()> {
+    kernels::install()
+}
+
+/// What `cargo xtask dist` needs for these targets.
+pub(crate) fn old_systems(targets: &[&str]) -> Result<()> {
+    zig::install(targets)
 }
 
 /// What compiles the eBPF programs.

@@ -11,7 +11,11 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use crate::{layout, process::end, setup};
+use crate::{
+    layout,
+    process::{end, output},
+    setup,
+};
 
 const WORKERS: u32 = 50;
 
@@ -27,8 +31,8 @@ pub(super) fn measure(raytrace: &Path) -> Result<String> {
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()?;
-    let output = staging.stdout.take().context("no stdout")?;
-    let ready = BufReader::new(output)
+    let told = staging.stdout.take().context("no stdout")?;
+    let ready = BufReader::new(told)
         .lines()
         .map_while(Result::ok)
         .any(|line| line == "ready");
@@ -42,31 +46,37 @@ pub(super) fn measure(raytrace: &Path) -> Result<String> {
         .spawn()?;
     // The attach itself is not the idle state.
     thread::sleep(Duration::from_secs(15));
-    let result = observe(&recorder, &file);
+    let name = format!("idle cluster of {WORKERS} workers");
+    let result = observe(&name, &recorder, &file);
     end(&mut recorder)?;
     drop(staging.stdin.take());
     staging.wait()?;
     result
 }
 
-fn observe(recorder: &Child, file: &Path) -> Result<String> {
+/// A minute of a recorder.
+pub(super) fn observe(name: &str, recorder: &Child, file: &Path) -> Result<String> {
     let pid = recorder.id();
-    let (before, size) = (cpu_ticks(pid)?, size(file));
+    let (before, size) = (cpu_ticks(pid)?, size(file)?);
     thread::sleep(Duration::from_secs(60));
     let share = (cpu_ticks(pid)? - before) as f64 / 100.0 / 60.0;
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let written = (self::size(file) - size) as f64 * 60.0 / 1e6;
+    let grown = self::size(file)?.saturating_sub(size) as f64 * 60.0 / 1e6;
     Ok(format!(
-        "idle cluster of {WORKERS} workers: {:.2} % of one core, {} at most, {written:.1} MB an hour written",
+        "{name}: {:.2} % of one core, {} at most, the recording grew by {grown:.1} MB an hour",
         share * 100.0,
         peak.unwrap_or("unknown").trim()
     ))
 }
 
-fn size(file: &Path) -> u64 {
-    let of = |path: &Path| fs::metadata(path).map_or(0, |data| data.len());
-    of(file) + of(&file.with_extension("raytrace-wal"))
+/// What the recording holds. The files themselves are no measure: what was committed lies beside until it is copied over.
+fn size(file: &Path) -> Result<u64> {
+    let query = "import sqlite3, sys; file = sqlite3.connect(f'file:{sys.argv[1]}?mode=ro', uri=True); \
+        print(file.execute('pragma page_count').fetchone()[0] * file.execute('pragma page_size').fetchone()[0])";
+    let python = layout::bench().join("bin/python");
+    let text = output(Command::new(python).args(["-c", query]).arg(file))?;
+    text.trim().parse().context("no size")
 }
 
 /// User and system time in clock ticks (100 a second).

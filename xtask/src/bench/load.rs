@@ -1,6 +1,11 @@
 //! The loads: what a training job does to the kernel, without anything else.
 
-use std::{process::Command, time::Instant};
+use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    os::unix::{fs::symlink, process::CommandExt as _},
+    process::{Child, ChildStdout, Command, Stdio},
+    time::Instant,
+};
 
 use anyhow::{Context as _, Result};
 use rustix::{
@@ -9,6 +14,11 @@ use rustix::{
     thread::{CpuSet, sched_setaffinity},
 };
 use serde::{Deserialize, Serialize};
+
+use super::statistics::median;
+
+/// A run of a load is the median of so many turns.
+const TURNS: usize = 16;
 
 /// A load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -30,8 +40,19 @@ pub(super) struct Cost {
     pub(super) wall: f64,
 }
 
+impl Cost {
+    pub(super) fn mean(self, other: Self) -> Self {
+        Self {
+            cpu: f64::midpoint(self.cpu, other.cpu),
+            wall: f64::midpoint(self.wall, other.wall),
+        }
+    }
+}
+
 impl Load {
     pub(crate) const ALL: [Self; 3] = [Self::PageFault, Self::MallocFree, Self::ForkExec];
+
+    pub(super) const OF_MEMORY: [Self; 2] = [Self::PageFault, Self::MallocFree];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -41,22 +62,98 @@ impl Load {
         }
     }
 
-    /// Runs it on the last CPU and prints its cost.
-    pub(crate) fn run(self) -> Result<()> {
+    /// Runs it on the last CPU, and prints its cost, each time that a line comes in.
+    pub(crate) fn serve(self) -> Result<()> {
         pin()?;
+        for line in std::io::stdin().lines() {
+            line?;
+            let costs = (0..TURNS)
+                .map(|_| self.turn())
+                .collect::<Result<Vec<Cost>>>()?;
+            let median_of =
+                |what: fn(&Cost) -> f64| median(&mut costs.iter().map(what).collect::<Vec<f64>>());
+            let cost = Cost {
+                cpu: median_of(|cost| cost.cpu),
+                wall: median_of(|cost| cost.wall),
+            };
+            println!("{}", serde_json::to_string(&cost)?);
+        }
+        Ok(())
+    }
+
+    fn turn(self) -> Result<Cost> {
         let (started, before) = (Instant::now(), cpu_time());
         match self {
             Self::PageFault => page_faults()?,
             Self::MallocFree => malloc_free(),
             Self::ForkExec => fork_exec()?,
         }
-        let cost = Cost {
+        Ok(Cost {
             cpu: cpu_time() - before,
             wall: started.elapsed().as_secs_f64(),
-        };
-        println!("{}", serde_json::to_string(&cost)?);
+        })
+    }
+}
+
+/// A process that runs a load when it is told to. One process has all runs, with and without: where a process happens to lie in memory makes it
+/// several percent faster or slower than the next.
+pub(super) struct Served {
+    child: Child,
+    answers: BufReader<ChildStdout>,
+    _folder: tempfile::TempDir,
+}
+
+impl Served {
+    /// A recorder takes it for a raylet, by its name and an argument.
+    pub(super) fn start(load: Load) -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let program = folder.path().join("raylet");
+        symlink(std::env::current_exe()?, &program)?;
+        let mut command = Command::new(program);
+        command
+            .args(["bench-load", load.name(), "--raylet_socket_name=none"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        // SAFETY: one system call between fork and exec.
+        unsafe { command.pre_exec(same_addresses) };
+        let mut child = command.spawn()?;
+        let answers = child.stdout.take().context("no stdout")?;
+        Ok(Self {
+            child,
+            answers: BufReader::new(answers),
+            _folder: folder,
+        })
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// One run.
+    pub(super) fn run(&mut self) -> Result<Cost> {
+        let input = self.child.stdin.as_mut().context("no stdin")?;
+        input.write_all(b"\n")?;
+        let mut line = String::new();
+        self.answers.read_line(&mut line)?;
+        serde_json::from_str(&line).context("the load did not print its cost")
+    }
+
+    pub(super) fn end(mut self) -> Result<()> {
+        drop(self.child.stdin.take());
+        let status = self.child.wait()?;
+        anyhow::ensure!(status.success(), "the load ended with {status}");
         Ok(())
     }
+}
+
+/// Without address space randomisation one run of the benchmark lies as the next: whether a block gets a huge page is then no matter of luck.
+fn same_addresses() -> std::io::Result<()> {
+    // SAFETY: it takes and gives integers.
+    let before = unsafe { libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) };
+    if before < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    Ok(())
 }
 
 fn pin() -> Result<()> {
@@ -69,21 +166,18 @@ fn pin() -> Result<()> {
 
 fn page_faults() -> Result<()> {
     const SIZE: usize = 128 << 20;
-    for _ in 0..6 {
-        let flags = MapFlags::PRIVATE;
-        // SAFETY: a fresh mapping of this function's own; nothing else points into it.
-        unsafe {
-            let memory = mmap_anonymous(
-                std::ptr::null_mut(),
-                SIZE,
-                ProtFlags::READ | ProtFlags::WRITE,
-                flags,
-            )?;
-            for offset in (0..SIZE).step_by(4096) {
-                memory.cast::<u8>().add(offset).write_volatile(1);
-            }
-            munmap(memory, SIZE)?;
+    // SAFETY: a fresh mapping of this function's own; nothing else points into it.
+    unsafe {
+        let memory = mmap_anonymous(
+            std::ptr::null_mut(),
+            SIZE,
+            ProtFlags::READ | ProtFlags::WRITE,
+            MapFlags::PRIVATE,
+        )?;
+        for offset in (0..SIZE).step_by(4096) {
+            memory.cast::<u8>().add(offset).write_volatile(1);
         }
+        munmap(memory, SIZE)?;
     }
     Ok(())
 }
@@ -91,7 +185,7 @@ fn page_faults() -> Result<()> {
 fn malloc_free() {
     let mut kept: Vec<Vec<u8>> = vec![Vec::new(); 256];
     let mut random = fastrand::Rng::with_seed(1);
-    for _ in 0..200_000 {
+    for _ in 0..25_000 {
         let place = random.usize(..kept.len());
         // Mostly small, now and then above malloc's mmap threshold.
         let size = 1 << random.u32(4..20);
@@ -102,7 +196,7 @@ fn malloc_free() {
 }
 
 fn fork_exec() -> Result<()> {
-    for _ in 0..600 {
+    for _ in 0..120 {
         let status = Command::new("/bin/true")
             .status()
             .context("cannot run /bin/true")?;

@@ -11,13 +11,18 @@ use anyhow::{Context as _, Result};
 const STATISTICS: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
 /// The programs in the order of their load.
-const NAMES: [&str; 6] = [
+const NAMES: [&str; 11] = [
     "oom/mark_victim",
     "signal/signal_generate",
     "signal/signal_deliver",
     "sched/sched_process_fork",
+    "sched/sched_process_fork, second",
     "sched/sched_process_exec",
     "sched/sched_process_exit",
+    "sched/sched_process_exit, second",
+    "task/task_rename",
+    "mmap/vm_unmapped_area",
+    "kmem/rss_stat",
 ];
 
 /// A table: calls and nanoseconds a call.
@@ -36,7 +41,7 @@ fn table(raytrace: &Path) -> Result<String> {
     // The command reads the statistics of its parent, the recorder, when it has made enough processes.
     let script = "i=0; while [ $i -lt 2000 ]; do i=$((i+1)); /bin/true; done; kill -0 $$; grep -H . /proc/$PPID/fdinfo/*";
     let output = Command::new(raytrace)
-        .args(["record", "--require-ebpf", "-o"])
+        .args(["record", "--require-ebpf", "--armed", "-o"])
         .arg(folder.path().join("a.raytrace"))
         .args(["--", "sh", "-c", script])
         .stderr(Stdio::null())

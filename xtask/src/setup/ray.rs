@@ -1,14 +1,9 @@
 //! Ray, each version in a virtual environment of its own under `target/ray`.
 
-use std::{path::PathBuf, process::Command};
+use anyhow::Result;
 
-use anyhow::{Context as _, Result};
-
-use super::apt;
-use crate::{
-    layout,
-    process::{already, run_quietly, step, succeeds},
-};
+use super::venv;
+use crate::{layout, process::step};
 
 /// A version of Ray and what pip must be told beside it.
 pub(crate) struct RayVersion {
@@ -22,7 +17,8 @@ pub(crate) struct RayVersion {
 pub(crate) const VERSIONS: [RayVersion; 3] = [
     RayVersion {
         version: "2.60.0",
-        with: &[],
+        // The growth tests hold an array of it.
+        with: &["numpy"],
     },
     RayVersion {
         version: "2.51.1",
@@ -35,41 +31,12 @@ pub(crate) const VERSIONS: [RayVersion; 3] = [
     },
 ];
 
-/// Installs one Ray, unless `ray --version` there already answers.
+/// Installs one Ray with what belongs to it.
 pub(crate) fn install(ray: &RayVersion) -> Result<()> {
     let name = format!("Ray {} in target/ray/{0}", ray.version);
+    let mut packages = vec![format!("ray[default]=={}", ray.version)];
+    packages.extend(ray.with.iter().map(|package| (*package).to_owned()));
     step(&name, || {
-        let folder = layout::ray(ray.version);
-        let done = folder.join("installed");
-        if done.exists() {
-            already("marked as installed");
-            return Ok(());
-        }
-        let python = python()?;
-        run_quietly(
-            Command::new(python)
-                .args(["-m", "venv", "--clear"])
-                .arg(&folder),
-        )?;
-        run_quietly(
-            Command::new(folder.join("bin/pip"))
-                .args(["install", "--no-input", "--disable-pip-version-check"])
-                .arg(format!("ray[default]=={}", ray.version))
-                .args(ray.with),
-        )?;
-        run_quietly(Command::new(folder.join("bin/ray")).arg("--version"))?;
-        std::fs::write(&done, "").with_context(|| format!("cannot write {}", done.display()))
+        venv::install(&layout::ray(ray.version), &packages)
     })
-}
-
-/// A Python 3.11 that can make virtual environments; Debian 12's own where there is no other.
-pub(super) fn python() -> Result<PathBuf> {
-    for name in ["python3.11", "python3", "/usr/bin/python3"] {
-        let probe = "import sys, venv, ensurepip; sys.exit(sys.version_info[:2] != (3, 11))";
-        if succeeds(Command::new(name).args(["-c", probe])) {
-            return Ok(name.into());
-        }
-    }
-    apt::install(&["python3", "python3-venv"])?;
-    Ok("/usr/bin/python3".into())
 }

@@ -1,39 +1,18 @@
-//! What tests the views: Chromium for the HTML page, pandas and `DuckDB` for the exports.
+//! What tests the views: Chromium for the HTML page, pyte for the terminal, pandas and `DuckDB` for the exports.
 
-use std::process::Command;
+use anyhow::Result;
 
-use anyhow::{Context as _, Result};
-
-use super::{apt, ray};
-use crate::{
-    layout,
-    process::{already, run_quietly, step},
-};
+use super::{apt, venv};
+use crate::{layout, process::step};
 
 /// Playwright drives Debian's Chromium: it needs no browser of its own.
-const PYTHON_PACKAGES: [&str; 3] = ["playwright", "pandas", "duckdb"];
+const PYTHON_PACKAGES: [&str; 4] = ["playwright", "pandas", "duckdb", "pyte"];
 
 pub(super) fn install() -> Result<()> {
     step("Chromium", || apt::install(&["chromium"]))?;
-    step("pandas, DuckDB and Playwright in target/views", python)
-}
-
-fn python() -> Result<()> {
-    let folder = layout::views();
-    let done = folder.join("installed");
-    if done.exists() {
-        already("marked as installed");
-        return Ok(());
-    }
-    run_quietly(
-        Command::new(ray::python()?)
-            .args(["-m", "venv", "--clear"])
-            .arg(&folder),
-    )?;
-    run_quietly(
-        Command::new(folder.join("bin/pip"))
-            .args(["install", "--no-input", "--disable-pip-version-check"])
-            .args(PYTHON_PACKAGES),
-    )?;
-    std::fs::write(&done, "").with_context(|| format!("cannot write {}", done.display()))
+    let packages = PYTHON_PACKAGES.map(str::to_owned);
+    step(
+        "pandas, DuckDB, pyte and Playwright in target/views",
+        || venv::install(&layout::views(), &packages),
+    )
 }

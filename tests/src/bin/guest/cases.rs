@@ -1,0 +1,439 @@
+//! The cases: each stages one kind of death and says what it was.
+
+use std::{fs, time::Duration};
+
+use anyhow::{Context as _, Result};
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::{Value, json};
+
+use crate::stage::{Actor, Cgroup, Stage, children, start_ticks};
+
+/// One case: the label of what it stages comes in.
+type Case = fn(&mut Stage, &str) -> Result<()>;
+
+/// In order; swap comes late because it stays on, and the clock last because all is stamped by it.
+pub(crate) const CASES: [(&str, Case); 29] = [
+    ("exit_3", |stage, label| {
+        exits(stage, label, &["exit", "3"], 3)
+    }),
+    ("leader_exits_first", |stage, label| {
+        exits(stage, label, &["leader-exits", "7"], 7)
+    }),
+    ("thread_execs", |stage, label| {
+        exits(stage, label, &["thread-execs", "5"], 5)
+    }),
+    ("fault", |stage, label| {
+        ends(stage, label, &["fault"], "crash", 11)
+    }),
+    ("abort", |stage, label| {
+        ends(stage, label, &["abort"], "crash", 6)
+    }),
+    ("bus_error", |stage, label| {
+        ends(stage, label, &["bus-error"], "crash", 7)
+    }),
+    ("address_space", |stage, label| {
+        ends(stage, label, &["address-space"], "crash", 6)
+    }),
+    ("seccomp", seccomp),
+    ("alarm", |stage, label| {
+        ends(stage, label, &["alarm"], "kernel-other", 14)
+    }),
+    ("hard_cpu_limit", |stage, label| {
+        ends(stage, label, &["hard-cpu-limit"], "kernel-other", 9)
+    }),
+    ("kill_9", |stage, label| killed(stage, label, &["sleep"], 9)),
+    ("kill_9_of_40_threads", |stage, label| {
+        killed(stage, label, &["threads", "40"], 9)
+    }),
+    ("kill_15", |stage, label| {
+        killed(stage, label, &["sleep"], 15)
+    }),
+    ("kill_9_in_a_core_dump", killed_in_a_core_dump),
+    ("ptrace_signal", ptrace_signal),
+    ("ptrace_exit_kill", ptrace_exit_kill),
+    ("stopped_then_continued", stopped_then_continued),
+    ("cgroup_kill", cgroup_kill),
+    ("pid_namespace", pid_namespace),
+    ("memcg", memcg),
+    ("memcg_shared_memory", memcg_shared_memory),
+    ("nested_outer", |stage, label| {
+        nested(stage, label, 24, None)
+    }),
+    ("nested_inner", |stage, label| {
+        nested(stage, label, 64, Some(24))
+    }),
+    ("oom_group", oom_group),
+    ("sysrq_f", sysrq_f),
+    ("global", global),
+    ("storm", storm),
+    ("swap", swap),
+    ("clock_step", clock_step),
+];
+
+const LIMIT: u64 = 24;
+
+fn bytes(mib: u64) -> u64 {
+    mib << 20
+}
+
+fn exits(stage: &mut Stage, label: &str, act: &[&str], code: i32) -> Result<()> {
+    let mut actor = Actor::start(act, None)?;
+    stage.death(
+        label,
+        &actor,
+        "exit",
+        &json!({"exit_code": code, "signal": null}),
+    )?;
+    actor.go()?;
+    actor.exits_with(code)
+}
+
+fn ends(stage: &mut Stage, label: &str, act: &[&str], killer: &str, signal: i32) -> Result<()> {
+    let mut actor = Actor::start(act, None)?;
+    stage.death(
+        label,
+        &actor,
+        killer,
+        &json!({"signal": signal, "sender": null}),
+    )?;
+    actor.go()?;
+    actor.dies_of(signal)
+}
+
+/// Another process sends `signal`, and is gone before anybody can look it up.
+fn kill(victim: &Actor, signal: i32) -> Result<Actor> {
+    Actor::start(
+        &["kill", &victim.pid.to_string(), &signal.to_string()],
+        None,
+    )
+}
+
+fn killed(stage: &mut Stage, label: &str, act: &[&str], signal: i32) -> Result<()> {
+    let mut actor = Actor::start(act, None)?;
+    actor.go()?;
+    std::thread::sleep(Duration::from_millis(100));
+    killed_now(stage, label, &mut actor, signal)
+}
+
+fn killed_now(stage: &mut Stage, label: &str, actor: &mut Actor, signal: i32) -> Result<()> {
+    let mut killer = kill(actor, signal)?;
+    let sender = json!({"pid": killer.pid, "comm": "init", "mechanism": "kill"});
+    stage.death(
+        label,
+        actor,
+        "signal",
+        &json!({"signal": signal, "sender": sender}),
+    )?;
+    killer.go()?;
+    actor.dies_of(signal)?;
+    killer.exits_with(0)
+}
+
+/// Before 5.11 the kernel ends the process without any signal that a hook could see.
+fn seccomp(stage: &mut Stage, label: &str) -> Result<()> {
+    let silent = fs::read_to_string("/proc/sys/kernel/osrelease")?.starts_with("5.10.");
+    let certainty = if silent { "inferred" } else { "proven" };
+    let mut actor = Actor::start(&["seccomp"], None)?;
+    let fields = json!({"signal": 31, "sender": null, "certainty": certainty});
+    stage.death(label, &actor, "kernel-other", &fields)?;
+    actor.go()?;
+    actor.dies_of(31)
+}
+
+/// The fault came first; SIGKILL only cuts its core dump short.
+fn killed_in_a_core_dump(stage: &mut Stage, label: &str) -> Result<()> {
+    let pattern = "/proc/sys/kernel/core_pattern";
+    let before = fs::read_to_string(pattern)?;
+    fs::write(pattern, "|/init act slow-core")?;
+    let mut actor = Actor::start(&["fault"], None)?;
+    stage.death(
+        label,
+        &actor,
+        "crash",
+        &json!({"says": "SIGSEGV", "sender": null}),
+    )?;
+    actor.go()?;
+    actor.dumps_core()?;
+    let mut killer = kill(&actor, 9)?;
+    killer.go()?;
+    // Its wait status is a matter of the kernel's version.
+    actor.dies_of_one(&[9, 11])?;
+    fs::write(pattern, before)?;
+    killer.exits_with(0)
+}
+
+/// A tracer puts a signal in the place of another: no hook sees it sent.
+fn ptrace_signal(stage: &mut Stage, label: &str) -> Result<()> {
+    let mut actor = Actor::start(&["sleep"], None)?;
+    actor.go()?;
+    let mut tracer = Actor::start(&["inject", &actor.pid.to_string(), "15"], None)?;
+    stage.death(
+        label,
+        &actor,
+        "unknown",
+        &json!({"signal": 15, "certainty": "unknown"}),
+    )?;
+    tracer.go()?;
+    actor.dies_of(15)?;
+    tracer.exits_with(0)
+}
+
+/// The kernel ends a traced process because its tracer ends (`PTRACE_O_EXITKILL`).
+fn ptrace_exit_kill(stage: &mut Stage, label: &str) -> Result<()> {
+    let mut actor = Actor::start(&["sleep"], None)?;
+    actor.go()?;
+    let mut tracer = Actor::start(&["end-with-me", &actor.pid.to_string()], None)?;
+    stage.death(
+        label,
+        &actor,
+        "kernel-other",
+        &json!({"signal": 9, "says": "because its tracer"}),
+    )?;
+    tracer.go()?;
+    tracer.exits_with(0)?;
+    actor.dies_of(9)
+}
+
+/// SIGTERM to a stopped process waits until somebody lets it go on: who does that has not killed it.
+fn stopped_then_continued(stage: &mut Stage, label: &str) -> Result<()> {
+    let mut actor = Actor::start(&["sleep"], None)?;
+    actor.go()?;
+    let mut stopper = kill(&actor, libc::SIGSTOP)?;
+    stopper.go()?;
+    stopper.exits_with(0)?;
+    let mut killer = kill(&actor, libc::SIGTERM)?;
+    let sender = json!({"pid": killer.pid, "comm": "init", "mechanism": "kill"});
+    stage.death(
+        label,
+        &actor,
+        "signal",
+        &json!({"signal": 15, "sender": sender}),
+    )?;
+    killer.go()?;
+    killer.exits_with(0)?;
+    let mut other = kill(&actor, libc::SIGCONT)?;
+    other.go()?;
+    other.exits_with(0)?;
+    actor.dies_of(15)
+}
+
+/// `cgroup.kill` (Linux 5.14 and later).
+fn cgroup_kill(stage: &mut Stage, label: &str) -> Result<()> {
+    let cgroup = Cgroup::new(label, None)?;
+    if !cgroup.has("cgroup.kill") {
+        return Ok(());
+    }
+    let mut actor = Actor::start(&["sleep"], Some(&cgroup))?;
+    let sender = json!({"pid": std::process::id(), "mechanism": "cgroup-kill"});
+    stage.death(
+        label,
+        &actor,
+        "signal",
+        &json!({"signal": 9, "sender": sender}),
+    )?;
+    cgroup.set("cgroup.kill", "1")?;
+    actor.dies_of(9)
+}
+
+/// The init of a pid namespace is killed, and the kernel ends the rest.
+fn pid_namespace(stage: &mut Stage, label: &str) -> Result<()> {
+    let mut actor = Actor::start(&["namespace"], None)?;
+    actor.go()?;
+    let init = children(actor.pid, 1)?[0];
+    let members = children(init, 2)?;
+    let name = format!("{label}/init");
+    let mut killer = Actor::start(&["kill", &init.to_string(), "9"], None)?;
+    let sender = json!({"pid": killer.pid, "mechanism": "kill"});
+    stage.death_of(
+        &name,
+        init,
+        start_ticks(init)?,
+        "signal",
+        &json!({"signal": 9, "sender": sender}),
+    )?;
+    for (number, member) in members.into_iter().enumerate() {
+        let fields = json!({"signal": 9, "mechanism": "pid-namespace-exit", "cause": name});
+        stage.death_of(
+            &format!("{label}/{number}"),
+            member,
+            start_ticks(member)?,
+            "kernel-other",
+            &fields,
+        )?;
+    }
+    killer.go()?;
+    killer.exits_with(0)?;
+    actor.exits_with(0)
+}
+
+/// What a victim of a cgroup's limit must say.
+fn of_limit(cgroup: &str, limit: u64) -> Value {
+    json!({
+        "signal": 9, "sender": null, "cgroup": format!("/{cgroup}"), "limit_bytes": bytes(limit), "constraint": "memcg",
+        "at_least": {"anon_bytes": bytes(limit) / 10 * 8},
+    })
+}
+
+fn memcg(stage: &mut Stage, label: &str) -> Result<()> {
+    let cgroup = Cgroup::new(label, Some(LIMIT))?;
+    let mut actor = Actor::start(&["eat"], Some(&cgroup))?;
+    stage.death(label, &actor, "kernel-oom-memcg", &of_limit(label, LIMIT))?;
+    actor.go()?;
+    actor.dies_of(9)?;
+    cgroup.counts(1..=1)
+}
+
+/// A second process with the victim's memory dies with it, without being marked.
+fn memcg_shared_memory(stage: &mut Stage, label: &str) -> Result<()> {
+    let cgroup = Cgroup::new(label, Some(LIMIT))?;
+    let mut actor = Actor::start(&["eat-with-a-sharer"], Some(&cgroup))?;
+    stage.death(label, &actor, "kernel-oom-memcg", &of_limit(label, LIMIT))?;
+    actor.go()?;
+    let sharer = children(actor.pid, 1)?[0];
+    // Outside of the cgroup it is not the one that is chosen.
+    fs::write("/sys/fs/cgroup/cgroup.procs", sharer.to_string())?;
+    let fields = json!({"signal": 9, "cause": label});
+    stage.death_of(
+        &format!("{label}/sharer"),
+        sharer,
+        start_ticks(sharer)?,
+        "kernel-oom-memcg",
+        &fields,
+    )?;
+    actor.go()?;
+    actor.dies_of(9)?;
+    cgroup.counts(1..=1)
+}
+
+/// A cgroup in another: the limit that was hit is named, not the nearest.
+fn nested(stage: &mut Stage, label: &str, outer: u64, inner: Option<u64>) -> Result<()> {
+    let above = Cgroup::new(label, Some(outer))?;
+    above.set("cgroup.subtree_control", "+memory")?;
+    let path = format!("{label}/inner");
+    let cgroup = Cgroup::new(&path, inner)?;
+    let mut actor = Actor::start(&["eat"], Some(&cgroup))?;
+    let fields = match inner {
+        Some(limit) => of_limit(&path, limit),
+        None => of_limit(label, outer),
+    };
+    stage.death(label, &actor, "kernel-oom-memcg", &fields)?;
+    actor.go()?;
+    actor.dies_of(9)?;
+    cgroup.counts(1..=1)
+}
+
+/// `memory.oom.group`: all die for one.
+fn oom_group(stage: &mut Stage, label: &str) -> Result<()> {
+    let cgroup = Cgroup::new(label, Some(LIMIT))?;
+    cgroup.set("memory.oom.group", "1")?;
+    let mut eater = Actor::start(&["eat"], Some(&cgroup))?;
+    let mut others = Vec::new();
+    for _ in 0..3 {
+        let mut other = Actor::start(&["sleep"], Some(&cgroup))?;
+        other.go()?;
+        others.push(other);
+    }
+    stage.death(label, &eater, "kernel-oom-memcg", &of_limit(label, LIMIT))?;
+    for (number, other) in others.iter().enumerate() {
+        let fields = json!({"signal": 9, "cgroup": format!("/{label}"), "limit_bytes": bytes(LIMIT), "cause": label});
+        stage.death(
+            &format!("{label}/{number}"),
+            other,
+            "kernel-oom-memcg",
+            &fields,
+        )?;
+    }
+    eater.go()?;
+    eater.dies_of(9)?;
+    for mut other in others {
+        other.dies_of(9)?;
+    }
+    // The first victim is counted twice by some kernels.
+    cgroup.counts(4..=5)
+}
+
+/// The OOM killer was asked for: the machine was not out of memory.
+fn sysrq_f(stage: &mut Stage, label: &str) -> Result<()> {
+    let mut actor = Actor::start(&["hold", "64"], None)?;
+    let fields = json!({
+        "signal": 9, "sender": null, "constraint": "sysrq", "says": "sysrq f", "at_least": {"anon_bytes": bytes(60)},
+    });
+    stage.death(label, &actor, "kernel-oom-global", &fields)?;
+    actor.go()?;
+    actor.holds(64)?;
+    fs::write("/proc/sysrq-trigger", "f").context("sysrq is not there")?;
+    actor.dies_of(9)
+}
+
+/// The machine runs out of memory.
+fn global(stage: &mut Stage, label: &str) -> Result<()> {
+    let mut actor = Actor::start(&["eat"], None)?;
+    let fields = json!({
+        "signal": 9, "sender": null, "constraint": "none", "cgroup": null, "limit_bytes": null,
+        "says": "the machine was out of memory", "at_least": {"anon_bytes": bytes(128)},
+    });
+    stage.death(label, &actor, "kernel-oom-global", &fields)?;
+    actor.go()?;
+    actor.dies_of(9)
+}
+
+/// A limit that is reached with part of the victim in swap.
+fn swap(stage: &mut Stage, label: &str) -> Result<()> {
+    crate::acts::swap_on("/dev/nvme0n1")?;
+    let cgroup = Cgroup::new(label, Some(LIMIT))?;
+    cgroup.set("memory.swap.max", "16M")?;
+    let mut actor = Actor::start(&["eat"], Some(&cgroup))?;
+    let mut fields = of_limit(label, LIMIT);
+    fields["at_least"] = json!({"anon_bytes": bytes(16), "swap_bytes": bytes(12)});
+    stage.death(label, &actor, "kernel-oom-memcg", &fields)?;
+    actor.go()?;
+    actor.dies_of(9)?;
+    cgroup.counts(1..=1)
+}
+
+/// Fifty processes take all memory at once, and the machine kills one after the other.
+///
+/// Not on Linux 7: hooks may be preempted there, and the kernel then leaves out the same hook on that processor (docs/reliability.md).
+fn storm(stage: &mut Stage, label: &str) -> Result<()> {
+    if fs::read_to_string("/proc/sys/kernel/osrelease")?.starts_with("7.") {
+        return Ok(());
+    }
+    let started: Result<Vec<Actor>> = (0..50).map(|_| Actor::start(&["eat"], None)).collect();
+    let mut actors = started?;
+    let fields = json!({"signal": 9, "sender": null, "constraint": "none", "cgroup": null});
+    for (number, actor) in actors.iter().enumerate() {
+        let name = format!("{label}/{number}");
+        stage.death(&name, actor, "kernel-oom-global", &fields)?;
+    }
+    for actor in &mut actors {
+        actor.go()?;
+    }
+    actors.iter_mut().try_for_each(|actor| actor.dies_of(9))
+}
+
+/// The wall clock jumps by an hour, forth and back: deaths keep their order, and have the time that the clock showed.
+fn clock_step(stage: &mut Stage, label: &str) -> Result<()> {
+    let mut actor = Actor::start(&["sleep"], None)?;
+    actor.go()?;
+    step_clock(HOUR)?;
+    let mut killer = kill(&actor, 9)?;
+    let now = clock_gettime(ClockId::Realtime).tv_sec;
+    let sender = json!({"pid": killer.pid, "mechanism": "kill"});
+    let fields = json!({"signal": 9, "sender": sender, "not_before": now - 1});
+    stage.death(label, &actor, "signal", &fields)?;
+    killer.go()?;
+    actor.dies_of(9)?;
+    killer.exits_with(0)?;
+    step_clock(-HOUR)
+}
+
+const HOUR: i64 = 3600;
+
+/// Sets the clock, and gives the recorder time to notice: it looks every second.
+fn step_clock(seconds: i64) -> Result<()> {
+    let mut time = clock_gettime(ClockId::Realtime);
+    time.tv_sec += seconds;
+    rustix::time::clock_settime(ClockId::Realtime, time)?;
+    std::thread::sleep(Duration::from_secs(3));
+    Ok(())
+}

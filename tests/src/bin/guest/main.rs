@@ -1,0 +1,35 @@
+//! The only program of a virtual machine of the kernel matrix, beside raytrace: its init, what stages deaths there, and what dies.
+//!
+//! Without arguments it is init: it records `guest stage` and writes truth and report to the second serial port. `guest stage FILE` stages
+//! every kind of death that the kernel can, and writes down the truth; `guest act NAME …` is one process that dies.
+
+mod acts;
+mod cases;
+mod init;
+mod stage;
+mod taskstats;
+mod threads;
+
+use std::{env, process::ExitCode};
+
+use anyhow::{Context as _, Result};
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let result = match words.as_slice() {
+        ["stage", truth] => stage::run(truth.as_ref()),
+        ["act", rest @ ..] => act(rest),
+        _ => init::run(),
+    };
+    if let Err(error) = result {
+        eprintln!("guest {}: {error:#}", words.join(" "));
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+fn act(words: &[&str]) -> Result<()> {
+    let (name, arguments) = words.split_first().context("no act is named")?;
+    acts::run(name, arguments)
+}

@@ -1,0 +1,156 @@
+//! The kernel's own feed of exits (taskstats, Documentation/accounting/taskstats.rst), which raytrace does not use: what it is compared with.
+
+use std::{
+    fs,
+    os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd},
+    sync::{Arc, Mutex},
+    thread,
+};
+
+use anyhow::{Context as _, Result, ensure};
+
+/// linux/netlink.h, linux/genetlink.h and linux/taskstats.h.
+const NLM_F_REQUEST: u16 = 1;
+const GENL_ID_CTRL: u16 = 16;
+const CTRL_CMD_GETFAMILY: u8 = 3;
+const CTRL_ATTR_FAMILY_ID: u16 = 1;
+const CTRL_ATTR_FAMILY_NAME: u16 = 2;
+const TASKSTATS_CMD_GET: u8 = 1;
+const TASKSTATS_CMD_ATTR_REGISTER_CPUMASK: u16 = 3;
+const TASKSTATS_TYPE_PID: u16 = 1;
+const TASKSTATS_TYPE_STATS: u16 = 3;
+const TASKSTATS_TYPE_AGGR_PID: u16 = 4;
+/// Of a netlink and of a generic netlink header.
+const HEADER: usize = 20;
+/// Offset of `ac_exitcode` in `struct taskstats`.
+const EXIT_CODE: usize = 4;
+
+/// The rows so far, `PID STATUS` a line: every thread that ended.
+pub(crate) struct Feed(Arc<Mutex<String>>);
+
+impl Feed {
+    /// Subscribes to the exits of all processors; a thread reads them from now on.
+    pub(crate) fn start() -> Result<Self> {
+        // SAFETY: socket(2) takes numbers; a descriptor that it gives is nobody else's.
+        let socket = unsafe {
+            let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
+            let fd = libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_GENERIC);
+            ensure!(fd >= 0, "socket: {}", std::io::Error::last_os_error());
+            OwnedFd::from_raw_fd(fd)
+        };
+        let room: libc::c_int = 4 << 20;
+        // SAFETY: the value outlives the call.
+        unsafe {
+            libc::setsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_RCVBUFFORCE,
+                (&raw const room).cast(),
+                4,
+            )
+        };
+        send(
+            &socket,
+            GENL_ID_CTRL,
+            CTRL_CMD_GETFAMILY,
+            CTRL_ATTR_FAMILY_NAME,
+            b"TASKSTATS\0",
+        )?;
+        let reply = receive(&socket)?;
+        let family = attribute(reply.get(HEADER..).unwrap_or_default(), CTRL_ATTR_FAMILY_ID)
+            .and_then(|value| value.first_chunk())
+            .context("this kernel has no taskstats")?;
+        let processors = fs::read_to_string("/sys/devices/system/cpu/online")?;
+        let mask = format!("{}\0", processors.trim());
+        send(
+            &socket,
+            u16::from_le_bytes(*family),
+            TASKSTATS_CMD_GET,
+            TASKSTATS_CMD_ATTR_REGISTER_CPUMASK,
+            mask.as_bytes(),
+        )?;
+        let rows = Arc::new(Mutex::new(String::new()));
+        let writes = Arc::clone(&rows);
+        thread::spawn(move || {
+            loop {
+                let text = match receive(&socket) {
+                    Ok(message) => row(&message).map(|(pid, status)| format!("{pid} {status}\n")),
+                    // ENOBUFS: the reader was too slow.
+                    Err(error) => Some(format!("lost {error}\n")),
+                };
+                if let (Some(text), Ok(mut rows)) = (text, writes.lock()) {
+                    rows.push_str(&text);
+                }
+            }
+        });
+        Ok(Self(rows))
+    }
+
+    /// All rows so far.
+    pub(crate) fn text(&self) -> String {
+        self.0.lock().map(|rows| rows.clone()).unwrap_or_default()
+    }
+}
+
+/// A request with one attribute.
+fn send(socket: &OwnedFd, family: u16, command: u8, attribute: u16, value: &[u8]) -> Result<()> {
+    let padded = value.len().next_multiple_of(4);
+    let mut message = Vec::new();
+    message.extend(u32::try_from(HEADER + 4 + padded)?.to_le_bytes());
+    message.extend(family.to_le_bytes());
+    message.extend(NLM_F_REQUEST.to_le_bytes());
+    message.extend([0; 8]);
+    message.extend([command, 1, 0, 0]);
+    message.extend(u16::try_from(4 + value.len())?.to_le_bytes());
+    message.extend(attribute.to_le_bytes());
+    message.extend(value);
+    message.resize(HEADER + 4 + padded, 0);
+    // SAFETY: the bytes outlive the call.
+    let sent = unsafe {
+        libc::send(
+            socket.as_raw_fd(),
+            message.as_ptr().cast(),
+            message.len(),
+            0,
+        )
+    };
+    ensure!(sent > 0, "send: {}", std::io::Error::last_os_error());
+    Ok(())
+}
+
+fn receive(socket: &OwnedFd) -> Result<Vec<u8>> {
+    let mut buffer = vec![0u8; 16 << 10];
+    // SAFETY: the buffer is as long as is said, and outlives the call.
+    let read = unsafe {
+        libc::recv(
+            socket.as_raw_fd(),
+            buffer.as_mut_ptr().cast(),
+            buffer.len(),
+            0,
+        )
+    };
+    ensure!(read > 0, "recv: {}", std::io::Error::last_os_error());
+    buffer.truncate(read.unsigned_abs());
+    Ok(buffer)
+}
+
+/// The value of the first attribute of a kind.
+fn attribute(mut bytes: &[u8], kind: u16) -> Option<&[u8]> {
+    while let [l0, l1, k0, k1, ..] = bytes {
+        let length = usize::from(u16::from_le_bytes([*l0, *l1]));
+        if u16::from_le_bytes([*k0, *k1]) & 0x3fff == kind {
+            return bytes.get(4..length);
+        }
+        bytes = bytes.get(length.max(4).next_multiple_of(4)..)?;
+    }
+    None
+}
+
+/// Pid and wait status of a thread that ended.
+fn row(message: &[u8]) -> Option<(u32, u32)> {
+    let thread = attribute(message.get(HEADER..)?, TASKSTATS_TYPE_AGGR_PID)?;
+    let pid = attribute(thread, TASKSTATS_TYPE_PID)?.first_chunk()?;
+    let stats = attribute(thread, TASKSTATS_TYPE_STATS)?;
+    let status = stats.get(EXIT_CODE..)?.first_chunk()?;
+    Some((u32::from_le_bytes(*pid), u32::from_le_bytes(*status)))
+}

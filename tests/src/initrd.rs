@@ -1,0 +1,82 @@
+//! An initial RAM disk: a cpio archive in the `newc` form (Documentation/driver-api/early-userspace/buffer-format.rst).
+
+use std::{
+    collections::BTreeSet,
+    io::{Result, Write},
+    path::{Path, PathBuf},
+};
+
+/// An archive that is being written.
+pub struct Initrd<W> {
+    to: W,
+    written: BTreeSet<PathBuf>,
+}
+
+const FOLDER: u32 = 0o040_755;
+const PROGRAM: u32 = 0o100_755;
+
+impl<W: Write> Initrd<W> {
+    /// An empty archive.
+    pub fn new(to: W) -> Self {
+        Self {
+            to,
+            written: BTreeSet::new(),
+        }
+    }
+
+    /// Adds an executable file and the folders above it; a path that is there already stays.
+    pub fn file(&mut self, path: &Path, content: &[u8]) -> Result<()> {
+        let mut above: Vec<&Path> = path
+            .ancestors()
+            .skip(1)
+            .filter(|path| path.parent().is_some())
+            .collect();
+        above.reverse();
+        for folder in above {
+            self.entry(folder, FOLDER, &[])?;
+        }
+        self.entry(path, PROGRAM, content)
+    }
+
+    /// Ends the archive.
+    pub fn finish(mut self) -> Result<W> {
+        self.entry(Path::new("TRAILER!!!"), 0, &[])?;
+        Ok(self.to)
+    }
+
+    fn entry(&mut self, path: &Path, mode: u32, content: &[u8]) -> Result<()> {
+        if !self.written.insert(path.to_owned()) {
+            return Ok(());
+        }
+        let name = path.strip_prefix("/").unwrap_or(path).display().to_string();
+        // Inode, mode, uid, gid, links, time, size, device and special device, length of the name, no checksum.
+        let fields = [
+            self.written.len(),
+            mode as usize,
+            0,
+            0,
+            1,
+            0,
+            content.len(),
+            0,
+            0,
+            0,
+            0,
+            name.len() + 1,
+            0,
+        ];
+        let mut head = String::from("070701");
+        for field in fields {
+            head.push_str(&format!("{field:08x}"));
+        }
+        head.push_str(&name);
+        head.push('\0');
+        self.padded(head.as_bytes())?;
+        self.padded(content)
+    }
+
+    fn padded(&mut self, bytes: &[u8]) -> Result<()> {
+        self.to.write_all(bytes)?;
+        self.to.write_all(&[0; 3][..bytes.len().wrapping_neg() % 4])
+    }
+}

@@ -1,0 +1,162 @@
+//! Virtual machines: a Debian kernel in QEMU, without KVM, with an initrd that holds raytrace, its libraries and one init.
+
+use std::{
+    collections::HashMap,
+    fs::{self, File},
+    io::{BufWriter, Write as _},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::{initrd::Initrd, recorder::raytrace, staging::target};
+
+/// A machine to start.
+pub struct Machine<'a> {
+    /// The Debian suite whose newest kernel runs; `cargo xtask vm` puts it under `target/vm`.
+    pub suite: &'a str,
+    /// The program that is its init.
+    pub init: &'a Path,
+    /// What QEMU is told besides: `-smp 2,maxcpus=128`.
+    pub arguments: &'a [&'a str],
+}
+
+/// What a machine wrote, by section.
+pub type Sections = HashMap<String, String>;
+
+/// A boot with its staging takes 30 to 100 seconds beside other tests, and much longer on a machine that is busy otherwise.
+const PATIENCE: Duration = Duration::from_secs(400);
+
+impl Machine<'_> {
+    /// Starts it, waits until it has switched itself off, and reads what it wrote; that stays in `target/vm/SUITE/run`.
+    ///
+    /// A machine that stalls or panics is started once more, aloud: QEMU 7.2 without KVM does that now and then.
+    pub fn run(&self) -> Result<Sections> {
+        self.once().or_else(|error| {
+            eprintln!("{}: started once more: {error:#}", self.suite);
+            self.once()
+        })
+    }
+
+    fn once(&self) -> Result<Sections> {
+        let home = target().join("vm").join(self.suite);
+        let kernel = home.join("vmlinuz");
+        if !kernel.exists() {
+            bail!("no kernel at {}; run: cargo xtask vm", kernel.display());
+        }
+        let folder = &home.join("run");
+        fs::create_dir_all(folder)?;
+        let (initrd, swap) = (folder.join("initrd"), folder.join("swap"));
+        write_initrd(self.init, &initrd, folder)?;
+        File::create(&swap)?.set_len(64 << 20)?;
+        let (console, out) = (folder.join("console"), folder.join("out"));
+        let mut command = Command::new("qemu-system-x86_64");
+        command
+            .args([
+                "-accel",
+                // Virtual CPUs in turn: where each has a thread, kernels now and then wait for one another for ever.
+                "tcg,thread=single",
+                "-m",
+                "512",
+                "-no-reboot",
+                "-nic",
+                "none",
+            ])
+            // QEMU 7.2 spoils the flags of cmpxchg16b when an interrupt comes at the wrong moment.
+            .args(["-cpu", "qemu64,-cx16"])
+            .args(["-display", "none", "-monitor", "none"])
+            .args([
+                "-append",
+                "console=ttyS0 loglevel=4 panic=-1 oops=panic swapaccount=1 rdinit=/init",
+            ])
+            .arg("-kernel")
+            .arg(kernel)
+            .arg("-initrd")
+            .arg(initrd)
+            .args(["-serial", &format!("file:{}", console.display())])
+            .args(["-serial", &format!("file:{}", out.display())])
+            .args([
+                "-drive",
+                &format!("file={},if=none,id=swap,format=raw", swap.display()),
+            ])
+            .args(["-device", "nvme,serial=swap,drive=swap"])
+            .args(self.arguments);
+        let ended = wait(&mut command);
+        let text = fs::read_to_string(&out)
+            .unwrap_or_default()
+            .replace('\r', "");
+        let sections = sections(&text);
+        // All is told then, whether it switches itself off or not.
+        if sections.contains_key("end") {
+            return Ok(sections);
+        }
+        let said = fs::read_to_string(&console).unwrap_or_default();
+        ended.with_context(|| format!("{said}\n{text}"))?;
+        bail!("the machine ended before its init did:\n{said}\n{text}")
+    }
+}
+
+fn wait(command: &mut Command) -> Result<()> {
+    let mut child = command
+        .stdin(Stdio::null())
+        .spawn()
+        .context("cannot start qemu-system-x86_64; run: cargo xtask vm")?;
+    let end = Instant::now() + PATIENCE;
+    while Instant::now() < end {
+        if let Some(status) = child.try_wait()? {
+            if !status.success() {
+                bail!("qemu ended with {status}");
+            }
+            return Ok(());
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    child.kill()?;
+    child.wait()?;
+    bail!("the machine did not switch itself off within {PATIENCE:?}")
+}
+
+fn sections(text: &str) -> Sections {
+    let parts = text.split("=== ").skip(1);
+    parts
+        .filter_map(|part| part.split_once('\n'))
+        .map(|(name, text)| (name.to_owned(), text.to_owned()))
+        .collect()
+}
+
+fn write_initrd(init: &Path, to: &Path, folder: &Path) -> Result<()> {
+    let mut archive = Initrd::new(BufWriter::new(File::create(to)?));
+    for (program, name) in [(init.to_owned(), "init"), (raytrace(), "raytrace")] {
+        for library in libraries(&program)? {
+            archive.file(&library, &fs::read(&library)?)?;
+        }
+        // The tables of line numbers would fill a quarter of the machine's memory.
+        let stripped = folder.join(name);
+        let done = Command::new("strip")
+            .arg("-o")
+            .arg(&stripped)
+            .arg(&program)
+            .status()?;
+        if !done.success() {
+            bail!("strip {} ended with {done}", program.display());
+        }
+        archive.file(&Path::new("/").join(name), &fs::read(&stripped)?)?;
+    }
+    Ok(archive.finish()?.flush()?)
+}
+
+/// The shared libraries and the loader of a program.
+fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
+    let output = Command::new("ldd")
+        .arg(program)
+        .output()
+        .context("cannot start ldd")?;
+    let text = String::from_utf8(output.stdout)?;
+    let paths = text
+        .lines()
+        .filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')));
+    Ok(paths.map(PathBuf::from).collect())
+}

@@ -1,0 +1,36 @@
+"""Fills a small memory cgroup of its own up to near its limit, anonymous memory and a file in /dev/shm, and ends by itself."""
+
+import mmap
+import os
+import time
+
+from cgroup import Cgroup
+
+LIMIT, ANONYMOUS, SHARED, STEP = 300 << 20, 200 << 20, 60 << 20, 2 << 20
+
+
+def main():
+    cgroup = Cgroup.top(f"raytrace-fill-{os.getpid()}", LIMIT)
+    cgroup.add(os.getpid())
+    path = f"/dev/shm/raytrace-fill-{os.getpid()}"
+    try:
+        # Far from the limit.
+        time.sleep(2)
+        with open(path, "wb") as file:
+            for _ in range(SHARED // STEP):
+                file.write(b"x" * STEP)
+        kept = []
+        for _ in range(ANONYMOUS // STEP):
+            kept.append(mmap.mmap(-1, STEP, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE))
+            time.sleep(0.04)
+        time.sleep(1.5)
+    finally:
+        if os.path.exists(path):
+            os.unlink(path)
+        # The hierarchy's root takes it back, so that its own cgroup can go.
+        Cgroup(os.path.dirname(cgroup.path)).add(os.getpid())
+        os.rmdir(cgroup.path)
+
+
+if __name__ == "__main__":
+    main()

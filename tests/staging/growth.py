@@ -1,0 +1,36 @@
+"""A cluster in which each kind of memory grows by a size that is known: `growth.py`. Prints one JSON line a holder, the head's own
+processes among them."""
+
+import json
+import sys
+import time
+
+from cluster import Cluster
+
+
+HEAD = {"gcs": ("gcs_server",), "raylet": ("raylet/raylet",), "dashboard": ("dashboard/dashboard.py",)}
+
+
+def tell_of_the_head(cluster):
+    for label, names in HEAD.items():
+        pid = cluster.one(*names)["pid"]
+        with open(f"/proc/{pid}/status") as file:
+            line = next(line for line in file if line.startswith("RssAnon:"))
+        told = {"label": label, "pid": pid, "bytes": int(line.split()[1]) * 1024}
+        print(json.dumps(told), flush=True)
+
+
+def main():
+    settings = {"RAY_memory_usage_threshold": "0.95"}
+    with Cluster("growth", settings=settings) as cluster:
+        cluster.start(dashboard=True, cpus=4)
+        driver = cluster.python("growth_job.py")
+        status = driver.wait(timeout=240)
+        tell_of_the_head(cluster)
+        # Another look of the recorder.
+        time.sleep(1.5)
+        sys.exit(status)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+//! What happened before the recorder attached is not made up.
+
+use std::{fs, process::Command, thread, time::Duration};
+
+use raytrace_tests::{
+    fake_raylet::FakeRaylet,
+    recorder::{Recorder, balanced},
+};
+
+/// Sends `signal` to a process, by a shell of its own.
+fn send(signal: &str, pid: &str) {
+    let kill = format!("kill -{signal} {pid}; exit 0");
+    let status = Command::new("sh").args(["-c", &kill]).status();
+    assert!(status.expect("a shell").success());
+}
+
+#[test]
+fn a_signal_that_was_sent_before_has_no_sender_and_who_let_it_take_effect_is_none() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let session = folder.path().join("session_x");
+    fs::create_dir_all(session.join("logs")).expect("a folder");
+    let (pid_file, ended) = (folder.path().join("pid"), folder.path().join("ended"));
+    let shell = format!(
+        "sleep 600 & echo $! >{}; wait; : >{}; while :; do sleep 1; done",
+        pid_file.display(),
+        ended.display()
+    );
+    let raylet = FakeRaylet::doing(folder.path(), &session, &shell).expect("a script");
+    let pid = loop {
+        match fs::read_to_string(&pid_file) {
+            Ok(text) if text.ends_with('\n') => break text.trim().to_owned(),
+            _ => thread::sleep(Duration::from_millis(10)),
+        }
+    };
+    // It waits in the stopped process.
+    send("STOP", &pid);
+    send("TERM", &pid);
+    let file = folder.path().join("a.raytrace");
+    let of = raylet.pid().to_string();
+    let recorder = Recorder::start(&file, &["--raylet-pid", &of]).expect("a recorder");
+    send("CONT", &pid);
+    while !ended.exists() {
+        thread::sleep(Duration::from_millis(10));
+    }
+    let recorded = recorder.stop().expect("a recording");
+    balanced(&recorded.report);
+    let deaths = recorded.report["deaths"].as_array().expect("deaths");
+    let death = deaths
+        .iter()
+        .find(|death| death["pid"].as_u64() == pid.parse().ok());
+    let death = death.unwrap_or_else(|| panic!("{deaths:#?}"));
+    assert_eq!(death["signal"], 15, "{death:#}");
+    assert_eq!(death["verdict"]["killer"], "unknown", "{death:#}");
+    let missing = death["verdict"]["missing"].as_str().unwrap_or_default();
+    assert!(
+        missing.contains("before the recorder attached"),
+        "{missing}"
+    );
+}

@@ -1,0 +1,113 @@
+//! Containers made of real namespaces: the recorder outside of them with Ray inside, and the recorder inside of one that has the machine's pids.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    process::Command,
+    thread,
+    time::Duration,
+};
+
+use raytrace::{
+    event::{Event, Observation},
+    recording,
+};
+use raytrace_tests::{
+    recorder::{Recorder, balanced, raytrace, report},
+    staging,
+    stream::Stream,
+    truth::{Comparison, Sight},
+};
+use serde_json::Value;
+
+/// The pids that processes have inside, by cluster.
+fn inside(events: &[Event]) -> Vec<BTreeSet<u32>> {
+    let mut found: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+    for event in events {
+        if let Observation::Process(process) = &event.what
+            && let Some((raylet, pid)) = process.cluster.zip(process.ns_pid)
+        {
+            found.entry(raylet.pid.0).or_default().insert(pid.0);
+        }
+    }
+    found.into_values().collect()
+}
+
+#[test]
+fn raylets_in_containers_are_told_apart_and_their_last_words_outlive_their_root() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("containers.raytrace");
+    let recorder = Recorder::start(&file, &[]).expect("a recorder");
+    let script = staging::start("2.60.0", "containers.py", &[], folder.path()).expect("a script");
+    let truth = script.finish().expect("staging");
+    let recorded = recorder.stop().expect("a recording");
+    let Comparison { deaths, wrong } = truth.compare(&recorded.report, Sight::Full);
+    if !wrong.is_empty() {
+        let kept = folder.keep();
+        panic!("kept in {}:\n{}", kept.display(), wrong.join("\n"));
+    }
+    assert!(deaths >= 4, "only {deaths} deaths were staged");
+    balanced(&recorded.report);
+    let all = recorded.report["deaths"].as_array().expect("deaths");
+    let killed: Vec<&Value> = all
+        .iter()
+        .filter(|death| death["sender"]["comm"] == "bash" && death["role"] == "worker")
+        .collect();
+    assert_eq!(killed.len(), 2, "{killed:#?}");
+    for death in killed {
+        assert_ne!(death["ns_pid"], death["pid"]);
+        assert!(death["worker_id"].is_string(), "matched by its pid inside");
+        let evidence = death["verdict"]["evidence"].as_array().expect("evidence");
+        let raylet = |piece: &Value| piece["source"] == "raylet.out";
+        assert!(
+            evidence.iter().any(raylet),
+            "its raylet's words: {evidence:#?}"
+        );
+    }
+    let events = recording::read(&file).expect("a recording").events;
+    let pids = inside(&events);
+    let [one, two] = pids.as_slice() else {
+        panic!("two clusters: {pids:?}");
+    };
+    let same: Vec<&u32> = one.intersection(two).collect();
+    eprintln!("{deaths} deaths in two containers, pids that both have inside: {same:?}");
+    assert!(!same.is_empty(), "no pid is used in both: {pids:?}");
+}
+
+/// As in a container with the machine's pids and mounts of its own.
+#[test]
+fn a_mount_that_hides_tracefs_and_bpffs_takes_nothing_away() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("a.raytrace");
+    let stream = Stream::new(folder.path()).expect("a stream");
+    let hide = "for hidden in /sys/kernel/tracing /sys/kernel/debug /sys/fs/bpf; do
+            mount -t tmpfs none $hidden
+        done
+        exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args([
+        "--mount",
+        "--propagation",
+        "private",
+        "sh",
+        "-ec",
+        hide,
+        "sh",
+    ]);
+    command.arg(raytrace()).args(["record", "-o"]).arg(&file);
+    command.args(stream.command().expect("a command"));
+    let mut recorder = Recorder::run(command, &file).expect("a recorder");
+    thread::sleep(Duration::from_secs(1));
+    stream.stop().expect("an end");
+    let status = recorder.wait(Duration::from_secs(60)).expect("its end");
+    assert!(status.success(), "{:#?}", recorder.lines());
+    let report = report(&file).expect("a report");
+    let recording = &report["recordings"][0];
+    assert_eq!(recording["mode"], "ebpf");
+    for probe in recording["probes"].as_array().into_iter().flatten() {
+        assert_eq!(probe["state"], "ok", "{probe}");
+    }
+    balanced(&report);
+    assert!(stream.rows().expect("truth").len() > 5);
+    let missing = stream.missing(&report).expect("truth");
+    assert!(missing.is_empty(), "missing: {missing:?}");
+}

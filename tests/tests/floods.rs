@@ -1,0 +1,177 @@
+//! A job that does too much of everything: memory stays bounded, and what is lost is counted. Small here, large by `cargo xtask soak`.
+
+use std::{
+    fs,
+    path::Path,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use raytrace_tests::{
+    fake_raylet::{FakeRaylet, started},
+    recorder::{Recorder, report},
+    soak,
+};
+use serde_json::Value;
+
+/// The recorder's peak of resident memory, whatever a job does; 32 MiB of it are the attach.
+const BOUND_MIB: u64 = 160;
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Records `flood ARGUMENTS`, and gives the report and the recorder's peak in MiB.
+fn recorded(arguments: &[&str]) -> (Value, u64) {
+    with(&[], arguments)
+}
+
+fn with(options: &[&str], arguments: &[&str]) -> (Value, u64) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("a.raytrace");
+    let flood = env!("CARGO_BIN_EXE_flood");
+    let command = [options, &["--", flood], arguments].concat();
+    let began = Instant::now();
+    let mut recorder = Recorder::start(&file, &command).expect("a recorder");
+    let (peak, over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let pid = recorder.pid();
+    let status = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                peak.fetch_max(high_water(pid), Ordering::Relaxed);
+                thread::sleep(Duration::from_millis(10));
+            }
+        });
+        let status = recorder.wait(PATIENCE);
+        over.store(true, Ordering::Relaxed);
+        status
+    });
+    let said = format!("{:#?}", recorder.lines());
+    assert!(status.expect("its end").success(), "{said}");
+    let report = report(&file).expect("a report");
+    let peak = peak.into_inner() >> 10;
+    eprintln!(
+        "flood {}: {:.1} s, the recorder's peak {peak} MiB, {} events lost, a file of {} MiB",
+        arguments.join(" "),
+        began.elapsed().as_secs_f64(),
+        report["recordings"][0]["lost_events"],
+        fs::metadata(&file).map_or(0, |data| data.len() >> 20),
+    );
+    assert!((1..BOUND_MIB).contains(&peak), "{peak} MiB");
+    counted(&report);
+    (report, peak)
+}
+
+/// `VmHWM` in kB; 0 once it is gone.
+fn high_water(pid: u32) -> u64 {
+    let status = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("status"));
+    let status = status.unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let figure = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok());
+    figure.unwrap_or_default()
+}
+
+/// Each hook's row adds up, whatever was lost.
+fn counted(report: &Value) {
+    for row in report["recordings"][0]["ledgers"]
+        .as_array()
+        .into_iter()
+        .flatten()
+    {
+        let count = |name: &str| row[name].as_u64().unwrap_or_default();
+        let told = count("submitted") + count("filtered") + count("ring_full") + count("map_full");
+        assert_eq!(count("seen"), told, "{row}");
+        assert_eq!(
+            count("received"),
+            count("written") + count("dropped"),
+            "{row}"
+        );
+    }
+}
+
+/// A process that ended with `code` has its row, or its loss is counted.
+fn none_vanished(report: &Value, code: u64, number: u64) {
+    let deaths = report["deaths"].as_array().map_or(&[][..], Vec::as_slice);
+    let found = deaths
+        .iter()
+        .filter(|death| death["exit_code"] == code)
+        .count() as u64;
+    let lost = report["recordings"][0]["lost_events"]
+        .as_u64()
+        .unwrap_or_default();
+    eprintln!(
+        "    {found} of {number} deaths with code {code} have a row, {lost} events were lost"
+    );
+    assert!(
+        found + lost >= number,
+        "{found} deaths, {lost} lost, of {number}"
+    );
+    assert!(found > 0, "the recorder saw nothing");
+}
+
+fn size(small: u64, large: u64) -> u64 {
+    if soak() { large } else { small }
+}
+
+#[test]
+fn many_forks_leave_its_memory_bounded_and_none_vanishes() {
+    let number = size(5_000, 100_000);
+    let (report, _) = recorded(&["forks", &number.to_string()]);
+    none_vanished(&report, 0, number);
+}
+
+#[test]
+fn thousands_of_deaths_at_one_moment_have_a_row_or_are_counted() {
+    let number = size(2_000, 5_000);
+    let (report, _) = recorded(&["deaths", &number.to_string()]);
+    none_vanished(&report, 3, number);
+}
+
+#[test]
+fn a_process_that_renames_itself_without_end_is_one_process() {
+    let number = size(20_000, 600_000);
+    let (report, _) = recorded(&["renames", &number.to_string()]);
+    none_vanished(&report, 0, 1);
+}
+
+/// A session whose raylet's log is flooded with `line`: nothing is lost uncounted, and each death among the lines has its row.
+fn flooded_log(number: u64, line: &str) -> Value {
+    let folder = tempfile::tempdir().expect("a folder");
+    let session = folder.path().join("session_x");
+    fs::create_dir_all(session.join("logs")).expect("a folder");
+    let log = session.join("logs/raylet.out");
+    fs::write(&log, "").expect("a log");
+    let raylet = FakeRaylet::start(folder.path(), &session).expect("a script");
+    let (pid, number) = (raylet.pid().to_string(), number.to_string());
+    let log = log.to_str().expect("text");
+    let (report, _) = with(&["--raylet-pid", &pid], &["lines", &number, log, line]);
+    none_vanished(&report, 3, 100);
+    report
+}
+
+#[test]
+fn lines_of_a_log_that_say_nothing_leave_its_memory_bounded() {
+    let line = "[2026-11-21 00:00:00,000 I 1 1] (raylet) node_manager.cc:1: step 17 of 1000: loss 0.25, grad_norm 1.5";
+    only_lines_are_lost(&flooded_log(size(50_000, 1_000_000), line));
+}
+
+#[test]
+fn records_of_a_log_without_end_leave_its_memory_bounded_and_no_death_is_lost_for_them() {
+    only_lines_are_lost(&flooded_log(
+        size(50_000, 1_000_000),
+        &started(77, "abcdef77"),
+    ));
+}
+
+/// Lines that were not read before the end are counted; no death is dropped for them.
+fn only_lines_are_lost(report: &Value) {
+    let deaths = report["deaths"].as_array().expect("deaths");
+    let exits = deaths.iter().filter(|death| death["exit_code"] == 3);
+    assert_eq!(exits.count(), 100, "deaths are not dropped for lines");
+    let ledgers = report["recordings"][0]["ledgers"].as_array();
+    for row in ledgers.into_iter().flatten() {
+        if row["hook"] == "ray logs" {
+            eprintln!("    not read before the end, or without room: {row}");
+        } else {
+            assert_eq!(row["dropped"], 0, "{row}");
+        }
+    }
+}

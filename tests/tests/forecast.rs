@@ -1,0 +1,118 @@
+//! Who kills first and when, said before it happens, on machines where that is somebody else each time.
+
+use std::path::Path;
+
+use raytrace::{
+    event::{Event, Observation},
+    ids::BootTime,
+    judge::{Judge, killers::Who},
+    recording,
+};
+use raytrace_tests::{
+    recorder::Recorder,
+    staging::{self, Held},
+    truth::Sight,
+};
+
+/// The forecast is judged so long before the kill.
+const BEFORE_NS: u64 = 10_000_000_000;
+
+/// A busy machine gets so many tries.
+const TRIES: u32 = 3;
+
+/// Who of the three is to be named.
+enum First {
+    Ray,
+    Cgroup,
+}
+
+/// A staged machine whose cluster alone is recorded: others may be staged at the same time.
+fn staged(machine: &str, folder: &Path) -> (Held, Recorder) {
+    let arguments = ["--machine", machine];
+    let mut script =
+        staging::start_held("2.60.0", "ramp.py", &arguments, folder).expect("a script");
+    let raylet = script.raylet_at("ready").expect("a raylet").to_string();
+    let file = folder.join("ramp.raytrace");
+    let recorder = Recorder::start(&file, &["--raylet-pid", &raylet]).expect("a recorder");
+    script.go_on().expect("the script");
+    (script, recorder)
+}
+
+fn foretold(machine: &str, first: &First) {
+    let steady = (0..TRIES).any(|_| ramped(machine, first));
+    if !steady {
+        eprintln!("skipped: {machine}: this machine is too busy for a steady ramp");
+    }
+}
+
+/// Whether the ramp was steady; then it was foretold.
+fn ramped(machine: &str, first: &First) -> bool {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (script, recorder) = staged(machine, folder.path());
+    let truth = script.finish().expect("staging");
+    let recorded = recorder.stop().expect("a recording");
+    if truth.unsteady() {
+        return false;
+    }
+    let wrong = truth.compare(&recorded.report, Sight::Full).wrong;
+    assert!(wrong.is_empty(), "{machine}: {}", wrong.join("\n"));
+
+    let events = recording::read(&folder.path().join("ramp.raytrace"))
+        .expect("a recording")
+        .events;
+    let killed = killed(&events);
+    let at = BootTime(killed.0 - BEFORE_NS);
+    let mut judge = Judge::default();
+    for event in events.iter().filter(|event| event.time <= at) {
+        judge.observe(event);
+    }
+    let live = judge.live(at);
+    let next = &live.threats[0];
+    let named = matches!(
+        (&next.who, first),
+        (Who::RayMonitor, First::Ray) | (Who::Cgroup(_), First::Cgroup)
+    );
+    assert!(named, "{machine}: {:#?}", live.threats);
+    let seconds = next.left.expect("seconds").as_secs_f64();
+    let real = BEFORE_NS as f64 / 1e9;
+    eprintln!(
+        "{machine}: {real:.1} s before the kill by {:?}, {seconds:.1} s were foretold",
+        next.who
+    );
+    assert!(
+        (seconds - real).abs() <= 2.0_f64.max(real * 0.2),
+        "{machine}: {:#?}",
+        live.threats
+    );
+    true
+}
+
+/// When the actor that grew ended.
+fn killed(events: &[Event]) -> BootTime {
+    let of_grower = |event: &&Event| matches!(&event.what, Observation::Exit(exit) if exit.title.as_deref().is_some_and(|title| title.contains("Grower")));
+    events
+        .iter()
+        .find(of_grower)
+        .expect("the grower's exit")
+        .time
+}
+
+#[test]
+fn on_a_plain_machine_rays_monitor_is_foretold() {
+    foretold("plain", &First::Ray);
+}
+
+#[test]
+fn a_threshold_of_the_raylets_environment_is_the_one_foretold() {
+    foretold("env-threshold", &First::Ray);
+}
+
+#[test]
+fn a_limit_that_ray_does_not_see_is_foretold_before_rays_threshold() {
+    foretold("nested-limit", &First::Cgroup);
+}
+
+#[test]
+fn with_the_monitor_off_the_kernel_is_foretold() {
+    foretold("monitor-off", &First::Cgroup);
+}

@@ -1,0 +1,323 @@
+//! The examples die as they are meant to, raytrace says so, and the texts that quote it are in step with it.
+
+use std::{fs, path::Path, process::Command};
+
+use raytrace_tests::{
+    recorder::{raytrace, report},
+    staging,
+};
+
+/// What each kept text must say; `#` is any number.
+const SAYS: [(&str, &[&str]); 12] = [
+    (
+        "verl/doctor.txt",
+        &[
+            "NO EFFECT RAY_object_store_memory=#",
+            "ray start --object-store-memory=#",
+            "Ray's monitor: at # GiB (#)",
+        ],
+    ),
+    (
+        "verl/report.txt",
+        &[
+            "Ray's memory monitor killed",
+            "WorkerDict",
+            "Ray counted # GiB in use; it kills above # GiB",
+            "RAY_memory_usage_threshold=# has no effect",
+            "RAY_object_store_memory=# has no effect",
+            "param_offload=True",
+            "# WorkerDict of # MiB each held",
+            "each call of WorkerDict.generate_sequences left # MiB behind in",
+        ],
+    ),
+    (
+        "verl/cut.txt",
+        &[
+            "WorkerDict.generate_sequences in each of # workers keeps # MiB a call",
+            "calls are left until",
+        ],
+    ),
+    (
+        "OpenRLHF/doctor.txt",
+        &["TOO SMALL", "/dev/shm (# MiB) had no room for it"],
+    ),
+    (
+        "OpenRLHF/report.txt",
+        &[
+            "PolicyModelActor.fit",
+            "crashed with SIGBUS",
+            "SIGBUS with /dev/shm full: # MiB of # MiB",
+        ],
+    ),
+    (
+        "EasyR1/report.txt",
+        &[
+            "Ray's memory monitor killed",
+            "WorkerDict.offload_model",
+            "worker.actor.offload.offload_params=true",
+        ],
+    ),
+    (
+        "EasyR1/explain.txt",
+        &["keepalive watchdog timeout) follow sudden deaths and are not causes"],
+    ),
+    (
+        "EasyR1/diff.txt",
+        &[
+            "worker.actor.offload.offload_params true false",
+            "# worker.actor.offload.offload_params: parameters move from GPU to host memory, in A only; WorkerDict held",
+        ],
+    ),
+    (
+        "simpleRL-reason/report.txt",
+        &[
+            "Ray's memory monitor killed",
+            "into call # of WorkerDict.actor_rollout_generate_sequences",
+        ],
+    ),
+    ("simpleRL-reason/cut.txt", &["calls are left until"]),
+    (
+        "ray-guide/report.txt",
+        &[
+            "Ray's memory monitor killed",
+            "allocate_memory (",
+            "# allocate_memory of # MiB each held",
+            "task retried",
+        ],
+    ),
+    (
+        "ray-guide/diff.txt",
+        &[
+            "num-cpus # #",
+            "num-cpus: value × #, processes of allocate_memory × #",
+        ],
+    ),
+];
+
+fn examples() -> std::path::PathBuf {
+    staging::root().join("examples")
+}
+
+/// One space for any, and `#` for any number, so that only the words count.
+fn words(text: &str) -> String {
+    let mut shown = String::new();
+    for character in text.chars() {
+        let number =
+            character.is_ascii_digit() || (matches!(character, '.' | ',') && shown.ends_with('#'));
+        match character {
+            _ if number && shown.ends_with('#') => {}
+            _ if number => shown.push('#'),
+            _ if character.is_whitespace() && shown.ends_with(' ') => {}
+            _ if character.is_whitespace() => shown.push(' '),
+            _ => shown.push(character),
+        }
+    }
+    shown
+}
+
+/// What a folder of texts does not say and should.
+fn missing(folder: &Path, example: &str) -> Vec<String> {
+    let mut missing = Vec::new();
+    for (file, phrases) in SAYS
+        .iter()
+        .filter(|(file, _)| file.starts_with(&format!("{example}/")))
+    {
+        let text = fs::read_to_string(folder.join(file)).unwrap_or_default();
+        let text = words(&text);
+        let absent = phrases
+            .iter()
+            .filter(|phrase| !text.contains(&words(phrase)));
+        missing.extend(absent.map(|phrase| format!("{file} does not say {phrase:?}: {text}")));
+    }
+    missing
+}
+
+/// Runs an example as `cargo xtask gallery` does; recordings and texts lie in the folder.
+fn made(example: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = Command::new(staging::ray("2.60.0").join("bin/python"))
+        .arg(examples().join("gallery.py"))
+        .arg("--raytrace")
+        .arg(raytrace())
+        .arg("--recordings")
+        .arg(folder.path())
+        .arg(example)
+        .output()
+        .expect("Python; run: cargo xtask setup");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let missing = missing(folder.path(), example);
+    assert!(missing.is_empty(), "{}", missing.join("\n\n"));
+    folder
+}
+
+#[test]
+fn the_kept_texts_say_what_the_examples_are_for() {
+    for example in ["verl", "OpenRLHF", "EasyR1", "simpleRL-reason", "ray-guide"] {
+        let missing = missing(&examples(), example);
+        assert!(
+            missing.is_empty(),
+            "run: cargo xtask gallery {example}\n{}",
+            missing.join("\n\n")
+        );
+    }
+}
+
+#[test]
+fn ranks_that_grow_together_are_counted_and_settings_without_effect_named() {
+    let folder = made("verl");
+    let printed = printed(folder.path(), "verl");
+    let death = died(folder.path(), "verl");
+    grows_as_printed(&death, &printed);
+    calls_left_as_they_came(&folder.path().join("verl/cut.txt"), &printed);
+}
+
+#[test]
+fn a_shared_memory_that_is_too_small_is_told_before_and_after() {
+    made("OpenRLHF");
+}
+
+#[test]
+fn offload_is_named_as_what_fits_and_the_time_out_as_an_after_effect() {
+    made("EasyR1");
+}
+
+#[test]
+fn half_as_many_tasks_at_once_fit_a_doubled_num_cpus() {
+    made("ray-guide");
+}
+
+/// What a job printed of itself: bytes that each call keeps, and the call in which it died.
+struct Printed {
+    per_call: f64,
+    died_in: u64,
+}
+
+fn printed(folder: &Path, name: &str) -> Printed {
+    let log = fs::read_to_string(folder.join(name).with_extension("log"));
+    let log = log.expect("what the job printed");
+    let calls = log
+        .lines()
+        .filter_map(|line| line.strip_prefix("call ")?.parse::<u64>().ok());
+    let died_in = calls.max().expect("a call");
+    let mib = before(&log, " MiB a call").parse::<f64>();
+    let per_call = mib.expect("a number") * 1024.0 * 1024.0;
+    Printed { per_call, died_in }
+}
+
+/// The word that stands before `words`.
+fn before<'a>(text: &'a str, words: &str) -> &'a str {
+    let (before, _) = text.split_once(words).expect(words);
+    before.rsplit([' ', '(', '\n']).next().unwrap_or(before)
+}
+
+/// The first worker that was killed.
+fn died(folder: &Path, name: &str) -> serde_json::Value {
+    let whole = report(&folder.join(name).with_extension("raytrace")).expect("a report");
+    let deaths = whole["deaths"].as_array().expect("deaths");
+    let first = deaths
+        .iter()
+        .find(|death| death["actor_class"] == "WorkerDict");
+    first.expect("its death").clone()
+}
+
+fn grows_as_printed(death: &serde_json::Value, printed: &Printed) {
+    let seen = death["calls"]["per_call_bytes"].as_f64();
+    let seen = seen.expect("growth per call");
+    println!("{seen} bytes a call, truth {}", printed.per_call);
+    assert!(
+        (seen / printed.per_call - 1.0).abs() < 0.05,
+        "{seen} bytes a call, truth {}",
+        printed.per_call
+    );
+}
+
+/// The recording as it was while the job still ran: as many calls are left as then came.
+fn calls_left_as_they_came(cut: &Path, printed: &Printed) {
+    let cut = fs::read_to_string(cut).expect("cut.txt");
+    let cut = cut.split_whitespace().collect::<Vec<_>>().join(" ");
+    let number = |words: &str| before(&cut, words).parse::<i64>().expect("a number");
+    let (seen, left) = (number(" calls seen)"), number(" calls are left until"));
+    let came = printed.died_in.cast_signed() - 1 - seen;
+    println!("after {seen} calls {left} left, {came} came");
+    assert!((left - came).abs() <= 1, "{left} calls left, {came} came");
+}
+
+#[test]
+fn growth_per_call_the_call_of_death_and_the_calls_left_are_those_that_the_job_printed() {
+    let folder = made("simpleRL-reason");
+    let printed = printed(folder.path(), "simplerl");
+    let death = died(folder.path(), "simplerl");
+    assert_eq!(
+        death["calls"]["died_in"], printed.died_in,
+        "{}",
+        death["calls"]
+    );
+    grows_as_printed(&death, &printed);
+    calls_left_as_they_came(&folder.path().join("simpleRL-reason/cut.txt"), &printed);
+}
+
+/// The cells of a table's rows in a Markdown text.
+fn rows(text: &str) -> impl Iterator<Item = Vec<&str>> {
+    let rows = text.lines().filter(|line| line.starts_with("| "));
+    rows.map(|row| row.trim_matches('|').split(" | ").map(str::trim).collect())
+}
+
+/// What stands between backticks.
+fn quotes(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+#[test]
+fn each_answer_in_the_table_of_questions_stands_in_a_kept_text() {
+    let seeds = fs::read_to_string(staging::root().join("docs/seeds.md")).expect("docs/seeds.md");
+    let mut kept = String::new();
+    for (file, _) in SAYS {
+        kept.push_str(&words(
+            &fs::read_to_string(examples().join(file)).expect(file),
+        ));
+    }
+    let mut checked = 0;
+    for row in rows(&seeds).filter(|row| row.len() == 3) {
+        for quote in quotes(row[2]) {
+            checked += 1;
+            assert!(kept.contains(&words(quote)), "no kept text has {quote:?}");
+        }
+    }
+    assert!(checked > 20, "only {checked} quotes");
+}
+
+#[test]
+fn the_chinese_readme_has_each_command_and_killer_of_the_english_one() {
+    let read = |name: &str| fs::read_to_string(staging::root().join(name)).expect(name);
+    let (english, chinese) = (read("README.md"), read("README.zh-CN.md"));
+    let commands = |text: &str| {
+        let lines = text
+            .lines()
+            .filter_map(|line| line.trim_start_matches("sudo ").strip_prefix("raytrace "));
+        let names = lines.filter_map(|line| line.split_whitespace().next().map(str::to_owned));
+        names.collect::<std::collections::BTreeSet<String>>()
+    };
+    let absent: Vec<String> = commands(&english)
+        .difference(&commands(&chinese))
+        .cloned()
+        .collect();
+    assert!(
+        absent.is_empty(),
+        "README.zh-CN.md does not have {absent:?}"
+    );
+    let killers = |text: &str| {
+        let table = text.split("| `killer` |").nth(1).unwrap_or_default();
+        let rows = table
+            .lines()
+            .skip(2)
+            .take_while(|line| line.starts_with('|'));
+        let named = rows.flat_map(|row| quotes(row.split('|').nth(1).unwrap_or_default()));
+        named.map(str::to_owned).collect::<Vec<String>>()
+    };
+    assert_eq!(killers(&english), killers(&chinese));
+    assert!(!killers(&english).is_empty());
+}

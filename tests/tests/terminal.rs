@@ -1,0 +1,22 @@
+//! `top` and the status line of `record` on a terminal.
+
+use std::process::Command;
+
+use raytrace_tests::{day, recorder::raytrace, staging};
+
+#[test]
+fn top_and_the_status_line_keep_their_place_and_leave_the_terminal_as_it_was() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("day.raytrace");
+    day::write(&file, 1800).expect("a recording");
+    let done = Command::new(staging::view_python())
+        .arg(staging::root().join("tests/views/terminal.py"))
+        .args([raytrace(), file])
+        .arg(staging::ray("2.60.0").join("bin/python"))
+        .arg(staging::root().join("tests/staging"))
+        .output()
+        .expect("a terminal: cargo xtask setup installs what it needs");
+    print!("{}", String::from_utf8_lossy(&done.stdout));
+    let errors = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{errors}");
+}

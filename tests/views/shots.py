@@ -1,0 +1,51 @@
+"""Opens a report's page wide and narrow, light and dark, and keeps pictures of it: `shots.py FILE FOLDER`.
+
+Nothing may be asked for, nothing may be said on the console, and each first cause has its sentence.
+"""
+
+import json
+import os
+import sys
+
+from playwright.sync_api import sync_playwright
+
+
+def shoot(browser, file, folder, width, scheme):
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    troubles = []
+    page.on("console", lambda message: troubles.append(f"console: {message.text}"))
+    page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
+    page.on("request", lambda request: request.url.startswith(("data:", "file:")) or troubles.append(f"request: {request.url}"))
+    page.goto(f"file://{file}")
+    data = json.loads(page.locator("#data").text_content())
+    causes = [death for death in data["deaths"] if death["root"] is None and death["listed"]]
+    sentences = page.locator(".lead li:not(.job)").all_inner_texts()
+    assert 0 < len(sentences) <= len(causes), (sentences, len(causes))
+    first = page.locator(".lead a").first
+    assert first.bounding_box()["y"] < 900, "the first sentence is not on the first screen"
+    page.screenshot(path=f"{folder}/{width}-{scheme}.png")
+    first.click()
+    assert page.locator("details[open]").count() == 1
+    page.wait_for_timeout(100)
+    page.screenshot(path=f"{folder}/{width}-{scheme}-death.png")
+    page.locator("#chart").scroll_into_view_if_needed()
+    page.wait_for_timeout(100)
+    page.screenshot(path=f"{folder}/{width}-{scheme}-memory.png")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert not troubles, troubles
+    page.close()
+    return sum(death["listed"] for death in data["deaths"])
+
+
+def main():
+    file, folder = sys.argv[1:]
+    os.makedirs(folder, exist_ok=True)
+    with sync_playwright() as playwright:
+        # As root Chromium runs without its own sandbox only; the page is ours.
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        counts = {shoot(browser, file, folder, width, scheme) for width in (1280, 390) for scheme in ("light", "dark")}
+        browser.close()
+    print(json.dumps({"deaths": counts.pop(), "pictures": folder}))
+
+
+main()

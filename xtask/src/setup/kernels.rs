@@ -1,0 +1,126 @@
+//! Debian's kernels for the virtual machines: fetched by apt with folders of its own, unpacked, never installed.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, Result};
+
+use super::apt;
+use crate::{
+    layout,
+    process::{already, output, run_quietly, step},
+};
+
+/// The newest kernel of each: 5.10, 6.1, 6.12, and whatever backports has (7.2 in autumn 2026).
+const SUITES: [&str; 4] = ["bullseye", "bookworm", "trixie", "trixie-backports"];
+
+const MIRROR: &str = "http://deb.debian.org/debian";
+
+/// QEMU, and a kernel of each suite at `target/vm/SUITE/vmlinuz`.
+pub(super) fn install() -> Result<()> {
+    step("virtual machines: QEMU", || {
+        apt::install(&["qemu-system-x86", "binutils"])
+    })?;
+    for suite in SUITES {
+        step(&format!("virtual machines: the kernel of {suite}"), || {
+            kernel(suite)
+        })?;
+    }
+    Ok(())
+}
+
+fn kernel(suite: &str) -> Result<()> {
+    let folder = layout::target().join("vm").join(suite);
+    let image = folder.join("vmlinuz");
+    if image.exists() {
+        already(&image.display().to_string());
+        return Ok(());
+    }
+    let settings = settings(&folder, suite)?;
+    run_quietly(with(&settings, "apt-get").arg("update"))?;
+    let image_package = depends(&settings, "linux-image-cloud-amd64", "linux-image-")?;
+    // From 7.0 on the image package is a stub, and the kernel lies in the binary package.
+    let binary = depends(&settings, &image_package, "linux-binary-");
+    let package = binary.unwrap_or(image_package);
+    eprintln!("    {package}");
+    run_quietly(
+        with(&settings, "apt-get")
+            .args(["download", &package])
+            .current_dir(&folder),
+    )?;
+    let unpacked = folder.join("unpacked");
+    let archive = find(&folder, |name| name.starts_with("linux-"))?;
+    run_quietly(
+        Command::new("dpkg-deb")
+            .arg("--extract")
+            .arg(&archive)
+            .arg(&unpacked),
+    )?;
+    let found = find(&unpacked, |name| name.starts_with("vmlinuz"))?;
+    fs::rename(found, &image)?;
+    fs::remove_dir_all(unpacked)?;
+    fs::remove_file(archive)?;
+    Ok(())
+}
+
+/// An apt configuration that touches nothing outside of `folder`.
+fn settings(folder: &Path, suite: &str) -> Result<PathBuf> {
+    for part in ["lists/partial", "archives/partial"] {
+        fs::create_dir_all(folder.join(part))?;
+    }
+    let at = folder.display();
+    let keys = "/usr/share/keyrings/debian-archive-keyring.gpg";
+    let sources = folder.join("sources.list");
+    fs::write(
+        &sources,
+        format!("deb [arch=amd64 signed-by={keys}] {MIRROR} {suite} main\n"),
+    )?;
+    let settings = folder.join("apt.conf");
+    fs::write(
+        &settings,
+        format!(
+            "Dir::Etc::SourceList \"{}\";\nDir::Etc::SourceParts \"-\";\nDir::State::Lists \"{at}/lists\";\n\
+             Dir::State::status \"/dev/null\";\nDir::Cache \"{at}\";\nAPT::Architecture \"amd64\";\n\
+             APT::Sandbox::User \"root\";\n",
+            sources.display()
+        ),
+    )?;
+    Ok(settings)
+}
+
+fn with(settings: &Path, program: &str) -> Command {
+    let mut command = Command::new(program);
+    command.env("APT_CONFIG", settings);
+    command
+}
+
+/// The package that `package` depends on and that begins with `prefix`.
+fn depends(settings: &Path, package: &str, prefix: &str) -> Result<String> {
+    let text = output(with(settings, "apt-cache").args(["depends", package]))?;
+    let mut lines = text
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("Depends: "));
+    let found = lines.find(|name| name.starts_with(prefix));
+    found
+        .map(str::to_owned)
+        .with_context(|| format!("{package} depends on no {prefix}*:\n{text}"))
+}
+
+/// The first file below `folder` whose name pleases.
+fn find(folder: &Path, pleases: fn(&str) -> bool) -> Result<PathBuf> {
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(&next)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                folders.push(entry.path());
+            } else if entry.file_name().to_str().is_some_and(pleases) {
+                return Ok(entry.path());
+            }
+        }
+    }
+    anyhow::bail!("nothing of that kind in {}", folder.display())
+}

@@ -1,0 +1,48 @@
+//! A virtual environment of Python below `target/`, marked with what was installed, so that one that lacks a package gets it.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, Result};
+
+use super::apt;
+use crate::process::{already, run_quietly, succeeds};
+
+/// Makes `folder` an environment with these packages, unless it is one.
+pub(super) fn install(folder: &Path, packages: &[String]) -> Result<()> {
+    let mark = folder.join("installed");
+    let wanted = packages.join(" ");
+    let marked = fs::read_to_string(&mark).ok();
+    if marked.as_deref() == Some(wanted.as_str()) {
+        already("marked as installed");
+        return Ok(());
+    }
+    if marked.is_none() {
+        run_quietly(
+            Command::new(python()?)
+                .args(["-m", "venv", "--clear"])
+                .arg(folder),
+        )?;
+    }
+    run_quietly(
+        Command::new(folder.join("bin/pip"))
+            .args(["install", "--no-input", "--disable-pip-version-check"])
+            .args(packages),
+    )?;
+    fs::write(&mark, wanted).with_context(|| format!("cannot write {}", mark.display()))
+}
+
+/// A Python 3.11 that can make virtual environments; Debian 12's own where there is no other.
+fn python() -> Result<PathBuf> {
+    for name in ["python3.11", "python3", "/usr/bin/python3"] {
+        let probe = "import sys, venv, ensurepip; sys.exit(sys.version_info[:2] != (3, 11))";
+        if succeeds(Command::new(name).args(["-c", probe])) {
+            return Ok(name.into());
+        }
+    }
+    apt::install(&["python3", "python3-venv"])?;
+    Ok("/usr/bin/python3".into())
+}
