@@ -1,0 +1,69 @@
+"""The offload swing: parameters come to the host in each step and go again, until there is no room for them.
+
+The GPU half of the swing is not here: only the host's. After a rank was killed another one waits for it and answers nobody, as in
+a collective on a machine that is busy reclaiming: what the driver prints last is a keepalive time-out, which is no cause.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import ray
+
+from memory import hold
+
+PARAMETERS, OPTIMIZER, KEPT, RANKS, STEPS = 110, 90, 20, 4, 7
+
+
+@ray.remote
+class WorkerDict:
+    def __init__(self, offload):
+        self.offload = offload
+        self.kept = []
+
+    def pid(self):
+        return os.getpid()
+
+    def update_actor(self):
+        """On the GPU: nothing on the host but what one step keeps."""
+        self.kept.append(hold(KEPT))
+        time.sleep(0.5)
+
+    def offload_model(self):
+        if self.offload:
+            self.host = [hold(PARAMETERS), hold(OPTIMIZER)]
+        time.sleep(1)
+
+    def load_model(self):
+        self.host = None
+        time.sleep(0.5)
+
+
+def stall(pid, seconds):
+    """Stops a process for a while: nothing in it answers, not even gRPC's threads."""
+    os.kill(pid, signal.SIGSTOP)
+    subprocess.Popen(["sh", "-c", f"sleep {seconds}; kill -CONT {pid}"])
+
+
+def main():
+    offload = "worker.actor.offload.offload_params=true" in sys.argv
+    ray.init(log_to_driver=False)
+    ranks = [WorkerDict.remote(offload) for _ in range(RANKS)]
+    pids = ray.get([rank.pid.remote() for rank in ranks])
+    step = 0
+    try:
+        for step in range(1, STEPS + 1):
+            ray.get([rank.update_actor.remote() for rank in ranks])
+            ray.get([rank.offload_model.remote() for rank in ranks])
+            ray.get([rank.load_model.remote() for rank in ranks])
+    except ray.exceptions.RayError as error:
+        print(f"step {step}: {type(error).__name__}: {error}")
+        rank, pid = next((rank, pid) for rank, pid in zip(ranks, pids) if os.path.exists(f"/proc/{pid}"))
+        stall(pid, 35)
+        ray.get(rank.update_actor.remote())
+
+
+if __name__ == "__main__":
+    main()
