@@ -2,6 +2,7 @@
 //! recording of a whole day.
 
 pub mod day;
+pub mod exits;
 pub mod fake_raylet;
 pub mod initrd;
 pub mod recorder;

@@ -9,7 +9,10 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::truth::Truth;
+use crate::{
+    exits::{Exits, Feed},
+    truth::Truth,
+};
 
 /// The virtual environment of one version of Ray, as `cargo xtask setup` makes it.
 #[must_use]
@@ -39,6 +42,7 @@ pub fn root() -> PathBuf {
 /// A running script.
 pub struct Script {
     child: Child,
+    feed: Feed,
     log: PathBuf,
     truth: PathBuf,
 }
@@ -69,6 +73,7 @@ fn spawn(
         Some(output) => output,
         None => errors.try_clone()?.into(),
     };
+    let feed = Feed::start()?;
     let child = Command::new(python)
         .arg(root().join("tests/staging").join(name))
         .arg("--truth")
@@ -79,7 +84,12 @@ fn spawn(
         .stderr(errors)
         .spawn()
         .with_context(|| format!("cannot start {name}"))?;
-    Ok(Script { child, log, truth })
+    Ok(Script {
+        child,
+        feed,
+        log,
+        truth,
+    })
 }
 
 /// A script that waits for its standard input once it has said a word.
@@ -148,6 +158,7 @@ impl Script {
         if !status.success() {
             bail!("the staging ended with {status}:\n{}", log());
         }
-        Truth::read(&self.truth).with_context(log)
+        let exits = Exits::parse(&self.feed.text())?;
+        Ok(Truth::read(&self.truth).with_context(log)?.with(exits))
     }
 }

@@ -9,6 +9,8 @@ use anyhow::{Context as _, Result};
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::exits::Exits;
+
 /// A process by pid and start, in clock ticks since boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 pub struct Who {
@@ -98,6 +100,7 @@ pub struct ExpectedJob {
 #[derive(Debug, Default)]
 pub struct Truth {
     rows: Vec<Row>,
+    exits: Exits,
 }
 
 /// How a report compares.
@@ -133,7 +136,27 @@ impl Truth {
             .filter(|line| !line.is_empty())
             .map(|line| serde_json::from_str(line).with_context(|| line.to_owned()))
             .collect::<Result<_>>()?;
-        Ok(Self { rows })
+        let exits = Exits::default();
+        Ok(Self { rows, exits })
+    }
+
+    /// The same, with the kernel's own word on who ended how.
+    #[must_use]
+    pub fn with(self, exits: Exits) -> Self {
+        Self { exits, ..self }
+    }
+
+    /// The kernel's own word on who ended how; nothing without one.
+    #[must_use]
+    pub fn exits(&self) -> &Exits {
+        &self.exits
+    }
+
+    /// Now and then a worker of Ray's aborts (SIGABRT) while it disconnects in order to exit: that is how it died, if the kernel's feed says so too.
+    fn aborted_by_itself(&self, death: &Value) -> bool {
+        let told = death["verdict"]["killer"] == "crash" && death["signal"] == 6;
+        let alone = death["sender"].is_null();
+        told && alone && self.exits.aborted(death)
     }
 
     fn deaths(&self) -> impl Iterator<Item = &Expected> {
@@ -201,7 +224,7 @@ impl Truth {
             match row {
                 Row::Death(expected) => self.compare_one(expected, &found, sight, &mut wrong),
                 Row::Failed { label, why } => wrong.push(format!("{label}: not staged: {why}")),
-                Row::Alive { label, who } => outlived(label, *who, &found, &mut wrong),
+                Row::Alive { label, who } => self.outlived(label, *who, &found, &mut wrong),
                 Row::Job(job) => self.compare_job(job, &found, report, &mut wrong),
                 Row::Cluster { .. }
                 | Row::Boot { .. }
@@ -235,14 +258,8 @@ impl Truth {
             return;
         };
         let verdict = &death["verdict"];
-        // Now and then a worker of Ray's aborts (SIGABRT) while it disconnects in order to exit: that is how it died.
-        let aborted = verdict["killer"] == "crash" && death["signal"] == 6;
-        if aborted
-            && expected
-                .fields
-                .get("may_abort")
-                .is_some_and(|may| *may == true)
-        {
+        let may_abort = expected.fields.get("may_abort") == Some(&Value::Bool(true));
+        if may_abort && self.aborted_by_itself(death) {
             return;
         }
         let summary = verdict["summary"].as_str().unwrap_or_default();
@@ -347,6 +364,23 @@ impl Truth {
         }
     }
 
+    /// A process that was only shot at must not be called killed by it.
+    fn outlived(&self, label: &str, who: Who, found: &Found<'_>, wrong: &mut Vec<String>) {
+        for death in found.of(who) {
+            let killer = death["verdict"]["killer"].as_str().unwrap_or_default();
+            let shot = matches!(
+                killer,
+                "kernel-oom-memcg" | "crash" | "kernel-other" | "exit"
+            );
+            if shot && !self.aborted_by_itself(death) {
+                wrong.push(format!(
+                    "{label}: it outlived this, and is called dead of it: {}",
+                    death["verdict"]["summary"]
+                ));
+            }
+        }
+    }
+
     /// No kill that nobody staged: the harness itself never causes one of these.
     fn nothing_invented(&self, report: &Value, found: &Found<'_>, wrong: &mut Vec<String>) {
         let sessions: BTreeSet<&str> = self
@@ -380,32 +414,15 @@ impl Truth {
                 killer,
                 "kernel-oom-memcg" | "kernel-oom-global" | "ray-memory-monitor" | "crash"
             );
-            // The monitor of 2.60 ends idle workers too, beside the one that it chose; others abort now and then while they disconnect.
-            let ended = killer == "ray-memory-monitor"
-                || killer == "crash" && death["signal"] == 6 && death["sender"].is_null();
-            let idle = ended && death["title"] == "ray::IDLE";
-            if strange && !idle && !staged.contains(&id) && clusters.contains(&&death["cluster"]) {
+            // The monitor of 2.60 ends idle workers too, beside the one that it chose.
+            let idle = killer == "ray-memory-monitor" && death["title"] == "ray::IDLE";
+            let real = idle || self.aborted_by_itself(death);
+            if strange && !real && !staged.contains(&id) && clusters.contains(&&death["cluster"]) {
                 wrong.push(format!(
                     "nobody staged this: {}",
                     death["verdict"]["summary"]
                 ));
             }
-        }
-    }
-}
-
-/// A process that was only shot at must not be called killed by it.
-fn outlived(label: &str, who: Who, found: &Found<'_>, wrong: &mut Vec<String>) {
-    for death in found.of(who) {
-        let killer = death["verdict"]["killer"].as_str().unwrap_or_default();
-        if matches!(
-            killer,
-            "kernel-oom-memcg" | "crash" | "kernel-other" | "exit"
-        ) {
-            wrong.push(format!(
-                "{label}: it outlived this, and is called dead of it: {}",
-                death["verdict"]["summary"]
-            ));
         }
     }
 }

@@ -4,6 +4,7 @@
 use std::{collections::BTreeSet, path::Path};
 
 use raytrace_tests::{
+    exits::Exits,
     recorder::balanced,
     truth::{Comparison, Sight, Truth},
     vm::{Machine, Sections},
@@ -45,7 +46,9 @@ fn compare(sections: &Sections, report: &Value, least: usize) {
     let kernel = recording["host"]["kernel"].as_str().unwrap_or_default();
     let Comparison { deaths, mut wrong } = truth.compare(report, Sight::Full);
     wrong.extend(strangers(&truth, report));
-    wrong.extend(disagreements(&sections["taskstats"], &truth, report));
+    let exits = Exits::parse(&sections["taskstats"]).expect("the feed of exits");
+    let (staged, _) = staged_or_not(&truth, report);
+    wrong.extend(exits.disagreements(staged.into_iter()));
     let notes = notes(recording, &truth);
     eprintln!(
         "Linux {kernel}: {deaths} deaths staged, {} wrong{notes}",
@@ -98,61 +101,25 @@ fn said(sections: &Sections) -> &str {
     &sections["log"]
 }
 
+/// The deaths that were staged, and the others.
+fn staged_or_not<'a>(truth: &Truth, report: &'a Value) -> (Vec<&'a Value>, Vec<&'a Value>) {
+    let staged: BTreeSet<u64> = truth.pids().map(u64::from).collect();
+    let deaths = report["deaths"].as_array().into_iter().flatten();
+    deaths.partition(|death| {
+        let pid = death["pid"].as_u64();
+        pid.is_some_and(|pid| staged.contains(&pid))
+    })
+}
+
 /// Deaths that nobody staged, other than those of helpers that end well.
 fn strangers(truth: &Truth, report: &Value) -> Vec<String> {
-    let staged: BTreeSet<u32> = truth.pids().collect();
-    let deaths = report["deaths"].as_array().into_iter().flatten();
-    deaths
-        .filter(|death| {
-            !death["pid"]
-                .as_u64()
-                .is_some_and(|pid| staged.iter().any(|one| u64::from(*one) == pid))
-        })
+    let (_, strangers) = staged_or_not(truth, report);
+    strangers
+        .into_iter()
         .filter(|death| death["exit_code"] != 0)
         .map(|death| format!("nobody staged this: {}", death["verdict"]["summary"]))
         .collect()
 }
-
-/// What the kernel's own feed of exits tells otherwise: a staged death with another wait status, or one that the feed has not.
-///
-/// It has a row a thread: where the leader's ended first, that row has the thread's code and not the process's.
-fn disagreements(feed: &str, truth: &Truth, report: &Value) -> Vec<String> {
-    let rows: BTreeSet<(u64, u64)> = feed
-        .lines()
-        .filter_map(|line| {
-            let (pid, status) = line.split_once(' ')?;
-            Some((pid.parse().ok()?, status.parse().ok()?))
-        })
-        .collect();
-    if rows.is_empty() || feed.contains("lost") {
-        return vec![format!("the kernel's feed of exits is not whole:\n{feed}")];
-    }
-    let staged: BTreeSet<u64> = truth.pids().map(u64::from).collect();
-    let deaths = report["deaths"].as_array().into_iter().flatten();
-    deaths
-        .filter(|death| {
-            death["pid"]
-                .as_u64()
-                .is_some_and(|pid| staged.contains(&pid))
-        })
-        .filter_map(|death| {
-            let pid = death["pid"].as_u64()?;
-            let signal = death["signal"].as_u64().unwrap_or_default();
-            let status = death["exit_code"].as_u64().unwrap_or_default() << 8 | signal;
-            let told: Vec<u64> = rows
-                .range((pid, 0)..=(pid, u64::MAX))
-                .map(|(_, status)| *status & !0x80)
-                .collect();
-            let leader_first = told == [0] && status == LEADER_FIRST;
-            let agrees = told.contains(&status) || leader_first;
-            let summary = &death["verdict"]["summary"];
-            (!agrees).then(|| format!("taskstats has {told:x?}, not {status:x}, for {summary}"))
-        })
-        .collect()
-}
-
-/// `exit(7)` of another thread than the leader's, which had ended.
-const LEADER_FIRST: u64 = 7 << 8;
 
 #[test]
 fn on_linux_5_10_each_staged_death_is_named() {

@@ -14,7 +14,9 @@ fn matrix(version: &str, arguments: &[&str], least: usize) {
     let script = staging::start(version, "matrix.py", arguments, folder.path()).expect("a script");
     let truth = script.finish().expect("staging");
     let recorded = recorder.stop().expect("a recording");
-    let Comparison { deaths, wrong } = truth.compare(&recorded.report, Sight::Full);
+    let Comparison { deaths, mut wrong } = truth.compare(&recorded.report, Sight::Full);
+    let all = recorded.report["deaths"].as_array().expect("deaths");
+    wrong.extend(truth.exits().disagreements(all.iter()));
     let name = format!("Ray {version} {}", arguments.join(" "));
     eprintln!("{name}: {deaths} deaths staged, {} wrong", wrong.len());
     let latencies = recorded.latencies();

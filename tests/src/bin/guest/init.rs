@@ -13,7 +13,7 @@ use rustix::{
     system::{RebootCommand, reboot},
 };
 
-use crate::taskstats::Feed;
+use raytrace_tests::exits::Feed;
 
 const MOUNTS: [(&str, &str); 5] = [
     ("proc", "/proc"),

@@ -7,7 +7,6 @@ mod acts;
 mod cases;
 mod init;
 mod stage;
-mod taskstats;
 mod threads;
 
 use std::{env, process::ExitCode};

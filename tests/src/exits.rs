@@ -1,6 +1,7 @@
 //! The kernel's own feed of exits (taskstats, Documentation/accounting/taskstats.rst), which raytrace does not use: what it is compared with.
 
 use std::{
+    collections::BTreeSet,
     fs,
     os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd},
     sync::{Arc, Mutex},
@@ -8,6 +9,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
 
 /// linux/netlink.h, linux/genetlink.h and linux/taskstats.h.
 const NLM_F_REQUEST: u16 = 1;
@@ -26,11 +28,11 @@ const HEADER: usize = 20;
 const EXIT_CODE: usize = 4;
 
 /// The rows so far, `PID STATUS` a line: every thread that ended.
-pub(crate) struct Feed(Arc<Mutex<String>>);
+pub struct Feed(Arc<Mutex<String>>);
 
 impl Feed {
     /// Subscribes to the exits of all processors; a thread reads them from now on.
-    pub(crate) fn start() -> Result<Self> {
+    pub fn start() -> Result<Self> {
         // SAFETY: socket(2) takes numbers; a descriptor that it gives is nobody else's.
         let socket = unsafe {
             let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
@@ -38,7 +40,7 @@ impl Feed {
             ensure!(fd >= 0, "socket: {}", std::io::Error::last_os_error());
             OwnedFd::from_raw_fd(fd)
         };
-        let room: libc::c_int = 4 << 20;
+        let room: libc::c_int = 16 << 20;
         // SAFETY: the value outlives the call.
         unsafe {
             libc::setsockopt(
@@ -70,15 +72,15 @@ impl Feed {
             mask.as_bytes(),
         )?;
         let rows = Arc::new(Mutex::new(String::new()));
-        let writes = Arc::clone(&rows);
+        let kept = Arc::downgrade(&rows);
         thread::spawn(move || {
-            loop {
+            while let Some(rows) = kept.upgrade() {
                 let text = match receive(&socket) {
                     Ok(message) => row(&message).map(|(pid, status)| format!("{pid} {status}\n")),
                     // ENOBUFS: the reader was too slow.
                     Err(error) => Some(format!("lost {error}\n")),
                 };
-                if let (Some(text), Ok(mut rows)) = (text, writes.lock()) {
+                if let (Some(text), Ok(mut rows)) = (text, rows.lock()) {
                     rows.push_str(&text);
                 }
             }
@@ -87,10 +89,63 @@ impl Feed {
     }
 
     /// All rows so far.
-    pub(crate) fn text(&self) -> String {
+    #[must_use]
+    pub fn text(&self) -> String {
         self.0.lock().map(|rows| rows.clone()).unwrap_or_default()
     }
 }
+
+/// What a feed told, by pid. It has a row a thread: where the leader's ended first, that row has the thread's code and not the process's.
+#[derive(Debug, Default)]
+pub struct Exits(BTreeSet<(u64, u64)>);
+
+impl Exits {
+    /// Reads a feed's rows, which must all be there.
+    pub fn parse(feed: &str) -> Result<Self> {
+        let rows: BTreeSet<(u64, u64)> = feed
+            .lines()
+            .filter_map(|line| {
+                let (pid, status) = line.split_once(' ')?;
+                Some((pid.parse().ok()?, status.parse().ok()?))
+            })
+            .collect();
+        let whole = !rows.is_empty() && !feed.contains("lost");
+        ensure!(whole, "the kernel's feed of exits is not whole:\n{feed}");
+        Ok(Self(rows))
+    }
+
+    /// The wait statuses of those that had this pid, without the mark of a core dump.
+    fn of(&self, pid: u64) -> Vec<u64> {
+        let rows = self.0.range((pid, 0)..=(pid, u64::MAX));
+        rows.map(|(_, status)| *status & !0x80).collect()
+    }
+
+    /// Whether one that had the death's pid ended by SIGABRT.
+    #[must_use]
+    pub fn aborted(&self, death: &Value) -> bool {
+        let pid = death["pid"].as_u64().unwrap_or_default();
+        self.of(pid).contains(&6)
+    }
+
+    /// Where it tells otherwise: a death with another wait status, or one that the feed has not.
+    pub fn disagreements<'a>(
+        &self,
+        deaths: impl Iterator<Item = &'a Value>,
+    ) -> impl Iterator<Item = String> {
+        deaths.filter_map(|death| {
+            let signal = death["signal"].as_u64().unwrap_or_default();
+            let status = death["exit_code"].as_u64().unwrap_or_default() << 8 | signal;
+            let told = self.of(death["pid"].as_u64()?);
+            let leader_first = told == [0] && status == LEADER_FIRST;
+            let agrees = told.contains(&status) || leader_first;
+            let summary = &death["verdict"]["summary"];
+            (!agrees).then(|| format!("taskstats has {told:x?}, not {status:x}, for {summary}"))
+        })
+    }
+}
+
+/// `exit(7)` of another thread than the leader's, which had ended.
+const LEADER_FIRST: u64 = 7 << 8;
 
 /// A request with one attribute.
 fn send(socket: &OwnedFd, family: u16, command: u8, attribute: u16, value: &[u8]) -> Result<()> {
