@@ -5,6 +5,9 @@ mount namespace in which that is the harness's cgroup, so that the monitor fires
 the machine feels nothing.
 """
 
+import functools
+import glob
+import importlib.util
 import itertools
 import os
 import shutil
@@ -32,6 +35,21 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Joins the cgroup $1, mounts $2 at $3, does what $4 says, and becomes the rest.
 ENTER = 'echo $$ > "$1/cgroup.procs" && mount --bind "$2" "$3" && eval "$4" && shift 4 && exec "$@"'
+
+
+@functools.cache
+def hold_programs_outside():
+    """Reads the programs and libraries that Ray maps, so that no cgroup staged here is charged for them.
+
+    One that is charged evicts them at its limit and reads them again, for minutes, and the kernel kills nobody.
+    """
+    packages = os.path.dirname(os.path.dirname(importlib.util.find_spec("ray").origin))
+    programs = glob.glob(f"{packages}/ray/core/src/ray/*/*")
+    for path in [*programs, *glob.glob(f"{packages}/**/*.so*", recursive=True)]:
+        if os.path.isfile(path):
+            with open(path, "rb") as file:
+                while file.read(4 << 20):
+                    pass
 
 
 def free_ports(count):
@@ -127,6 +145,7 @@ class Cluster:
 
     def start(self, dashboard=False, cpus=4, **more):
         """Starts Ray; `more` are further flags of `ray start`, with underscores."""
+        hold_programs_outside()
         port, dashboard_port, listen, client = free_ports(4)
         self.address = f"127.0.0.1:{port}"
         self.dashboard = f"http://127.0.0.1:{dashboard_port}"

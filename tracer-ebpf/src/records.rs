@@ -550,10 +550,8 @@ pub const MEMORY_HOOKS: [&str; 2] = ["mmap/vm_unmapped_area", "kmem/rss_stat"];
 )]
 pub struct MemoryOffsets {
     pub task_mm: u32,
-    pub mm_rss_stat: u32,
-    /// As in [`Offsets`].
-    pub percpu_counter_size: u32,
-    pub percpu_counter_count: u32,
+    /// Of each member's count below `rss_stat` of `mm_struct`.
+    pub mm_counts: [u32; MEMBERS],
     /// `length` of `vm_unmapped_area_info`.
     pub unmapped_length: u32,
     /// `thread.fsbase` of `task_struct` (x86-64): the `pthread_t` of a thread; [`NONE`] elsewhere.

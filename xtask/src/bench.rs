@@ -80,11 +80,12 @@ pub(crate) fn run(parts: &[Part]) -> Result<()> {
 }
 
 fn loads(raytrace: &Path) -> Result<()> {
-    let quiet = Load::ALL.map(|load| {
-        let is_noisy = load == Load::PageFault;
-        (load, Beside::Recorder, if is_noisy { MANY } else { PAIRS })
-    });
-    let armed = Load::OF_MEMORY.map(|load| (load, Beside::ArmedRecorder, PAIRS));
+    let count = |load| match load {
+        Load::PageFault => MANY,
+        _ => PAIRS,
+    };
+    let quiet = Load::ALL.map(|load| (load, Beside::Recorder, count(load)));
+    let armed = Load::OF_MEMORY.map(|load| (load, Beside::ArmedRecorder, count(load)));
     let others = Beside::OTHERS
         .into_iter()
         .filter(|tool| tool.is_installed());

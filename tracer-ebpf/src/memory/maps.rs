@@ -7,23 +7,25 @@ use aya_ebpf::{
 };
 use raytrace_ebpf::records::{MEMBERS, MemoryOffsets, Python, Steps, Watched, ledger};
 
-/// Offsets in this kernel's structs, set before the load.
+/// Offsets in this kernel's structs, set before the load; the verifier then takes them for constants.
 #[unsafe(no_mangle)]
-static OFFSETS: MemoryOffsets = MemoryOffsets {
+pub(crate) static OFFSETS: MemoryOffsets = MemoryOffsets {
     task_mm: 0,
-    mm_rss_stat: 0,
-    percpu_counter_size: 0,
-    percpu_counter_count: 0,
+    mm_counts: [0; MEMBERS],
     unmapped_length: 0,
     task_thread_pointer: 0,
 };
 
-/// The offsets, read so that the compiler cannot fold the zeros above.
-#[inline(always)]
-pub(crate) fn offsets() -> &'static MemoryOffsets {
-    // SAFETY: the static is initialised and never written by programs; black_box hides its value.
-    core::hint::black_box(unsafe { &*core::ptr::addr_of!(OFFSETS) })
+/// An offset, read so that the compiler cannot fold the zeros above.
+macro_rules! offset {
+    ($($field:tt)+) => {{
+        let field = &raw const $crate::memory::maps::OFFSETS.$($field)+;
+        // SAFETY: the static is initialised and never written by programs.
+        unsafe { core::ptr::read_volatile(field) }
+    }};
 }
+
+pub(crate) use offset;
 
 /// Watched processes by tgid, added and removed by user space: 16,384 × about 88 bytes = 1.4 MiB of kernel memory.
 #[map]

@@ -7,13 +7,14 @@ mod python;
 mod rss_stat;
 mod vm_unmapped_area;
 
-/// Declares a hook as `tp_btf` and as raw tracepoint around one body that takes its arguments as integers.
+/// Declares a hook as `tp_btf` and as raw tracepoint around one body that takes its arguments as integers, and whether the verifier
+/// knows their types: [`crate::read::field`].
 macro_rules! hook {
-    ($btf:ident, $raw:ident, $name:literal, $body:path) => {
+    ($btf:ident, $raw:ident, $name:literal, $body:ident) => {
         /// As BTF tracepoint.
         #[aya_ebpf::macros::btf_tracepoint(function = $name)]
         pub(crate) fn $btf(context: aya_ebpf::programs::BtfTracePointContext) -> i32 {
-            $body(
+            $body::<true>(
                 context.arg::<*const u8>(0) as u64,
                 context.arg::<*const u8>(1) as u64,
             );
@@ -23,7 +24,7 @@ macro_rules! hook {
         /// As raw tracepoint.
         #[aya_ebpf::macros::raw_tracepoint(tracepoint = $name)]
         pub(crate) fn $raw(context: aya_ebpf::programs::RawTracePointContext) -> i32 {
-            $body(
+            $body::<false>(
                 context.arg::<*const u8>(0) as u64,
                 context.arg::<*const u8>(1) as u64,
             );

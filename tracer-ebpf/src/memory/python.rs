@@ -5,7 +5,7 @@
 use aya_ebpf::helpers::{bpf_get_current_task, generated};
 use raytrace_ebpf::records::{NONE, PYTHON_FRAMES, Python, PythonFrame};
 
-use super::maps::offsets;
+use super::maps::offset;
 use crate::read::read;
 
 /// Threads of an interpreter that are looked at, the newest first.
@@ -34,7 +34,7 @@ pub(crate) fn stack(python: &Python, to: *mut [PythonFrame; PYTHON_FRAMES]) -> u
 fn running(python: &Python) -> u64 {
     // SAFETY: the helper takes nothing and always answers.
     let task = unsafe { bpf_get_current_task() };
-    let own: u64 = read(task, offsets().task_thread_pointer);
+    let own: u64 = read(task, offset!(task_thread_pointer));
     let mut state = user(python.threads, 0);
     let mut looked_at = 0;
     while looked_at < THREADS && state != 0 {

@@ -17,12 +17,12 @@ use raytrace_ebpf::records::{
 use super::{
     hook,
     maps::{
-        MAPPINGS, PYTHONS, SECOND_NS, SEEN, STEPS, STEPS_SCRATCH, WAKEUP, WATCHED, count, offsets,
+        MAPPINGS, PYTHONS, SECOND_NS, SEEN, STEPS, STEPS_SCRATCH, WAKEUP, WATCHED, count, offset,
         row,
     },
     python::stack,
 };
-use crate::read::read;
+use crate::read::{field, read};
 
 hook!(rss_btf, rss_raw, "rss_stat", moved);
 
@@ -37,21 +37,25 @@ const ANON: usize = 1;
 const SHMEM: usize = 3;
 
 #[inline(always)]
-fn moved(mm: u64, member: u64) {
+fn moved<const TYPED: bool>(mm: u64, member: u64) {
     let member = member as u32;
     if member >= MEMBERS as u32 {
         return;
     }
-    let value = counter(mm, member);
+    let value = counter::<TYPED>(mm, member);
     let Some(seen) = SEEN.get_ptr_mut(member) else {
         return;
     };
+    // Volatile: one comparison of both would take bits of a pointer, which the verifier allows to nobody.
     // SAFETY: this CPU's own slot; the program does not run twice at once on a CPU.
-    let seen = unsafe { &mut *seen };
-    if *seen == [mm, value as u64] {
-        return;
+    unsafe {
+        let (whose, pages) = (&raw mut (*seen)[0], &raw mut (*seen)[1]);
+        if whose.read_volatile() == mm && pages.read_volatile() == value as u64 {
+            return;
+        }
+        whose.write(mm);
+        pages.write(value as u64);
     }
-    *seen = [mm, value as u64];
     let tgid = (bpf_get_current_pid_tgid() >> 32) as u32;
     if WATCHED.get_ptr(tgid).is_none() {
         return;
@@ -59,12 +63,12 @@ fn moved(mm: u64, member: u64) {
     // SAFETY: the helper takes nothing and always answers.
     let task = unsafe { bpf_get_current_task() };
     // At fork the parent counts up the child's.
-    let own: u64 = read(task, offsets().task_mm);
+    let own: u64 = read(task, offset!(task_mm));
     if own != mm {
         return;
     }
     let Some(steps) = STEPS.get_ptr_mut(tgid) else {
-        return begin(tgid, mm);
+        return begin::<TYPED>(tgid, mm);
     };
     // SAFETY: a map value stays valid during the program; threads of one process may take a step at once and one of the two is
     // then lost: the next one has the sum.
@@ -164,7 +168,7 @@ fn since(steps: &mut Steps, member: usize) -> i64 {
 
 /// A process's first figures; from them on steps are taken.
 #[inline(always)]
-fn begin(tgid: u32, mm: u64) {
+fn begin<const TYPED: bool>(tgid: u32, mm: u64) {
     count(row::RSS, ledger::SEEN);
     let (Some(scratch), Some(watched)) = (STEPS_SCRATCH.get_ptr_mut(0), WATCHED.get_ptr(tgid))
     else {
@@ -175,10 +179,10 @@ fn begin(tgid: u32, mm: u64) {
     first.start = watched.start;
     first.taken = 0;
     first.last = [
-        counter(mm, 0),
-        counter(mm, 1),
-        counter(mm, 2),
-        counter(mm, 3),
+        counter::<TYPED>(mm, 0),
+        counter::<TYPED>(mm, 1),
+        counter::<TYPED>(mm, 2),
+        counter::<TYPED>(mm, 3),
     ];
     first.told = first.last;
     first.window = 0;
@@ -196,14 +200,13 @@ fn begin(tgid: u32, mm: u64) {
 
 /// A counter of an mm: since 6.2 a `percpu_counter`, whose batched total errs by a batch (1 MiB on 128 CPUs) a CPU that moved it.
 #[inline(always)]
-fn counter(mm: u64, member: u32) -> i64 {
-    let base = mm + u64::from(offsets().mm_rss_stat);
-    let size = offsets().percpu_counter_size;
-    if size == 0 {
-        return read(base, member * 8);
-    }
-    read(
-        base + u64::from(size * member),
-        offsets().percpu_counter_count,
-    )
+fn counter<const TYPED: bool>(mm: u64, member: u32) -> i64 {
+    // Each member has an offset of its own that the verifier knows.
+    let offset = match member {
+        0 => offset!(mm_counts[0]),
+        1 => offset!(mm_counts[1]),
+        2 => offset!(mm_counts[2]),
+        _ => offset!(mm_counts[3]),
+    };
+    field::<i64, TYPED>(mm, offset)
 }

@@ -10,10 +10,10 @@ use raytrace_ebpf::records::{Header, Mapped, MappedBy, Process, Python, kind, le
 
 use super::{
     hook,
-    maps::{MAPPINGS, PYTHONS, SECOND_NS, WAKEUP, WATCHED, count, offsets, row},
+    maps::{MAPPINGS, PYTHONS, SECOND_NS, WAKEUP, WATCHED, count, offset, row},
     python::stack,
 };
-use crate::read::read;
+use crate::read::field;
 
 hook!(mapped_btf, mapped_raw, "vm_unmapped_area", mapped);
 
@@ -28,8 +28,8 @@ const LARGE_A_SECOND: u32 = 20;
 const NO_WAKEUP: u64 = 1;
 
 #[inline(always)]
-fn mapped(address: u64, info: u64) {
-    let length: u64 = read(info, offsets().unmapped_length);
+fn mapped<const TYPED: bool>(address: u64, info: u64) {
+    let length = field::<u64, TYPED>(info, offset!(unmapped_length));
     if length < SMALLEST {
         return;
     }

@@ -39,7 +39,7 @@ pub struct Told {
 }
 
 /// Events of a batch.
-const BATCH: usize = 256;
+const BATCH: usize = 1024;
 /// Batches that wait at most.
 const WAITING: usize = 8;
 

@@ -104,11 +104,14 @@ pub struct Growth {
 
 /// The offsets of the object, with those that `deaths` has found already.
 pub(super) fn offsets(btf: &Btf, known: &Offsets) -> MemoryOffsets {
+    // Since 6.2 a `percpu_counter` each, before that a long.
+    let (size, count) = match known.percpu_counter_size {
+        0 => (8, 0),
+        size => (size, known.percpu_counter_count),
+    };
     MemoryOffsets {
         task_mm: known.task_mm,
-        mm_rss_stat: known.mm_rss_stat,
-        percpu_counter_size: known.percpu_counter_size,
-        percpu_counter_count: known.percpu_counter_count,
+        mm_counts: [0, 1, 2, 3].map(|member| known.mm_rss_stat + size * member + count),
         unmapped_length: btf
             .offset("vm_unmapped_area_info", "length")
             .unwrap_or(NONE),
@@ -343,6 +346,7 @@ fn form(ebpf: &mut Ebpf, btf: &AyaBtf, stem: &str, hook: &str) -> Result<Form, S
         Ok(()) => return Ok(Form::Btf),
         Err(error) => chain(&error),
     };
+    tracing::debug!("{hook} as BTF tracepoint: {first}");
     let mut by_raw = || -> Result<(), ProgramError> {
         let program: &mut RawTracePoint = program_mut(ebpf, &format!("{stem}_raw"))?.try_into()?;
         program.load()
