@@ -5,6 +5,7 @@ use super::scene::{RAYLET, Scene, hex};
 use crate::{
     assert_verdict,
     event::{MemorySplit, Observation, Role, Source},
+    ids::EventId,
     judge::report::{Killer, Relation},
     ray::facts::RayFact,
 };
@@ -42,6 +43,55 @@ fn a_dead_agent_takes_the_raylet_and_every_worker_along() {
         let death = assert_verdict!(scene, pid, RayCollapse, Proven);
         assert_eq!(death.verdict.cause_death_id, Some(agent));
     }
+    let raylet = assert_verdict!(scene, RAYLET, RayCollapse, Inferred);
+    assert_eq!(raylet.verdict.cause_death_id, Some(agent));
+}
+
+/// An agent that ends by itself, and the raylet that says so and follows; before that its GCS may have been killed.
+fn an_agent_that_exits(gcs_killed: bool) -> (Scene, Option<EventId>, EventId) {
+    let mut scene = Scene::new();
+    scene.process(30, RAYLET, "ray::DashboardA", Role::Agent);
+    scene.push(
+        Source::Proc,
+        Observation::Title {
+            process: key(30),
+            title: "ray::DashboardAgent".into(),
+            memory: MemorySplit::default(),
+        },
+    );
+    scene.process(40, 1, "gcs_server", Role::Gcs);
+    scene.ray_worker(7);
+    let gcs = gcs_killed.then(|| {
+        scene.signal(66, 40, 9, 0, true).after(50);
+        let gcs = scene.exit(40, 9);
+        scene.after(10_000_000);
+        gcs
+    });
+    let agent = scene.exit(30, 1 << 8);
+    scene
+        .after(15_000)
+        .says(RayFact::AgentFailed {
+            agent: "dashboard_agent".into(),
+        })
+        .after(900_000);
+    scene.exit(RAYLET, 1 << 8);
+    (scene, gcs, agent)
+}
+
+#[test]
+fn an_agent_that_fails_by_itself_is_not_its_own_cause() {
+    let (scene, _, agent) = an_agent_that_exits(false);
+    let death = assert_verdict!(scene, 30, Exit, Proven);
+    assert_eq!(death.verdict.cause_death_id, None);
+    let raylet = assert_verdict!(scene, RAYLET, RayCollapse, Inferred);
+    assert_eq!(raylet.verdict.cause_death_id, Some(agent));
+}
+
+#[test]
+fn an_agent_that_gives_up_before_its_raylet_hangs_on_the_death_of_the_gcs() {
+    let (scene, gcs, agent) = an_agent_that_exits(true);
+    let death = assert_verdict!(scene, 30, RayCollapse, Inferred);
+    assert_eq!(death.verdict.cause_death_id, gcs);
     let raylet = assert_verdict!(scene, RAYLET, RayCollapse, Inferred);
     assert_eq!(raylet.verdict.cause_death_id, Some(agent));
 }

@@ -284,11 +284,20 @@ pub(super) fn shutdown(case: &Case<'_>, raylet: ProcessKey, act: BootTime) -> Op
             _ => {}
         }
     }
-    if let Some((name, time)) = agent {
-        let cause = agent_of(case, raylet, &name, time);
+    let agent = agent.map(|(name, time)| (agent_of(case, raylet, &name, time), name));
+    // What the raylet says of this very agent follows from its end.
+    let agent = agent.filter(|(key, _)| key.is_none_or(|key| !key.same(case.key())));
+    if let Some((cause, name)) = agent {
         return Some(Reason::Collapse {
             words: format!("was ended by Ray because {name} of its node had died"),
             cause,
+            remote: None,
+        });
+    }
+    if let Some(gcs) = gcs_that_left_this_agent(case, raylet) {
+        return Some(Reason::Collapse {
+            words: "exited after its node had lost the GCS".into(),
+            cause: Some(gcs),
             remote: None,
         });
     }
@@ -364,25 +373,48 @@ fn agent_of(case: &Case<'_>, raylet: ProcessKey, name: &str, time: BootTime) -> 
         .next_back()
 }
 
+/// The GCS without which this agent failed: it ended before, no other one has taken its place, and the raylet was still there.
+///
+/// Agents give up when their raylet does, after `gcs_rpc_server_reconnect_timeout_s` (`src/ray/common/ray_config_def.h`), and often first.
+fn gcs_that_left_this_agent(case: &Case<'_>, raylet: ProcessKey) -> Option<ProcessKey> {
+    let ended = case.exit.time;
+    let failed = case.role() == Role::Agent && case.exit.exit.code() != Some(0);
+    let had_raylet = act_time(case, raylet).is_none_or(|died| died > ended);
+    if !failed || !had_raylet {
+        return None;
+    }
+    let gcs = gcs_of(case, raylet, ended)?;
+    let other = case.world.processes.iter().any(|state| {
+        case.world.exit(state.key).is_none() && is_gcs_of(case, raylet, state)
+    });
+    (!other).then_some(gcs)
+}
+
 /// The GCS of this cluster, if it ended within the raylet's time-outs before `act`.
 fn gcs_of(case: &Case<'_>, raylet: ProcessKey, act: BootTime) -> Option<ProcessKey> {
-    let address = case.world.cluster(raylet)?.gcs_address.clone();
     case.world
         .exits
         .values()
         .filter(|exit| (0..120_000_000_000).contains(&act.since(exit.time)))
         .filter_map(|exit| case.world.processes.get(exit.exit.process))
-        .filter(|state| state.role == Role::Gcs)
-        .filter(|state| match (&address, &state.cluster) {
-            (_, Some(cluster)) => cluster.same(raylet),
-            (Some(address), None) => address
-                .rsplit(':')
-                .next()
-                .is_some_and(|port| state.argv.iter().any(|arg| arg.ends_with(port))),
-            (None, None) => false,
-        })
+        .filter(|state| is_gcs_of(case, raylet, state))
         .map(|state| state.key)
         .next_back()
+}
+
+/// Whether this is the raylet's GCS, by its cluster or by the port that the raylet was given.
+fn is_gcs_of(case: &Case<'_>, raylet: ProcessKey, state: &ProcessState) -> bool {
+    let address = case.world.cluster(raylet);
+    let address = address.and_then(|cluster| cluster.gcs_address.as_deref());
+    let is_its = match (address, &state.cluster) {
+        (_, Some(cluster)) => cluster.same(raylet),
+        (Some(address), None) => address
+            .rsplit(':')
+            .next()
+            .is_some_and(|port| state.argv.iter().any(|arg| arg.ends_with(port))),
+        (None, None) => false,
+    };
+    state.role == Role::Gcs && is_its
 }
 
 /// The raylet's disconnect record of a worker that Ray ended on purpose.
