@@ -146,10 +146,22 @@ impl Truth {
         Self { exits, ..self }
     }
 
-    /// The kernel's own word on who ended how; nothing without one.
+    /// The deaths of a report that were staged, and the others.
     #[must_use]
-    pub fn exits(&self) -> &Exits {
-        &self.exits
+    pub fn staged_or_not<'a>(&self, report: &'a Value) -> (Vec<&'a Value>, Vec<&'a Value>) {
+        let staged: BTreeSet<u64> = self.pids().map(u64::from).collect();
+        let deaths = report["deaths"].as_array().into_iter().flatten();
+        deaths.partition(|death| {
+            let pid = death["pid"].as_u64();
+            pid.is_some_and(|pid| staged.contains(&pid))
+        })
+    }
+
+    /// What the kernel's own feed of exits tells otherwise of the staged deaths.
+    #[must_use]
+    pub fn disagreements(&self, report: &Value) -> Vec<String> {
+        let (staged, _) = self.staged_or_not(report);
+        self.exits.disagreements(staged.into_iter()).collect()
     }
 
     /// Now and then a worker of Ray's aborts (SIGABRT) while it disconnects in order to exit: that is how it died, if the kernel's feed says so too.

@@ -1,7 +1,7 @@
 //! The kernel matrix: Debian's kernels in virtual machines, where a global OOM may be caused and cgroup v2 has its controllers.
 //! Every staged death has its verdict, nothing is invented, and the ledger balances.
 
-use std::{collections::BTreeSet, path::Path};
+use std::path::Path;
 
 use raytrace_tests::{
     exits::Exits,
@@ -41,14 +41,14 @@ fn missed(report: &Value) -> u64 {
 }
 
 fn compare(sections: &Sections, report: &Value, least: usize) {
+    let exits = Exits::parse(&sections["taskstats"]).expect("the feed of exits");
     let truth = Truth::parse(&sections["truth"]).expect("truth");
+    let truth = truth.with(exits);
     let recording = &report["recordings"][0];
     let kernel = recording["host"]["kernel"].as_str().unwrap_or_default();
     let Comparison { deaths, mut wrong } = truth.compare(report, Sight::Full);
     wrong.extend(strangers(&truth, report));
-    let exits = Exits::parse(&sections["taskstats"]).expect("the feed of exits");
-    let (staged, _) = staged_or_not(&truth, report);
-    wrong.extend(exits.disagreements(staged.into_iter()));
+    wrong.extend(truth.disagreements(report));
     let notes = notes(recording, &truth);
     eprintln!(
         "Linux {kernel}: {deaths} deaths staged, {} wrong{notes}",
@@ -101,19 +101,9 @@ fn said(sections: &Sections) -> &str {
     &sections["log"]
 }
 
-/// The deaths that were staged, and the others.
-fn staged_or_not<'a>(truth: &Truth, report: &'a Value) -> (Vec<&'a Value>, Vec<&'a Value>) {
-    let staged: BTreeSet<u64> = truth.pids().map(u64::from).collect();
-    let deaths = report["deaths"].as_array().into_iter().flatten();
-    deaths.partition(|death| {
-        let pid = death["pid"].as_u64();
-        pid.is_some_and(|pid| staged.contains(&pid))
-    })
-}
-
 /// Deaths that nobody staged, other than those of helpers that end well.
 fn strangers(truth: &Truth, report: &Value) -> Vec<String> {
-    let (_, strangers) = staged_or_not(truth, report);
+    let (_, strangers) = truth.staged_or_not(report);
     strangers
         .into_iter()
         .filter(|death| death["exit_code"] != 0)

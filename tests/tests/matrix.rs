@@ -15,8 +15,7 @@ fn matrix(version: &str, arguments: &[&str], least: usize) {
     let truth = script.finish().expect("staging");
     let recorded = recorder.stop().expect("a recording");
     let Comparison { deaths, mut wrong } = truth.compare(&recorded.report, Sight::Full);
-    let all = recorded.report["deaths"].as_array().expect("deaths");
-    wrong.extend(truth.exits().disagreements(all.iter()));
+    wrong.extend(truth.disagreements(&recorded.report));
     let name = format!("Ray {version} {}", arguments.join(" "));
     eprintln!("{name}: {deaths} deaths staged, {} wrong", wrong.len());
     let latencies = recorded.latencies();

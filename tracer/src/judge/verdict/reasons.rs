@@ -384,9 +384,11 @@ fn gcs_that_left_this_agent(case: &Case<'_>, raylet: ProcessKey) -> Option<Proce
         return None;
     }
     let gcs = gcs_of(case, raylet, ended)?;
-    let other = case.world.processes.iter().any(|state| {
-        case.world.exit(state.key).is_none() && is_gcs_of(case, raylet, state)
-    });
+    let other = case
+        .world
+        .processes
+        .iter()
+        .any(|state| case.world.exit(state.key).is_none() && is_gcs_of(case, raylet, state));
     (!other).then_some(gcs)
 }
 
