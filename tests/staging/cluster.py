@@ -143,8 +143,8 @@ class Cluster:
         environment = {**self.environment, "RAY_ADDRESS": self.address or ""}
         return self.popen(command, env=environment, **options)
 
-    def start(self, dashboard=False, cpus=4, **more):
-        """Starts Ray; `more` are further flags of `ray start`, with underscores."""
+    def start(self, dashboard=False, cpus=4, block=False, **more):
+        """Starts Ray, with `block` as KubeRay does; `more` are further flags of `ray start`, with underscores."""
         hold_programs_outside()
         port, dashboard_port, listen, client = free_ports(4)
         self.address = f"127.0.0.1:{port}"
@@ -166,8 +166,15 @@ class Cluster:
             **{name.replace("_", "-"): value for name, value in more.items()},
         }
         arguments = [f"--{name}={value}" for name, value in flags.items()]
-        self.run([f"{BIN}/ray", "start", "--head", "--disable-usage-stats", *arguments])
-        self.raylet = self.one(*RAYLET)
+        command = [f"{BIN}/ray", "start", "--head", "--disable-usage-stats", *arguments]
+        if block:
+            self.popen([*command, "--block"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self.raylet = self.one(*RAYLET, seconds=120)
+            # The node is whole once its agent is there.
+            self.agent()
+        else:
+            self.run(command)
+            self.raylet = self.one(*RAYLET)
         return self
 
     def members(self):

@@ -91,6 +91,15 @@ def gcs_killed(node):
 
 
 @kind
+def gcs_killed_under_block(node):
+    """`ray start --block` kills what is left of its node when one of its processes fails."""
+    cause = node.killed("gcs", node.cluster.one("gcs/gcs_server"))
+    node.ended([node.cluster.raylet])
+    node.follow([node.cluster.raylet, *node.workers], cause, "ray-collapse")
+    node.ended(node.workers)
+
+
+@kind
 def driver_killed(node):
     """The job ends with its driver; its workers are ended by Ray, its cluster lives on."""
     cause = node.killed("driver", node.driver)
@@ -133,6 +142,7 @@ def ray_stop_force(node):
 # As init there: it takes up the dead, whom `ray stop` would wait for as if they lived.
 INIT = ("bash", "-c", "while :; do sleep 600 & wait $!; done")
 PID_NAMESPACE = {"ray_stop", "ray_stop_force"}
+BLOCK = {"gcs_killed_under_block"}
 # How long a raylet and the others try to reach a GCS that is gone: a minute by default, in which a driver keeps a core busy.
 SETTINGS = {"RAY_gcs_rpc_server_reconnect_timeout_s": "10"}
 
@@ -141,7 +151,7 @@ def stage(truth, name, number, user):
     label = f"{name}/{number}"
     try:
         with Cluster(name, user, pid_namespace=name in PID_NAMESPACE, settings=SETTINGS, init=INIT) as cluster:
-            cluster.start(cpus=3)
+            cluster.start(cpus=3, block=name in BLOCK)
             truth.write(kind="cluster", session=cluster.session(), raylet=cluster.raylet)
             node = Node(cluster, truth, label)
             KINDS[name](node)

@@ -38,7 +38,7 @@ impl Act<'_> {
 
 /// A caught signal explains an exit that follows within this time. Ray's own fall-back (SIGKILL) comes after 5 s, but nothing comes after
 /// a stranger's SIGTERM, and on a machine short of processor time a Python took 9 s from it to its end.
-const CAUGHT_WINDOW_NS: i64 = 15_000_000_000;
+pub(super) const CAUGHT_WINDOW_NS: i64 = 15_000_000_000;
 
 /// SIGHUP, SIGINT, SIGQUIT and SIGTERM: the signals that programs catch in order to end.
 const ENDING: [i32; 4] = [1, 2, 3, 15];
@@ -119,23 +119,17 @@ pub(super) fn caught_before(
     end: BootTime,
 ) -> Option<&Seen<Signal>> {
     let signals = world.signals_to(process);
-    let last = signals.iter().rev().find(|seen| {
+    let comes_from_outside = |seen: &Seen<Signal>| {
         ENDING.contains(&seen.what.signal)
             && matches!(seen.what.result, 0 | 4)
             && seen.what.sender.process.pid != process.pid
-            && (0..=CAUGHT_WINDOW_NS).contains(&end.since(seen.time))
+    };
+    let last = signals.iter().rev().find(|seen| {
+        comes_from_outside(seen) && (0..=CAUGHT_WINDOW_NS).contains(&end.since(seen.time))
     })?;
-    Some(first_of_volley(signals, last))
-}
-
-/// Signals of one sender within a second belong together.
-fn first_of_volley<'a>(signals: &'a [Seen<Signal>], last: &'a Seen<Signal>) -> &'a Seen<Signal> {
-    signals
-        .iter()
-        .find(|seen| {
-            ENDING.contains(&seen.what.signal)
-                && matches!(seen.what.result, 0 | 4)
-                && (0..=1_000_000_000).contains(&last.time.since(seen.time))
-        })
-        .unwrap_or(last)
+    // Those within a second belong together.
+    let first = signals.iter().find(|seen| {
+        comes_from_outside(seen) && (0..=1_000_000_000).contains(&last.time.since(seen.time))
+    });
+    Some(first.unwrap_or(last))
 }

@@ -109,7 +109,7 @@ fn first_cause(death: &Death, job_id: &HexId, driver: &ProcessState) -> bool {
         && (of_the_job || of_the_node)
 }
 
-/// A driver that failed because somebody stopped its node: `ray stop` ends the raylet first.
+/// A driver that failed because somebody else stopped its node: `ray stop` ends the raylet first.
 fn stopped(
     deaths: &[Death],
     cluster: Option<u32>,
@@ -124,6 +124,10 @@ fn stopped(
         death.cluster == cluster
             && death.role == Role::Raylet
             && death.verdict.killer == Killer::RayIntended
+            && death
+                .sender
+                .as_ref()
+                .is_none_or(|sender| sender.pid != driver.pid)
             && (0..BEFORE_DRIVER_NS).contains(&end.since(death.act_time))
     })?;
     let because = format!("its raylet {}", verb(&node.verdict.summary));

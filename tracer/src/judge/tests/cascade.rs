@@ -10,6 +10,13 @@ use crate::{
     ray::facts::RayFact,
 };
 
+/// The stack of a kill at a cgroup's limit.
+const MEMCG: [&str; 3] = [
+    "mark_oom_victim",
+    "oom_kill_process",
+    "mem_cgroup_out_of_memory",
+];
+
 #[test]
 fn a_dead_agent_takes_the_raylet_and_every_worker_along() {
     let mut scene = Scene::new();
@@ -94,6 +101,92 @@ fn an_agent_that_gives_up_before_its_raylet_hangs_on_the_death_of_the_gcs() {
     assert_eq!(death.verdict.cause_death_id, gcs);
     let raylet = assert_verdict!(scene, RAYLET, RayCollapse, Inferred);
     assert_eq!(raylet.verdict.cause_death_id, Some(agent));
+}
+
+#[test]
+fn what_ray_start_block_kills_hangs_on_the_component_that_had_died() {
+    let mut scene = Scene::new();
+    // Its parent is `ray start --block`, and so is the GCS's.
+    scene.process(RAYLET, 9, "raylet", Role::Raylet);
+    scene.process(40, 9, "gcs_server", Role::Gcs);
+    scene.ray_worker(7);
+    scene
+        .marked(40, 40, true, &MEMCG)
+        .signal(40, 40, 9, 128, true)
+        .after(50);
+    let gcs = scene.exit(40, 9);
+    scene.after(700_000).signal(9, RAYLET, 9, 0, true).after(50);
+    let raylet = scene.exit(RAYLET, 9);
+    scene.after(500_000);
+    scene.exit(7, 1 << 8);
+    assert_verdict!(scene, 40, KernelOomMemcg, Proven);
+    let death = assert_verdict!(scene, RAYLET, RayCollapse, Proven);
+    assert_eq!(death.verdict.cause_death_id, Some(gcs));
+    let worker = assert_verdict!(scene, 7, RayCollapse, Inferred);
+    assert_eq!(worker.verdict.cause_death_id, Some(raylet));
+}
+
+#[test]
+fn what_ray_start_block_ends_as_it_is_told_to_end_is_intended() {
+    let mut scene = Scene::new();
+    scene.process(RAYLET, 9, "raylet", Role::Raylet);
+    scene.signal(9, RAYLET, 9, 0, true).after(50);
+    scene.exit(RAYLET, 9);
+    assert_verdict!(scene, RAYLET, RayIntended, Proven);
+}
+
+#[test]
+fn workers_that_a_driver_let_go_are_not_called_lost_when_it_is_killed_hours_later() {
+    for (hours, killer) in [(2, Killer::RayIntended), (0, Killer::RayCollapse)] {
+        let mut scene = Scene::new();
+        scene.ray_worker(7).says(RayFact::OwnerDied {
+            worker_id: hex(7),
+            owner_worker_id: Some(hex(50)),
+            reason: "owner died".into(),
+        });
+        scene.after(100).exit(7, 1 << 8);
+        scene.after(1000 + hours * 3_600_000_000);
+        scene.signal(66, 50, 9, 0, true).after(5);
+        scene.exit(50, 9);
+        assert_eq!(scene.death(7).verdict.killer, killer, "after {hours} h");
+    }
+}
+
+#[test]
+fn a_gcs_that_was_replaced_is_not_why_an_agent_fails() {
+    let mut scene = Scene::new();
+    scene.process(30, RAYLET, "ray::DashboardA", Role::Agent);
+    scene.process(40, 1, "gcs_server", Role::Gcs);
+    scene.signal(66, 40, 9, 0, true).after(50);
+    scene.exit(40, 9);
+    scene.process(41, 1, "gcs_server", Role::Gcs);
+    scene.after(60_000_000);
+    scene.exit(30, 1 << 8);
+    scene.after(60_000_000);
+    scene.exit(41, 0);
+    assert_verdict!(scene, 30, Exit, Proven);
+}
+
+#[test]
+fn a_job_that_shuts_its_own_ray_down_as_it_fails_was_not_stopped() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7);
+    scene
+        .marked(7, 7, true, &MEMCG)
+        .signal(7, 7, 9, 128, true)
+        .after(50);
+    let worker = scene.exit(7, 9);
+    // The exception leaves the driver, which had started the raylet.
+    scene
+        .after(500_000)
+        .signal(50, RAYLET, 15, 0, false)
+        .after(300_000);
+    scene.exit(RAYLET, 0);
+    scene.after(200_000);
+    scene.exit(50, 1 << 8);
+    let report = scene.report();
+    let job = report.jobs.first().expect("a job");
+    assert_eq!(job.ended_by_death_id, Some(worker), "{}", job.because);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::scene::{Scene, key};
 use crate::{
     assert_verdict,
-    event::{KernelLog, Role},
+    event::{KernelLog, Observation, Probe, ProbeState, Role, Source},
     ids::{Bytes, Pid},
     judge::report::Mechanism,
 };
@@ -146,19 +146,39 @@ fn a_kernel_kill_that_nothing_explains_stays_unknown() {
 
 #[test]
 fn the_kernel_log_stands_in_for_a_lost_mark_but_proves_less() {
+    // Another one asked for memory, or it did so itself.
+    for sender in [66, 7] {
+        let mut scene = Scene::new();
+        scene.ray_worker(7).signal(sender, 7, 9, 128, true).after(5);
+        scene.exit(7, 9);
+        scene.kmsg(KernelLog::Killed {
+            pid: Pid(7),
+            comm: "ray::hog".into(),
+            memcg: true,
+            anon: Bytes(1),
+            file: Bytes(1),
+            shmem: None,
+            score_adj: None,
+        });
+        assert_verdict!(scene, 7, KernelOomMemcg, Inferred);
+    }
+}
+
+#[test]
+fn where_no_mark_can_be_seen_a_kill_in_ones_own_name_is_not_called_a_cpu_limit() {
     let mut scene = Scene::new();
-    scene.ray_worker(7).signal(66, 7, 9, 128, true).after(5);
+    scene.push(
+        Source::Kernel,
+        Observation::Probe(Probe {
+            name: "oom/mark_victim".into(),
+            state: ProbeState::Missing,
+            reason: None,
+            required: true,
+        }),
+    );
+    scene.ray_worker(7).signal(7, 7, 9, 128, true).after(5);
     scene.exit(7, 9);
-    scene.kmsg(KernelLog::Killed {
-        pid: Pid(7),
-        comm: "ray::hog".into(),
-        memcg: true,
-        anon: Bytes(1),
-        file: Bytes(1),
-        shmem: None,
-        score_adj: None,
-    });
-    assert_verdict!(scene, 7, KernelOomMemcg, Inferred);
+    assert_verdict!(scene, 7, Unknown, Unknown);
 }
 
 #[test]

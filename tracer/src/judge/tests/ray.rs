@@ -169,6 +169,27 @@ fn an_exit_with_code_1_may_be_a_sigterm_that_could_not_be_seen() {
     }
 }
 
+/// The raylet's SIGTERM follows the disconnection of a worker that a SIGTERM before it ends.
+#[test]
+fn a_handler_that_runs_late_is_the_senders_doing_and_not_the_raylets() {
+    for (sender, killer) in [(66, Killer::Signal), (7, Killer::Exit)] {
+        let mut scene = Scene::new();
+        scene.ray_worker(7).signal(sender, 7, 15, 0, false);
+        scene.after(4_000_000).says_from(
+            Source::WorkerLog,
+            RayFact::SelfDisconnect {
+                exit_type: ExitType::UserError,
+                detail: "Worker exits with an exit code 1. The process receives a SIGTERM.".into(),
+                worker_id: Some(hex(7)),
+            },
+        );
+        scene.after(30_000).signal(RAYLET, 7, 15, 0, false);
+        scene.after(10_000).exit(7, 1 << 8);
+        let verdict = scene.death(7).verdict;
+        assert_eq!(verdict.killer, killer, "{}", verdict.summary);
+    }
+}
+
 #[test]
 fn a_worker_whose_own_log_names_a_sigterm_did_not_exit_by_itself() {
     let mut scene = Scene::new();

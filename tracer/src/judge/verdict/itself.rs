@@ -112,8 +112,13 @@ fn after_caught(case: &Case<'_>, signal: &Seen<Signal>) -> Option<Draft> {
     if let Some(raylet) = other::raylet_of(case, &signal.what.sender) {
         // The raylet's SIGTERM also follows a worker's own exit: only with a reason was it the cause.
         let Some(reason) = reasons::for_process(case, raylet, signal.time) else {
-            return says_signal(case, signal.time)
-                .then(|| raylet::unexplained(case, raylet, signal));
+            if says_signal(case, signal.time) {
+                return Some(raylet::unexplained(case, raylet, signal));
+            }
+            // It follows an end that had begun: at a signal of somebody else, whose handler may have run late.
+            let earlier = BootTime(signal.time.0.saturating_sub(1));
+            let earlier = act::caught_before(case.world, case.key(), earlier)?;
+            return after_caught(case, earlier);
         };
         let mechanism = other::mechanism(signal);
         return Some(reason.draft(case, Certainty::Inferred).sent(
@@ -353,8 +358,15 @@ fn by_code(case: &Case<'_>) -> Draft {
 
 /// A worker that exited at a SIGTERM, by its own log, which no caught signal shortly before explains.
 fn at_sigterm(case: &Case<'_>, code: i32, certainty: Certainty) -> Draft {
-    let signals = case.world.signals_to(case.key()).iter();
-    let Some(sent) = signals.rev().find(|seen| seen.what.signal == 15) else {
+    let signals = case.world.signals_to(case.key());
+    let of_itself = |seen: &&Seen<Signal>| {
+        let lately = act::CAUGHT_WINDOW_NS > case.exit.time.since(seen.time);
+        seen.what.signal == 15 && lately && seen.what.sender.process.same(case.key())
+    };
+    // The raylet's follows one that the process sent itself.
+    let own = signals.iter().rev().find(of_itself);
+    let Some(sent) = own.or_else(|| signals.iter().rev().find(|seen| seen.what.signal == 15))
+    else {
         let clause = format!(
             "exited with code {code} at a SIGTERM (by its own log); who sent it was not seen"
         );

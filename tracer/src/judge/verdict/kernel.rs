@@ -2,7 +2,7 @@
 
 use super::{Case, Draft, SIGKILL, itself};
 use crate::{
-    event::{KernelLog, OomVictim, Role, Signal},
+    event::{KernelLog, OomVictim, ProbeState, Role, Signal},
     ids::ProcessKey,
     judge::{
         oom::{self, Constraint},
@@ -50,8 +50,12 @@ fn kill(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
     if let Some(victim) = sharer(case, signal) {
         return oom_kill(case, victim, Some(victim.what.victim));
     }
+    // Who allocates when its cgroup is full is often the one that is killed: then the kernel sends in its own name.
+    if let Some(draft) = by_kernel_log(case) {
+        return draft;
+    }
     let sender = &signal.what.sender;
-    if sender.process.same(key) {
+    if sender.process.same(key) && marks_are_seen(case) {
         return not_memory(
             signal,
             Mechanism::RlimitCpu,
@@ -83,14 +87,24 @@ fn kill(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
     unexplained(case)
 }
 
-/// A SIGKILL by the kernel that nothing explains: the kernel log may know an OOM kill whose mark was lost.
+/// Whether OOM kills are marked here: without that a process that is killed as it allocates looks like one at its CPU time limit.
+fn marks_are_seen(case: &Case<'_>) -> bool {
+    let probes = &case.world.probes;
+    !probes
+        .iter()
+        .any(|probe| probe.name == "oom/mark_victim" && probe.state == ProbeState::Missing)
+}
+
+/// An OOM kill whose mark was lost, by the kernel log.
+fn by_kernel_log(case: &Case<'_>) -> Option<Draft> {
+    let report = oom::from_kernel_log(case.world, case.exit)?;
+    let mut draft = Draft::new(report.killer(), Certainty::Inferred, report.clause());
+    draft.oom = Some(report.report);
+    Some(draft)
+}
+
+/// A SIGKILL by the kernel that nothing explains.
 fn unexplained(case: &Case<'_>) -> Draft {
-    if let Some(report) = oom::from_kernel_log(case.world, case.exit) {
-        let killer = report.killer();
-        let mut draft = Draft::new(killer, Certainty::Inferred, report.clause());
-        draft.oom = Some(report.report);
-        return draft;
-    }
     Draft::unknown(
         "was killed by the kernel itself (SIGKILL, si_code 128); nothing seen says why",
         "oom/mark_victim or a kernel log line for this pid: dmesg -T | grep -i -e oom -e 'killed process'",

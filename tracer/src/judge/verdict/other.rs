@@ -2,7 +2,7 @@
 
 use super::{Case, Draft, SIGKILL, kernel, raylet};
 use crate::{
-    event::{Role, Sender, Signal},
+    event::{Exit, Role, Sender, Signal},
     judge::{
         report::{Certainty, Killer, Mechanism, Relation},
         world::Seen,
@@ -49,6 +49,9 @@ pub(super) fn verdict(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
 pub(super) fn foreign(case: &Case<'_>, signal: &Seen<Signal>, certainty: Certainty) -> Draft {
     let relation = relation(case, &signal.what.sender);
     let mechanism = mechanism(signal);
+    if is_starter(case, &signal.what.sender) && kernel::of_ray(case) {
+        return by_starter(case, signal, certainty).sent(signal, Relation::Ray, mechanism);
+    }
     let of_the_job = matches!(case.role(), Role::Worker | Role::Driver | Role::Descendant);
     let tool = tool(case, &signal.what.sender)
         .or_else(|| own_driver(case, &signal.what.sender).filter(|_| !of_the_job));
@@ -150,8 +153,53 @@ pub(super) fn raylet_of(case: &Case<'_>, sender: &Sender) -> Option<crate::ids::
     (by_cluster || state.role == Role::Raylet).then_some(state.key)
 }
 
+/// Whether this is `ray start --block`, which stays as the parent of what it started.
+fn is_starter(case: &Case<'_>, sender: &Sender) -> bool {
+    let started = |key| {
+        let state = case.world.processes.get(key);
+        state.and_then(|state| state.parent) == Some(sender.process.pid)
+    };
+    sender.comm == "ray" && (started(case.key()) || case.cluster().is_some_and(started))
+}
+
+/// How far back the end of another process of its may lie: `ray start --block` looks once a second.
+const STARTER_LOOKS_NS: i64 = 5_000_000_000;
+
+/// `ray start --block` ends what it started when one of that has failed, else as it is told to end itself
+/// (`python/ray/scripts/scripts.py`, 2.9 to 2.60).
+fn by_starter(case: &Case<'_>, signal: &Seen<Signal>, certainty: Certainty) -> Draft {
+    let starter = signal.what.sender.process.pid;
+    let its = |key| {
+        let state = case.world.processes.get(key);
+        state.and_then(|state| state.parent) == Some(starter)
+    };
+    // 0, SIGTERM, and what its Python programs exit with at a SIGTERM.
+    let failed =
+        |exit: &Exit| exit.signal() != Some(15) && !matches!(exit.code(), Some(0 | 15 | 143));
+    let first = case
+        .world
+        .exits
+        .values()
+        .filter(|seen| (0..STARTER_LOOKS_NS).contains(&signal.time.since(seen.time)))
+        .filter(|seen| failed(&seen.exit) && its(seen.exit.process))
+        .min_by_key(|seen| seen.time);
+    let Some(first) = first else {
+        let clause =
+            format!("was ended by its `ray start --block` (pid {starter}), which was ending");
+        return Draft::new(Killer::RayIntended, certainty, clause);
+    };
+    let clause = format!(
+        "was ended by its `ray start --block` (pid {starter}), because {} (pid {}) of its node had died",
+        first.exit.comm, first.exit.process.pid
+    );
+    Draft::new(Killer::RayCollapse, certainty, clause).caused_by(Some(first.exit.process))
+}
+
 /// The tool of Ray's that a sender is, in words.
 pub(super) fn tool(case: &Case<'_>, sender: &Sender) -> Option<String> {
+    if is_starter(case, sender) {
+        return None;
+    }
     if sender.comm == "ray" {
         return Some(format!("`ray stop` (pid {})", sender.process.pid));
     }

@@ -226,6 +226,7 @@ fn after_owner(case: &Case<'_>, owner: Option<ProcessKey>, reason: &str) -> Reas
     );
     match owner.map(|key| (key, case.ended_well(key))) {
         Some((_, Some(true))) => Reason::Intended(words),
+        Some((key, _)) if outlived_by(case, key) => Reason::Intended(words),
         // It left Ray and lives on: `ray.shutdown()` in a notebook.
         Some((_, None)) if !case.may_still_learn() => Reason::Intended(words),
         Some((key, _)) => Reason::Collapse {
@@ -242,12 +243,20 @@ fn after_owner(case: &Case<'_>, owner: Option<ProcessKey>, reason: &str) -> Reas
     }
 }
 
+/// Whether `other` lived on for so long that its end is not the reason of this one: a driver that had left Ray by `ray.shutdown()`.
+fn outlived_by(case: &Case<'_>, other: ProcessKey) -> bool {
+    act_time(case, other).is_some_and(|died| died.since(case.exit.time) > LEFT_NS)
+}
+
+/// What a driver needs to end after it has told Ray.
+const LEFT_NS: i64 = 60_000_000_000;
+
 /// The job of this worker is over: by its driver's own end, or by its death.
 pub(super) fn after_job(case: &Case<'_>) -> Reason {
     let words = "was ended by Ray because its job had ended".to_owned();
     let driver = driver_of(case);
     match driver.map(|state| (state.key, case.ended_well(state.key))) {
-        Some((key, Some(false))) => Reason::Collapse {
+        Some((key, Some(false))) if !outlived_by(case, key) => Reason::Collapse {
             words,
             cause: Some(key),
             remote: None,
@@ -384,11 +393,12 @@ fn gcs_that_left_this_agent(case: &Case<'_>, raylet: ProcessKey) -> Option<Proce
         return None;
     }
     let gcs = gcs_of(case, raylet, ended)?;
-    let other = case
-        .world
-        .processes
-        .iter()
-        .any(|state| case.world.exit(state.key).is_none() && is_gcs_of(case, raylet, state));
+    // Then, not at the end of the recording.
+    let other = case.world.processes.iter().any(|state| {
+        let exit = case.world.exit(state.key);
+        let lived = state.key.start <= ended && exit.is_none_or(|exit| exit.time > ended);
+        lived && is_gcs_of(case, raylet, state)
+    });
     (!other).then_some(gcs)
 }
 
