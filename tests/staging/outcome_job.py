@@ -32,14 +32,17 @@ class Mortal:
         return 1
 
 
-ray.init(log_to_driver=False, logging_level="ERROR")
+more = {}
+if kind == "own_ray":
+    more = {"address": "local", "num_cpus": 1, "object_store_memory": 100 << 20, "include_dashboard": False, "_temp_dir": f"{folder}/own"}
+ray.init(log_to_driver=False, logging_level="ERROR", **more)
 Roll(folder).announce(f"{kind}_driver")
 if kind == "retried_task":
     assert ray.get(retried.remote()) == 1
 elif kind == "restarted_actor":
     actor = Mortal.options(max_restarts=1, max_task_retries=1).remote()
     assert ray.get(actor.act.remote()) == 1
-elif kind == "fatal_actor":
+elif kind in ("fatal_actor", "own_ray"):
     ray.get(Mortal.remote().act.remote())
 elif kind == "caught_death":
     try:

@@ -14,6 +14,8 @@ KINDS = {
     "fatal_actor": ("failed", True),
     "caught_death": ("succeeded", False),
     "own_error": ("failed", None),
+    # On a Ray of its own, which it shuts down as it fails.
+    "own_ray": ("failed", True),
 }
 
 

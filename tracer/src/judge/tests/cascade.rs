@@ -130,9 +130,17 @@ fn what_ray_start_block_kills_hangs_on_the_component_that_had_died() {
 fn what_ray_start_block_ends_as_it_is_told_to_end_is_intended() {
     let mut scene = Scene::new();
     scene.process(RAYLET, 9, "raylet", Role::Raylet);
-    scene.signal(9, RAYLET, 9, 0, true).after(50);
-    scene.exit(RAYLET, 9);
-    assert_verdict!(scene, RAYLET, RayIntended, Proven);
+    scene.ray_worker(7);
+    scene
+        .signal(9, RAYLET, 15, 0, false)
+        .after(1000)
+        .says(RayFact::RayletSigterm)
+        .after(100);
+    scene.signal(RAYLET, 7, 9, 0, true).after(50);
+    scene.exit(7, 9);
+    scene.after(3000).exit(RAYLET, 0);
+    assert_verdict!(scene, 7, RayIntended, Proven);
+    assert_verdict!(scene, RAYLET, RayIntended, Inferred);
 }
 
 #[test]

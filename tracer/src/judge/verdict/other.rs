@@ -5,7 +5,7 @@ use crate::{
     event::{Exit, Role, Sender, Signal},
     judge::{
         report::{Certainty, Killer, Mechanism, Relation},
-        world::Seen,
+        world::{ExitSeen, Seen},
     },
     path, signals,
 };
@@ -169,21 +169,7 @@ const STARTER_LOOKS_NS: i64 = 5_000_000_000;
 /// (`python/ray/scripts/scripts.py`, 2.9 to 2.60).
 fn by_starter(case: &Case<'_>, signal: &Seen<Signal>, certainty: Certainty) -> Draft {
     let starter = signal.what.sender.process.pid;
-    let its = |key| {
-        let state = case.world.processes.get(key);
-        state.and_then(|state| state.parent) == Some(starter)
-    };
-    // 0, SIGTERM, and what its Python programs exit with at a SIGTERM.
-    let failed =
-        |exit: &Exit| exit.signal() != Some(15) && !matches!(exit.code(), Some(0 | 15 | 143));
-    let first = case
-        .world
-        .exits
-        .values()
-        .filter(|seen| (0..STARTER_LOOKS_NS).contains(&signal.time.since(seen.time)))
-        .filter(|seen| failed(&seen.exit) && its(seen.exit.process))
-        .min_by_key(|seen| seen.time);
-    let Some(first) = first else {
+    let Some(first) = failed_beside(case, signal) else {
         let clause =
             format!("was ended by its `ray start --block` (pid {starter}), which was ending");
         return Draft::new(Killer::RayIntended, certainty, clause);
@@ -193,6 +179,33 @@ fn by_starter(case: &Case<'_>, signal: &Seen<Signal>, certainty: Certainty) -> D
         first.exit.comm, first.exit.process.pid
     );
     Draft::new(Killer::RayCollapse, certainty, clause).caused_by(Some(first.exit.process))
+}
+
+/// The first process of the same `ray start --block` that had failed shortly before it sent this.
+fn failed_beside<'a>(case: &Case<'a>, signal: &Seen<Signal>) -> Option<&'a ExitSeen> {
+    let its = |key| {
+        let state = case.world.processes.get(key);
+        state.and_then(|state| state.parent) == Some(signal.what.sender.process.pid)
+    };
+    // 0, SIGTERM, and what its Python programs exit with at a SIGTERM.
+    let failed =
+        |exit: &Exit| exit.signal() != Some(15) && !matches!(exit.code(), Some(0 | 15 | 143));
+    case.world
+        .exits
+        .values()
+        .filter(|seen| (0..STARTER_LOOKS_NS).contains(&signal.time.since(seen.time)))
+        .filter(|seen| failed(&seen.exit) && its(seen.exit.process))
+        .min_by_key(|seen| seen.time)
+}
+
+/// `ray start --block` that sent this as it ended itself, in words.
+pub(super) fn leaving_starter(case: &Case<'_>, signal: &Seen<Signal>) -> Option<String> {
+    let sender = &signal.what.sender;
+    let leaves = is_starter(case, sender) && failed_beside(case, signal).is_none();
+    leaves.then(|| {
+        let pid = sender.process.pid;
+        format!("the end of its `ray start --block` (pid {pid})")
+    })
 }
 
 /// The tool of Ray's that a sender is, in words.

@@ -345,7 +345,10 @@ pub(super) fn raylet_was_stopped(
     })?;
     let sender = &term.what.sender;
     Some(
-        match other::tool(case, sender).or_else(|| other::own_driver(case, sender)) {
+        match other::tool(case, sender)
+            .or_else(|| other::own_driver(case, sender))
+            .or_else(|| other::leaving_starter(case, term))
+        {
             Some(tool) => Reason::Intended(format!("was ended by its raylet on {tool}")),
             None => Reason::Collapse {
                 words: format!(
