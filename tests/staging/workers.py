@@ -14,6 +14,8 @@ from cgroup import Cgroup
 from truth import wait_gone
 
 KINDS = {}
+# Ray runs its workers at nice 15: on a busy machine one has needed a minute to begin.
+PATIENCE = 240
 
 
 def kind(function):
@@ -255,12 +257,12 @@ def by_the_monitor(stage, label, victim, error):
 
 def monitor_task(stage, label):
     reference, victim = begin(stage, label, "hog")
-    by_the_monitor(stage, label, victim, finish(reference, 60))
+    by_the_monitor(stage, label, victim, finish(reference, PATIENCE))
 
 
 def monitor_actor(stage, label):
     made, victim = actor(stage)
-    by_the_monitor(stage, label, victim, finish(made.act.remote("hog"), 60))
+    by_the_monitor(stage, label, victim, finish(made.act.remote("hog"), PATIENCE))
 
 
 # Alone on the node: the monitor chooses for itself among those that run.
