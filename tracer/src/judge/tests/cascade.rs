@@ -179,19 +179,17 @@ fn a_gcs_that_was_replaced_is_not_why_an_agent_fails() {
 fn a_job_that_shuts_its_own_ray_down_as_it_fails_was_not_stopped() {
     let mut scene = Scene::new();
     scene.ray_worker(7);
-    scene
-        .marked(7, 7, true, &MEMCG)
-        .signal(7, 7, 9, 128, true)
-        .after(50);
-    let worker = scene.exit(7, 9);
+    let worker = scene.exit(7, 4 << 8);
     // The exception leaves the driver, which had started the raylet.
     scene
-        .after(500_000)
+        .after(200_000)
         .signal(50, RAYLET, 15, 0, false)
+        .says(RayFact::RayletSigterm)
         .after(300_000);
     scene.exit(RAYLET, 0);
     scene.after(200_000);
     scene.exit(50, 1 << 8);
+    assert_verdict!(scene, 7, Exit, Proven);
     let report = scene.report();
     let job = report.jobs.first().expect("a job");
     assert_eq!(job.ended_by_death_id, Some(worker), "{}", job.because);

@@ -280,8 +280,15 @@ fn driver_of<'a>(case: &Case<'a>) -> Option<&'a ProcessState> {
 
 /// The raylet is shutting down.
 pub(super) fn shutdown(case: &Case<'_>, raylet: ProcessKey, act: BootTime) -> Option<Reason> {
+    // It writes after it has sent a signal, but who exited by itself before it wrote did so for another reason.
+    let by_itself = act == case.exit.time && case.exit.exit.code().is_some();
+    let early = if by_itself {
+        LOG_STAMP_NS
+    } else {
+        1_000_000_000
+    };
     let before =
-        |record: &&Seen<RayLog>| (-1_000_000_000..60_000_000_000).contains(&act.since(record.time));
+        |record: &&Seen<RayLog>| (-early..60_000_000_000).contains(&act.since(record.time));
     let mut agent = None;
     let mut lost_gcs = None;
     let mut told = false;
