@@ -161,6 +161,28 @@ fn workers_that_a_driver_let_go_are_not_called_lost_when_it_is_killed_hours_late
 }
 
 #[test]
+fn a_worker_that_gives_up_before_its_raylet_hangs_on_the_gcs_and_one_that_fails_meanwhile_does_not()
+{
+    let mut scene = Scene::new();
+    scene.process(40, 1, "gcs_server", Role::Gcs);
+    scene.ray_worker(7).ray_worker(8);
+    scene.signal(66, 40, 9, 0, true).after(50);
+    let gcs = scene.exit(40, 9);
+    scene.after(2_000_000).exit(8, 1 << 8);
+    scene.after(8_000_000).exit(7, 1 << 8);
+    scene
+        .after(600_000)
+        .says(RayFact::RayletMarkedDead {
+            reason: "Failed to connect to GCS within 10 seconds.".into(),
+        })
+        .after(1000);
+    scene.exit(RAYLET, 1 << 8);
+    let death = assert_verdict!(scene, 7, RayCollapse, Inferred);
+    assert_eq!(death.verdict.cause_death_id, Some(gcs));
+    assert_verdict!(scene, 8, Exit, Proven);
+}
+
+#[test]
 fn a_gcs_that_was_replaced_is_not_why_an_agent_fails() {
     let mut scene = Scene::new();
     scene.process(30, RAYLET, "ray::DashboardA", Role::Agent);

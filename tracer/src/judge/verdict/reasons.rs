@@ -310,7 +310,7 @@ pub(super) fn shutdown(case: &Case<'_>, raylet: ProcessKey, act: BootTime) -> Op
             remote: None,
         });
     }
-    if let Some(gcs) = gcs_that_left_this_agent(case, raylet) {
+    if let Some(gcs) = gcs_that_left(case, raylet) {
         return Some(Reason::Collapse {
             words: "exited after its node had lost the GCS".into(),
             cause: Some(gcs),
@@ -392,12 +392,18 @@ fn agent_of(case: &Case<'_>, raylet: ProcessKey, name: &str, time: BootTime) -> 
         .next_back()
 }
 
-/// The GCS without which this agent failed: it ended before, no other one has taken its place, and the raylet was still there.
+/// The GCS without which this process failed: it ended before, no other one has taken its place, and the raylet was still there.
 ///
-/// Agents give up when their raylet does, after `gcs_rpc_server_reconnect_timeout_s` (`src/ray/common/ray_config_def.h`), and often first.
-fn gcs_that_left_this_agent(case: &Case<'_>, raylet: ProcessKey) -> Option<ProcessKey> {
+/// All give up after `gcs_rpc_server_reconnect_timeout_s` (`src/ray/common/ray_config_def.h`), and some before their raylet, which tells.
+fn gcs_that_left(case: &Case<'_>, raylet: ProcessKey) -> Option<ProcessKey> {
     let ended = case.exit.time;
-    let failed = case.role() == Role::Agent && case.exit.exit.code() != Some(0);
+    let code = case.exit.exit.code();
+    let failed = match case.role() {
+        Role::Agent => code != Some(0),
+        // One that failed by itself meanwhile did not do so as the raylet gave up too.
+        Role::Worker | Role::Dashboard => code == Some(1) && gave_up(case, raylet, ended),
+        _ => false,
+    };
     let had_raylet = act_time(case, raylet).is_none_or(|died| died > ended);
     if !failed || !had_raylet {
         return None;
@@ -411,6 +417,18 @@ fn gcs_that_left_this_agent(case: &Case<'_>, raylet: ProcessKey) -> Option<Proce
     });
     (!other).then_some(gcs)
 }
+
+/// Whether the raylet gave up its GCS at about this time.
+fn gave_up(case: &Case<'_>, raylet: ProcessKey, time: BootTime) -> bool {
+    let mut records = case.world.ray_of_cluster(raylet);
+    records.any(|record| {
+        let about = record.time.since(time).abs() < GIVE_UP_NS;
+        about && matches!(record.what.fact, RayFact::RayletMarkedDead { .. })
+    })
+}
+
+/// Between the first and the last of a node who give up.
+const GIVE_UP_NS: i64 = 5_000_000_000;
 
 /// The GCS of this cluster, if it ended within the raylet's time-outs before `act`.
 fn gcs_of(case: &Case<'_>, raylet: ProcessKey, act: BootTime) -> Option<ProcessKey> {
