@@ -6,23 +6,6 @@ use raytrace_tests::{
     truth::{Comparison, Sight},
 };
 
-/// On a busy machine the staging itself may fail (a worker that has not begun in minutes), which says nothing of a verdict: so often it may.
-const NOT_STAGED: usize = 2;
-
-/// What is wrong, without what could not be staged if that was seldom.
-fn of_verdicts(wrong: Vec<String>) -> Vec<String> {
-    let (not_staged, mut wrong): (Vec<_>, Vec<_>) = wrong
-        .into_iter()
-        .partition(|what| what.contains(": not staged: "));
-    for what in &not_staged {
-        eprintln!("{what}");
-    }
-    if not_staged.len() > NOT_STAGED {
-        wrong.extend(not_staged);
-    }
-    wrong
-}
-
 /// Records while `arguments` of `matrix.py` are staged, and compares.
 fn matrix(version: &str, arguments: &[&str], least: usize) {
     let folder = tempfile::tempdir().expect("a folder");
@@ -33,7 +16,6 @@ fn matrix(version: &str, arguments: &[&str], least: usize) {
     let recorded = recorder.stop().expect("a recording");
     let Comparison { deaths, mut wrong } = truth.compare(&recorded.report, Sight::Full);
     wrong.extend(truth.disagreements(&recorded.report));
-    let wrong = of_verdicts(wrong);
     let name = format!("Ray {version} {}", arguments.join(" "));
     eprintln!("{name}: {deaths} deaths staged, {} wrong", wrong.len());
     let latencies = recorded.latencies();
@@ -76,7 +58,6 @@ fn unprivileged(version: &str, least: usize) {
     let truth = script.finish().expect("staging");
     let recorded = recorder.stop().expect("a recording");
     let Comparison { deaths, wrong } = truth.compare(&recorded.report, Sight::Unprivileged);
-    let wrong = of_verdicts(wrong);
     eprintln!(
         "Ray {version} without privilege: {deaths} deaths staged, {} wrong",
         wrong.len()

@@ -8,20 +8,11 @@
 #[path = "../memory/mod.rs"]
 mod memory;
 #[cfg(target_arch = "bpf")]
+#[path = "../object.rs"]
+mod object;
+#[cfg(target_arch = "bpf")]
 #[path = "../read.rs"]
 mod read;
-
-#[cfg(target_arch = "bpf")]
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    loop {}
-}
-
-/// The licence that the kernel asks for: helpers that read kernel memory are GPL-only.
-#[cfg(target_arch = "bpf")]
-#[unsafe(link_section = "license")]
-#[unsafe(no_mangle)]
-static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";
 
 #[cfg(not(target_arch = "bpf"))]
 fn main() {}

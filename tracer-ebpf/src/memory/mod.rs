@@ -7,8 +7,10 @@ mod python;
 mod rss_stat;
 mod vm_unmapped_area;
 
+use crate::read::read;
+
 /// Declares a hook as `tp_btf` and as raw tracepoint around one body that takes its arguments as integers, and whether the verifier
-/// knows their types: [`crate::read::field`].
+/// knows their types: [`field`].
 macro_rules! hook {
     ($btf:ident, $raw:ident, $name:literal, $body:ident) => {
         /// As BTF tracepoint.
@@ -31,6 +33,19 @@ macro_rules! hook {
             0
         }
     };
+}
+
+/// Reads a field of a struct that an argument of a hook points to.
+///
+/// `TYPED`: the verifier knows the argument's type, as in a `tp_btf` program, and `offset` is a constant to it: one load, which gives zeroes
+/// where it faults. The helper costs some 20 ns, at a hook that every page fault meets.
+#[inline(always)]
+fn field<T: Copy, const TYPED: bool>(base: u64, offset: u32) -> T {
+    if TYPED {
+        // SAFETY: the verifier lets no load pass that is not within the struct; the kernel catches its fault.
+        return unsafe { core::ptr::read_volatile((base + u64::from(offset)) as *const T) };
+    }
+    read(base, offset)
 }
 
 pub(crate) use hook;

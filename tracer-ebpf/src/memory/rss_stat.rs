@@ -15,14 +15,14 @@ use raytrace_ebpf::records::{
 };
 
 use super::{
-    hook,
+    field, hook,
     maps::{
         MAPPINGS, PYTHONS, SECOND_NS, SEEN, STEPS, STEPS_SCRATCH, WAKEUP, WATCHED, count, offset,
         row,
     },
     python::stack,
 };
-use crate::read::{field, read};
+use crate::read::read;
 
 hook!(rss_btf, rss_raw, "rss_stat", moved);
 

@@ -9,11 +9,10 @@ use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_ktime_get_boot_ns};
 use raytrace_ebpf::records::{Header, Mapped, MappedBy, Process, Python, kind, ledger};
 
 use super::{
-    hook,
+    field, hook,
     maps::{MAPPINGS, PYTHONS, SECOND_NS, WAKEUP, WATCHED, count, offset, row},
     python::stack,
 };
-use crate::read::field;
 
 hook!(mapped_btf, mapped_raw, "vm_unmapped_area", mapped);
 

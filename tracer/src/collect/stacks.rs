@@ -318,3 +318,19 @@ impl Watch {
         }
     }
 }
+
+/// A stack whose running frame is at this line.
+#[cfg(test)]
+fn at_line(line: u32) -> crate::observe::stacks::Stack {
+    use crate::{event::PythonFrame, observe::stacks::Stack};
+    let frame = PythonFrame {
+        file: "/u/a.py".into(),
+        function: "f".into(),
+        line,
+    };
+    Stack {
+        tid: None,
+        running: true,
+        frames: vec![frame],
+    }
+}

@@ -16,7 +16,7 @@ use crate::{
             Recording, Relation, Report, Verdict,
         },
         shared_files,
-        verdict::{Case, Draft},
+        verdict::{Case, Draft, LATE_NS},
         world::{ExitSeen, Fullest, World},
     },
     path,
@@ -182,7 +182,7 @@ fn break_future_cause(death: &mut Death, order: &HashMap<EventId, (BootTime, Eve
     };
     let mine = order.get(&death.id).map(|(time, _)| *time);
     let its = order.get(&cause).map(|(time, _)| *time);
-    let future = matches!((mine, its), (Some(mine), Some(its)) if its.since(mine) > 60_000_000_000);
+    let future = matches!((mine, its), (Some(mine), Some(its)) if its.since(mine) > LATE_NS);
     if cause == death.id || future {
         death.verdict.cause_death_id = None;
     }

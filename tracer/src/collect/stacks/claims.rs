@@ -71,22 +71,7 @@ impl Claims {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::event::PythonFrame;
-
-    /// At line `line`.
-    fn stack(line: u32) -> Stack {
-        let frame = PythonFrame {
-            file: "/u/a.py".into(),
-            function: "f".into(),
-            line,
-        };
-        Stack {
-            tid: None,
-            running: true,
-            frames: vec![frame],
-        }
-    }
+    use super::{super::at_line as stack, *};
 
     #[test]
     fn growth_is_theirs_who_asked_first_and_a_claim_that_nothing_grew_by_ends() {

@@ -121,20 +121,7 @@ impl Ledger {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    fn stack(line: u32) -> Stack {
-        let frame = PythonFrame {
-            file: "a.py".into(),
-            function: "f".into(),
-            line,
-        };
-        Stack {
-            tid: None,
-            running: true,
-            frames: vec![frame],
-        }
-    }
+    use super::{super::at_line as stack, *};
 
     fn by(private: u64, mapping: Option<u32>) -> Grown {
         Grown {

@@ -1,34 +1,18 @@
 //! Deaths that another death caused: each names it, ordered by the acts and not by the exits.
 
-use super::scene::key;
-use super::scene::{RAYLET, Scene, hex};
+use super::scene::{MEMCG, RAYLET, Scene, hex};
 use crate::{
     assert_verdict,
-    event::{MemorySplit, Observation, Role, Source},
+    event::{Role, Source},
     ids::EventId,
     judge::report::{Killer, Relation},
     ray::facts::RayFact,
 };
 
-/// The stack of a kill at a cgroup's limit.
-const MEMCG: [&str; 3] = [
-    "mark_oom_victim",
-    "oom_kill_process",
-    "mem_cgroup_out_of_memory",
-];
-
 #[test]
 fn a_dead_agent_takes_the_raylet_and_every_worker_along() {
     let mut scene = Scene::new();
-    scene.process(30, RAYLET, "ray::DashboardA", Role::Agent);
-    scene.push(
-        Source::Proc,
-        Observation::Title {
-            process: key(30),
-            title: "ray::DashboardAgent".into(),
-            memory: MemorySplit::default(),
-        },
-    );
+    scene.dashboard_agent(30);
     scene.ray_worker(7).ray_worker(8);
     scene.signal(66, 30, 9, 0, true).after(50);
     let agent = scene.exit(30, 9);
@@ -57,15 +41,7 @@ fn a_dead_agent_takes_the_raylet_and_every_worker_along() {
 /// An agent that ends by itself, and the raylet that says so and follows; before that its GCS may have been killed.
 fn an_agent_that_exits(gcs_killed: bool) -> (Scene, Option<EventId>, EventId) {
     let mut scene = Scene::new();
-    scene.process(30, RAYLET, "ray::DashboardA", Role::Agent);
-    scene.push(
-        Source::Proc,
-        Observation::Title {
-            process: key(30),
-            title: "ray::DashboardAgent".into(),
-            memory: MemorySplit::default(),
-        },
-    );
+    scene.dashboard_agent(30);
     scene.process(40, 1, "gcs_server", Role::Gcs);
     scene.ray_worker(7);
     let gcs = gcs_killed.then(|| {

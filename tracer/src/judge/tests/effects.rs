@@ -79,17 +79,7 @@ pub(super) fn tasks(title: &str, mib: &[u64]) -> Scene {
     scene.ray_worker(7);
     for (nth, pair) in (1..).zip(mib.windows(2)) {
         scene.after(1_000_000);
-        let call = Call {
-            process: key(7),
-            title: title.into(),
-            nth,
-            began: BootTime(u64::from(nth) * 1000),
-            ended: Some(BootTime(u64::from(nth) * 1000 + 500)),
-            before: Some(Bytes(pair[0] << 20)),
-            after: Some(Bytes(pair[1] << 20)),
-            peak: None,
-        };
-        scene.push(Source::Kernel, Observation::Call(call));
+        scene.called(7, title, nth, pair);
     }
     holds(&mut scene, 7, *mib.last().expect("a level"));
     scene.ray_worker(20).anon_at_exit = Bytes(GIB / 8);

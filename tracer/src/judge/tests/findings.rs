@@ -3,10 +3,10 @@
 use super::scene::{RAYLET, Scene, hex, key, monitor_kill};
 use crate::{
     event::{
-        Call, GpuHolder, GpuState, MemorySplit, NodeMemory, Observation, Process, ProcessMemory,
-        Role, SharedMemory, Source,
+        GpuHolder, GpuState, MemorySplit, NodeMemory, Observation, Process, ProcessMemory, Role,
+        SharedMemory, Source,
     },
-    ids::{BootTime, Bytes, EventId, HexId, Pid},
+    ids::{Bytes, EventId, HexId, Pid},
     judge::report::{Certainty, Finding},
     ray::facts::RayFact,
 };
@@ -575,17 +575,7 @@ fn what_lies_outside_the_cgroup_at_its_limit_is_no_cause_of_its_kill() {
 /// A worker's calls of one method: its private memory in MiB before the first and after each.
 pub(super) fn calls(scene: &mut Scene, pid: u32, mib: &[u64]) {
     for (nth, pair) in (1..).zip(mib.windows(2)) {
-        let call = Call {
-            process: key(pid),
-            title: "ray::Rollout.generate".into(),
-            nth,
-            began: BootTime(u64::from(nth) * 1000),
-            ended: Some(BootTime(u64::from(nth) * 1000 + 500)),
-            before: Some(Bytes(pair[0] << 20)),
-            after: Some(Bytes(pair[1] << 20)),
-            peak: None,
-        };
-        scene.push(Source::Kernel, Observation::Call(call));
+        scene.called(pid, "ray::Rollout.generate", nth, pair);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Kills by the kernel: for memory, and those that only look like it.
 
-use super::scene::{Scene, key};
+use super::scene::{MEMCG, Scene, key};
 use crate::{
     assert_verdict,
     event::{KernelLog, Observation, Probe, ProbeState, Role, Source},
@@ -8,12 +8,6 @@ use crate::{
     judge::report::Mechanism,
 };
 
-const MEMCG: [&str; 4] = [
-    "mark_oom_victim",
-    "oom_kill_process",
-    "mem_cgroup_out_of_memory",
-    "do_anonymous_page",
-];
 const GLOBAL: [&str; 3] = [
     "oom_kill_process",
     "out_of_memory",

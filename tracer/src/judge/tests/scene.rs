@@ -2,8 +2,8 @@
 
 use crate::{
     event::{
-        CgroupLevel, Cluster, Event, Exit, KernelLog, MemorySplit, Mode, Observation, OomVictim,
-        Process, RayLog, RecordingStarted, Role, Sender, Signal, Source, Worker,
+        Call, CgroupLevel, Cluster, Event, Exit, KernelLog, MemorySplit, Mode, Observation,
+        OomVictim, Process, RayLog, RecordingStarted, Role, Sender, Signal, Source, Worker,
     },
     ids::{BootTime, Bytes, EventId, HexId, Pid, ProcessKey, WallTime},
     judge::{
@@ -33,6 +33,14 @@ pub(super) struct Scene {
 pub(super) fn key(pid: u32) -> ProcessKey {
     ProcessKey::new(pid, u64::from(pid) * 10 * MS)
 }
+
+/// The stack of a kill at a cgroup's limit.
+pub(super) const MEMCG: [&str; 4] = [
+    "mark_oom_victim",
+    "oom_kill_process",
+    "mem_cgroup_out_of_memory",
+    "do_anonymous_page",
+];
 
 pub(super) fn hex(pid: u32) -> HexId {
     HexId(format!("{pid:056x}"))
@@ -150,6 +158,20 @@ impl Scene {
         self
     }
 
+    /// The raylet's dashboard agent.
+    pub(super) fn dashboard_agent(&mut self, pid: u32) -> &mut Self {
+        self.process(pid, RAYLET, "ray::DashboardA", Role::Agent);
+        self.push(
+            Source::Proc,
+            Observation::Title {
+                process: key(pid),
+                title: "ray::DashboardAgent".into(),
+                memory: MemorySplit::default(),
+            },
+        );
+        self
+    }
+
     /// A worker of the raylet.
     pub(super) fn ray_worker(&mut self, pid: u32) -> &mut Self {
         self.process(pid, RAYLET, "ray::hog", Role::Worker)
@@ -247,6 +269,21 @@ impl Scene {
         });
         self.push(Source::Kernel, what);
         self
+    }
+
+    /// A call of a worker, with what it held before and after it in MiB.
+    pub(super) fn called(&mut self, pid: u32, title: &str, nth: u32, mib: &[u64]) {
+        let call = Call {
+            process: key(pid),
+            title: title.into(),
+            nth,
+            began: BootTime(u64::from(nth) * 1000),
+            ended: Some(BootTime(u64::from(nth) * 1000 + 500)),
+            before: Some(Bytes(mib[0] << 20)),
+            after: Some(Bytes(mib[1] << 20)),
+            peak: None,
+        };
+        self.push(Source::Kernel, Observation::Call(call));
     }
 
     pub(super) fn exit_sharing(&mut self, pid: u32, status: i32, mm: u64) -> EventId {

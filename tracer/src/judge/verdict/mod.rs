@@ -23,6 +23,9 @@ use crate::{
     },
 };
 
+/// What ends so long after another process is not why that one ended; a driver needs less to end after it has told Ray.
+pub(super) const LATE_NS: i64 = 60_000_000_000;
+
 /// How far a chain of causes is followed.
 const MAX_CAUSES: u8 = 6;
 

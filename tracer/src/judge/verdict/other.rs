@@ -3,6 +3,7 @@
 use super::{Case, Draft, SIGKILL, kernel, raylet};
 use crate::{
     event::{Exit, Role, Sender, Signal},
+    ids::ProcessKey,
     judge::{
         report::{Certainty, Killer, Mechanism, Relation},
         world::{ExitSeen, Seen},
@@ -147,7 +148,7 @@ fn parent_died(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
 }
 
 /// The sender, if it is a raylet that is tracked.
-pub(super) fn raylet_of(case: &Case<'_>, sender: &Sender) -> Option<crate::ids::ProcessKey> {
+pub(super) fn raylet_of(case: &Case<'_>, sender: &Sender) -> Option<ProcessKey> {
     let state = case.world.processes.get(sender.process)?;
     let by_cluster = case.world.cluster(sender.process).is_some();
     (by_cluster || state.role == Role::Raylet).then_some(state.key)
@@ -155,11 +156,13 @@ pub(super) fn raylet_of(case: &Case<'_>, sender: &Sender) -> Option<crate::ids::
 
 /// Whether this is `ray start --block`, which stays as the parent of what it started.
 fn is_starter(case: &Case<'_>, sender: &Sender) -> bool {
-    let started = |key| {
-        let state = case.world.processes.get(key);
-        state.and_then(|state| state.parent) == Some(sender.process.pid)
-    };
+    let started = |key| is_child(case, key, sender);
     sender.comm == "ray" && (started(case.key()) || case.cluster().is_some_and(started))
+}
+
+fn is_child(case: &Case<'_>, process: ProcessKey, parent: &Sender) -> bool {
+    let state = case.world.processes.get(process);
+    state.and_then(|state| state.parent) == Some(parent.process.pid)
 }
 
 /// How far back the end of another process of its may lie: `ray start --block` looks once a second.
@@ -183,10 +186,6 @@ fn by_starter(case: &Case<'_>, signal: &Seen<Signal>, certainty: Certainty) -> D
 
 /// The first process of the same `ray start --block` that had failed shortly before it sent this.
 fn failed_beside<'a>(case: &Case<'a>, signal: &Seen<Signal>) -> Option<&'a ExitSeen> {
-    let its = |key| {
-        let state = case.world.processes.get(key);
-        state.and_then(|state| state.parent) == Some(signal.what.sender.process.pid)
-    };
     // 0, SIGTERM, and what its Python programs exit with at a SIGTERM.
     let failed =
         |exit: &Exit| exit.signal() != Some(15) && !matches!(exit.code(), Some(0 | 15 | 143));
@@ -194,7 +193,7 @@ fn failed_beside<'a>(case: &Case<'a>, signal: &Seen<Signal>) -> Option<&'a ExitS
         .exits
         .values()
         .filter(|seen| (0..STARTER_LOOKS_NS).contains(&signal.time.since(seen.time)))
-        .filter(|seen| failed(&seen.exit) && its(seen.exit.process))
+        .filter(|seen| failed(&seen.exit) && is_child(case, seen.exit.process, &signal.what.sender))
         .min_by_key(|seen| seen.time)
 }
 
@@ -231,8 +230,7 @@ pub(super) fn own_driver(case: &Case<'_>, sender: &Sender) -> Option<String> {
 }
 
 fn relation(case: &Case<'_>, sender: &Sender) -> Relation {
-    let victim = case.world.processes.get(case.key());
-    if victim.and_then(|state| state.parent) == Some(sender.process.pid) {
+    if is_child(case, case.key(), sender) {
         return Relation::Parent;
     }
     let exe = sender.exe.as_deref().map_or("", path::base);

@@ -1,6 +1,6 @@
 //! Ray's own reasons for the end of a worker, by its logs: the monitor's kill record, the owner's death, a shutdown, …
 
-use super::{Case, Draft, other};
+use super::{Case, Draft, LATE_NS, other};
 use crate::{
     event::{RayLog, Role},
     ids::{BootTime, HexId, ProcessKey},
@@ -245,11 +245,8 @@ fn after_owner(case: &Case<'_>, owner: Option<ProcessKey>, reason: &str) -> Reas
 
 /// Whether `other` lived on for so long that its end is not the reason of this one: a driver that had left Ray by `ray.shutdown()`.
 fn outlived_by(case: &Case<'_>, other: ProcessKey) -> bool {
-    act_time(case, other).is_some_and(|died| died.since(case.exit.time) > LEFT_NS)
+    act_time(case, other).is_some_and(|died| died.since(case.exit.time) > LATE_NS)
 }
-
-/// What a driver needs to end after it has told Ray.
-const LEFT_NS: i64 = 60_000_000_000;
 
 /// The job of this worker is over: by its driver's own end, or by its death.
 pub(super) fn after_job(case: &Case<'_>) -> Reason {
