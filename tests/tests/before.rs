@@ -57,3 +57,27 @@ fn a_signal_that_was_sent_before_has_no_sender_and_who_let_it_take_effect_is_non
         "{missing}"
     );
 }
+
+#[test]
+fn an_end_that_had_begun_before_the_recorder_attached_is_no_lost_event() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let session = folder.path().join("session_x");
+    fs::create_dir_all(session.join("logs")).expect("a folder");
+    // A zombie that nobody reaps, and processes of a millisecond, of which some are ending whenever the recorder comes.
+    let brief = "while kill -0 $$ 2>/dev/null; do /bin/true; done &";
+    let shell = format!("sh -c 'true & exec sleep 60' & {brief} {brief} {brief} wait");
+    let raylet = FakeRaylet::doing(folder.path(), &session, &shell).expect("a script");
+    let of = raylet.pid().to_string();
+    for round in 0..8 {
+        let file = folder.path().join(format!("{round}.raytrace"));
+        let recorder = Recorder::start(&file, &["--raylet-pid", &of]).expect("a recorder");
+        thread::sleep(Duration::from_millis(500));
+        let recorded = recorder.stop().expect("a recording");
+        balanced(&recorded.report);
+        let deaths = recorded.report["deaths"].as_array().expect("deaths");
+        let told = |death: &&serde_json::Value| death["exit_code"] == 0;
+        let other: Vec<_> = deaths.iter().filter(|death| !told(death)).collect();
+        assert!(deaths.len() > 100, "{}", deaths.len());
+        assert!(other.is_empty(), "{other:#?}");
+    }
+}

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use super::Collector;
+use super::{Collector, sweep};
 use crate::{
     event::{Cluster, Observation, Process, Role, Source},
     ids::{Pid, ProcessKey},
@@ -135,6 +135,9 @@ impl Collector {
             && !tracked.contains(process.pid.0)
         {
             tracked.add(process);
+            if sweep::may_have_been_told(process, processes::stat(process.pid).as_ref()) {
+                self.late.insert(process);
+            }
         }
         if let Some(pidfds) = &mut self.pidfds {
             pidfds.watch(process);
@@ -179,7 +182,9 @@ impl Collector {
             .into_iter()
             .filter(|pid| !self.known.contains_key(pid))
             .filter_map(|pid| {
-                table.get(&pid).map(|stat| ProcessKey {
+                // Who was dead when the recorder came is no death of this recording.
+                let stat = table.get(&pid).filter(|stat| !sweep::is_dead(stat))?;
+                Some(ProcessKey {
                     pid,
                     start: stat.start,
                 })

@@ -142,6 +142,8 @@ pub struct Collector {
     missed_exits: u64,
     /// Who was in the tracked set and gone at the last look.
     suspects: Vec<ProcessKey>,
+    /// Whose end had begun when they were put into the tracked set: no event is owed for them.
+    late: HashSet<ProcessKey>,
 }
 
 impl Collector {
@@ -194,6 +196,7 @@ impl Collector {
             last_minute: BootTime(0),
             missed_exits: 0,
             suspects: Vec::new(),
+            late: HashSet::new(),
         }
     }
 

@@ -5,7 +5,7 @@
 
 use super::Collector;
 use crate::{
-    event::{Exit, Ledger, MemorySplit, Observation, Source},
+    event::{Exit, Ledger, MemorySplit, Observation, Process, Source},
     ids::{BootTime, ProcessKey},
     observe::{clock, processes},
 };
@@ -32,13 +32,21 @@ fn look(process: ProcessKey, stat: Option<&processes::Stat>) -> Found {
     if !now.same(process) {
         return Found::Gone(None);
     }
-    // A leader may have ended while other threads live.
-    let dead = matches!(stat.state, 'Z' | 'X') && stat.threads <= 1;
-    if dead {
+    if is_dead(stat) {
         Found::Gone(stat.exit_code)
     } else {
         Found::Alive
     }
+}
+
+/// A zombie; a leader may have ended while other threads live.
+pub(super) fn is_dead(stat: &processes::Stat) -> bool {
+    matches!(stat.state, 'Z' | 'X') && stat.threads <= 1
+}
+
+/// Whether the hook at the exit, which runs after the flag is set, may have run already for a process that is as this look at it found it.
+pub(super) fn may_have_been_told(process: ProcessKey, stat: Option<&processes::Stat>) -> bool {
+    look(process, stat) != Found::Alive || stat.is_some_and(|stat| stat.exiting)
 }
 
 impl Collector {
@@ -48,6 +56,7 @@ impl Collector {
         let tracked = self.tracked.as_ref();
         let all = tracked.map(super::Tracked::all).unwrap_or_default();
         let suspects = std::mem::take(&mut self.suspects);
+        self.late.retain(|late| all.contains(late));
         let mut any = false;
         for process in all {
             let stat = processes::stat(process.pid);
@@ -62,7 +71,11 @@ impl Collector {
             // The hook takes it out of the set before it leaves /proc: who is in it after that was missed, or was put in too late.
             let tracked = self.tracked.as_mut();
             if tracked.is_some_and(|tracked| tracked.take(process)) && !told {
-                self.missed_exits += 1;
+                if !self.late.contains(&process) {
+                    self.missed_exits += 1;
+                } else if self.known_as(process).is_none() {
+                    continue;
+                }
                 any = true;
                 self.ended(Source::Proc, clock::boot(), process, status);
             }
@@ -70,6 +83,11 @@ impl Collector {
         if any {
             self.read_logs();
         }
+    }
+
+    fn known_as(&self, process: ProcessKey) -> Option<&Process> {
+        let known = self.known.get(&process.pid).map(|known| &known.process);
+        known.filter(|known| known.process.same(process))
     }
 
     /// The death of a process whose exit the kernel has not told.
@@ -80,8 +98,7 @@ impl Collector {
         process: ProcessKey,
         status: Option<i32>,
     ) {
-        let known = self.known.get(&process.pid).map(|known| &known.process);
-        let known = known.filter(|known| known.process.same(process));
+        let known = self.known_as(process);
         let exit = Exit {
             process,
             ns_pid: known.and_then(|known| known.ns_pid),
@@ -127,6 +144,7 @@ mod tests {
             start: PROCESS.truncated().start,
             threads,
             exit_code: Some(9),
+            exiting: false,
         }
     }
 
@@ -141,6 +159,19 @@ mod tests {
         assert_eq!(look(PROCESS, None), Found::Gone(None));
         let zombie = stat('Z', 1);
         assert_eq!(look(PROCESS, Some(&zombie)), Found::Gone(Some(9)));
+    }
+
+    #[test]
+    fn an_end_that_had_begun_before_it_was_tracked_may_have_been_told_before() {
+        let running = stat('R', 1);
+        assert!(!may_have_been_told(PROCESS, Some(&running)));
+        let exiting = processes::Stat {
+            exiting: true,
+            ..running
+        };
+        assert!(may_have_been_told(PROCESS, Some(&exiting)));
+        assert!(may_have_been_told(PROCESS, Some(&stat('Z', 1))));
+        assert!(may_have_been_told(PROCESS, None));
     }
 
     #[test]

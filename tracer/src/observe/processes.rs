@@ -34,7 +34,12 @@ pub struct Stat {
     pub threads: u32,
     /// The wait status of a zombie, where it may be read.
     pub exit_code: Option<i32>,
+    /// The leader has begun to exit.
+    pub exiting: bool,
 }
+
+/// `PF_EXITING` of include/linux/sched.h: set before `sched_process_exit`, never taken back.
+const PF_EXITING: u32 = 4;
 
 /// /proc/PID/stat.
 #[must_use]
@@ -48,6 +53,7 @@ pub fn stat(pid: Pid) -> Option<Stat> {
         state: stat.state,
         threads: u32::try_from(stat.num_threads).unwrap_or(1),
         exit_code: stat.exit_code,
+        exiting: stat.flags & PF_EXITING != 0,
         comm: stat.comm,
     })
 }
