@@ -1,11 +1,23 @@
 //! What happened before the recorder attached is not made up.
 
-use std::{fs, process::Command, thread, time::Duration};
+use std::{
+    fs,
+    process::Command,
+    sync::{Mutex, MutexGuard, PoisonError},
+    thread,
+    time::Duration,
+};
 
 use raytrace_tests::{
     fake_raylet::FakeRaylet,
     recorder::{Recorder, balanced},
 };
+
+/// What one stages would be in the way of the other: a flood, and a process that must have stopped before its next signal.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Sends `signal` to a process, by a shell of its own.
 fn send(signal: &str, pid: &str) {
@@ -16,6 +28,7 @@ fn send(signal: &str, pid: &str) {
 
 #[test]
 fn a_signal_that_was_sent_before_has_no_sender_and_who_let_it_take_effect_is_none() {
+    let _alone = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let session = folder.path().join("session_x");
     fs::create_dir_all(session.join("logs")).expect("a folder");
@@ -60,6 +73,7 @@ fn a_signal_that_was_sent_before_has_no_sender_and_who_let_it_take_effect_is_non
 
 #[test]
 fn an_end_that_had_begun_before_the_recorder_attached_is_no_lost_event() {
+    let _alone = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let session = folder.path().join("session_x");
     fs::create_dir_all(session.join("logs")).expect("a folder");

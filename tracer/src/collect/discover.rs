@@ -4,6 +4,7 @@ use std::{
     collections::{HashMap, HashSet},
     fs::File,
     sync::Arc,
+    time::Duration,
 };
 
 use super::{Collector, sweep};
@@ -14,12 +15,17 @@ use crate::{
     ray::{identify, log::file_name},
 };
 
+/// A driver's log that was written this lately is read although nobody has it open.
+const FRESH: Duration = Duration::from_secs(60);
+
 impl Collector {
     /// Looks at the whole machine: new raylets, and all that belongs to the known ones.
     pub fn scan(&mut self) {
         for raylet in clusters::raylets() {
-            let known = self.clusters.keys().any(|key| key.pid == raylet);
-            if !known && let Some(process) = processes::describe(raylet) {
+            let known = self.known.get(&raylet);
+            if known.is_none_or(|known| known.role != Role::Raylet)
+                && let Some(process) = processes::describe(raylet)
+            {
                 self.found_raylet(&process);
             }
         }
@@ -77,6 +83,21 @@ impl Collector {
             for name in ["raylet.out", "gcs_server.out"] {
                 self.logs
                     .follow(*key, &folder, name, cluster.log_utc_offset_s);
+            }
+        }
+    }
+
+    /// The zones of Ray's logs, which change their offset twice a year.
+    pub(super) fn set_log_offsets(&mut self) {
+        for (key, cluster) in &mut self.clusters {
+            let raylet = self.known.get(&key.pid).map(|known| known.process.process);
+            if !raylet.is_some_and(|raylet| raylet.same(*key)) {
+                continue;
+            }
+            let offset = Some(clusters::log_offset(key.pid));
+            if cluster.log_utc_offset_s != offset {
+                cluster.log_utc_offset_s = offset;
+                self.logs.set_offset(*key, offset);
             }
         }
     }
@@ -189,6 +210,8 @@ impl Collector {
                     start: stat.start,
                 })
             })
+            // One that gives up tens of gigabytes is in /proc for seconds after its end was told.
+            .filter(|process| !self.judge.has_ended(*process))
             .collect()
     }
 
@@ -271,22 +294,26 @@ impl Collector {
         }
         let any = !found.is_empty();
         for (cluster, ray_pid, folder, name, offset) in found {
-            self.logs.follow(cluster, &folder, &name, offset);
-            let log = folder.file(name.as_ref());
-            self.found_driver(cluster, ray_pid, log.as_ref());
+            let Some(log) = folder.file(name.as_ref()) else {
+                continue;
+            };
+            // A session may hold the logs of thousands of jobs that are over.
+            if self.found_driver(cluster, ray_pid, &log) || is_fresh(&log) {
+                self.logs.follow(cluster, &folder, &name, offset);
+            }
         }
         if any {
             self.track_family();
         }
     }
 
-    /// Tracks a driver, once; its log names the pid that it has in Ray's namespace.
-    fn found_driver(&mut self, cluster: ProcessKey, ray_pid: Pid, log: Option<&File>) {
+    /// Tracks a driver, once; its log names the pid that it has in Ray's namespace. False where it is gone.
+    fn found_driver(&mut self, cluster: ProcessKey, ray_pid: Pid, log: &File) -> bool {
         let known = |known: &super::Known| {
             known.process.ns_pid.unwrap_or(known.process.process.pid) == ray_pid && known.identified
         };
         if self.known.values().any(known) {
-            return;
+            return true;
         }
         let contained = self
             .clusters
@@ -298,11 +325,11 @@ impl Collector {
             Some(ray_pid)
         };
         let Some(process) = pid.and_then(processes::describe) else {
-            return;
+            return false;
         };
-        // The log of a driver that is gone may name a pid that somebody else has now.
-        if !log.is_some_and(|log| made_by(log, process.process)) {
-            return;
+        // The log of a driver that is gone may name a pid that somebody else has now, and anybody can make a file that names init.
+        if !processes::holds_open(process.process.pid, log) {
+            return false;
         }
         self.track_one(process.process);
         let process = Process {
@@ -326,6 +353,7 @@ impl Collector {
         if !self.identify(key.pid) {
             self.identities.expect(key, clock::boot());
         }
+        true
     }
 }
 
@@ -343,8 +371,14 @@ pub(super) fn held(
     Some(folder)
 }
 
+/// Whether a file was written so lately that its process may have ended just now.
+fn is_fresh(log: &File) -> bool {
+    let written = log.metadata().and_then(|data| data.modified());
+    written.is_ok_and(|written| written.elapsed().unwrap_or_default() < FRESH)
+}
+
 /// Whether a process was there when the file was made.
-fn made_by(log: &File, process: ProcessKey) -> bool {
+pub(super) fn made_by(log: &File, process: ProcessKey) -> bool {
     let Ok(made) = log
         .metadata()
         .and_then(|data| data.created().or_else(|_| data.modified()))

@@ -2,7 +2,10 @@
 
 use std::{path::Path, sync::Arc};
 
-use super::{Collector, Known, discover::held};
+use super::{
+    Collector, Known,
+    discover::{held, made_by},
+};
 use crate::{
     event::{Observation, Process, Role, Source, Worker},
     ids::{BootTime, Pid, ProcessKey},
@@ -174,8 +177,10 @@ impl Collector {
             return;
         }
         let ending = format!("_{}.log", ns_pid.unwrap_or(process.pid));
+        let own = self.judge.cluster(process);
+        let is_own = |raylet: &ProcessKey| own.is_none_or(|own| own.same(*raylet));
         let mut found = Vec::new();
-        for (raylet, cluster) in &self.clusters {
+        for (raylet, cluster) in self.clusters.iter().filter(|(raylet, _)| is_own(raylet)) {
             let Some(folder) = held(&mut self.folders, *raylet, cluster) else {
                 continue;
             };
@@ -185,8 +190,12 @@ impl Collector {
             let offset = cluster.log_utc_offset_s;
             found.extend(names.map(|name| (*raylet, Arc::clone(&folder), name, offset)));
         }
-        // The pid may have been another worker's before: only an unambiguous name counts.
-        if let [(raylet, folder, name, offset)] = found.as_slice() {
+        // The pid may have been another worker's before: only an unambiguous name counts, of a file that it can have made.
+        if let [(raylet, folder, name, offset)] = found.as_slice()
+            && folder
+                .file(name.as_ref())
+                .is_some_and(|log| made_by(&log, process))
+        {
             self.logs.hold(process, *raylet, folder, name, *offset);
             if let Some(worker_id) = file_name::parse(name).and_then(|name| name.worker_id) {
                 let from = name.clone();

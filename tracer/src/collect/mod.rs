@@ -14,6 +14,7 @@ pub mod kernel_thread;
 mod margins;
 mod outside;
 mod pidfds;
+mod release;
 mod samples;
 mod shared_files;
 pub mod stacks;
@@ -144,6 +145,12 @@ pub struct Collector {
     suspects: Vec<ProcessKey>,
     /// Whose end had begun when they were put into the tracked set: no event is owed for them.
     late: HashSet<ProcessKey>,
+    /// Who was known and not in /proc at the last look.
+    ghosts: Vec<ProcessKey>,
+    /// Rounds in which nothing of a cluster was alive.
+    ended_clusters: HashMap<ProcessKey, u32>,
+    /// Events of the kernel that found no room on the way here.
+    unheard: Arc<AtomicU64>,
 }
 
 impl Collector {
@@ -197,6 +204,9 @@ impl Collector {
             missed_exits: 0,
             suspects: Vec::new(),
             late: HashSet::new(),
+            ghosts: Vec::new(),
+            ended_clusters: HashMap::new(),
+            unheard: Arc::default(),
         }
     }
 
@@ -233,6 +243,11 @@ impl Collector {
             .values()
             .filter(|known| known.role == Role::Worker)
             .count()
+    }
+
+    /// Counts, from now on, what the thread that empties the ring could not pass on.
+    pub fn hear(&mut self, kernel: &kernel_thread::KernelThread) {
+        self.unheard = Arc::clone(&kernel.missed);
     }
 
     /// What is alive and how near each limit is.
@@ -320,8 +335,11 @@ impl Collector {
     }
 
     fn gone(&mut self, process: ProcessKey) {
-        self.known.remove(&process.pid);
-        self.samples.forget(process.pid);
+        // Its pid may be another's by now.
+        if self.known_as(process).is_some() {
+            self.known.remove(&process.pid);
+            self.samples.forget(process.pid);
+        }
         self.identities.forget(process);
     }
 
@@ -356,6 +374,7 @@ impl Collector {
         if stepped || now.since(self.last_minute) >= 60_000_000_000 {
             self.last_wall_offset = offset;
             self.last_minute = now;
+            self.set_log_offsets();
             let (boot, wall) = clock::both();
             self.emit(Source::Recorder, boot, Observation::Clock { wall });
             self.write_ledgers();
@@ -393,6 +412,9 @@ impl Collector {
         self.count_missed(&mut rows);
         rows.extend(self.growth.iter().flat_map(Growth::ledger));
         rows.extend(self.lost_words());
+        let records = self.kmsg.as_ref().map_or(0, |kmsg| kmsg.lost);
+        rows.extend(missed("kernel log", records));
+        rows.extend(missed("collector", self.unheard.load(Ordering::Relaxed)));
         rows
     }
 
@@ -413,6 +435,15 @@ impl Collector {
         self.write_ledgers();
         self.emit(Source::Recorder, clock::boot(), Observation::RecordingEnded);
     }
+}
+
+/// A row for what was not seen by other ways than the hooks', where there is any.
+fn missed(hook: &str, missed: u64) -> Option<Ledger> {
+    (missed > 0).then(|| Ledger {
+        hook: hook.into(),
+        missed,
+        ..Ledger::default()
+    })
 }
 
 fn wall_offset() -> i64 {

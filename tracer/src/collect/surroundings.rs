@@ -40,6 +40,13 @@ impl Default for Surroundings {
     }
 }
 
+impl Surroundings {
+    /// A raylet is gone for good.
+    pub(super) fn forget(&mut self, raylet: ProcessKey) {
+        self.shared_memory.retain(|known, _| !known.same(raylet));
+    }
+}
+
 impl Collector {
     /// The cgroup of each tracked process, and what of those above it has a limit.
     pub(super) fn read_cgroups(&self) -> Vec<CgroupState> {
@@ -75,7 +82,7 @@ impl Collector {
                 counts: Counts::Cgroup(level.path.clone()),
             })
         }));
-        let lives = |cluster: &&Cluster| self.known.contains_key(&cluster.raylet.pid);
+        let lives = |cluster: &&Cluster| self.known_as(cluster.raylet).is_some();
         for cluster in self.clusters.values().filter(lives) {
             let monitor = Config::of(&cluster.settings);
             if monitor.refresh_ms == 0 {
@@ -138,10 +145,10 @@ impl Collector {
     }
 
     pub(super) fn sample_shared_memory(&mut self, now: BootTime) {
-        let raylets: Vec<ProcessKey> = self
-            .clusters
-            .values()
-            .map(|cluster| cluster.raylet)
+        let raylets = self.clusters.values().map(|cluster| cluster.raylet);
+        // The pid of one that is gone may be another's by now.
+        let raylets: Vec<ProcessKey> = raylets
+            .filter(|raylet| self.known_as(*raylet).is_some())
             .collect();
         for raylet in raylets {
             let path = sessions::seen_by(raylet.pid, "/dev/shm");

@@ -23,7 +23,12 @@ enum Found {
 
 fn look(process: ProcessKey, stat: Option<&processes::Stat>) -> Found {
     let Some(stat) = stat else {
-        return Found::Gone(None);
+        // Without a descriptor to be had nothing can be read of those that live.
+        return if processes::is_there(process.pid) {
+            Found::Alive
+        } else {
+            Found::Gone(None)
+        };
     };
     let now = ProcessKey {
         pid: process.pid,
@@ -46,7 +51,7 @@ pub(super) fn is_dead(stat: &processes::Stat) -> bool {
 
 /// Whether the hook at the exit, which runs after the flag is set, may have run already for a process that is as this look at it found it.
 pub(super) fn may_have_been_told(process: ProcessKey, stat: Option<&processes::Stat>) -> bool {
-    look(process, stat) != Found::Alive || stat.is_some_and(|stat| stat.exiting)
+    look(process, stat) != Found::Alive || stat.is_none_or(|stat| stat.exiting)
 }
 
 impl Collector {
@@ -80,12 +85,37 @@ impl Collector {
                 self.ended(Source::Proc, clock::boot(), process, status);
             }
         }
+        any |= self.let_go_of_ghosts();
         if any {
             self.read_logs();
         }
     }
 
-    fn known_as(&self, process: ProcessKey) -> Option<&Process> {
+    /// Who is known and not in /proc, at two looks: its end was dropped on the way here, though the recording has it, or it could not be
+    /// watched, and then it is told now. Else a later process with its pid would pass for it.
+    fn let_go_of_ghosts(&mut self) -> bool {
+        let known = self.known.values().map(|known| known.process.process);
+        let is_gone = |process: &ProcessKey| {
+            look(*process, processes::stat(process.pid).as_ref()) != Found::Alive
+        };
+        let gone: Vec<ProcessKey> = known.filter(is_gone).collect();
+        let before = std::mem::replace(&mut self.ghosts, gone);
+        let both: Vec<ProcessKey> = self
+            .ghosts
+            .extract_if(.., |ghost| before.contains(ghost))
+            .collect();
+        let mut told = false;
+        for process in both {
+            if self.pidfds.is_some() && !self.judge.has_ended(process) {
+                self.ended(Source::Proc, clock::boot(), process, None);
+                told = true;
+            }
+            self.gone(process);
+        }
+        told
+    }
+
+    pub(super) fn known_as(&self, process: ProcessKey) -> Option<&Process> {
         let known = self.known.get(&process.pid).map(|known| &known.process);
         known.filter(|known| known.process.same(process))
     }
@@ -130,8 +160,9 @@ mod tests {
     use super::*;
     use crate::ids::Pid;
 
+    /// Above the greatest pid that a kernel gives.
     const PROCESS: ProcessKey = ProcessKey {
-        pid: Pid(77),
+        pid: Pid(5_000_077),
         start: BootTime(5_004_321_000),
     };
 
@@ -140,7 +171,7 @@ mod tests {
             comm: "x".into(),
             state,
             parent: Pid(1),
-            process_group: Pid(77),
+            process_group: PROCESS.pid,
             start: PROCESS.truncated().start,
             threads,
             exit_code: Some(9),

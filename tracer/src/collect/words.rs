@@ -63,9 +63,10 @@ impl Collector {
         self.unread_words = self.logs.unread();
     }
 
-    /// Records of logs that found no room, and lines that were not read before the end.
+    /// Records of logs that found no room, lines that were not read before the end, and files that were not opened.
     pub(super) fn lost_words(&self) -> Option<Ledger> {
-        let (dropped, missed) = (self.recording.dropped_words(), self.unread_words);
+        let dropped = self.recording.dropped_words();
+        let missed = self.unread_words + self.logs.skipped;
         (dropped + missed > 0).then(|| Ledger {
             hook: "ray logs".into(),
             seen: self.words,

@@ -51,6 +51,8 @@ pub(super) struct Observing {
     beat: Interval,
     second: Interval,
     scan: Interval,
+    /// So many events wait that something else has a turn before the next.
+    crowded: bool,
     /// The ring of mappings, where there is one.
     mappings: Option<AsyncFd<OwnedFd>>,
     /// Keeps the programs attached.
@@ -85,6 +87,7 @@ impl Observing {
             beat: every(BEAT),
             second: every(Duration::from_secs(1)),
             scan: every(SCAN),
+            crowded: false,
             mappings,
             _keep: attached.keep,
         })
@@ -95,6 +98,7 @@ impl Observing {
         if let Some((ring, ids, sender)) = self.ring.take() {
             let (thread, receiver) = kernel_thread::start(ring, ids, sender)
                 .context("cannot start the kernel thread")?;
+            self.collector.hear(&thread);
             self.kernel = Some(thread);
             self.events = Some(receiver);
         }
@@ -107,10 +111,11 @@ impl Observing {
         if self.collector.is_waiting() && self.tick.deadline() > soon {
             self.tick.as_mut().reset(soon);
         }
+        let crowded = std::mem::take(&mut self.crowded);
         tokio::select! {
             biased;
-            event = receive(&mut self.events) => {
-                self.kernel_events(event);
+            event = receive(&mut self.events), if !crowded => {
+                self.crowded = self.kernel_events(event);
             }
             () = &mut self.tick => {
                 self.collector.tick();
@@ -131,7 +136,9 @@ impl Observing {
             _ = self.scan.tick() => {
                 self.collector.scan();
                 self.collector.sweep();
+                self.collector.release();
             }
+            () = std::future::ready(()), if crowded => {}
         }
         Step::Other
     }

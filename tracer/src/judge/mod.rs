@@ -80,6 +80,12 @@ impl Judge {
         self.world.processes.get(process).map(|state| state.role)
     }
 
+    /// The cluster of a process, as far as it was seen.
+    #[must_use]
+    pub fn cluster(&self, process: ProcessKey) -> Option<ProcessKey> {
+        self.world.processes.get(process)?.cluster
+    }
+
     /// Everything, with nothing more to come.
     #[must_use]
     pub fn report(&self) -> Report {

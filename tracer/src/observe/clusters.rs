@@ -151,7 +151,8 @@ pub fn settings(pid: Pid) -> Vec<(String, String)> {
 
 /// The offset of the raylet's local time: by the first stamp of its log against the time of the file's making is unsure, so by its
 /// TZ variable, else by its `/etc/localtime`.
-fn log_offset(pid: Pid) -> i32 {
+#[must_use]
+pub fn log_offset(pid: Pid) -> i32 {
     let zone = zone_variable(pid).and_then(|name| {
         let name = name.trim_start_matches(':');
         jiff::tz::TimeZone::get(name)

@@ -24,6 +24,8 @@ pub struct Kmsg {
     late: Vec<(BootTime, KernelLog)>,
 }
 
+/// Taken at once: who floods the kernel's log delays nobody else.
+const RECORDS: usize = 4096;
 /// A GPU in trouble writes hundreds of equal lines a second: one each second is told, and of at most so many kinds.
 const ALIKE_NS: i64 = 1_000_000_000;
 const MOST_KINDS: usize = 64;
@@ -46,7 +48,7 @@ impl Kmsg {
     /// Takes what is new. The stamps are the kernel's local clock, which stops in suspend: a hint, no proof of order.
     pub fn poll(&mut self, mut sink: impl FnMut(BootTime, KernelLog)) {
         let mut buffer = [0u8; 8192];
-        loop {
+        for _ in 0..RECORDS {
             match self.file.read(&mut buffer) {
                 Ok(0) => return,
                 Ok(read) => {

@@ -1,6 +1,7 @@
 //! Processes as /proc shows them: one, all, and the files of a Ray session that one holds open.
 
 use std::{
+    fs::{File, Metadata},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
@@ -184,6 +185,30 @@ pub fn open_logs(pid: Pid) -> Vec<PathBuf> {
     links.filter(|path| is_session_log(path)).collect()
 }
 
+/// Whether a process has this very file open.
+#[must_use]
+pub fn holds_open(pid: Pid, file: &File) -> bool {
+    let same =
+        |data: Metadata, other: &Metadata| (data.dev(), data.ino()) == (other.dev(), other.ino());
+    let Ok(wanted) = file.metadata() else {
+        return false;
+    };
+    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else {
+        return false;
+    };
+    let mut open = entries
+        .flatten()
+        .filter_map(|entry| std::fs::metadata(entry.path()).ok());
+    open.any(|data| same(data, &wanted))
+}
+
+/// Whether there is such a process, which needs no descriptor to be known; true where that cannot be told.
+#[must_use]
+pub fn is_there(pid: Pid) -> bool {
+    let found = std::fs::metadata(format!("/proc/{pid}"));
+    !found.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+}
+
 fn is_session_log(path: &Path) -> bool {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
         return false;
@@ -199,6 +224,17 @@ mod tests {
 
     fn cgroup_of(text: &str) -> Option<String> {
         memory_cgroup(ProcessCGroups::from_buf_read(text.as_bytes()).ok()?)
+    }
+
+    #[test]
+    fn a_file_is_held_open_by_whoever_has_it_and_by_nobody_for_its_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("python-core-driver-01_1.log");
+        let file = File::create(&path).expect("a file");
+        let own = Pid(std::process::id());
+        assert!(holds_open(own, &file));
+        assert!(!holds_open(Pid(1), &file));
+        assert!(is_there(own) && !is_there(Pid(5_000_000)));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::{
 
 use crate::{
     event::{RayLog, Source},
-    ids::{BootTime, HexId, ProcessKey},
+    ids::{BootTime, HexId, Pid, ProcessKey},
     observe::{clock, clusters, rooted::Folder},
     ray::{
         facts::RayFact,
@@ -65,6 +65,9 @@ struct Followed {
     offset_s: Option<i32>,
     kind: FileKind,
     still: u8,
+    /// A driver's log: whose, by the pid in its name, and for how many rounds nobody has lived who had it.
+    driver: Option<Pid>,
+    over: u32,
 }
 
 /// All files.
@@ -131,6 +134,8 @@ impl RayLogs {
             offset_s,
             kind: parsed.kind,
             still: 0,
+            driver: parsed.pid.filter(|_| parsed.driver),
+            over: 0,
         });
         true
     }
@@ -210,9 +215,32 @@ impl RayLogs {
         }
     }
 
+    /// The zone of a cluster's logs has another offset now.
+    pub fn set_offset(&mut self, cluster: ProcessKey, offset_s: Option<i32>) {
+        for one in &mut self.followed {
+            if one.cluster.same(cluster) {
+                one.offset_s = offset_s;
+            }
+        }
+        for one in self.workers.values_mut().flatten() {
+            if one.cluster.same(cluster) {
+                one.offset_s = offset_s;
+            }
+        }
+    }
+
     /// Stops following a cluster's files that no one can write any more.
     pub fn forget(&mut self, cluster: ProcessKey) {
         self.followed.retain(|one| !one.cluster.same(cluster));
+    }
+
+    /// Stops following the logs of drivers of which none has lived for so many calls.
+    pub fn forget_drivers(&mut self, rounds: u32, lives: impl Fn(ProcessKey, Pid) -> bool) {
+        self.followed.retain_mut(|one| {
+            let is_over = one.driver.is_some_and(|pid| !lives(one.cluster, pid));
+            one.over = if is_over { one.over + 1 } else { 0 };
+            one.over < rounds
+        });
     }
 }
 
@@ -398,9 +426,11 @@ fn line(
     source: Source,
     offset_s: Option<i32>,
 ) -> Line {
+    // A zone that has just changed its offset must not put a line into the future.
+    let now = clock::boot();
     let time = record
         .local_time
-        .map_or_else(clock::boot, |local| clusters::log_time(local, offset_s));
+        .map_or(now, |local| clusters::log_time(local, offset_s).min(now));
     Line {
         time,
         source,
@@ -533,6 +563,49 @@ mod tests {
         };
         assert_eq!(settings.len(), 2);
         assert_eq!(told(&mut logs), []);
+    }
+
+    #[test]
+    fn the_log_of_a_driver_that_is_over_is_let_go_and_the_raylets_is_not() {
+        let folder = tempfile::tempdir().expect("folder");
+        let names = [
+            "raylet.out".to_owned(),
+            format!("python-core-driver-{}_7.log", "ab".repeat(28)),
+        ];
+        let held = Arc::new(Folder::open(folder.path()).expect("folder"));
+        let mut logs = RayLogs::default();
+        for name in &names {
+            std::fs::write(folder.path().join(name), "").expect("write");
+            assert!(logs.follow(key(), &held, name, None));
+        }
+        let left = |logs: &RayLogs| logs.followed.len();
+        for _ in 0..9 {
+            logs.forget_drivers(3, |cluster, pid| cluster == key() && pid == Pid(7));
+        }
+        assert_eq!(left(&logs), 2);
+        logs.forget_drivers(3, |_, _| false);
+        logs.forget_drivers(3, |_, _| false);
+        assert_eq!(left(&logs), 2);
+        logs.forget_drivers(3, |_, _| false);
+        assert_eq!(
+            (left(&logs), logs.followed[0].name.as_str()),
+            (1, "raylet.out")
+        );
+    }
+
+    #[test]
+    fn a_line_is_never_of_the_future_and_a_new_offset_holds_for_files_that_are_open() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("raylet.out");
+        std::fs::write(&path, started(1).replace("2026", "2200")).expect("write");
+        let held = Arc::new(Folder::open(folder.path()).expect("folder"));
+        let mut logs = RayLogs::default();
+        assert!(logs.follow(key(), &held, "raylet.out", None));
+        let mut times = Vec::new();
+        logs.poll(&mut |line| times.push(line.time));
+        assert!(matches!(times.as_slice(), [time] if *time <= clock::boot()));
+        logs.set_offset(key(), Some(3600));
+        assert_eq!(logs.followed[0].offset_s, Some(3600));
     }
 
     #[test]
