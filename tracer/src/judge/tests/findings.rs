@@ -95,9 +95,9 @@ fn a_limit_below_rays_threshold_is_one_that_ray_cannot_see() {
     let finding = fires(&scene, "limit-unseen");
     assert_eq!(finding.deaths, [death]);
     assert_eq!(finding.certainty, Certainty::Proven);
-    // 0.9 × 64 of 100 MiB.
+    // 0.9 × 64 of 100 MiB, rounded down.
     assert!(
-        finding.remedy[1].contains("RAY_memory_usage_threshold=0.58"),
+        finding.remedy[1].contains("RAY_memory_usage_threshold=0.57"),
         "{finding:?}"
     );
 
@@ -106,6 +106,28 @@ fn a_limit_below_rays_threshold_is_one_that_ray_cannot_see() {
     scene.ray_worker(7);
     kernel_kills(&mut scene, 7);
     silent(&scene, "limit-unseen");
+}
+
+#[test]
+fn a_threshold_against_an_unseen_limit_is_never_nothing_and_none_is_advised_where_ray_reads_none() {
+    let with = |total: u64, isolated: bool| {
+        let mut scene = Scene::new();
+        scene.says(RayFact::MonitorStarted {
+            threshold: Bytes(total - total / 20),
+            total: Bytes(total),
+            interval_ms: Some(250),
+            user_slice_only: isolated,
+        });
+        scene.ray_worker(7);
+        scene.describe(RAYLET, |raylet: &mut Process| {
+            raylet.cgroup = Some("/job/ray".into());
+        });
+        kernel_kills(&mut scene, 7);
+        fires(&scene, "limit-unseen").remedy
+    };
+    // 0.9 × 64 MiB of 64 GiB.
+    assert!(with(64 * GIB, false)[1].contains("threshold=0.00087 "));
+    assert_eq!(with(64 * GIB, true).len(), 1);
 }
 
 #[test]
