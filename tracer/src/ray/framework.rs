@@ -138,6 +138,11 @@ const KNOWN: &[Known] = &[
         "leave it out",
     ),
     to_host(
+        "deepspeed_enable_sleep",
+        "the model's states move to the host while it sleeps",
+        "leave it out",
+    ),
+    to_host(
         "ref_reward_offload",
         "the reference and reward models move to the host",
         "leave it out",
@@ -154,6 +159,11 @@ const KNOWN: &[Known] = &[
     ),
     gpu_only(
         "gpu_memory_utilization",
+        &[],
+        "the share of GPU memory that the engine takes",
+    ),
+    gpu_only(
+        "vllm_gpu_memory_utilization",
         &[],
         "the share of GPU memory that the engine takes",
     ),
@@ -209,6 +219,10 @@ const KNOWN: &[Known] = &[
     lever("ray_init.object_store_memory"),
     lever("object_store_memory"),
     lever("mem_fraction_static"),
+    lever("vllm.num_engines"),
+    lever("vllm_num_engines"),
+    lever("max_num_batched_tokens"),
+    lever("max_model_len"),
 ];
 
 const fn pinned(key: &'static str, why: &'static str) -> Known {

@@ -166,6 +166,12 @@ impl<'a> Run<'a> {
             .map_or(Start::default(), |node| node.started)
     }
 
+    /// How the first node was started: for what concerns no death.
+    fn start(self) -> Start {
+        let node = self.facts.nodes.first();
+        node.map_or(Start::default(), |node| node.started)
+    }
+
     /// A death's cluster as the report has it.
     fn cluster(self, death: &Death) -> Option<&'a ClusterReport> {
         self.report.clusters.get(self.number(death)?)
