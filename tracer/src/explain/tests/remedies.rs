@@ -166,3 +166,41 @@ fn a_small_shm_comes_before_a_larger_store() {
         "{store:?}"
     );
 }
+
+#[test]
+fn command_lines_over_several_lines_and_of_recipes_are_read_whole() {
+    let actor = "actor_rollout_ref.actor.fsdp_config";
+    let long = [
+        "$ python3 -m verl.trainer.main_ppo \\",
+        "    data.train_batch_size=1024 \\",
+        &format!("    {actor}.param_offload=True \\"),
+        "    trainer.n_gpus_per_node=8",
+        &format!("    {actor}.optimizer_offload=True"),
+    ];
+    let report = on(&long, &kill("WorkerDict", 18));
+    // The line behind the last is none of it.
+    let wanted = format!("{actor}.param_offload=False");
+    assert_eq!(remedy(&report, "setting-takes-host-memory"), wanted);
+    let recipe = format!("+ python3 -m recipe.dapo.main_dapo {actor}.param_offload=True");
+    let report = on(&[&recipe], &kill("WorkerDict", 18));
+    assert_eq!(remedy(&report, "setting-takes-host-memory"), wanted);
+}
+
+#[test]
+fn a_pod_in_the_kernels_report_is_changed_as_a_pod() {
+    let monitor = "[2026-11-21 00:09:50,000 I 31 31] (raylet) memory_monitor.cc:47: MemoryMonitor initialized with usage threshold at 95000000000 bytes (0.95 system memory), total system memory bytes: 100000000000";
+    let with = |cgroup: &str| {
+        let kernel = format!(
+            "[ 2834.779731] memory: usage 3145728kB, limit 3145728kB, failcnt 15342\n[ 2834.779851] oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg={cgroup},task_memcg={cgroup},task=ray::WorkerDict,pid=18924,uid=0\n[ 2834.779923] Memory cgroup out of memory: Killed process 18924 (ray::WorkerDict) total-vm:2815880kB, anon-rss:1378688kB, file-rss:41764kB, shmem-rss:0kB, UID:0 pgtables:3016kB oom_score_adj:1000"
+        );
+        remedy(
+            &explain(&[("dmesg.txt", &kernel), ("raylet.out", monitor)]),
+            "limit-unseen",
+        )
+    };
+    let pod = with("/kubepods/burstable/pod0a1b/4f5e");
+    assert!(pod.contains("resources.limits.memory: MORE"), "{pod}");
+    let docker = with("/docker/4f5e");
+    assert!(docker.contains("docker run --memory=MORE"), "{docker}");
+    assert!(with("/job").contains("memory.max=MORE"));
+}

@@ -45,8 +45,10 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
         finding.remedy = vec![format!("Raise the limit of {cgroup}: {raise}")];
         // A threshold is a remedy only where all of Ray lives below that limit.
         // With resource isolation Ray does not read it.
-        let node = run.node(death)?;
-        if within(node.cgroup.as_deref(), &cgroup) && !node.isolated {
+        let below = run
+            .node(death)
+            .is_some_and(|node| !node.isolated && within(node.cgroup.as_deref(), &cgroup));
+        if below {
             let threshold =
                 Change::environment("RAY_memory_usage_threshold", &rounded_down(fraction));
             finding.remedy.push(format!(

@@ -225,8 +225,14 @@ fn a_head_component_that_holds_a_tenth_of_the_limit_is_named() {
         ray_kills(&mut scene, 7);
         scene
     };
-    let finding = fires(&with_gcs(2048), "head-component");
+    let mut scene = with_gcs(2048);
+    let finding = fires(&scene, "head-component");
     assert!(finding.remedy[0].contains("--num-cpus=0"), "{finding:?}");
+    scene.describe(RAYLET, |raylet: &mut Process| {
+        raylet.cgroup = Some("/kubepods/pod1".into());
+    });
+    let finding = fires(&scene, "head-component");
+    assert!(finding.remedy[0].contains("rayStartParams"), "{finding:?}");
     silent(&with_gcs(512), "head-component");
 }
 
