@@ -42,6 +42,7 @@ mod wrong_suspect;
 pub(super) use of_recording::facts as of_recording;
 pub(super) use offload::paired;
 pub(super) use settings::all as settings;
+pub(super) use unseen_limit::rounded_down;
 
 use crate::{
     ids::{Bytes, EventId},

@@ -62,7 +62,7 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
 }
 
 /// With two digits that are not zeros before it: no small limit becomes none at all.
-fn rounded_down(fraction: f64) -> String {
+pub(in crate::judge) fn rounded_down(fraction: f64) -> String {
     let mut digits = 2;
     let mut scale = 100.0;
     while fraction * scale < 10.0 && digits < 9 {
