@@ -41,6 +41,11 @@ fn no_more_workers_are_advised_than_fit_beside_all_else_nor_as_many_as_died() {
     let report = on(&[VERL], &kill("WorkerDict", 18));
     let crowd = remedy(&report, "many-workers");
     assert!(crowd.starts_with("At most 5 WorkerDict"), "{crowd}");
+    // The print has no key for it, and Ray does not count a framework's workers.
+    let printed = "(TaskRunner pid=11) {'actor_rollout_ref': {'rollout': {'n': 8}}}";
+    let report = on(&[printed], &kill("WorkerDict", 18));
+    let crowd = remedy(&report, "many-workers");
+    assert_eq!(crowd, "At most 5 WorkerDict on this node");
     let report = on(
         &["+ python3 -m openrlhf.cli.train_ppo_ray --vllm_num_engines 8"],
         &kill("LLMRayActor", 18),

@@ -39,7 +39,7 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
 }
 
 /// An option of the head's.
-pub(super) fn on_head(name: &str, value: &str, start: Start) -> String {
+fn on_head(name: &str, value: &str, start: Start) -> String {
     match start {
         Start::Kubernetes => format!("{}, for its head", Change::flag(name, value).at(start)),
         _ => format!("ray start --head --{name}={value}"),

@@ -78,31 +78,31 @@ fn others(death: &Death, inside: &[Held], class: Bytes) -> Bytes {
 
 /// In the keys of the framework where that starts the workers, else in Ray's.
 fn remedy(run: Run<'_>, class: &Class<'_>, fit: f64, each: f64) -> Vec<String> {
+    let framework = run.framework();
     let mut remedy = remedy::keys(run, Aim::Fewer);
-    if run.framework() == Framework::OpenRlhf && !class.name.contains("LLMRayActor") {
+    if framework == Framework::OpenRlhf && !class.name.contains("LLMRayActor") {
         // Its lever is for the engines.
         remedy.clear();
     }
-    let own = matches!(
-        run.framework(),
-        Framework::Ray | Framework::Data | Framework::Train | Framework::Serve
+    let starts_workers = matches!(
+        framework,
+        Framework::Verl | Framework::EasyR1 | Framework::SimpleRl | Framework::OpenRlhf
     );
-    if own || remedy.is_empty() {
-        remedy.insert(
-            0,
-            format!(
-                "At most {fit:.0} at once: a higher num_cpus for {}",
-                class.name
-            ),
-        );
-        let counted = format!(
-            "or memory={:.0}*1024**3 in its @ray.remote, so that Ray counts it",
-            each.ceil()
-        );
-        remedy.push(counted);
-    } else {
+    if starts_workers {
         remedy.insert(0, format!("At most {fit:.0} {} on this node", class.name));
+        return remedy;
     }
+    remedy.insert(
+        0,
+        format!(
+            "At most {fit:.0} at once: a higher num_cpus for {}",
+            class.name
+        ),
+    );
+    remedy.push(format!(
+        "or memory={:.0}*1024**3 in its @ray.remote, so that Ray counts it",
+        each.ceil()
+    ));
     remedy
 }
 

@@ -1,6 +1,6 @@
 //! The killed was not what grew: Ray chooses by lease, the kernel by score; neither asks who ate the memory.
 
-use super::{Run, about, head, merged, remedy};
+use super::{Run, about, merged, remedy};
 use crate::{
     judge::{
         oom::size,
@@ -19,7 +19,7 @@ const BY_CONSUMER: [(&str, &str); 4] = [
     ),
     (
         "DashboardAgent",
-        "The dashboard agent's growth is a defect of Ray's: report it",
+        "The dashboard agent's growth is a defect of Ray's: report it, and restart the node between runs",
     ),
     (
         "VLLM::",
@@ -48,10 +48,6 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
         finding.evidence = vec![death.verdict.summary.clone()];
         finding.evidence.extend(policy(run, death));
         finding.remedy = remedy(run, &consumer);
-        if consumer.contains("DashboardAgent") {
-            let off = head::on_head("include-dashboard", "false", run.started(death));
-            finding.remedy.push(off);
-        }
         finding.wrong_if =
             Some("the killed one grew faster than the biggest in its last minute".into());
         Some((summary, finding))
