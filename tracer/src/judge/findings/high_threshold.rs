@@ -50,7 +50,11 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
                 Change::environment(KEY, "0.95").at(node.started),
             ],
             cost: Some("Ray kills earlier, and retries".into()),
-            wrong_if: Some("nothing on the node grows faster than that".into()),
+            wrong_if: Some(if set {
+                "nothing on the node grows faster than that".into()
+            } else {
+                "RAY_min_memory_free_bytes made it so, or nothing on the node grows faster than that".to_owned()
+            }),
             ..Finding::new("threshold-high", Certainty::Inferred, summary)
         })
     });

@@ -131,6 +131,17 @@ fn a_threshold_against_an_unseen_limit_is_never_nothing_and_none_is_advised_wher
 }
 
 #[test]
+fn two_values_for_one_variable_are_said_to_be_two() {
+    let mut scene = Scene::new();
+    settings(&mut scene, &[("RAY_memory_usage_threshold", "0.98")]);
+    monitor(&mut scene, 98 << 20, 100 << 20);
+    scene.ray_worker(7);
+    kernel_kills(&mut scene, 7);
+    let high = fires(&scene, "threshold-high");
+    assert!(high.contradicts[0].starts_with("limit-unseen"), "{high:?}");
+}
+
+#[test]
 fn a_monitor_that_is_off_explains_the_kernels_kill_and_no_other() {
     let off = |scene: &mut Scene| {
         settings(scene, &[("RAY_memory_monitor_refresh_ms", "0")]);
