@@ -209,3 +209,21 @@ fn a_pod_in_the_kernels_report_is_changed_as_a_pod() {
     assert!(docker.contains("docker run --memory=MORE"), "{docker}");
     assert!(with("/job").contains("memory.max=MORE"));
 }
+
+#[test]
+fn what_a_framework_does_by_default_is_not_advised_unless_it_was_told_otherwise() {
+    let moved = [
+        "(WorkerDict pid=31) Before vllm offload in sharding manager: 66.48 GB / 79.10 GB.",
+        "(WorkerDict pid=31) After vllm offload in sharding manager: 7.87 GB / 79.10 GB.",
+    ];
+    let with = |command: &str| {
+        let report = on(&[command, moved[0], moved[1]], &kill("WorkerDict", 18));
+        remedy(&report, "offload-to-host")
+    };
+    assert!(with(VERL).starts_with("fewer trainer.n_gpus_per_node"));
+    let key = "actor_rollout_ref.actor.fsdp_config.param_offload";
+    assert_eq!(
+        with(&format!("{VERL} {key}=True")),
+        format!("{key}=False (now True)")
+    );
+}
