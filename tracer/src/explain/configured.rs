@@ -9,14 +9,15 @@ use crate::{
 };
 
 /// Words of a configuration's first line, and of command lines.
-pub(super) const ANCHORS: [&str; 4] = [
+pub(super) const ANCHORS: [&str; 5] = [
     "{'actor_rollout_ref'",
     "\"data\": {",
     "-m verl.trainer.",
+    "-m recipe.",
     "-m openrlhf.cli.",
 ];
-/// Those of command lines.
-const COMMANDS: [&str; 2] = ["-m verl.trainer.", "-m openrlhf.cli."];
+/// Those of command lines; verl's recipes stand beside it.
+const COMMANDS: [&str; 3] = ["-m verl.trainer.", "-m recipe.", "-m openrlhf.cli."];
 /// Processes whose prints are read at the same time.
 const MAX_OPEN: usize = 16;
 /// A print that has not come to its end after so many lines of the text never does.
@@ -32,12 +33,21 @@ const MAX_WORDS: usize = 400;
 #[derive(Debug, Default)]
 pub(super) struct Configurations {
     open: HashMap<String, (Configuration, Place)>,
+    /// A command line that goes on in the next line of the same writer.
+    command: Option<Command>,
+}
+
+#[derive(Debug)]
+struct Command {
+    who: String,
+    argv: Vec<String>,
+    place: Place,
 }
 
 impl Configurations {
     /// Whether the next lines may belong to one.
     pub(super) fn is_open(&self) -> bool {
-        !self.open.is_empty()
+        !self.open.is_empty() || self.command.is_some()
     }
 
     /// Takes a line.
@@ -57,7 +67,10 @@ impl Configurations {
                 .push((who.clone(), moved, place, super::cut(&line.text)));
         }
         if COMMANDS.iter().any(|words| line.text.contains(words)) {
-            return command(&line.text, place, remarks);
+            return self.command(who, place, &line.text, remarks);
+        }
+        if let Some(begun) = self.command.take_if(|begun| begun.who == who) {
+            return self.more(begun, &line.text, remarks);
         }
         self.open
             .retain(|_, (_, began)| place.line.saturating_sub(began.line) < MAX_LINES);
@@ -89,6 +102,37 @@ impl Configurations {
             );
         }
     }
+
+    /// `+ python3 -m verl.trainer.main_ppo data.train_batch_size=1024 …`.
+    fn command(&mut self, who: String, place: Place, text: &str, remarks: &mut Remarks) {
+        let argv = Vec::new();
+        self.more(Command { who, argv, place }, text, remarks);
+    }
+
+    /// A line of a command line: `\` at its end says that there is another.
+    fn more(&mut self, mut command: Command, text: &str, remarks: &mut Remarks) {
+        let text = text.trim_end();
+        let (words, goes_on) = match text.strip_suffix('\\') {
+            Some(words) => (words, true),
+            None => (text, false),
+        };
+        let room = MAX_WORDS - command.argv.len();
+        let words = words.split_whitespace().take(room).map(str::to_owned);
+        command.argv.extend(words);
+        if goes_on && command.argv.len() < MAX_WORDS {
+            self.command = Some(command);
+            return;
+        }
+        keep(
+            remarks,
+            Configured {
+                printer: None,
+                place: command.place,
+                argv: command.argv,
+                settings: Vec::new(),
+            },
+        );
+    }
 }
 
 /// `TaskRunner (pid 2413)`.
@@ -98,24 +142,6 @@ fn printer(line: &Peeled) -> Option<String> {
         Some(pid) => format!("{} (pid {pid})", speaker.name),
         None => speaker.name.clone(),
     })
-}
-
-/// `+ python3 -m verl.trainer.main_ppo data.train_batch_size=1024 …`.
-fn command(text: &str, place: Place, remarks: &mut Remarks) {
-    let argv: Vec<String> = text
-        .split_whitespace()
-        .take(MAX_WORDS)
-        .map(str::to_owned)
-        .collect();
-    keep(
-        remarks,
-        Configured {
-            printer: None,
-            place,
-            argv,
-            settings: Vec::new(),
-        },
-    );
 }
 
 fn keep(remarks: &mut Remarks, one: Configured) {

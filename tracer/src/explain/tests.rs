@@ -4,6 +4,7 @@ mod damage;
 mod fixtures;
 mod forms;
 mod joins;
+mod remedies;
 mod settings;
 
 use crate::judge::{

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// GPU memory: torch before and after 2.5, CUDA itself, XLA, vLLM. Then what else runs out, by rule.
-pub(super) const RULES: [(&str, Warning); 36] = [
+pub(super) const RULES: [(&str, Warning); 37] = [
     ("CUDA out of memory", Warning::GpuMemory),
     ("OutOfMemoryError: CUDA", Warning::GpuMemory),
     ("HIP out of memory", Warning::GpuMemory),
@@ -20,9 +20,10 @@ pub(super) const RULES: [(&str, Warning); 36] = [
     ("cudaErrorMemoryAllocation", Warning::GpuMemory),
     ("CUBLAS_STATUS_ALLOC_FAILED", Warning::GpuMemory),
     ("RESOURCE_EXHAUSTED: Out of memory", Warning::GpuMemory),
+    ("No available memory for the cache blocks", Warning::KvCache),
     (
-        "No available memory for the cache blocks",
-        Warning::GpuMemory,
+        "larger than the available KV cache memory",
+        Warning::KvCache,
     ),
     (
         "less than desired GPU memory utilization",

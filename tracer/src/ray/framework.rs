@@ -17,8 +17,8 @@ pub enum Effect {
     MovesToHost,
     /// GPU memory only: neither helps nor harms the host.
     GpuOnly,
-    /// Host memory that is pinned for each GPU, in GiB as given.
-    PinnedPerGpu,
+    /// Host memory that is pinned for each GPU or engine, in GiB as given.
+    Pinned,
     /// What remedies may turn; its value alone is no fault.
     Lever,
     /// Nothing at all.
@@ -138,6 +138,11 @@ const KNOWN: &[Known] = &[
         "leave it out",
     ),
     to_host(
+        "deepspeed_enable_sleep",
+        "the model's states move to the host while it sleeps",
+        "leave it out",
+    ),
+    to_host(
         "ref_reward_offload",
         "the reference and reward models move to the host",
         "leave it out",
@@ -157,6 +162,11 @@ const KNOWN: &[Known] = &[
         &[],
         "the share of GPU memory that the engine takes",
     ),
+    gpu_only(
+        "vllm_gpu_memory_utilization",
+        &[],
+        "the share of GPU memory that the engine takes",
+    ),
     gpu_only("enforce_eager", &[], "CUDA graphs lie in GPU memory"),
     gpu_only(
         "enable_chunked_prefill",
@@ -171,17 +181,19 @@ const KNOWN: &[Known] = &[
     Known {
         key: "swap_space",
         values: &[],
-        effect: Effect::PinnedPerGpu,
+        effect: Effect::Pinned,
         why: "so many GiB of host memory are pinned for each GPU (4 was vLLM's old default, removed in 0.18)",
         instead: Some("0"),
     },
     pinned(
         "kv_offloading_size",
-        "so many GiB of host memory are pinned for each rank, in blocks of a power of two",
+        "so many GiB of host memory are pinned for each engine, all its ranks together, in blocks of a power of two",
+        "leave it out, or a power of two for each rank",
     ),
     pinned(
         "cpu_offload_gb",
         "so many GiB of weights lie in pinned host memory for each GPU, in blocks of a power of two",
+        "leave it out",
     ),
     lever("ppo_micro_batch_size_per_gpu"),
     lever("log_prob_micro_batch_size_per_gpu"),
@@ -204,20 +216,26 @@ const KNOWN: &[Known] = &[
     lever("rollout.name"),
     lever("rollout.mode"),
     lever("rollout.tensor_model_parallel_size"),
+    lever("tensor_parallel_size"),
+    lever("vllm_tensor_parallel_size"),
     lever("fsdp.enable_rank0_init"),
     lever("model.use_shm"),
     lever("ray_init.object_store_memory"),
     lever("object_store_memory"),
     lever("mem_fraction_static"),
+    lever("vllm.num_engines"),
+    lever("vllm_num_engines"),
+    lever("max_num_batched_tokens"),
+    lever("max_model_len"),
 ];
 
-const fn pinned(key: &'static str, why: &'static str) -> Known {
+const fn pinned(key: &'static str, why: &'static str, instead: &'static str) -> Known {
     Known {
         key,
         values: &[],
-        effect: Effect::PinnedPerGpu,
+        effect: Effect::Pinned,
         why,
-        instead: Some("leave it out, or a power of two for each rank"),
+        instead: Some(instead),
     }
 }
 
@@ -294,7 +312,7 @@ fn is_key(key: &str, known: &str) -> bool {
 }
 
 fn takes(known: &Known, value: &str) -> bool {
-    let nothing = known.effect == Effect::PinnedPerGpu
+    let nothing = known.effect == Effect::Pinned
         && matches!(value, "0" | "0.0" | "" | "None" | "null" | "none");
     !nothing && (known.values.is_empty() || known.values.contains(&value))
 }
@@ -349,10 +367,10 @@ mod tests {
             ),
             (
                 "actor_rollout_ref.rollout.swap_space=40".into(),
-                Effect::PinnedPerGpu,
+                Effect::Pinned,
             ),
-            ("--swap-space 4".into(), Effect::PinnedPerGpu),
-            ("--kv-offloading-size 80".into(), Effect::PinnedPerGpu),
+            ("--swap-space 4".into(), Effect::Pinned),
+            ("--kv-offloading-size 80".into(), Effect::Pinned),
             ("--vllm_enable_sleep --colocate".into(), Effect::MovesToHost),
             ("--vllm.enable_sleep".into(), Effect::MovesToHost),
             ("--adam_offload".into(), Effect::MovesToHost),

@@ -93,6 +93,20 @@ pub const KNOBS: [Knob; 13] = [
     ),
 ];
 
+/// Names of Ray 2.1 alone, with those that Ray reads since.
+const RENAMED: [(&str, &str); 2] = [
+    (
+        "RAY_memory_usage_threshold_fraction",
+        "RAY_memory_usage_threshold",
+    ),
+    (
+        "RAY_memory_monitor_interval_ms",
+        "RAY_memory_monitor_refresh_ms",
+    ),
+];
+/// The first version that reads the new ones.
+const SINCE_RENAMED: Version = Version(2, 2);
+
 /// The knob of this name.
 #[must_use]
 pub fn find(key: &str) -> Option<&'static Knob> {
@@ -106,6 +120,13 @@ pub fn ignored(key: &str, value: &str, version: Option<Version>) -> Option<Ignor
         return Some(Ignored {
             why: "read by no Ray".into(),
             instead: Change::flag("object-store-memory", value),
+        });
+    }
+    if let Some((_, new)) = RENAMED.iter().find(|(old, _)| *old == key) {
+        let still = version.is_some_and(|version| version < SINCE_RENAMED);
+        return (!still).then(|| Ignored {
+            why: format!("not read any more since Ray 2.2: its name is {new}"),
+            instead: Change::environment(new, value),
         });
     }
     if let Some(knob) = find(key) {
@@ -160,6 +181,18 @@ mod tests {
         let shouted = ignored("RAY_MEMORY_USAGE_THRESHOLD", "0.9", None).expect("ignored");
         let meant = Change::environment("RAY_memory_usage_threshold", "0.9");
         assert_eq!(shouted.instead, meant);
+    }
+
+    #[test]
+    fn a_name_of_ray_2_1_has_the_new_one_beside_it() {
+        let of = |version| ignored("RAY_memory_usage_threshold_fraction", "0.9", version);
+        let meant = Change::environment("RAY_memory_usage_threshold", "0.9");
+        assert_eq!(
+            of(Some(Version(2, 60))).map(|found| found.instead),
+            Some(meant)
+        );
+        assert!(of(None).is_some());
+        assert_eq!(of(Some(Version(2, 1))), None);
     }
 
     #[test]

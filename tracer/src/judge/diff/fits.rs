@@ -82,7 +82,7 @@ fn known_effect(diff: &Diff, change: &SettingChange) -> Option<Fit> {
         let known = effect(&change.key, value.as_ref())?;
         let weight = match known.effect {
             Effect::MovesToHost => 1.0,
-            Effect::PinnedPerGpu => known.value.parse().ok()?,
+            Effect::Pinned => known.value.parse().ok()?,
             Effect::GpuOnly | Effect::Nothing | Effect::Lever => return None,
         };
         Some((weight, known.why))

@@ -7,6 +7,7 @@ use super::{
 use crate::{
     ids::Bytes,
     judge::{
+        findings,
         killers::{self, Threat, Who},
         oom::size,
         report::Monitor,
@@ -209,7 +210,8 @@ fn limits(machine: &Machine, node: &Node, watch: &Watch) -> Check {
             .value(&limit.0)
             .expected(&format!("at least {}", total.0))
             .command(format!(
-                "start Ray with RAY_memory_usage_threshold={fraction:.2} in the environment of ray start, or raise that limit"
+                "start Ray with RAY_memory_usage_threshold={} in the environment of ray start, or raise that limit",
+                findings::rounded_down(fraction)
             ));
     }
     let own = node

@@ -18,7 +18,11 @@ pub(super) fn checks(node: &Node) -> Vec<Check> {
     let mut checks: Vec<Check> = node
         .drivers
         .iter()
-        .flat_map(|driver| misplaced(node, driver))
+        .flat_map(|driver| {
+            misplaced(node, driver)
+                .into_iter()
+                .chain(ignored(node, driver, version))
+        })
         .collect();
     checks.extend(
         node.settings
@@ -114,6 +118,21 @@ fn misplaced(node: &Node, driver: &Driver) -> Vec<Check> {
                 .command(format!("ray stop; {key}={value} ray start …"))
         })
         .collect()
+}
+
+/// What a driver has that no Ray of this version reads, and its raylet has not.
+fn ignored(node: &Node, driver: &Driver, version: Option<Version>) -> Vec<Check> {
+    let only_here = driver.settings.iter().filter(|(key, _)| {
+        let same = |(known, _): &(String, String)| known == key;
+        knobs::find(key).is_none() && !node.settings.iter().any(same)
+    });
+    let found = only_here.filter_map(|(key, value)| {
+        let Ignored { why, instead } = knobs::ignored(key, value, version)?;
+        let text = format!("{key}={value} of driver {}: {why}", driver.pid);
+        let check = no_effect(key, text).value(&value);
+        Some(check.command(instead.at(node.started())))
+    });
+    found.collect()
 }
 
 /// The two settings that decide, where nobody set them.

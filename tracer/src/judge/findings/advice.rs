@@ -40,6 +40,12 @@ pub(super) fn is_bad(line: &str) -> bool {
     BAD.iter().any(|bad| holds(bad, line)) || allocator_of(line).is_some()
 }
 
+/// What to type in place of the bad advice that a line holds.
+pub(super) fn instead(line: &str) -> Option<&'static str> {
+    let found = BAD.iter().find(|bad| holds(bad, line));
+    found.map(|bad| bad.remedy)
+}
+
 fn allocator_of(line: &str) -> Option<&'static str> {
     let set = |word: &&&str| line.contains(**word) && line.contains("LD_PRELOAD");
     let arenas = |word: &&&str| **word == "MALLOC_ARENA_MAX" && line.contains(**word);

@@ -3,7 +3,7 @@
 use crate::judge::report::Finding;
 
 /// Two rules, and why they contradict.
-const PAIRS: [(&str, &str, &str); 5] = [
+const PAIRS: [(&str, &str, &str); 7] = [
     (
         "setting-takes-host-memory",
         "gpu-out-of-memory",
@@ -23,6 +23,16 @@ const PAIRS: [(&str, &str, &str); 5] = [
         "leak",
         "load-spike",
         "a leak grows call by call, a load once: one of them is not the cause",
+    ),
+    (
+        "limit-unseen",
+        "threshold-high",
+        "one variable, two values: the lower one keeps Ray below both limits",
+    ),
+    (
+        "shared-memory-small",
+        "object-store-pressure",
+        "enlarge /dev/shm first, then the store: the store lies in it",
     ),
     (
         "teardown",

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     judge::report::{Certainty, Finding},
-    ray::framework::{Effect, Spoken},
+    ray::framework::{Effect, Framework, Spoken},
 };
 
 pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
@@ -21,7 +21,7 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
         deaths: killed.clone(),
         ..finding
     }));
-    found.extend(no_help(name, &given));
+    found.extend(no_help(run, name, &given));
     found
 }
 
@@ -38,10 +38,10 @@ fn with<'a>(given: &'a [Given], effects: &[Effect]) -> Vec<(&'a Given, &'a Spoke
 
 /// What takes host memory.
 fn worse(run: Run<'_>, name: &str, given: &[Given]) -> Option<Finding> {
-    let costly = with(given, &[Effect::MovesToHost, Effect::PinnedPerGpu]);
+    let costly = with(given, &[Effect::MovesToHost, Effect::Pinned]);
     let list: Vec<String> = costly
         .iter()
-        .map(|(_, one)| format!("{} ({})", shown(one), one.why))
+        .map(|(_, one)| format!("{} ({}{})", shown(one), one.why, only(run, one)))
         .chain(costly.iter().filter_map(|(_, one)| product(run, one)))
         .collect();
     let remedy = costly.iter().filter_map(|(_, one)| {
@@ -68,13 +68,26 @@ fn worse(run: Run<'_>, name: &str, given: &[Given]) -> Option<Finding> {
     })
 }
 
+/// Where a setting is read at all.
+fn only(run: Run<'_>, one: &Spoken) -> &'static str {
+    // The fork's vLLM is an old one.
+    let swap = one.key.replace('-', "_").ends_with("swap_space");
+    if swap && run.framework() != Framework::SimpleRl {
+        "; only with vLLM's V0 engine"
+    } else {
+        ""
+    }
+}
+
 /// `40 GiB × 8 WorkerDict = 320 GiB`: what is pinned for each GPU, by the ranks that ran at a kill.
 fn product(run: Run<'_>, one: &Spoken) -> Option<String> {
     let each: f64 = one
         .value
         .parse()
         .ok()
-        .filter(|_| one.effect == Effect::PinnedPerGpu)?;
+        .filter(|_| one.effect == Effect::Pinned)
+        // That one is for all ranks of an engine.
+        .filter(|_| !one.key.replace('-', "_").ends_with("kv_offloading_size"))?;
     let counts = run.memory_kills().filter_map(|death| {
         let inside = run.inside(death);
         let rank = |class: &str| {
@@ -96,8 +109,11 @@ fn product(run: Run<'_>, one: &Spoken) -> Option<String> {
 }
 
 /// What cannot help against a lack of RAM.
-fn no_help(name: &str, given: &[Given]) -> Option<Finding> {
-    let idle = with(given, &[Effect::GpuOnly, Effect::Nothing]);
+fn no_help(run: Run<'_>, name: &str, given: &[Given]) -> Option<Finding> {
+    let mut idle = with(given, &[Effect::GpuOnly, Effect::Nothing]);
+    // There it frees a cache on the host too, and its maintainer's advice is to turn it off.
+    let helps = run.framework() == Framework::SimpleRl;
+    idle.retain(|(_, one)| !helps || !one.key.ends_with("free_cache_engine"));
     let list: Vec<String> = idle
         .iter()
         .map(|(_, one)| format!("{} ({})", shown(one), one.why))

@@ -7,6 +7,7 @@ use crate::{
         oom::size,
         report::{Certainty, Finding},
     },
+    ray::start::{Change, Start},
 };
 
 /// At least this share of the limit.
@@ -16,12 +17,12 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let found = run.memory_kills().filter_map(|death| {
         let limit = run.limit(death)?;
         let inside = run.inside(death).iter();
-        let own = |member: &&Held| words(member.role).is_some();
+        let own = |member: &&Held| words(member.role, Start::default()).is_some();
         let biggest = inside.filter(own).max_by_key(|member| member.private)?;
         if biggest.private.gib() <= SHARE * limit.gib() {
             return None;
         }
-        let (name, remedy) = words(biggest.role)?;
+        let (name, remedy) = words(biggest.role, run.started(death))?;
         let summary = format!(
             "{name} (pid {}) held {}, {:.0} % of the limit of {}: killing workers does not give that back",
             biggest.pid,
@@ -30,38 +31,51 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
             size(limit)
         );
         let mut finding = about("head-component", Certainty::Inferred, death, summary);
-        finding.remedy = remedy.iter().map(|text| (*text).to_owned()).collect();
+        finding.remedy = remedy;
         finding.wrong_if = Some("it falls again when the job ends".into());
         Some((biggest.pid, finding))
     });
     merged(found)
 }
 
-fn words(role: Role) -> Option<(&'static str, &'static [&'static str])> {
+/// An option of the head's.
+fn on_head(name: &str, value: &str, start: Start) -> String {
+    match start {
+        Start::Kubernetes => format!("{}, for its head", Change::flag(name, value).at(start)),
+        _ => format!("ray start --head --{name}={value}"),
+    }
+}
+
+fn words(role: Role, start: Start) -> Option<(&'static str, Vec<String>)> {
+    let no_workers = || {
+        format!(
+            "No workers on the head: {}",
+            on_head("num-cpus", "0", start)
+        )
+    };
+    let text = |text: &str| vec![text.to_owned()];
     match role {
         Role::Gcs => Some((
             "the GCS",
-            &[
-                "No workers on the head: ray start --head --num-cpus=0",
-                "it grows with the cluster's age: restart it between runs",
+            vec![
+                no_workers(),
+                "it grows with the cluster's age: restart it between runs".to_owned(),
             ],
         )),
         Role::Dashboard => Some((
             "the dashboard",
-            &[
-                "ray start --head --include-dashboard=false, or no workers on the head: --num-cpus=0",
-            ],
+            vec![on_head("include-dashboard", "false", start), no_workers()],
         )),
         Role::Agent => Some((
             "an agent of Ray's",
-            &[
+            text(
                 "Its growth is a defect of Ray's: report it with this recording; restart the node between runs",
-            ],
+            ),
         )),
-        Role::Raylet => Some(("the raylet", &["Report it with this recording"])),
+        Role::Raylet => Some(("the raylet", text("Report it with this recording"))),
         Role::Driver => Some((
             "the driver",
-            &["Hand data to tasks by ray.put or by path; run the driver on another node"],
+            text("Hand data to tasks by ray.put or by path; run the driver on another node"),
         )),
         Role::Worker | Role::Descendant | Role::Other => None,
     }

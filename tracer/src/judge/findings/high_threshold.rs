@@ -10,6 +10,7 @@ use crate::{
     ray::{memory_monitor::Config, start::Change},
 };
 
+const KEY: &str = "RAY_memory_usage_threshold";
 /// Ray's own.
 const DEFAULT: f32 = 0.95;
 /// Below this a burst overtakes the monitor.
@@ -18,15 +19,19 @@ const ROOM: Bytes = Bytes(4 << 30);
 pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let clusters = run.report.clusters.iter().zip(&run.facts.nodes);
     let found = clusters.filter_map(|(cluster, node)| {
-        let config = Config::of(&node.settings);
         let monitor = cluster.monitor.as_ref().filter(|monitor| monitor.enabled)?;
         let (threshold, total) = (monitor.threshold_bytes?, monitor.total_bytes?);
         let room = Bytes(total.0.saturating_sub(threshold.0));
+        let mut config = Config::of(&node.settings);
+        let set = node.settings.iter().any(|(key, _)| key == KEY);
+        if !set && config.min_free.is_none() {
+            config.fraction = by_words(threshold, total)?;
+        }
         if config.fraction <= DEFAULT || room >= ROOM || node.isolated {
             return None;
         }
         let summary = format!(
-            "RAY_memory_usage_threshold={} leaves {} of {}: it hides the cause and lets the kernel kill first when memory grows faster than that in {} ms",
+            "{KEY}={} leaves {} of {}: it hides the cause and lets the kernel kill first when memory grows faster than that in {} ms",
             config.fraction,
             size(room),
             size(total),
@@ -34,16 +39,30 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
         );
         Some(Finding {
             evidence: vec![
-                format!("environment of raylet {}", cluster.raylet_pid),
+                if set {
+                    format!("environment of raylet {}", cluster.raylet_pid)
+                } else {
+                    "by the threshold that it logged".to_owned()
+                },
                 format!("raylet.out: threshold {} B of {} B", threshold.0, total.0),
             ],
             remedy: vec![
-                Change::environment("RAY_memory_usage_threshold", "0.95").at(node.started),
+                Change::environment(KEY, "0.95").at(node.started),
             ],
             cost: Some("Ray kills earlier, and retries".into()),
-            wrong_if: Some("nothing on the node grows faster than that".into()),
+            wrong_if: Some(if set {
+                "nothing on the node grows faster than that".into()
+            } else {
+                "RAY_min_memory_free_bytes made it so, or nothing on the node grows faster than that".to_owned()
+            }),
             ..Finding::new("threshold-high", Certainty::Inferred, summary)
         })
     });
     found.collect()
+}
+
+/// The share that a raylet logged, to a thousandth: a text knows no environment.
+fn by_words(threshold: Bytes, total: Bytes) -> Option<f32> {
+    let share = (total.0 > 0).then(|| threshold.gib() / total.gib())?;
+    format!("{share:.3}").parse().ok()
 }

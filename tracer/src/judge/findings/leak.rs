@@ -79,7 +79,7 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, name: &str, method: &Metho
         .take(8)
         .filter_map(|held| line(held))
         .collect();
-    finding.remedy = remedy(run, method);
+    finding.remedy = remedy(run, name, method);
     finding.cost = Some("a restart loses what was done since the last checkpoint".into());
     finding.wrong_if =
         Some("it is a cache that stops growing, or the next call gives it back".into());
@@ -96,15 +96,30 @@ fn line(held: &Held) -> Option<String> {
     ))
 }
 
-fn remedy(run: Run<'_>, method: &Method<'_>) -> Vec<String> {
+/// Whether vLLM may be what leaks: it did in generation, for several answers to a prompt.
+fn by_vllm(run: Run<'_>, method: &str) -> bool {
+    let rl = matches!(
+        run.framework(),
+        Framework::Verl | Framework::EasyR1 | Framework::SimpleRl
+    );
+    let generates = ["generate", "rollout"]
+        .iter()
+        .any(|word| method.contains(word));
+    let given = super::settings::of_framework(run.facts);
+    let other = given.iter().filter(|one| !one.overruled).any(|one| {
+        let engine = one.key.ends_with("rollout.name") && !one.value.contains("vllm");
+        let single = one.key.ends_with("rollout.n") && one.value == "1";
+        engine || single
+    });
+    rl && generates && !other
+}
+
+fn remedy(run: Run<'_>, name: &str, method: &Method<'_>) -> Vec<String> {
     let biggest = method.workers.first().map_or(0, |held| held.pid.0);
     let mut remedy = vec![format!(
         "What grows: memray attach {biggest} in the next run, or py-spy dump --pid {biggest}"
     )];
-    if matches!(
-        run.framework(),
-        Framework::Verl | Framework::EasyR1 | Framework::SimpleRl
-    ) {
+    if by_vllm(run, name) {
         remedy.push("vLLM 0.8.3 or newer: older ones leak with rollout.n above 1".into());
     }
     let restart = remedy::keys(run, Aim::Restart);

@@ -8,7 +8,7 @@ use crate::{
     ids::Bytes,
     judge::{
         oom::size,
-        report::{Certainty, Finding},
+        report::{Certainty, Death, Finding},
     },
     ray::framework::{Aim, Framework},
 };
@@ -30,7 +30,10 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
         }
         let each = class.sum.gib() / f64::from(class.processes);
         let share = 100.0 * class.sum.gib() / limit.gib();
-        let fit = (0.8 * limit.gib() / each).floor().max(1.0);
+        let others = others(death, inside, class.sum);
+        let room = 0.8 * limit.gib() - others.gib();
+        let most = f64::from(class.processes - 1);
+        let fit = (room / each).floor().clamp(1.0, most);
         let summary = format!(
             "{} {} of {} each held {} together, {share:.0} % of the limit of {}",
             class.processes,
@@ -52,6 +55,9 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
             class.largest.fine(),
             class.others
         )];
+        finding
+            .evidence
+            .push(format!("all else that counts: {}", size(others)));
         finding.remedy = remedy(run, &class, fit, each);
         finding.cost = Some("less at the same time".into());
         finding.wrong_if =
@@ -61,29 +67,42 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     merged(found)
 }
 
+/// What else fills the limit, by what was counted at the kill; else by what is listed.
+fn others(death: &Death, inside: &[Held], class: Bytes) -> Bytes {
+    let usage = death.oom.as_ref().and_then(|oom| oom.usage_bytes);
+    let counted = || death.at_death.as_ref()?.ray_used_bytes;
+    let listed = || inside.iter().map(|held| held.private.0).sum();
+    let used = usage.or_else(counted).map_or_else(listed, |used| used.0);
+    Bytes(used.saturating_sub(class.0))
+}
+
 /// In the keys of the framework where that starts the workers, else in Ray's.
 fn remedy(run: Run<'_>, class: &Class<'_>, fit: f64, each: f64) -> Vec<String> {
+    let framework = run.framework();
     let mut remedy = remedy::keys(run, Aim::Fewer);
-    let own = matches!(
-        run.framework(),
-        Framework::Ray | Framework::Data | Framework::Train | Framework::Serve
-    );
-    if own || remedy.is_empty() {
-        remedy.insert(
-            0,
-            format!(
-                "At most {fit:.0} at once: a higher num_cpus for {}",
-                class.name
-            ),
-        );
-        let counted = format!(
-            "or memory={:.0}*1024**3 in its @ray.remote, so that Ray counts it",
-            each.ceil()
-        );
-        remedy.push(counted);
-    } else {
-        remedy.insert(0, format!("At most {fit:.0} {} on this node", class.name));
+    if framework == Framework::OpenRlhf && !class.name.contains("LLMRayActor") {
+        // Its lever is for the engines.
+        remedy.clear();
     }
+    let starts_workers = matches!(
+        framework,
+        Framework::Verl | Framework::EasyR1 | Framework::SimpleRl | Framework::OpenRlhf
+    );
+    if starts_workers {
+        remedy.insert(0, format!("At most {fit:.0} {} on this node", class.name));
+        return remedy;
+    }
+    remedy.insert(
+        0,
+        format!(
+            "At most {fit:.0} at once: a higher num_cpus for {}",
+            class.name
+        ),
+    );
+    remedy.push(format!(
+        "or memory={:.0}*1024**3 in its @ray.remote, so that Ray counts it",
+        each.ceil()
+    ));
     remedy
 }
 

@@ -42,6 +42,7 @@ mod wrong_suspect;
 pub(super) use of_recording::facts as of_recording;
 pub(super) use offload::paired;
 pub(super) use settings::all as settings;
+pub(super) use unseen_limit::rounded_down;
 
 use crate::{
     ids::{Bytes, EventId},
@@ -164,6 +165,12 @@ impl<'a> Run<'a> {
     fn started(self, death: &Death) -> Start {
         self.node(death)
             .map_or(Start::default(), |node| node.started)
+    }
+
+    /// How the first node was started: for what concerns no death.
+    fn start(self) -> Start {
+        let node = self.facts.nodes.first();
+        node.map_or(Start::default(), |node| node.started)
     }
 
     /// A death's cluster as the report has it.

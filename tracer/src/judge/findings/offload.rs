@@ -92,9 +92,18 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
         Some(_) => Certainty::Inferred,
         None => Certainty::Unknown,
     };
+    // Only a sleep says what it copies.
+    let aim = match biggest.to_host {
+        Some(_) => Aim::Sleep,
+        None => Aim::LessOnHost,
+    };
+    let mut remedy = remedy::keys(run, aim);
+    if remedy.is_empty() {
+        remedy = remedy::keys(run, Aim::Fewer);
+    }
     vec![Finding {
         evidence: biggest.lines.clone(),
-        remedy: remedy::keys(run, Aim::LessOnHost),
+        remedy,
         cost: Some("RAM down, GPU up by the same".into()),
         wrong_if: Some("private memory of these processes does not rise at that moment".into()),
         deaths: kills,

@@ -1,10 +1,12 @@
-//! Pinned host memory comes in powers of two: what is asked for a rank may cost nearly twice that.
+//! Pinned host memory comes in powers of two: what is asked for an engine may cost nearly twice that.
 
 use super::Run;
 use crate::judge::report::{Certainty, Finding};
 
-/// Keys whose GiB are pinned for each rank.
-const KEYS: [&str; 2] = ["kv_offloading_size", "cpu_offload_gb"];
+/// GiB for all ranks of an engine together.
+const KEY: &str = "kv_offloading_size";
+/// Ranks of an engine.
+const RANKS: [&str; 2] = ["tensor_model_parallel_size", "tensor_parallel_size"];
 /// More than this share above what was asked is worth a word.
 const WASTE: f64 = 0.25;
 
@@ -13,23 +15,33 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let given = super::settings::of_framework(run.facts);
-    let pinned = given.iter().filter(|one| !one.overruled).filter(|one| {
-        let key = one.key.replace('-', "_");
-        KEYS.iter().any(|known| key.ends_with(known))
-    });
-    let found = pinned.filter_map(|one| {
+    let in_force = |keys: &'static [&'static str]| {
+        given.iter().filter(move |one| {
+            let key = one.key.replace('-', "_");
+            !one.overruled && keys.iter().any(|known| key.ends_with(known))
+        })
+    };
+    let ranks = in_force(&RANKS).find_map(|one| one.value.parse::<u32>().ok());
+    let ranks = ranks.filter(|ranks| *ranks > 0);
+    let found = in_force(&[KEY]).filter_map(|one| {
         let asked: f64 = one.value.parse().ok().filter(|asked| *asked > 0.0)?;
-        let taken = 2f64.powf(asked.log2().ceil());
+        // Engines have one rank, or a power of two.
+        let count = f64::from(ranks.unwrap_or(1));
+        let taken = 2f64.powf((asked / count).log2().ceil()) * count;
         if taken < (1.0 + WASTE) * asked {
             return None;
         }
+        let of = match ranks {
+            Some(ranks) if ranks > 1 => format!("each engine, {} for each of its {ranks} ranks", gib(taken / count)),
+            _ => "each engine, all its ranks together".to_owned(),
+        };
         let summary = format!(
-            "{}={} may take {taken:.0} GiB of host memory for each rank: pinned memory is handed out in powers of two",
-            one.key, one.value
+            "{}={} may take {} of host memory for {of}: pinned memory is handed out in powers of two",
+            one.key, one.value, gib(taken)
         );
         Some(Finding {
             evidence: vec![one.source.clone()],
-            remedy: vec![format!("{}={:.0} (or {taken:.0}, if that fits)", one.key, taken / 2.0)],
+            remedy: vec![format!("{}={} (or {taken}, if that fits)", one.key, taken / 2.0)],
             cost: Some("less room for the offloaded blocks".into()),
             wrong_if: Some("its torch rounds only small allocations up (pinned_max_power2_size_mb, or vLLM with blocks of its own)".into()),
             deaths: run.memory_kills().map(|death| death.id).collect(),
@@ -37,4 +49,9 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
         })
     });
     found.collect()
+}
+
+/// Fractions only where there are any.
+fn gib(gib: f64) -> String {
+    format!("{gib} GiB")
 }

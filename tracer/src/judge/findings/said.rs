@@ -7,7 +7,10 @@ use crate::{
         oom::size,
         report::{Certainty, Finding},
     },
-    ray::framework::Aim,
+    ray::{
+        framework::Aim,
+        start::{Change, Start},
+    },
 };
 
 /// What an exception in a log warns of.
@@ -17,6 +20,9 @@ pub(super) fn of_exception(class: &str, message: &str) -> Option<Warning> {
     let gpu = cuda
         || class.ends_with("torch.OutOfMemoryError")
         || class.ends_with("cuda.OutOfMemoryError");
+    if message.contains("No available memory for the cache blocks") {
+        return Some(Warning::KvCache);
+    }
     if gpu {
         return Some(Warning::GpuMemory);
     }
@@ -34,7 +40,7 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
 }
 
 fn finding(run: Run<'_>, said: &Said) -> Finding {
-    let (rule, text, remedies) = words(said.warning);
+    let (rule, text) = words(said.warning);
     let lines = match said.count {
         1 => String::new(),
         count => format!(" ({count} lines)"),
@@ -48,11 +54,9 @@ fn finding(run: Run<'_>, said: &Said) -> Finding {
     } else {
         Certainty::Inferred
     };
-    let mut remedy: Vec<String> = remedies.iter().map(|text| (*text).to_owned()).collect();
     let mut evidence = said.lines.clone();
     let mut cost = None;
     if said.warning == Warning::GpuMemory {
-        remedy.extend(remedy::keys(run, Aim::Gpu));
         evidence.extend(run.report.gpus.iter().map(|gpu| {
             let (peak, total) = (size(gpu.peak_bytes), size(gpu.total_bytes));
             format!(
@@ -60,59 +64,122 @@ fn finding(run: Run<'_>, said: &Said) -> Finding {
                 gpu.device
             )
         }));
-        cost = Some("offloading: host memory rises by what the GPU gains".to_owned());
+        cost = (!host_full(run))
+            .then(|| "offloading: host memory rises by what the GPU gains".to_owned());
     }
     Finding {
         evidence,
-        remedy,
+        remedy: remedy(run, said),
         cost,
         ..Finding::new(rule, certainty, format!("{text}{bytes}{lines}"))
     }
 }
 
-type Words = (&'static str, &'static str, &'static [&'static str]);
+/// Whether there were kills for a lack of RAM too.
+fn host_full(run: Run<'_>) -> bool {
+    run.memory_kills().next().is_some()
+}
 
-fn words(warning: Warning) -> Words {
+fn words(warning: Warning) -> (&'static str, &'static str) {
     match warning {
         Warning::GpuMemory => (
             "gpu-out-of-memory",
             "memory of a GPU ran out: that is no kill and not the node's memory",
-            &[
-                "lower gpu_memory_utilization or the micro batch size per GPU",
-                "offloading parameters or the optimizer to the host helps here",
-            ],
+        ),
+        Warning::KvCache => (
+            "kv-cache-small",
+            "the share of GPU memory that vLLM may use leaves too little for its KV cache: that is no kill and not the node's memory",
         ),
         Warning::SharedMemory => (
             "shared-memory-small",
             "/dev/shm is too small or full; nobody is killed for that, but Ray falls back to a disk and a write may end in SIGBUS",
-            &[
-                "docker run --shm-size, or an emptyDir of medium Memory on /dev/shm",
-                "a smaller --object-store-memory",
-            ],
         ),
         Warning::ObjectStore => (
             "object-store-pressure",
             "the object store is full: Ray spills objects or puts them on disk; that is slow, and no kill",
-            &[
-                "drop references to objects sooner",
-                "ray start --object-store-memory=BYTES",
-            ],
         ),
-        Warning::Disk => (
-            "disk-full",
-            "a disk is full; that is not memory",
-            &["df -h /tmp; remove old sessions under /tmp/ray"],
-        ),
+        Warning::Disk => ("disk-full", "a disk is full; that is not memory"),
         Warning::Allocation => (
             "allocation-refused",
             "an allocation was refused: the process got an exception, nobody was killed",
-            &["ulimit -v; cat /proc/sys/vm/overcommit_memory"],
         ),
-        Warning::Setting => ("setting-refused", "a setting was refused", &[]),
+        Warning::Setting => ("setting-refused", "a setting was refused"),
         Warning::NoVictim => (
             "monitor-without-victim",
             "Ray's memory monitor wanted to kill and found no worker that it may kill: the memory is held by others",
-            &["look at the driver, the dashboard agent, gcs_server and processes outside Ray"],
         ),
     }
+}
+
+fn remedy(run: Run<'_>, said: &Said) -> Vec<String> {
+    let start = run.start();
+    let text = |text: &str| text.to_owned();
+    match said.warning {
+        Warning::GpuMemory => {
+            let offload = if host_full(run) {
+                "no offloading: the host's memory ran out too"
+            } else {
+                "offloading parameters or the optimizer to the host helps here"
+            };
+            let lower = "lower gpu_memory_utilization or the micro batch size per GPU";
+            let mut remedy = vec![text(lower), text(offload)];
+            remedy.extend(remedy::keys(run, Aim::Gpu));
+            remedy
+        }
+        Warning::KvCache => vec![
+            more_for_the_cache(run),
+            text("or lower max_num_batched_tokens or max_model_len"),
+        ],
+        Warning::SharedMemory => vec![
+            match start {
+                Start::Container | Start::Kubernetes => {
+                    Change::SharedMemory("SIZE".into()).at(start)
+                }
+                _ => text("docker run --shm-size, or an emptyDir of medium Memory on /dev/shm"),
+            },
+            text("a smaller --object-store-memory"),
+        ],
+        Warning::ObjectStore => vec![
+            text("drop references to objects sooner"),
+            format!(
+                "a larger --object-store-memory: {}",
+                Change::flag("object-store-memory", "MORE").at(start)
+            ),
+        ],
+        Warning::Disk => vec![text("df -h /tmp; remove old sessions under /tmp/ray")],
+        Warning::Allocation => vec![text("ulimit -v; cat /proc/sys/vm/overcommit_memory")],
+        Warning::Setting => said
+            .lines
+            .iter()
+            .filter_map(|line| refused(line))
+            .map(text)
+            .collect(),
+        Warning::NoVictim => vec![text(
+            "look at the driver, the dashboard agent, gcs_server and processes outside Ray",
+        )],
+    }
+}
+
+/// With the key and value that were seen.
+fn more_for_the_cache(run: Run<'_>) -> String {
+    let given = super::settings::of_framework(run.facts);
+    let share = given.iter().find(|one| {
+        let key = one.key.replace('-', "_");
+        !one.overruled && key.ends_with("gpu_memory_utilization")
+    });
+    match share {
+        Some(one) => format!("raise {} (now {})", one.key, one.value),
+        None => "raise gpu_memory_utilization".to_owned(),
+    }
+}
+
+/// What to give in place of what was refused.
+fn refused(line: &str) -> Option<&'static str> {
+    if line.contains("cap object store memory usage") {
+        return Some("--object-store-memory of 75 MiB (78643200) or more");
+    }
+    super::advice::instead(line).or_else(|| {
+        line.contains("No such option")
+            .then_some("leave it out: this version has no such option")
+    })
 }

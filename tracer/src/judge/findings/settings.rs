@@ -88,16 +88,27 @@ pub(super) fn rows(facts: &Facts, report: &Report) -> Vec<Row> {
     rows
 }
 
-/// The settings of frameworks: those printed, then those of command lines that no print repeats.
+/// The settings of frameworks: those printed, of which the last counts, then those of command lines that no print repeats.
 pub(super) fn of_framework(facts: &Facts) -> Vec<Given> {
     let mut given: Vec<Given> = Vec::new();
     for printed in &facts.printed {
-        given.extend(known(&printed.settings, &printed.source));
+        for one in known(&printed.settings, &printed.source) {
+            let in_force = |known: &&mut Given| known.key == one.key && !known.overruled;
+            match given.iter_mut().find(in_force) {
+                Some(earlier) if earlier.value == one.value => {}
+                // The job began again, with another value.
+                Some(earlier) => {
+                    earlier.overruled = true;
+                    given.push(one);
+                }
+                None => given.push(one),
+            }
+        }
     }
     let printed = given.len();
     for driver in &facts.drivers {
         for one in known(&framework::pairs(&driver.argv), &driver.source) {
-            let same = |printed: &&Given| printed.key == one.key;
+            let same = |printed: &&Given| printed.key == one.key && !printed.overruled;
             match given[..printed].iter().find(same) {
                 None => given.push(one),
                 Some(printed) if printed.value == one.value => {}
@@ -173,8 +184,16 @@ fn of_driver(node: &Node, driver: &Driver) -> Vec<Row> {
         return Vec::new();
     };
     let source = format!("environment of driver {pid}");
+    let nobodys = driver.settings.iter().filter_map(|(key, value)| {
+        let ignored = knobs::ignored(key, value, node.version)?;
+        let instead = ignored.instead.at(node.started);
+        Some(row(key, value, &source, Some((ignored.why, instead))))
+    });
     let only_raylets = driver.settings.iter().filter_map(|(key, value)| {
         let knob = knobs::find(key).filter(|knob| knob.reader != Reader::Owner)?;
+        if knobs::ignored(key, value, node.version).is_some() {
+            return None;
+        }
         let set = node.settings.iter().find(|(known, _)| known == key);
         let effective = set.map_or(knob.default, |(_, value)| value);
         (effective != value).then(|| {
@@ -185,7 +204,7 @@ fn of_driver(node: &Node, driver: &Driver) -> Vec<Row> {
             row(key, value, &source, Some((why, instead)))
         })
     });
-    only_raylets.collect()
+    nobodys.chain(only_raylets).collect()
 }
 
 fn row(key: &str, value: &str, source: &str, why: Option<(String, String)>) -> Row {

@@ -44,8 +44,13 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
         let raise = Change::MemoryLimit("MORE".into()).at(start);
         finding.remedy = vec![format!("Raise the limit of {cgroup}: {raise}")];
         // A threshold is a remedy only where all of Ray lives below that limit.
-        if within(run.node(death)?.cgroup.as_deref(), &cgroup) {
-            let threshold = Change::environment("RAY_memory_usage_threshold", &format!("{fraction:.2}"));
+        // With resource isolation Ray does not read it.
+        let below = run
+            .node(death)
+            .is_some_and(|node| !node.isolated && within(node.cgroup.as_deref(), &cgroup));
+        if below {
+            let threshold =
+                Change::environment("RAY_memory_usage_threshold", &rounded_down(fraction));
             finding.remedy.push(format!(
                 "or {} (cost: Ray kills earlier, and retries)",
                 threshold.at(start)
@@ -54,4 +59,15 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
         finding.wrong_if = Some("the limit was changed while Ray ran".into());
         Some(((cgroup, death.cluster), finding))
     }))
+}
+
+/// With two digits that are not zeros before it: no small limit becomes none at all.
+pub(in crate::judge) fn rounded_down(fraction: f64) -> String {
+    let mut digits = 2;
+    let mut scale = 100.0;
+    while fraction * scale < 10.0 && digits < 9 {
+        digits += 1;
+        scale *= 10.0;
+    }
+    format!("{:.digits$}", (fraction * scale).floor() / scale)
 }

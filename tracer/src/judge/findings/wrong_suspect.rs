@@ -19,7 +19,7 @@ const BY_CONSUMER: [(&str, &str); 4] = [
     ),
     (
         "DashboardAgent",
-        "The dashboard agent's growth is a defect of Ray's: report it; ray start --include-dashboard=false",
+        "The dashboard agent's growth is a defect of Ray's: report it, and restart the node between runs",
     ),
     (
         "VLLM::",

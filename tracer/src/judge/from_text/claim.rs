@@ -334,6 +334,8 @@ pub enum MonitorState {
 pub enum Warning {
     /// Memory of a GPU ran out.
     GpuMemory,
+    /// Too little of a GPU's memory is left for vLLM's KV cache.
+    KvCache,
     /// `/dev/shm` is too small or full.
     SharedMemory,
     /// The object store is full: spilling, fallback allocation.

@@ -12,8 +12,14 @@ use crate::{
         report::TopProcess,
     },
     path,
-    ray::identify,
+    ray::{
+        identify,
+        start::{Start, Traces},
+    },
 };
+
+/// Words of the cgroups that container runtimes make.
+const CONTAINERS: [&str; 4] = ["docker", "libpod", "containerd", "crio"];
 
 /// All facts that bear on what was made of `gathered`.
 pub(super) fn of(gathered: &Gathered, made: &[Made]) -> Facts {
@@ -35,7 +41,7 @@ pub(super) fn of(gathered: &Gathered, made: &[Made]) -> Facts {
         .collect();
     Facts {
         around,
-        nodes: nodes(gathered),
+        nodes: nodes(gathered, made),
         drivers: drivers(gathered),
         printed: printed(gathered),
         said: said(gathered),
@@ -76,7 +82,7 @@ fn held(process: &TopProcess) -> Held {
 }
 
 /// Texts of several nodes do not say which one a line of the monitor's is about.
-fn nodes(gathered: &Gathered) -> Vec<Node> {
+fn nodes(gathered: &Gathered, made: &[Made]) -> Vec<Node> {
     let raylets = &gathered.remarks.raylets;
     let one = raylets.first().filter(|_| raylets.len() == 1);
     let node = |pid: &crate::ids::Pid| Node {
@@ -86,9 +92,23 @@ fn nodes(gathered: &Gathered) -> Vec<Node> {
             .ray_version
             .as_deref()
             .and_then(crate::ray::version::Version::parse),
+        started: started(made),
         ..Node::default()
     };
     one.map(node).into_iter().collect()
+}
+
+/// By the cgroups that the kernel named: a text knows no environment.
+fn started(made: &[Made]) -> Start {
+    let oom = made.iter().find_map(|made| made.death.oom.as_ref());
+    let cgroup = oom.and_then(|oom| oom.task_cgroup.as_deref().or(oom.cgroup.as_deref()));
+    let traces = Traces {
+        settings: &[],
+        cgroup,
+        contained: cgroup.is_some_and(|path| CONTAINERS.iter().any(|word| path.contains(word))),
+        by_driver: false,
+    };
+    traces.start()
 }
 
 fn drivers(gathered: &Gathered) -> Vec<Driver> {

@@ -129,6 +129,101 @@ fn pinned_memory_comes_in_powers_of_two() {
 }
 
 #[test]
+fn what_an_engine_offloads_is_for_all_its_ranks_and_weights_need_no_power_of_two() {
+    let with = |gib: u32, ranks: u32| {
+        let scale = format!("--tensor-parallel-size {ranks}");
+        run(&format!(
+            "python serve.py vllm --kv-offloading-size {gib} {scale}"
+        ))
+    };
+    let scene = with(80, 8);
+    let finding = says(
+        &scene,
+        "pinned-rounded-up",
+        "may take 128 GiB of host memory for each engine, 16 GiB for each of its 8 ranks",
+    );
+    assert!(
+        finding.remedy[0].starts_with("kv-offloading-size=64 "),
+        "{finding:?}"
+    );
+    // Eight workers are no eight times 80 GiB.
+    let costly = says(
+        &scene,
+        "setting-takes-host-memory",
+        "all its ranks together",
+    );
+    assert!(!costly.summary.contains('×'), "{costly:?}");
+    silent(&with(96, 6), "pinned-rounded-up");
+    silent(
+        &run("python serve.py vllm --cpu-offload-gb 80"),
+        "pinned-rounded-up",
+    );
+}
+
+#[test]
+fn the_forks_settings_are_read_as_the_fork_reads_them() {
+    let engine = verl("actor_rollout_ref.rollout.engine_kwargs.vllm.swap_space=4");
+    says(
+        &engine,
+        "setting-takes-host-memory",
+        "only with vLLM's V0 engine",
+    );
+    let fork = verl(
+        "actor_rollout_ref.rollout.swap_space=40 actor_rollout_ref.rollout.free_cache_engine=False",
+    );
+    let finding = says(
+        &fork,
+        "setting-takes-host-memory",
+        "simpleRL-reason is told",
+    );
+    assert!(!finding.summary.contains("V0"), "{finding:?}");
+    // There it is the maintainer's own advice.
+    silent(&fork, "setting-does-not-help");
+}
+
+#[test]
+fn a_job_that_began_again_with_another_setting_has_the_later_one() {
+    let key = format!("{ACTOR}.param_offload");
+    let mut scene = verl("");
+    prints(&mut scene, &[(&key, "True")]);
+    fires(&scene, "setting-takes-host-memory");
+    prints(&mut scene, &[(&key, "False")]);
+    silent(&scene, "setting-takes-host-memory");
+    let rows = scene.report().settings;
+    let shown: Vec<(&str, bool)> = rows
+        .iter()
+        .filter(|row| row.key == key)
+        .map(|row| (row.value.as_str(), row.effective))
+        .collect();
+    assert_eq!(shown, [("True", false), ("False", true)]);
+}
+
+#[test]
+fn what_no_ray_reads_is_named_where_a_driver_exported_it() {
+    let with = |name: &str| {
+        let mut scene = Scene::new();
+        let driver = Observation::DriverSettings {
+            process: key(50),
+            settings: vec![(name.into(), "30".into())],
+        };
+        scene.push(Source::Proc, driver);
+        scene
+    };
+    let finding = says(
+        &with("RAY_object_store_memory"),
+        "setting-without-effect",
+        "read by no Ray",
+    );
+    assert_eq!(finding.remedy, ["ray.init(object_store_memory=30)"]);
+    says(
+        &with("RAY_memory_monitor_interval_ms"),
+        "setting-without-effect",
+        "its name is RAY_memory_monitor_refresh_ms",
+    );
+    silent(&with("RAY_ADDRESS"), "setting-without-effect");
+}
+
+#[test]
 fn rayless_object_store_memory_is_ignored_and_the_store_is_a_cap_and_no_cost() {
     let with = |used: u64| {
         let mut scene = Scene::new();

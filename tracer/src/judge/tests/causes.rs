@@ -330,6 +330,16 @@ fn a_method_that_keeps_something_in_each_of_five_calls_is_a_leak_with_the_calls_
             .any(|text| text.contains("vLLM 0.8.3")),
         "{finding:?}"
     );
+    let with = |setting: &str| {
+        let mut scene = calls(&[100, 300, 500, 700, 900, 1100, 1300], 1300);
+        let argv = ["python3", "-m", "verl.trainer.main_ppo", setting];
+        scene.describe(50, |driver| driver.argv = argv.map(str::to_owned).into());
+        fires(&scene, "leak").remedy.join("; ")
+    };
+    assert!(with("actor_rollout_ref.rollout.n=8").contains("vLLM 0.8.3"));
+    // It never leaked for one answer, and another engine is not vLLM.
+    assert!(!with("actor_rollout_ref.rollout.n=1").contains("vLLM 0.8.3"));
+    assert!(!with("actor_rollout_ref.rollout.name=sglang").contains("vLLM 0.8.3"));
     silent(&calls(&[100, 300, 500, 700, 900], 900), "leak");
     silent(&calls(&[100, 300, 100, 300, 100, 300, 100], 300), "leak");
     silent(&calls(&[100, 110, 120, 130, 140, 150, 160], 160), "leak");

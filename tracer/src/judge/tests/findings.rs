@@ -95,9 +95,9 @@ fn a_limit_below_rays_threshold_is_one_that_ray_cannot_see() {
     let finding = fires(&scene, "limit-unseen");
     assert_eq!(finding.deaths, [death]);
     assert_eq!(finding.certainty, Certainty::Proven);
-    // 0.9 × 64 of 100 MiB.
+    // 0.9 × 64 of 100 MiB, rounded down.
     assert!(
-        finding.remedy[1].contains("RAY_memory_usage_threshold=0.58"),
+        finding.remedy[1].contains("RAY_memory_usage_threshold=0.57"),
         "{finding:?}"
     );
 
@@ -106,6 +106,39 @@ fn a_limit_below_rays_threshold_is_one_that_ray_cannot_see() {
     scene.ray_worker(7);
     kernel_kills(&mut scene, 7);
     silent(&scene, "limit-unseen");
+}
+
+#[test]
+fn a_threshold_against_an_unseen_limit_is_never_nothing_and_none_is_advised_where_ray_reads_none() {
+    let with = |total: u64, isolated: bool| {
+        let mut scene = Scene::new();
+        scene.says(RayFact::MonitorStarted {
+            threshold: Bytes(total - total / 20),
+            total: Bytes(total),
+            interval_ms: Some(250),
+            user_slice_only: isolated,
+        });
+        scene.ray_worker(7);
+        scene.describe(RAYLET, |raylet: &mut Process| {
+            raylet.cgroup = Some("/job/ray".into());
+        });
+        kernel_kills(&mut scene, 7);
+        fires(&scene, "limit-unseen").remedy
+    };
+    // 0.9 × 64 MiB of 64 GiB.
+    assert!(with(64 * GIB, false)[1].contains("threshold=0.00087 "));
+    assert_eq!(with(64 * GIB, true).len(), 1);
+}
+
+#[test]
+fn two_values_for_one_variable_are_said_to_be_two() {
+    let mut scene = Scene::new();
+    settings(&mut scene, &[("RAY_memory_usage_threshold", "0.98")]);
+    monitor(&mut scene, 98 << 20, 100 << 20);
+    scene.ray_worker(7);
+    kernel_kills(&mut scene, 7);
+    let high = fires(&scene, "threshold-high");
+    assert!(high.contradicts[0].starts_with("limit-unseen"), "{high:?}");
 }
 
 #[test]
@@ -203,8 +236,14 @@ fn a_head_component_that_holds_a_tenth_of_the_limit_is_named() {
         ray_kills(&mut scene, 7);
         scene
     };
-    let finding = fires(&with_gcs(2048), "head-component");
+    let mut scene = with_gcs(2048);
+    let finding = fires(&scene, "head-component");
     assert!(finding.remedy[0].contains("--num-cpus=0"), "{finding:?}");
+    scene.describe(RAYLET, |raylet: &mut Process| {
+        raylet.cgroup = Some("/kubepods/pod1".into());
+    });
+    let finding = fires(&scene, "head-component");
+    assert!(finding.remedy[0].contains("rayStartParams"), "{finding:?}");
     silent(&with_gcs(512), "head-component");
 }
 

@@ -19,109 +19,174 @@ pub enum Aim {
     Restart,
     /// Less GPU memory.
     Gpu,
+    /// An engine that sleeps without a copy of its weights on the host.
+    Sleep,
 }
 
-/// A setting to turn: its key as typed, and the value to give. A word in capitals stands for one to choose, nothing for leaving it out.
-pub type Lever = (&'static str, &'static str);
+/// A setting to turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lever {
+    /// Its key as typed.
+    pub key: &'static str,
+    /// Its key before the framework renamed it.
+    pub old: Option<&'static str>,
+    /// The value to give. A word in capitals stands for one to choose, nothing for leaving it out.
+    pub value: &'static str,
+    /// Whether the framework has this value where nobody gives another.
+    pub default: bool,
+}
+
+fn turn(key: &'static str, value: &'static str) -> Lever {
+    Lever {
+        key,
+        old: None,
+        value,
+        default: false,
+    }
+}
+
+fn back(key: &'static str, value: &'static str) -> Lever {
+    Lever {
+        default: true,
+        ..turn(key, value)
+    }
+}
+
+fn renamed(lever: Lever, old: &'static str) -> Lever {
+    Lever {
+        old: Some(old),
+        ..lever
+    }
+}
 
 /// The levers of a framework for an aim; none where no key is known.
 #[must_use]
-pub fn levers(framework: Framework, aim: Aim) -> &'static [Lever] {
+pub fn levers(framework: Framework, aim: Aim) -> Vec<Lever> {
     match framework {
         Framework::Verl => verl(aim),
         Framework::EasyR1 => easy_r1(aim),
         Framework::SimpleRl => simple_rl(aim),
         Framework::OpenRlhf => openrlhf(aim),
         Framework::Vllm => match aim {
-            Aim::LessOnHost => &[("--kv-offloading-size", "0"), ("--cpu-offload-gb", "0")],
-            Aim::Gpu => &[("--gpu-memory-utilization", "LOWER")],
-            _ => &[],
+            Aim::LessOnHost => vec![
+                back("--kv-offloading-size", "0"),
+                back("--cpu-offload-gb", "0"),
+            ],
+            Aim::Gpu => vec![turn("--gpu-memory-utilization", "LOWER")],
+            _ => Vec::new(),
         },
         Framework::Sglang => match aim {
-            Aim::Gpu => &[("--mem-fraction-static", "LOWER")],
-            _ => &[],
+            Aim::Gpu => vec![turn("--mem-fraction-static", "LOWER")],
+            _ => Vec::new(),
         },
-        Framework::Data | Framework::Train | Framework::Serve | Framework::Ray => &[],
+        Framework::Data | Framework::Train | Framework::Serve | Framework::Ray => Vec::new(),
     }
 }
 
-fn verl(aim: Aim) -> &'static [Lever] {
+fn verl(aim: Aim) -> Vec<Lever> {
     match aim {
-        Aim::LessOnHost => &[
-            ("actor_rollout_ref.actor.fsdp_config.param_offload", "False"),
-            (
+        Aim::LessOnHost => vec![
+            back("actor_rollout_ref.actor.fsdp_config.param_offload", "False"),
+            back(
                 "actor_rollout_ref.actor.fsdp_config.optimizer_offload",
                 "False",
             ),
         ],
-        Aim::LessInController => &[
-            ("data.dataloader_num_workers", "2"),
-            ("data.val_batch_size", "64"),
-            ("data.return_multi_modal_inputs", "False"),
+        Aim::LessInController => vec![
+            turn("data.dataloader_num_workers", "2"),
+            turn("data.val_batch_size", "64"),
+            turn("data.return_multi_modal_inputs", "False"),
         ],
-        Aim::Fewer => &[
-            ("trainer.n_gpus_per_node", "FEWER"),
-            ("actor_rollout_ref.rollout.agent.num_workers", "FEWER"),
+        Aim::Fewer => vec![
+            turn("trainer.n_gpus_per_node", "FEWER"),
+            turn("actor_rollout_ref.rollout.agent.num_workers", "FEWER"),
         ],
-        Aim::Load => &[("actor_rollout_ref.model.use_shm", "False")],
-        Aim::Save => &[(
+        Aim::Load => vec![back("actor_rollout_ref.model.use_shm", "False")],
+        Aim::Save => vec![turn(
             "actor_rollout_ref.actor.checkpoint.save_contents",
             "['model']",
         )],
-        Aim::Restart => &[("trainer.save_freq", "N"), ("trainer.resume_mode", "auto")],
-        Aim::Gpu => &[
-            ("actor_rollout_ref.rollout.gpu_memory_utilization", "LOWER"),
-            (
+        Aim::Restart => vec![
+            turn("trainer.save_freq", "N"),
+            turn("trainer.resume_mode", "auto"),
+        ],
+        Aim::Gpu => vec![
+            turn("actor_rollout_ref.rollout.gpu_memory_utilization", "LOWER"),
+            turn(
                 "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu",
                 "LOWER",
             ),
-            ("actor_rollout_ref.actor.fsdp_config.param_offload", "True"),
+            turn("actor_rollout_ref.actor.fsdp_config.param_offload", "True"),
         ],
+        Aim::Sleep => Vec::new(),
     }
 }
 
-fn easy_r1(aim: Aim) -> &'static [Lever] {
+fn easy_r1(aim: Aim) -> Vec<Lever> {
     match aim {
-        Aim::LessOnHost => &[
-            ("worker.ref.fsdp.enable_cpu_offload", "false"),
-            ("worker.actor.offload.offload_params", "false"),
-            ("worker.actor.offload.offload_optimizer", "false"),
+        Aim::LessOnHost => vec![
+            turn("worker.ref.fsdp.enable_cpu_offload", "false"),
+            turn("worker.actor.offload.offload_params", "false"),
+            turn("worker.actor.offload.offload_optimizer", "false"),
         ],
-        Aim::LessInController => &[("data.val_batch_size", "64")],
-        Aim::Fewer => &[("trainer.n_gpus_per_node", "FEWER")],
-        Aim::Load => &[("worker.actor.fsdp.enable_rank0_init", "true")],
-        Aim::Save => &[("trainer.save_model_only", "true")],
-        Aim::Restart => &[("trainer.save_freq", "N")],
-        Aim::Gpu => &[
-            ("worker.rollout.gpu_memory_utilization", "LOWER"),
-            (
+        Aim::LessInController => vec![turn("data.val_batch_size", "64")],
+        Aim::Fewer => vec![turn("trainer.n_gpus_per_node", "FEWER")],
+        Aim::Load => vec![turn("worker.actor.fsdp.enable_rank0_init", "true")],
+        Aim::Save => vec![turn("trainer.save_model_only", "true")],
+        Aim::Restart => vec![turn("trainer.save_freq", "N")],
+        Aim::Gpu => vec![
+            turn("worker.rollout.gpu_memory_utilization", "LOWER"),
+            turn(
                 "worker.actor.micro_batch_size_per_device_for_update",
                 "LOWER",
             ),
-            ("worker.actor.offload.offload_params", "true"),
+            turn("worker.actor.offload.offload_params", "true"),
         ],
+        Aim::Sleep => Vec::new(),
     }
 }
 
-fn simple_rl(aim: Aim) -> &'static [Lever] {
+fn simple_rl(aim: Aim) -> Vec<Lever> {
     match aim {
-        Aim::LessOnHost => &[("actor_rollout_ref.rollout.swap_space", "0")],
-        Aim::Fewer => &[("trainer.n_gpus_per_node", "FEWER")],
-        Aim::Restart => &[("trainer.save_freq", "N")],
-        Aim::Gpu => &[("actor_rollout_ref.rollout.gpu_memory_utilization", "LOWER")],
-        _ => &[],
+        Aim::LessOnHost => vec![turn("actor_rollout_ref.rollout.swap_space", "0")],
+        Aim::Fewer => vec![turn("trainer.n_gpus_per_node", "FEWER")],
+        Aim::Restart => vec![turn("trainer.save_freq", "N")],
+        Aim::Gpu => vec![turn(
+            "actor_rollout_ref.rollout.gpu_memory_utilization",
+            "LOWER",
+        )],
+        _ => Vec::new(),
     }
 }
 
-fn openrlhf(aim: Aim) -> &'static [Lever] {
+/// Renamed on 2026-04-19: dots for the groups.
+fn openrlhf(aim: Aim) -> Vec<Lever> {
     match aim {
-        Aim::LessOnHost => &[("--vllm.enable_sleep", ""), ("--ds.adam_offload", "")],
-        Aim::LessInController => &[("--data.dataloader_num_workers", "0")],
-        Aim::Gpu => &[
-            ("--vllm.gpu_memory_utilization", "LOWER"),
-            ("--ds.adam_offload", "on"),
+        Aim::LessOnHost => vec![
+            renamed(back("--vllm.enable_sleep", ""), "--vllm_enable_sleep"),
+            renamed(back("--ds.adam_offload", ""), "--adam_offload"),
+            renamed(back("--ds.enable_sleep", ""), "--deepspeed_enable_sleep"),
+            renamed(back("--ref.offload", ""), "--ref_reward_offload"),
+            back("--reward.offload", ""),
         ],
-        _ => &[],
+        Aim::LessInController => vec![back("--data.dataloader_num_workers", "0")],
+        Aim::Fewer => vec![renamed(
+            turn("--vllm.num_engines", "FEWER"),
+            "--vllm_num_engines",
+        )],
+        Aim::Gpu => vec![
+            renamed(
+                turn("--vllm.gpu_memory_utilization", "LOWER"),
+                "--vllm_gpu_memory_utilization",
+            ),
+            renamed(turn("--ds.adam_offload", "on"), "--adam_offload"),
+        ],
+        // Its level is always 1.
+        Aim::Sleep => vec![renamed(
+            turn("--vllm.enable_sleep", ""),
+            "--vllm_enable_sleep",
+        )],
+        _ => Vec::new(),
     }
 }
 
@@ -148,11 +213,14 @@ mod tests {
             Aim::Save,
             Aim::Restart,
             Aim::Gpu,
+            Aim::Sleep,
         ];
         let mut seen = 0;
         for framework in FRAMEWORKS {
             for lever in aims.into_iter().flat_map(|aim| levers(framework, aim)) {
-                assert!(is_known(lever.0.trim_start_matches('-')), "{}", lever.0);
+                for key in [Some(lever.key), lever.old].into_iter().flatten() {
+                    assert!(is_known(key.trim_start_matches('-')), "{key}");
+                }
                 seen += 1;
             }
         }

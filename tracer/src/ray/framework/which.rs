@@ -25,10 +25,18 @@ pub enum Framework {
     Ray,
 }
 
+/// Keys that only `simpleRL-reason` has: verl gives them to the engine, or has none such.
+const FORK_KEYS: [&str; 2] = [
+    "actor_rollout_ref.rollout.swap_space",
+    "actor_rollout_ref.rollout.micro_rollout_batch_size",
+];
+
 /// Words of a command line, the most telling first.
-const WORDS: [(&str, Framework); 11] = [
+const WORDS: [(&str, Framework); 14] = [
     ("openrlhf", Framework::OpenRlhf),
     ("simpleRL", Framework::SimpleRl),
+    (FORK_KEYS[0], Framework::SimpleRl),
+    (FORK_KEYS[1], Framework::SimpleRl),
     ("EasyR1", Framework::EasyR1),
     ("worker.actor.", Framework::EasyR1),
     ("worker.rollout.", Framework::EasyR1),
@@ -37,6 +45,7 @@ const WORDS: [(&str, Framework); 11] = [
     ("verl.trainer.main", Framework::EasyR1),
     ("verl.trainer", Framework::Verl),
     ("actor_rollout_ref.", Framework::Verl),
+    ("recipe.dapo.", Framework::Verl),
     ("sglang", Framework::Sglang),
     ("vllm", Framework::Vllm),
 ];
@@ -70,7 +79,12 @@ impl Framework {
 
     /// By the keys of the configuration that it printed.
     #[must_use]
-    pub fn of_keys<'a>(mut keys: impl Iterator<Item = &'a str>) -> Option<Self> {
+    pub fn of_keys<'a>(keys: impl Iterator<Item = &'a str>) -> Option<Self> {
+        let keys: Vec<&str> = keys.collect();
+        if keys.iter().any(|key| FORK_KEYS.contains(key)) {
+            return Some(Self::SimpleRl);
+        }
+        let mut keys = keys.into_iter();
         keys.find_map(|key| match key.split('.').next()? {
             "actor_rollout_ref" => Some(Self::Verl),
             "worker" => Some(Self::EasyR1),
@@ -82,6 +96,11 @@ impl Framework {
     #[must_use]
     pub fn of_classes<'a>(classes: &(impl Iterator<Item = &'a str> + Clone)) -> Option<Self> {
         let runs = |name: &str| classes.clone().any(|class| class.contains(name));
+        // A name that others use too, but not beside verl's workers.
+        let exact = |name: &str| classes.clone().any(|class| class == name);
+        if exact("Runner") && (runs("WorkerDict") || runs("FSDPWorker")) {
+            return Some(Self::EasyR1);
+        }
         let found = CLASSES.iter().find(|(name, _)| runs(name));
         found.map(|(_, framework)| *framework)
     }
@@ -127,6 +146,19 @@ mod tests {
             Some(Framework::OpenRlhf)
         );
         assert_eq!(line("python train.py"), None);
+        let fork = "python3 -m verl.trainer.main_ppo actor_rollout_ref.rollout.swap_space=40";
+        assert_eq!(line(fork), Some(Framework::SimpleRl));
+        let engine = "python3 -m verl.trainer.main_ppo actor_rollout_ref.rollout.engine_kwargs.vllm.swap_space=4";
+        assert_eq!(line(engine), Some(Framework::Verl));
+        assert_eq!(
+            line("python3 -m recipe.dapo.main_dapo"),
+            Some(Framework::Verl)
+        );
+        let printed = ["actor_rollout_ref.rollout.n", FORK_KEYS[1]];
+        assert_eq!(
+            Framework::of_keys(printed.into_iter()),
+            Some(Framework::SimpleRl)
+        );
         let keys = ["data.val_batch_size", "worker.actor.offload.offload_params"];
         assert_eq!(
             Framework::of_keys(keys.into_iter()),
@@ -137,6 +169,12 @@ mod tests {
             classes(&["compute_score", "WorkerDict"]),
             Some(Framework::Verl)
         );
+        assert_eq!(classes(&["WorkerDict", "Runner"]), Some(Framework::EasyR1));
+        assert_eq!(
+            classes(&["WorkerDict", "TaskRunner"]),
+            Some(Framework::Verl)
+        );
+        assert_eq!(classes(&["Runner"]), None);
         assert_eq!(classes(&["ServeReplica:app"]), Some(Framework::Serve));
         assert_eq!(classes(&["hog"]), None);
     }

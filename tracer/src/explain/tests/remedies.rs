@@ -1,0 +1,229 @@
+//! What is advised after what stands in texts.
+
+use super::explain;
+use crate::judge::report::{Finding, Report};
+
+const NODE: &str = "(IP: 192.0.2.9, ID: cdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcd)";
+const CUDA: &str =
+    "(WorkerDict pid=31) torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.";
+const SLEPT: &str = "(WorkerDict pid=31) INFO CuMemAllocator: sleep freed 34.06 GiB memory in total, of which 17.56 GiB is backed up in CPU and the rest 16.50 GiB is discarded directly.";
+const VERL: &str = "+ python3 -m verl.trainer.main_ppo";
+const OPENRLHF: &str = "+ python3 -m openrlhf.cli.train_ppo_ray";
+
+/// Ray kills one of eight workers of a class, each of so many GiB.
+fn kill(class: &str, each: u32) -> String {
+    let mut text = format!(
+        "(raylet) Memory on the node {NODE} where the task (task ID: 0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d, name={class}.generate, pid=31, memory used={each}.00GB) was running was 240.00GB / 251.54GB (0.954123), which exceeds the memory usage threshold of 0.95. Ray killed this worker (ID: 02020202020202020202020202020202020202020202020202020202) because it was the most recently scheduled task\nTop 10 memory users:\nPID\tMEM(GB)\tCOMMAND\n"
+    );
+    for pid in 31..39 {
+        text.push_str(&format!("{pid}\t{each}.00\tray::{class}.generate\n"));
+    }
+    text
+}
+
+fn on(lines: &[&str], kill: &str) -> Report {
+    let text = format!("{}\n{kill}", lines.join("\n"));
+    explain(&[("driver.log", &text)])
+}
+
+fn of<'a>(report: &'a Report, rule: &str) -> &'a Finding {
+    let found = report.findings.iter().find(|finding| finding.rule == rule);
+    found.unwrap_or_else(|| panic!("{rule}: {:#?}", report.findings))
+}
+
+fn remedy(report: &Report, rule: &str) -> String {
+    of(report, rule).remedy.join("; ")
+}
+
+#[test]
+fn no_more_workers_are_advised_than_fit_beside_all_else_nor_as_many_as_died() {
+    // 240 − 8 × 18 = 96 GiB are not theirs; 0.8 × 239 − 96 = 95 hold five.
+    let report = on(&[VERL], &kill("WorkerDict", 18));
+    let crowd = remedy(&report, "many-workers");
+    assert!(crowd.starts_with("At most 5 WorkerDict"), "{crowd}");
+    // The print has no key for it, and Ray does not count a framework's workers.
+    let printed = "(TaskRunner pid=11) {'actor_rollout_ref': {'rollout': {'n': 8}}}";
+    let report = on(&[printed], &kill("WorkerDict", 18));
+    let crowd = remedy(&report, "many-workers");
+    assert_eq!(crowd, "At most 5 WorkerDict on this node");
+    let report = on(
+        &["+ python3 -m openrlhf.cli.train_ppo_ray --vllm_num_engines 8"],
+        &kill("LLMRayActor", 18),
+    );
+    let crowd = remedy(&report, "many-workers");
+    assert_eq!(
+        crowd,
+        "At most 5 LLMRayActor on this node; fewer --vllm_num_engines (now 8)"
+    );
+}
+
+#[test]
+fn offloading_helps_a_gpu_only_where_the_host_has_room() {
+    let both = on(&[VERL, CUDA], &kill("WorkerDict", 18));
+    let both = of(&both, "gpu-out-of-memory");
+    assert!(
+        both.remedy[1].starts_with("no offloading") && both.cost.is_none(),
+        "{both:?}"
+    );
+    let keys = |finding: &Finding| {
+        let offload = |text: &&String| text.contains("offload=True");
+        finding.remedy.iter().filter(offload).count()
+    };
+    assert_eq!(keys(both), 0, "{both:?}");
+    let gpu = on(&[VERL, CUDA], "");
+    assert_eq!(keys(of(&gpu, "gpu-out-of-memory")), 1);
+}
+
+#[test]
+fn a_sleep_that_keeps_a_copy_is_answered_by_one_that_keeps_none() {
+    let verl = on(&[VERL, SLEPT], &kill("WorkerDict", 18));
+    let verl = remedy(&verl, "offload-to-host");
+    assert!(
+        verl.starts_with("sleep level 2") && !verl.contains("fsdp"),
+        "{verl}"
+    );
+    for flag in ["--vllm_enable_sleep", "--vllm.enable_sleep"] {
+        let report = on(
+            &[&format!("{OPENRLHF} {flag}"), SLEPT],
+            &kill("LLMRayActor", 18),
+        );
+        let wanted = format!("leave out {flag}");
+        assert_eq!(remedy(&report, "offload-to-host"), wanted);
+    }
+}
+
+#[test]
+fn vllm_that_has_no_room_for_its_cache_needs_a_larger_share_of_the_gpu() {
+    let line = "(WorkerDict pid=31) ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine.";
+    let command = format!("{VERL} actor_rollout_ref.rollout.gpu_memory_utilization=0.3");
+    let report = on(&[&command, line], "");
+    assert_eq!(
+        remedy(&report, "kv-cache-small"),
+        "raise actor_rollout_ref.rollout.gpu_memory_utilization (now 0.3); or lower max_num_batched_tokens or max_model_len"
+    );
+}
+
+#[test]
+fn openrlhfs_flags_are_spelled_as_they_were_given_and_not_given_twice() {
+    let with = |flags: &str| {
+        let command = format!("{OPENRLHF} {flags}");
+        remedy(&on(&[&command, CUDA], ""), "gpu-out-of-memory")
+    };
+    let old = with("--vllm_gpu_memory_utilization 0.6");
+    assert!(
+        old.ends_with("lower --vllm_gpu_memory_utilization (now 0.6); --adam_offload"),
+        "{old}"
+    );
+    let on = with("--adam_offload --vllm_enable_sleep");
+    assert!(
+        !on.contains("adam_offload") && !on.contains("(now )"),
+        "{on}"
+    );
+    let new = with("--vllm.gpu_memory_utilization 0.6 --ds.adam_offload");
+    assert!(
+        new.ends_with("lower --vllm.gpu_memory_utilization (now 0.6)"),
+        "{new}"
+    );
+}
+
+#[test]
+fn a_threshold_that_was_raised_is_known_by_what_the_raylet_logged() {
+    let with = |threshold: u64| {
+        let line = format!(
+            "[2026-11-21 00:09:50,000 I 31 31] (raylet) memory_monitor.cc:47: MemoryMonitor initialized with usage threshold at {threshold} bytes (0.98 system memory), total system memory bytes: 100000000000"
+        );
+        explain(&[("raylet.out", &line)])
+    };
+    let report = with(98_000_000_000);
+    let high = of(&report, "threshold-high");
+    assert!(
+        high.summary
+            .starts_with("RAY_memory_usage_threshold=0.98 leaves 1.9 GiB"),
+        "{high:?}"
+    );
+    assert!(high.remedy[0].contains("=0.95"), "{high:?}");
+    assert_eq!(with(95_000_000_000).findings, []);
+}
+
+#[test]
+fn an_option_that_ray_refused_has_words_to_type_instead() {
+    let report = on(&["Error: No such option: --redis-max-memory"], "");
+    let refused = remedy(&report, "setting-refused");
+    assert!(refused.contains("--object-store-memory"), "{refused}");
+}
+
+#[test]
+fn a_small_shm_comes_before_a_larger_store() {
+    let report = on(
+        &[
+            "2026-11-21 00:00:00,000 WARNING services.py:1996 -- WARNING: The object store is using /tmp instead of /dev/shm because /dev/shm has only 67108864 bytes available. This will harm performance!",
+            "(raylet) Spilled 3815 MiB, 8 objects, write throughput 505 MiB/s.",
+        ],
+        "",
+    );
+    let store = of(&report, "object-store-pressure");
+    assert!(
+        store.remedy[1].starts_with("a larger --object-store-memory"),
+        "{store:?}"
+    );
+    assert!(
+        store.contradicts[0].contains("enlarge /dev/shm first"),
+        "{store:?}"
+    );
+}
+
+#[test]
+fn command_lines_over_several_lines_and_of_recipes_are_read_whole() {
+    let actor = "actor_rollout_ref.actor.fsdp_config";
+    let long = [
+        "$ python3 -m verl.trainer.main_ppo \\",
+        "    data.train_batch_size=1024 \\",
+        &format!("    {actor}.param_offload=True \\"),
+        "    trainer.n_gpus_per_node=8",
+        &format!("    {actor}.optimizer_offload=True"),
+    ];
+    let report = on(&long, &kill("WorkerDict", 18));
+    // The line behind the last is none of it.
+    let wanted = format!("{actor}.param_offload=False");
+    assert_eq!(remedy(&report, "setting-takes-host-memory"), wanted);
+    let recipe = format!("+ python3 -m recipe.dapo.main_dapo {actor}.param_offload=True");
+    let report = on(&[&recipe], &kill("WorkerDict", 18));
+    assert_eq!(remedy(&report, "setting-takes-host-memory"), wanted);
+}
+
+#[test]
+fn a_pod_in_the_kernels_report_is_changed_as_a_pod() {
+    let monitor = "[2026-11-21 00:09:50,000 I 31 31] (raylet) memory_monitor.cc:47: MemoryMonitor initialized with usage threshold at 95000000000 bytes (0.95 system memory), total system memory bytes: 100000000000";
+    let with = |cgroup: &str| {
+        let kernel = format!(
+            "[ 2834.779731] memory: usage 3145728kB, limit 3145728kB, failcnt 15342\n[ 2834.779851] oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg={cgroup},task_memcg={cgroup},task=ray::WorkerDict,pid=18924,uid=0\n[ 2834.779923] Memory cgroup out of memory: Killed process 18924 (ray::WorkerDict) total-vm:2815880kB, anon-rss:1378688kB, file-rss:41764kB, shmem-rss:0kB, UID:0 pgtables:3016kB oom_score_adj:1000"
+        );
+        remedy(
+            &explain(&[("dmesg.txt", &kernel), ("raylet.out", monitor)]),
+            "limit-unseen",
+        )
+    };
+    let pod = with("/kubepods/burstable/pod0a1b/4f5e");
+    assert!(pod.contains("resources.limits.memory: MORE"), "{pod}");
+    let docker = with("/docker/4f5e");
+    assert!(docker.contains("docker run --memory=MORE"), "{docker}");
+    assert!(with("/job").contains("memory.max=MORE"));
+}
+
+#[test]
+fn what_a_framework_does_by_default_is_not_advised_unless_it_was_told_otherwise() {
+    let moved = [
+        "(WorkerDict pid=31) Before vllm offload in sharding manager: 66.48 GB / 79.10 GB.",
+        "(WorkerDict pid=31) After vllm offload in sharding manager: 7.87 GB / 79.10 GB.",
+    ];
+    let with = |command: &str| {
+        let report = on(&[command, moved[0], moved[1]], &kill("WorkerDict", 18));
+        remedy(&report, "offload-to-host")
+    };
+    assert!(with(VERL).starts_with("fewer trainer.n_gpus_per_node"));
+    let key = "actor_rollout_ref.actor.fsdp_config.param_offload";
+    assert_eq!(
+        with(&format!("{VERL} {key}=True")),
+        format!("{key}=False (now True)")
+    );
+}
