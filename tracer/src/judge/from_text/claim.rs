@@ -113,6 +113,9 @@ impl Subject {
     }
 }
 
+/// A worker whose raylet waited for it and found it dead.
+pub const UNREGISTERED: &str = "it was dead before it registered";
+
 /// What a line claims of its subject's end.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Claim {

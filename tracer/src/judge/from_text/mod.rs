@@ -27,7 +27,7 @@ use crate::{
     },
     path,
 };
-use claim::{Claim, Gathered, MonitorState, Place, Statement, Subject};
+use claim::{Claim, Gathered, MonitorState, Place, Statement, Subject, UNREGISTERED};
 use death::build;
 use join::Case;
 use zone::Clock;
@@ -107,9 +107,10 @@ fn made(gathered: &Gathered, clock: &Clock, case: &Case<'_>) -> Made {
     let host_pid = case.ray.and(case.host).and_then(|host| host.subject.pid);
     let host_comm = case.host.and_then(|host| host.subject.comm.clone());
     let telling = telling(&claims, clock);
-    let bare = claims
-        .iter()
-        .all(|one| matches!(one.claim, Claim::Died(_) | Claim::Identity));
+    let bare = claims.iter().all(|one| match &one.claim {
+        Claim::Died(how) => how != UNREGISTERED,
+        claim => *claim == Claim::Identity,
+    });
     let mut made = build(clock, subject, telling, verdict);
     made.bare = bare;
     let death = &mut made.death;

@@ -46,9 +46,7 @@ fn needed(one: &Statement, made: &[Made], nameless: &[Statement]) -> bool {
     let killed_by = |killer: Killer| made.iter().any(|made| made.death.verdict.killer == killer);
     match &one.claim {
         Claim::RayMemory(_) => !killed_by(Killer::RayMemoryMonitor),
-        Claim::KernelOom(_) => {
-            !killed_by(Killer::KernelOomMemcg) && !killed_by(Killer::KernelOomGlobal)
-        }
+        Claim::KernelOom(_) => made.iter().all(|made| made.death.oom.is_none()),
         Claim::Daemon(_) => true,
         Claim::Intended(_) => !killed_by(Killer::RayIntended),
         Claim::Exit { .. } => !killed_by(Killer::Exit),

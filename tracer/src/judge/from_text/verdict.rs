@@ -1,7 +1,10 @@
 //! The verdict on one death from the claims of texts: `inferred` at most, and `unknown` where every sudden end would read the same.
 
-use super::claim::{Claim, Daemon, KernelOom, RayMemory, Scope, Statement};
-use crate::judge::report::{Certainty, Killer};
+use super::claim::{Claim, Daemon, KernelOom, RayMemory, Scope, Statement, UNREGISTERED};
+use crate::{
+    judge::report::{Certainty, Killer},
+    signals,
+};
 
 /// A verdict from text.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,7 +71,9 @@ fn by_kernel(oom: KernelOom) -> Verdict {
         Some(Scope::Global) => (
             Killer::KernelOomGlobal,
             match &oom.reporter {
-                Some(reporter) => format!("was killed by the kernel, as {reporter} reports: the machine was out of memory"),
+                Some(reporter) => format!(
+                    "was killed by the kernel, as {reporter} reports: the machine was out of memory"
+                ),
                 None => "was killed by the kernel: the machine was out of memory".to_owned(),
             },
         ),
@@ -80,10 +85,16 @@ fn by_kernel(oom: KernelOom) -> Verdict {
             Killer::KernelOomGlobal,
             "was killed by the kernel: the memory nodes of its memory policy were full".to_owned(),
         ),
-        None => (
-            Killer::Unknown,
-            "was killed by the kernel's OOM killer; whether a cgroup or the machine was full is not in the text".to_owned(),
-        ),
+        None => {
+            let reporter = oom.reporter.as_ref();
+            let by = reporter.map_or_else(String::new, |by| format!(", as {by} reports"));
+            (
+                Killer::Unknown,
+                format!(
+                    "was killed by the kernel's OOM killer{by}; whether a cgroup or the machine was full is not in the text"
+                ),
+            )
+        }
     };
     let mut verdict = Verdict::new(killer, clause);
     verdict.signal = Some(9);
@@ -92,9 +103,6 @@ fn by_kernel(oom: KernelOom) -> Verdict {
 }
 
 fn memcg_clause(oom: &KernelOom) -> String {
-    if let Some(reporter) = &oom.reporter {
-        return format!("was killed by the kernel at a cgroup's limit, as {reporter} reports");
-    }
     match (&oom.cgroup, oom.limit) {
         (Some(cgroup), Some(limit)) => format!(
             "was killed by the kernel: cgroup {cgroup} reached its limit of {}",
@@ -211,7 +219,7 @@ fn others(claims: &[&Statement]) -> Verdict {
             verdict
         }
         Claim::Signalled(signal) => {
-            let name = if *signal == 9 { "SIGKILL" } else { "SIGTERM" };
+            let name = signals::name(*signal);
             let hint = if *signal == 9 {
                 ""
             } else {
@@ -231,6 +239,10 @@ fn others(claims: &[&Statement]) -> Verdict {
         Claim::Lost(_) => Verdict::new(
             Killer::Unknown,
             "ended suddenly; these words fit a kernel OOM kill, kill -9, a crash and os._exit alike",
+        ),
+        Claim::Died(how) if how == UNREGISTERED => Verdict::new(
+            Killer::Unknown,
+            format!("ended early: {UNREGISTERED}; why is not in the text"),
         ),
         _ => Verdict::new(Killer::Unknown, "ended; why is not in the text"),
     }

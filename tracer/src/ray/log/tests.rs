@@ -257,7 +257,19 @@ fn what_the_raylet_says_about_workers() {
     );
     assert_eq!(
         says("Some workers of the worker process(77) have not registered within the timeout."),
-        RayFact::NotRegistered { pid: Pid(77) }
+        RayFact::NotRegistered {
+            pid: Pid(77),
+            alive: true
+        }
+    );
+    assert_eq!(
+        says(
+            "Some workers of the worker process(77) have not registered within the timeout. The process is dead, probably it crashed during start."
+        ),
+        RayFact::NotRegistered {
+            pid: Pid(77),
+            alive: false
+        }
     );
 }
 
