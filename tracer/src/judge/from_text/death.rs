@@ -89,6 +89,10 @@ pub(super) fn build(
         death,
         place,
         time: order,
+        node: (
+            subject.node_id.as_ref().map(|id| id.0.clone()),
+            subject.ip.clone(),
+        ),
         bare: false,
         everyone,
     }

@@ -27,7 +27,7 @@ pub(super) fn add(gathered: &Gathered, clock: &Clock, made: &mut Vec<Made>) {
         }
     }
     for one in told {
-        let judged = verdict(&[one], |one| clock.time(one.place, one.stamp));
+        let judged = verdict(&[one]);
         made.push(death(gathered, clock, one, judged));
     }
     counted(gathered, clock, made);
@@ -53,9 +53,11 @@ fn needed(one: &Statement, made: &[Made], nameless: &[Statement]) -> bool {
         Claim::Crash(_) => !killed_by(Killer::Crash),
         Claim::Collapse { .. } => !killed_by(Killer::RayCollapse),
         // "It died" is an echo of any death that the text names better.
-        Claim::Signalled(_) | Claim::MemoryDigit(_) | Claim::Lost(_) | Claim::Died(_) => {
-            made.is_empty() && nameless.iter().all(|other| weak(&other.claim))
-        }
+        Claim::Reaped
+        | Claim::Signalled(_)
+        | Claim::MemoryDigit(_)
+        | Claim::Lost(_)
+        | Claim::Died(_) => made.is_empty() && nameless.iter().all(|other| weak(&other.claim)),
         Claim::Identity => false,
     }
 }
@@ -63,7 +65,8 @@ fn needed(one: &Statement, made: &[Made], nameless: &[Statement]) -> bool {
 fn weak(claim: &Claim) -> bool {
     matches!(
         claim,
-        Claim::Signalled(_)
+        Claim::Reaped
+            | Claim::Signalled(_)
             | Claim::MemoryDigit(_)
             | Claim::Lost(_)
             | Claim::Died(_)

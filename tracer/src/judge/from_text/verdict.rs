@@ -44,12 +44,12 @@ impl Verdict {
     }
 }
 
-/// From all claims about one process; `times` gives the time of a statement where it is known.
-pub(super) fn verdict(claims: &[&Statement], time: impl Fn(&Statement) -> Option<i64>) -> Verdict {
+/// From all claims about one process.
+pub(super) fn verdict(claims: &[&Statement]) -> Verdict {
     let ray = memory(claims);
     let kernel = kernel(claims);
     match (ray, kernel) {
-        (Some(ray), Some(kernel)) => both(claims, ray, kernel, time),
+        (Some(ray), Some(kernel)) => both(ray, kernel),
         (Some(ray), None) => by_ray(ray),
         (None, Some(kernel)) => by_kernel(kernel),
         (None, None) => others(claims),
@@ -115,30 +115,17 @@ fn memcg_clause(oom: &KernelOom) -> String {
     }
 }
 
-/// Ray may claim a kill that the kernel did first, and the kernel may mark one that is dying: the earlier act counts, where times tell.
-fn both(
-    claims: &[&Statement],
-    ray: RayMemory,
-    kernel: KernelOom,
-    time: impl Fn(&Statement) -> Option<i64>,
-) -> Verdict {
-    let first = |wanted: fn(&Claim) -> bool| {
-        let of = claims.iter().filter(|one| wanted(&one.claim));
-        of.filter_map(|one| time(one)).min()
-    };
-    let ray_time = first(|claim| matches!(claim, Claim::RayMemory(_)));
-    let kernel_time = first(|claim| matches!(claim, Claim::KernelOom(_)));
-    match (ray_time, kernel_time) {
-        (Some(ray_time), Some(kernel_time)) if ray_time < kernel_time => by_ray(ray),
-        (Some(_), Some(_)) => by_kernel(kernel),
-        _ => {
-            let clause = "was claimed by Ray's memory monitor and by the kernel's OOM killer; which came first is not in the text";
-            let mut verdict = Verdict::new(Killer::Unknown, clause);
-            verdict.memory = Some(ray);
-            verdict.oom = Some(kernel);
-            verdict
-        }
+/// Ray may claim a kill that the kernel did first. The kernel prints no kill of a process that is dying already (it only marks and
+/// reaps it), but where a whole cgroup goes.
+fn both(ray: RayMemory, kernel: KernelOom) -> Verdict {
+    if !kernel.group {
+        return by_kernel(kernel);
     }
+    let clause = "was claimed by Ray's memory monitor and by the kernel's OOM killer, which killed all of a cgroup; which came first is not in the text";
+    let mut verdict = Verdict::new(Killer::Unknown, clause);
+    verdict.memory = Some(ray);
+    verdict.oom = Some(kernel);
+    verdict
 }
 
 /// Figures of all lines that say that Ray's monitor killed it.
@@ -167,7 +154,9 @@ fn kernel(claims: &[&Statement]) -> Option<KernelOom> {
         let Claim::KernelOom(oom) = &one.claim else {
             continue;
         };
+        let group = oom.group && all.as_ref().is_none_or(|all| all.group);
         let known = all.get_or_insert_with(KernelOom::default);
+        known.group = group;
         contradiction |= known
             .scope
             .zip(oom.scope)
@@ -230,6 +219,10 @@ fn others(claims: &[&Statement]) -> Verdict {
             verdict.signal = Some(*signal);
             verdict
         }
+        Claim::Reaped => Verdict::new(
+            Killer::Unknown,
+            "was marked by the kernel's OOM killer, which took its memory; whether that killed it or it was dying already is not in the text",
+        ),
         Claim::MemoryDigit(digit) => Verdict::new(
             Killer::Unknown,
             format!(
@@ -260,11 +253,12 @@ fn rank(claim: &Claim) -> u8 {
         Claim::Intended(_) => 5,
         Claim::Collapse { .. } => 6,
         Claim::Exit { .. } => 7,
-        Claim::Signalled(_) => 8,
-        Claim::MemoryDigit(_) => 9,
-        Claim::Lost(_) => 10,
-        Claim::Died(_) => 11,
-        Claim::Identity => 12,
+        Claim::Reaped => 8,
+        Claim::Signalled(_) => 9,
+        Claim::MemoryDigit(_) => 10,
+        Claim::Lost(_) => 11,
+        Claim::Died(_) => 12,
+        Claim::Identity => 13,
     }
 }
 
