@@ -93,7 +93,9 @@ fn read(line: &Peeled) -> Option<(Subject, Claim)> {
             ..Subject::default()
         };
         let signal = if &found[1] == "SIGKILL" { 9 } else { 15 };
-        return Some((subject, daemon("earlyoom", own, Some(signal), &found[4])));
+        // The command line that it quotes is no reason.
+        let why = found[4].split(", cmdline ").next().unwrap_or_default();
+        return Some((subject, daemon("earlyoom", own, Some(signal), why)));
     }
     if let Some(found) = OOMD.captures(text) {
         let why = format!("in {}: {}", &found[1], &found[2]);

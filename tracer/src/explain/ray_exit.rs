@@ -95,7 +95,7 @@ fn without_traceback(text: &str) -> &str {
 
 /// Ray's monitor says so in these words from 2.1 to 2.60.
 pub(super) fn killed_for_memory(text: &str) -> bool {
-    text.contains("killed due to the node running low on memory")
+    without_traceback(text).contains("killed due to the node running low on memory")
 }
 
 /// What Ray, or the death of an owner, asked for.

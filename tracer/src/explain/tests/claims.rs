@@ -16,13 +16,6 @@ The actor is dead because its worker process has died. Worker exit type: {detail
     )
 }
 
-/// Without those whose pid no text names.
-fn named(report: &Report) -> Vec<(u32, Killer)> {
-    let mut found = killers(report);
-    found.retain(|(pid, _)| *pid != 0);
-    found
-}
-
 fn only(report: &Report) -> &Death {
     let [death] = report.deaths.as_slice() else {
         panic!("{:?}", report.deaths);
@@ -134,12 +127,12 @@ fn what_the_users_code_raised_is_not_rays_word() {
             "USER_ERROR Worker exit detail: Worker exits because there was an exception in the initialization method (e.g., __init__). Exception raised from an actor init method. Traceback: {raised}"
         );
         let report = explain(&[("driver.log", &actor(&error))]);
-        assert_eq!(named(&report), [(926, Killer::Exit)], "{raised}");
+        assert_eq!(killers(&report), [(926, Killer::Exit)], "{raised}");
         let sudden = format!(
             "SYSTEM_ERROR Worker exit detail: Worker exits unexpectedly. Worker exits with an exit code None. Traceback (most recent call last): {raised}"
         );
         let report = explain(&[("driver.log", &actor(&sudden))]);
-        assert_eq!(named(&report), [(926, Killer::Unknown)], "{raised}");
+        assert_eq!(killers(&report), [(926, Killer::Unknown)], "{raised}");
     }
 }
 
@@ -156,4 +149,15 @@ fn a_worker_that_was_dead_before_it_registered_was_not_killed_for_that() {
     let alive = format!("{line}still alive, probably it's hanging during start.");
     let report = explain(&[("raylet.out", &alive)]);
     assert_eq!(killers(&report), [(10_493, Killer::RayIntended)]);
+}
+
+#[test]
+fn what_earlyoom_quotes_of_a_command_is_no_reason() {
+    let line = r#"2026-11-20T08:43:29+0000 gpu-07 earlyoom[812]: sending SIGTERM to process 4242 uid 1000 "python3": badness 900, VmRSS 1000 MiB, cmdline "python3 train.py --api-key x""#;
+    let report = explain(&[("journal.txt", line)]);
+    let clause = &only(&report).verdict.clause;
+    assert_eq!(
+        clause,
+        "was killed by earlyoom: badness 900, VmRSS 1000 MiB"
+    );
 }
