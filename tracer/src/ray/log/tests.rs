@@ -255,6 +255,16 @@ fn what_the_raylet_says_about_workers() {
             worker_id: None
         }
     );
+}
+
+#[test]
+fn a_worker_that_has_not_registered_is_alive_or_dead() {
+    let says = |text: &str| {
+        one(
+            FileKind::Raylet,
+            &format!("[2026-11-21 00:40:26,003 E 1515 1515] (raylet) worker_pool.cc:1: {text}"),
+        )
+    };
     assert_eq!(
         says("Some workers of the worker process(77) have not registered within the timeout."),
         RayFact::NotRegistered {

@@ -156,10 +156,9 @@ fn redact_death(scrubber: &mut Scrubber, death: &mut Death) {
     if death.role != Role::Worker {
         scrubber.text_if_any(&mut death.task_name);
     }
-    for name in [&mut death.task_name, &mut death.actor_class] {
-        if let Some(name) = name {
-            *name = scrubber.code(name);
-        }
+    let names = [&mut death.task_name, &mut death.actor_class];
+    for name in names.into_iter().flatten() {
+        *name = scrubber.code(name);
     }
     if let Some(gcs) = &mut death.gcs {
         redact_gcs(scrubber, gcs);
