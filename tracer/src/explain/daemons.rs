@@ -49,7 +49,7 @@ static EVICTED: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"[Tt]he node was low on resource: memory\.?(.{0,200})"));
 static OOM_KILLED: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r#"(?:[Rr]eason"?[:=] *"?OOMKilled|\bOOMKilled"?: ?true|"OOMKilled"|^OOMKilled$|\bOOMKilled\s+\d+\b)"#,
+        r#"(?:[Rr]eason"?[:=] *"?OOMKilled|\bOOMKilled"?: ?true|"OOMKilled"\s*(?:[,}\]]|$)|^OOMKilled$|\bOOMKilled\s+\d+\b)"#,
     )
 });
 static SLURM_OOM: LazyLock<Regex> = LazyLock::new(|| {
@@ -93,7 +93,9 @@ fn read(line: &Peeled) -> Option<(Subject, Claim)> {
             ..Subject::default()
         };
         let signal = if &found[1] == "SIGKILL" { 9 } else { 15 };
-        return Some((subject, daemon("earlyoom", own, Some(signal), &found[4])));
+        // The command line that it quotes is no reason.
+        let why = found[4].split(", cmdline ").next().unwrap_or_default();
+        return Some((subject, daemon("earlyoom", own, Some(signal), why)));
     }
     if let Some(found) = OOMD.captures(text) {
         let why = format!("in {}: {}", &found[1], &found[2]);
@@ -166,29 +168,28 @@ fn reported(text: &str) -> Option<(Subject, Claim)> {
             comm: Some(found[1].to_owned()),
             ..Subject::default()
         };
-        return Some((subject, kernel("the kubelet", Some(Scope::Global), None)));
+        return Some((subject, kernel("the kubelet", Some(Scope::Global))));
     }
+    // All of these count in a cgroup, whose count also rises with a kill for the whole machine.
     let claim = if let Some(found) = SLURM_OOM.captures(text) {
-        kernel("slurmstepd", Some(Scope::Memcg), Some(found[1].to_owned()))
+        kernel(&format!("slurmstepd of step {}", &found[1]), None)
     } else if SRUN.is_match(text) {
-        kernel("slurm", Some(Scope::Memcg), None)
+        kernel("slurm", None)
     } else if OOM_KILLED.is_match(text) {
-        kernel("the container runtime", Some(Scope::Memcg), None)
+        kernel("the container runtime", None)
     } else if text.contains("A process of this unit has been killed by the OOM killer")
         || text.contains("Failed with result 'oom-kill'.")
     {
-        // A unit's count also rises with a kill for the whole machine.
-        kernel("systemd", None, None)
+        kernel("systemd", None)
     } else {
         return None;
     };
     Some((Subject::default(), claim))
 }
 
-fn kernel(reporter: &str, scope: Option<Scope>, cgroup: Option<String>) -> Claim {
+fn kernel(reporter: &str, scope: Option<Scope>) -> Claim {
     Claim::KernelOom(Box::new(KernelOom {
         scope,
-        cgroup,
         reporter: Some(reporter.to_owned()),
         ..KernelOom::default()
     }))

@@ -280,6 +280,7 @@ impl Kernel {
             .as_ref()
             .map_or_else(KernelOom::default, |pending| pending.oom.clone());
         let report = &mut self.report;
+        oom.group = report.group;
         let above = report
             .chosen
             .take()
@@ -319,8 +320,13 @@ impl Kernel {
             let Ok(pid) = found[1].parse().map(Pid) else {
                 return;
             };
-            let claim = Claim::KernelOom(Box::default());
-            out.push(statement(line, place, pid, found[2].to_owned(), claim));
+            out.push(statement(
+                line,
+                place,
+                pid,
+                found[2].to_owned(),
+                Claim::Reaped,
+            ));
         } else if let Some(found) = KILLED.captures(text) {
             let Ok(pid) = found[1].parse().map(Pid) else {
                 return;

@@ -1,10 +1,12 @@
 //! Records of Ray's own components (raylet, GCS, core workers) as claims, read by the parsers of `ray::log`.
 
-use super::{peel::Peeled, ray_exit};
+use super::{peel::Peeled, ray_exit, ray_worker};
 use crate::{
     event::Role,
     ids::{HexId, Pid},
-    judge::from_text::claim::{Claim, MonitorState, Place, Remarks, Statement, Subject},
+    judge::from_text::claim::{
+        Claim, MonitorState, Place, Remarks, Statement, Subject, UNREGISTERED,
+    },
     ray::{
         facts::{ExitType, RayFact},
         log::{FileKind, LogParser, Record},
@@ -250,9 +252,12 @@ fn about_worker(fact: &RayFact) -> Option<(Subject, Claim)> {
             subject.actor_id.clone_from(actor_id);
             (subject, Claim::Intended(clause.into()))
         }
-        RayFact::NotRegistered { pid } => {
+        RayFact::NotRegistered { pid, alive: true } => {
             let clause = "was ended by its raylet: it did not register in time";
             (worker(None, Some(*pid)), Claim::Intended(clause.into()))
+        }
+        RayFact::NotRegistered { pid, alive: false } => {
+            (worker(None, Some(*pid)), Claim::Died(UNREGISTERED.into()))
         }
         RayFact::StopSignal {
             process_group,
@@ -299,7 +304,7 @@ fn by_itself(fact: &RayFact) -> Option<(Subject, Claim)> {
         RayFact::FailureSignal {
             signal,
             worker_id: Some(id),
-        } => (worker(Some(id), None), Claim::Crash(signal.clone())),
+        } => (worker(Some(id), None), ray_worker::failure(signal)),
         _ => return None,
     })
 }

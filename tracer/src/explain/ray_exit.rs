@@ -18,8 +18,19 @@ static SIGTERM: LazyLock<Regex> =
 /// The claim of `Worker exit type: T Worker exit detail: D`, of `exit_type = T, exit_detail = D`, and of a worker's own last words.
 pub(super) fn exit(exit_type: &str, detail: &str) -> Claim {
     let kind = exit_type.trim();
+    let detail = without_traceback(detail);
+    if kind == "USER_ERROR" {
+        return Claim::Exit {
+            code: None,
+            why: Some("an exception while its actor was created".into()),
+        };
+    }
     if kind == "NODE_OUT_OF_MEMORY" || killed_for_memory(detail) {
         return Claim::RayMemory(Box::default());
+    }
+    // A worker that handles a SIGTERM exits with a code that says nothing.
+    if SIGTERM.is_match(detail) {
+        return asked(detail).unwrap_or(Claim::Signalled(15));
     }
     if let Some(code) = CODE
         .captures(detail)
@@ -33,15 +44,8 @@ pub(super) fn exit(exit_type: &str, detail: &str) -> Claim {
     if let Some(claim) = asked(detail) {
         return claim;
     }
-    if SIGTERM.is_match(detail) {
-        return Claim::Signalled(15);
-    }
     match kind {
         "INTENDED_SYSTEM_EXIT" | "INTENDED_USER_EXIT" => Claim::Intended(first_sentence(detail)),
-        "USER_ERROR" => Claim::Exit {
-            code: None,
-            why: Some("an exception while its actor was created".into()),
-        },
         _ if broken(detail) => Claim::Lost(first_sentence(detail)),
         _ => Claim::Died(first_sentence(detail)),
     }
@@ -49,6 +53,7 @@ pub(super) fn exit(exit_type: &str, detail: &str) -> Claim {
 
 /// The claim of `The actor is dead because …` and `The actor died because …`.
 pub(super) fn actor(reason: &str) -> Claim {
+    let reason = without_traceback(reason);
     // The owner's exit type stands behind it: not that of the actor.
     if let Some(claim) = asked(reason).filter(|_| reason.starts_with("its owner")) {
         return claim;
@@ -83,9 +88,14 @@ pub(super) fn actor(reason: &str) -> Claim {
     Claim::Died(first_sentence(reason))
 }
 
+/// What Ray says, without what the user's code raised: its words are anything.
+fn without_traceback(text: &str) -> &str {
+    text.split("Traceback").next().unwrap_or(text)
+}
+
 /// Ray's monitor says so in these words from 2.1 to 2.60.
 pub(super) fn killed_for_memory(text: &str) -> bool {
-    text.contains("killed due to the node running low on memory")
+    without_traceback(text).contains("killed due to the node running low on memory")
 }
 
 /// What Ray, or the death of an owner, asked for.

@@ -32,6 +32,8 @@ pub(super) const ANCHORS: [&str; 16] = [
     "*** SIG",
 ];
 
+/// Children that one line names.
+const MAX_LOADERS: usize = 64;
 /// Signals that a process brings on itself, as strsignal(3) names them.
 const FAULTS: [&str; 5] = [
     "Segmentation fault",
@@ -48,7 +50,7 @@ static WORKER: LazyLock<Regex> = LazyLock::new(|| {
 });
 static LOADER: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r"DataLoader worker \(pid\(?s?\)? (\d+)\) (?:is killed by signal: (\w+[\w ]*)|exited unexpectedly)",
+        r"DataLoader worker \(pid(?:\(s\))? (\d+(?:, \d+)*)\) (?:is killed by signal: (\w+[\w ]*)|exited unexpectedly)",
     )
 });
 static SHELL: LazyLock<Regex> =
@@ -62,20 +64,22 @@ static FATAL: LazyLock<Regex> = LazyLock::new(|| {
 /// What a line says, if it is one of these.
 pub(super) fn line(line: &Peeled, own: &Subject, place: Place, out: &mut Vec<Statement>) {
     let text = line.text.as_str();
-    let found = worker(text)
-        .or_else(|| raylet(text))
-        .or_else(|| child(text))
-        .or_else(|| crash(line, own))
-        .or_else(|| nameless(text));
-    if let Some((subject, claim)) = found {
-        out.push(Statement {
-            place,
-            stamp: line.stamp,
-            quote: super::cut(text),
-            subject,
-            claim,
-        });
+    let mut found = loaders(text);
+    if found.is_empty() {
+        let one = worker(text)
+            .or_else(|| raylet(text))
+            .or_else(|| shell(text))
+            .or_else(|| crash(line, own))
+            .or_else(|| nameless(text));
+        found.extend(one);
     }
+    out.extend(found.into_iter().map(|(subject, claim)| Statement {
+        place,
+        stamp: line.stamp,
+        quote: super::cut(text),
+        subject,
+        claim,
+    }));
 }
 
 fn worker(text: &str) -> Option<(Subject, Claim)> {
@@ -116,42 +120,62 @@ fn raylet(text: &str) -> Option<(Subject, Claim)> {
         })
 }
 
-/// A child of a driver or worker, as its parent tells it.
-fn child(text: &str) -> Option<(Subject, Claim)> {
-    let of = |pid: &str| Subject {
+/// A child of a driver or worker.
+fn descendant(pid: &str) -> Subject {
+    Subject {
         pid: pid.parse().ok().map(Pid),
         role: Some(Role::Descendant),
         ..Subject::default()
-    };
-    if let Some(found) = LOADER.captures(text) {
-        let claim = match found.get(2).map(|signal| signal.as_str().trim()) {
-            Some(signal) if signal.starts_with("Killed") => Claim::Signalled(9),
-            Some(signal) if signal.starts_with("Terminated") => Claim::Signalled(15),
-            Some(signal) if FAULTS.iter().any(|fault| signal.starts_with(fault)) => {
-                Claim::Crash(signal.to_owned())
-            }
-            Some(signal) => Claim::Died(format!("by signal {signal}")),
-            None => Claim::Died("no reason is given".into()),
-        };
-        return Some((of(&found[1]), claim));
     }
+}
+
+/// Children that load data, as their parent tells it: one by its signal, or all that have gone.
+fn loaders(text: &str) -> Vec<(Subject, Claim)> {
+    let Some(found) = LOADER.captures(text) else {
+        return Vec::new();
+    };
+    let claim = match found.get(2).map(|signal| signal.as_str().trim()) {
+        Some(signal) if signal.starts_with("Killed") => Claim::Signalled(9),
+        Some(signal) if signal.starts_with("Terminated") => Claim::Signalled(15),
+        Some(signal) if FAULTS.iter().any(|fault| signal.starts_with(fault)) => {
+            Claim::Crash(signal.to_owned())
+        }
+        Some(signal) => Claim::Died(format!("by signal {signal}")),
+        None => Claim::Died("no reason is given".into()),
+    };
+    let pids = found[1].split(", ").take(MAX_LOADERS);
+    pids.map(|pid| (descendant(pid), claim.clone())).collect()
+}
+
+/// A child as its shell tells it.
+fn shell(text: &str) -> Option<(Subject, Claim)> {
     let found = SHELL.captures(text)?;
     let claim = match &found[2] {
         "Killed" => Claim::Signalled(9),
         crash => Claim::Crash(crash.to_owned()),
     };
-    Some((of(&found[1]), claim))
+    Some((descendant(&found[1]), claim))
+}
+
+/// What a signal does that abseil's handler reports: it takes the faults and those that others send.
+pub(super) fn failure(signal: &str) -> Claim {
+    match signal {
+        "SIGHUP" => Claim::Signalled(1),
+        "SIGINT" => Claim::Signalled(2),
+        "SIGTERM" => Claim::Signalled(15),
+        fault => Claim::Crash(fault.to_owned()),
+    }
 }
 
 /// The failure handlers of abseil and of Python, in the process that crashes.
 fn crash(line: &Peeled, own: &Subject) -> Option<(Subject, Claim)> {
     let text = line.text.trim_start();
-    let signal = FAILURE
+    let claim = FAILURE
         .captures(text)
         .or_else(|| FATAL.captures(text))
-        .map(|found| found[1].to_owned())?;
+        .map(|found| failure(&found[1]))?;
     let Some(speaker) = line.speaker.as_ref() else {
-        return Some((own.clone(), Claim::Crash(signal)));
+        return Some((own.clone(), claim));
     };
     let subject = Subject {
         pid: speaker.pid,
@@ -159,7 +183,7 @@ fn crash(line: &Peeled, own: &Subject) -> Option<(Subject, Claim)> {
         class: Some(speaker.name.clone()),
         ..Subject::default()
     };
-    Some((subject, Claim::Crash(signal)))
+    Some((subject, claim))
 }
 
 /// `:actor_name:Rollout`, `:task_name:compute_score`: what a worker prints into its own file when it begins one.

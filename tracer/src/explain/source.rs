@@ -14,9 +14,9 @@ use super::{
 };
 use crate::{
     event::Role,
-    judge::from_text::claim::{Claim, Gathered, Place, Stamp, Statement, Subject, Text},
+    judge::from_text::claim::{Claim, Domain, Gathered, Place, Stamp, Statement, Subject, Text},
     path,
-    ray::log::file_name,
+    ray::log::{FileKind, file_name},
 };
 
 /// Lines that the driver quotes of a raylet that ended.
@@ -36,6 +36,8 @@ pub(super) struct Source {
     configurations: Configurations,
     /// The worker that writes this file, by the file's name and markers.
     own: Subject,
+    /// The folder of this file, where it is a raylet's.
+    folder: Option<String>,
     /// Lines of a raylet's log that may still be quoted after its end.
     quoted: u32,
     found: Vec<Statement>,
@@ -44,7 +46,12 @@ pub(super) struct Source {
 impl Source {
     /// The state before the first line of text number `number`.
     pub(super) fn new(number: usize, name: &str) -> Self {
-        let parsed = file_name::parse(path::base(name));
+        let base = path::base(name);
+        let parsed = file_name::parse(base);
+        let folder = parsed
+            .as_ref()
+            .filter(|parsed| parsed.kind == FileKind::Raylet)
+            .map(|_| name[..name.len() - base.len()].to_owned());
         let (worker, pid) = parsed.map_or((None, None), |parsed| (parsed.worker_id, parsed.pid));
         let own = Subject {
             worker_id: worker.clone(),
@@ -60,6 +67,7 @@ impl Source {
             wrapped: Wrapped::default(),
             configurations: Configurations::default(),
             own,
+            folder,
             quoted: 0,
             found: Vec::new(),
         }
@@ -208,7 +216,10 @@ impl Source {
     }
 
     fn hand_over(&mut self, gathered: &mut Gathered) {
-        for statement in self.found.drain(..) {
+        for mut statement in self.found.drain(..) {
+            if statement.subject.domain == Domain::Ray {
+                statement.subject.folder.clone_from(&self.folder);
+            }
             gathered.dossiers.add(statement);
         }
     }

@@ -1,5 +1,7 @@
 //! Every message form gives its verdict, in every wrapping, and no damage makes it name another killer.
 
+mod apart;
+mod claims;
 mod damage;
 mod fixtures;
 mod forms;

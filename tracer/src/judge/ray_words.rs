@@ -120,7 +120,7 @@ impl About {
                 workers: worker_id.iter().cloned().collect(),
                 pids: vec![*pid],
             },
-            RayFact::ForceKilled { pid } | RayFact::NotRegistered { pid } => Self {
+            RayFact::ForceKilled { pid } | RayFact::NotRegistered { pid, .. } => Self {
                 workers: Vec::new(),
                 pids: vec![*pid],
             },

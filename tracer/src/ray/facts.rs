@@ -137,10 +137,13 @@ pub enum RayFact {
         /// The line's own words.
         reason: String,
     },
-    /// `Some workers of the worker process(PID) have not registered within the timeout.`
+    /// `Some workers of the worker process(PID) have not registered within the timeout. The process is still alive, …|is dead, …`
     NotRegistered {
-        /// The process, killed for it.
+        /// The process.
         pid: Pid,
+        /// Whether it was alive, and is killed for it; older recordings do not say.
+        #[serde(default = "alive")]
+        alive: bool,
     },
     /// The worker's own last words, in its core-worker log:
     /// `Raylet[Ipc]Client::Disconnect, exit_type=…, exit_detail=…, has creation_task_exception…`.
@@ -351,6 +354,10 @@ pub struct MonitorKill {
     pub policy: Option<String>,
     /// `Top 10 memory users`, biggest first.
     pub top: Vec<TopUser>,
+}
+
+fn alive() -> bool {
+    true
 }
 
 /// A worker in a kill record.

@@ -141,15 +141,20 @@ fn the_zone_of_a_log_is_found_from_a_death_that_another_one_dates_with_its_zone(
         r#"{{"label":"RAY_WORKER_FAILURE","message":"A worker died or was killed while executing a task by an unexpected system error. Lease ID: 03 Worker ID: {id} Node ID: {id} Worker IP address: 192.0.2.2 Worker port: 1 Worker PID: 41 Worker exit type: NODE_OUT_OF_MEMORY Worker exit detail: x","source_type":"RAYLET","pid":"611","timestamp":1795219898}}"#
     );
     let other = "[2026-11-21 08:11:40,000 I 700 700] worker.cc:1: *** SIGSEGV received at time=1795219900 on cpu 1 ***";
+    let of_worker =
+        "logs/worker-2abec82d00000000000000000000000000000000000000000000abce-ffffffff-700.err";
+    let kernel = kill("[Sat Nov 21 08:11:40 2026] ", 926, "ray::Rollout");
     let texts = [
         ("logs/raylet.out", raylet.as_str()),
         ("logs/events/event_RAYLET.log", event.as_str()),
-        ("logs/worker.err", other),
-        ("elsewhere/worker.err", other),
+        (of_worker, other),
+        ("elsewhere/raylet.err", other),
+        // Brought there from a host that may have another zone.
+        ("logs/dmesg.txt", kernel.as_str()),
     ];
     let report = explain(&texts);
     let offsets: Vec<Option<i32>> = report.texts.iter().map(|text| text.utc_offset_s).collect();
-    assert_eq!(offsets, [Some(8 * 3600), None, Some(8 * 3600), None]);
+    assert_eq!(offsets, [Some(8 * 3600), None, Some(8 * 3600), None, None]);
     let killed = report
         .deaths
         .iter()

@@ -92,6 +92,8 @@ pub struct Subject {
     pub node_id: Option<HexId>,
     /// The address of its node.
     pub ip: Option<String>,
+    /// The folder of the raylet's own log that speaks of it: another folder's raylet is of another node.
+    pub folder: Option<String>,
     /// Class of its actor.
     pub class: Option<String>,
     /// The task that it ran (by its lease, where Ray says it).
@@ -113,6 +115,9 @@ impl Subject {
     }
 }
 
+/// A worker whose raylet waited for it and found it dead.
+pub const UNREGISTERED: &str = "it was dead before it registered";
+
 /// What a line claims of its subject's end.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Claim {
@@ -122,6 +127,8 @@ pub enum Claim {
     RayMemory(Box<RayMemory>),
     /// The kernel's OOM killer killed it.
     KernelOom(Box<KernelOom>),
+    /// The kernel's OOM killer marked it and took its memory: it may have been dying already.
+    Reaped,
     /// A daemon of user space killed it.
     Daemon(Daemon),
     /// Ray ended it on purpose, not for memory.
@@ -201,6 +208,8 @@ pub struct KernelOom {
     pub score_adj: Option<i32>,
     /// Who asked for memory.
     pub invoker: Option<String>,
+    /// Whether it was killed with all of its cgroup (`memory.oom.group`): such lines name those who are dying too.
+    pub group: bool,
     /// The biggest tasks of the report's dump, and its raylets.
     pub tasks: Vec<Task>,
     /// Who says so, where it is not the kernel: `slurmstepd`, `kubelet`.

@@ -2,7 +2,7 @@
 
 use super::{
     Made,
-    claim::{Daemon, KernelOom, Place, RayMemory, Scope, Stamp, Statement, Subject},
+    claim::{Daemon, Domain, KernelOom, Place, RayMemory, Scope, Stamp, Statement, Subject},
     verdict::Verdict,
     zone::{self, Clock},
 };
@@ -89,6 +89,10 @@ pub(super) fn build(
         death,
         place,
         time: order,
+        node: (
+            subject.node_id.as_ref().map(|id| id.0.clone()),
+            subject.ip.clone(),
+        ),
         bare: false,
         everyone,
     }
@@ -103,6 +107,7 @@ fn name(subject: &Subject) -> String {
     known.cloned().unwrap_or_else(|| match role(subject) {
         Role::Raylet => "raylet".into(),
         Role::Worker => "worker".into(),
+        _ if !subject.is_named() => "a process".into(),
         _ => "process".into(),
     })
 }
@@ -118,6 +123,8 @@ fn role(subject: &Subject) -> Role {
         (None, Some("gcs_server")) => Role::Gcs,
         (None, Some("ray::DashboardA" | "ray::RuntimeEnv")) => Role::Agent,
         (None, Some(comm)) if comm.starts_with("ray::") => Role::Worker,
+        // The host's daemons speak of any process.
+        (None, None) if subject.domain == Domain::Host => Role::Other,
         (None, None) => Role::Worker,
         _ if rays => Role::Worker,
         _ => Role::Other,

@@ -4,7 +4,7 @@
 //! that the raylet's own log has. Otherwise two of time (in known zones), name and size must agree, and only one pair may fit.
 
 use super::{
-    claim::{Claim, Domain, Gathered, KernelOom, Place, Subject},
+    claim::{Claim, Domain, Gathered, Place, Subject},
     dossier::Dossier,
     zone::Clock,
 };
@@ -54,14 +54,13 @@ pub(super) fn join<'a>(gathered: &'a Gathered, clock: &Clock) -> Vec<Case<'a>> {
                 .filter(|other| judge(other, hosts[*host], namespace, clock).is_ok());
             others.count() == 1
         };
-        let same_pid = fitting
-            .iter()
-            .copied()
-            .find(|host| hosts[*host].subject.pid == ray.subject.pid);
-        let chosen = same_pid.or_else(|| match fitting.as_slice() {
-            [only] if mutual(only) => Some(*only),
+        let same_pid = |host: &usize| hosts[*host].subject.pid == ray.subject.pid;
+        let of_this_pid: Vec<usize> = fitting.iter().copied().filter(same_pid).collect();
+        let chosen = match (of_this_pid.as_slice(), fitting.as_slice()) {
+            ([only], _) => Some(*only),
+            ([], [only]) if mutual(only) => Some(*only),
             _ => None,
-        });
+        };
         if let Some(host) = chosen {
             taken[host] = true;
             partner[at] = Some(host);
@@ -142,9 +141,6 @@ fn coincidences(rays: &[&Dossier], hosts: &[&Dossier]) -> usize {
 
 /// Whether both speak of one process; the reason where not.
 fn judge(ray: &Dossier, host: &Dossier, namespace: Namespace, clock: &Clock) -> Result<(), String> {
-    if ray.subject.role == Some(Role::Raylet) && host.subject.comm.as_deref() != Some("raylet") {
-        return Err("another process".into());
-    }
     let named = name_agrees(&ray.subject, &host.subject);
     if named == Some(false) {
         return Err(format!(
@@ -170,7 +166,15 @@ fn judge(ray: &Dossier, host: &Dossier, namespace: Namespace, clock: &Clock) -> 
     let limit = if same_pid { SAME_TIME_NS } else { CLOSE_NS };
     let timed = apart.is_some_and(|apart| apart <= limit);
     let sized = size_agrees(ray, host);
-    let agreeing = usize::from(timed) + usize::from(named == Some(true)) + usize::from(sized);
+    // Its parent knows a child by nothing but its pid.
+    let child = ray.subject.role == Some(Role::Descendant)
+        && same_pid
+        && timed
+        && namespace == Namespace::Unknown;
+    let agreeing = usize::from(timed)
+        + usize::from(named == Some(true))
+        + usize::from(sized)
+        + usize::from(child);
     if agreeing >= 2 {
         return Ok(());
     }
@@ -187,21 +191,31 @@ fn judge(ray: &Dossier, host: &Dossier, namespace: Namespace, clock: &Clock) -> 
 /// `None` where one of them has no telling name.
 fn name_agrees(ray: &Subject, host: &Subject) -> Option<bool> {
     let comm = host.comm.as_deref()?;
+    match ray.role {
+        Some(Role::Raylet) => return Some(comm == "raylet"),
+        // Its program names itself as it likes.
+        Some(Role::Descendant) => return None,
+        _ => {}
+    }
     let class = ray.class.as_deref().or(ray.task.as_deref());
     let Some(class) = class else {
         // Every worker of Ray's has a name that begins like this, unless the code renamed it.
         return (!comm.starts_with("ray::") && !comm.starts_with("python")).then_some(false);
     };
-    if comm.starts_with("python") {
+    // A worker that has just begun, or ended, what it ran.
+    if comm.starts_with("python") || comm == "ray::IDLE" {
         return None;
     }
     let full = format!("ray::{class}");
+    if full.len() <= COMM_BYTES {
+        let rest = comm.strip_prefix(&full);
+        return Some(rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.')));
+    }
     let end = (0..=COMM_BYTES.min(full.len()))
         .rev()
         .find(|at| full.is_char_boundary(*at))
         .unwrap_or(0);
-    let short = &full[..end];
-    Some(comm.starts_with(short) || (comm == "ray::IDLE"))
+    Some(comm.starts_with(&full[..end]))
 }
 
 fn size_agrees(ray: &Dossier, host: &Dossier) -> bool {
@@ -250,8 +264,7 @@ fn reasons(
     let open = is_open(ray);
     let kernel = |host: &&&Dossier| {
         let mut claims = host.statements.iter();
-        claims
-            .any(|one| matches!(&one.claim, Claim::KernelOom(oom) if **oom != KernelOom::default()))
+        claims.any(|one| matches!(&one.claim, Claim::KernelOom(_)))
     };
     let mut nearest: Vec<&&Dossier> = hosts.iter().filter(kernel).filter(|_| open).collect();
     nearest.sort_by_key(|host| host.subject.pid != ray.subject.pid);

@@ -14,7 +14,7 @@ mod settle;
 mod verdict;
 mod zone;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, ops::RangeInclusive};
 
 use jiff::tz::TimeZone;
 
@@ -27,13 +27,16 @@ use crate::{
     },
     path,
 };
-use claim::{Claim, Gathered, MonitorState, Place, Statement, Subject};
+use claim::{Claim, Gathered, MonitorState, Place, Statement, Subject, UNREGISTERED};
 use death::build;
 use join::Case;
 use zone::Clock;
 
 /// Pieces of evidence of one death.
 const MAX_EVIDENCE: usize = 12;
+
+/// A worker ends so long behind its raylet; a line of its end may come a little earlier.
+const TAKES_ALONG_NS: RangeInclusive<i64> = -5_000_000_000..=60_000_000_000;
 
 /// The report on everything that was gathered; `zone` is that of all times that have none.
 #[must_use]
@@ -86,6 +89,8 @@ struct Made {
     death: Death,
     place: Place,
     time: Option<i64>,
+    /// The id and the address of its node.
+    node: (Option<String>, Option<String>),
     /// Whether nothing but "it died" is known.
     bare: bool,
     /// All processes that the text lists beside it.
@@ -98,7 +103,7 @@ fn made(gathered: &Gathered, clock: &Clock, case: &Case<'_>) -> Made {
         .flatten()
         .flat_map(|dossier| &dossier.statements)
         .collect();
-    let verdict = verdict::verdict(&claims, |one| clock.time(one.place, one.stamp));
+    let verdict = verdict::verdict(&claims);
     let subject = match (case.ray, case.host) {
         (Some(ray), _) => &ray.subject,
         (None, Some(host)) => &host.subject,
@@ -107,9 +112,10 @@ fn made(gathered: &Gathered, clock: &Clock, case: &Case<'_>) -> Made {
     let host_pid = case.ray.and(case.host).and_then(|host| host.subject.pid);
     let host_comm = case.host.and_then(|host| host.subject.comm.clone());
     let telling = telling(&claims, clock);
-    let bare = claims
-        .iter()
-        .all(|one| matches!(one.claim, Claim::Died(_) | Claim::Identity));
+    let bare = claims.iter().all(|one| match &one.claim {
+        Claim::Died(how) => how != UNREGISTERED,
+        claim => *claim == Claim::Identity,
+    });
     let mut made = build(clock, subject, telling, verdict);
     made.bare = bare;
     let death = &mut made.death;
@@ -191,33 +197,44 @@ fn order(made: &mut [Made]) {
     }
 }
 
-/// Where a raylet died and a worker's end has no reason of its own, the raylet's is looked at first.
+/// Where a raylet died and a worker's end of that time has no reason of its own, the raylet's is looked at first.
 fn blame_the_raylet(made: &mut [Made]) {
-    let raylet = made
-        .iter()
-        .find(|one| one.death.role == Role::Raylet && one.death.listed)
-        .map(|one| (one.death.id, one.death.pid, one.place.text));
-    let Some((cause, pid, text)) = raylet else {
-        return;
-    };
-    for one in made
-        .iter_mut()
-        .filter(|one| one.bare && one.place.text == text)
-    {
-        if one.death.role == Role::Raylet {
+    for at in 0..made.len() {
+        let one = &made[at];
+        if !one.bare || one.death.role == Role::Raylet {
             continue;
         }
+        let raylet = made.iter().find(|raylet| takes_along(raylet, one));
+        let Some((cause, pid)) = raylet.map(|raylet| (raylet.death.id, raylet.death.pid)) else {
+            continue;
+        };
         let which = if pid.0 == 0 {
             String::new()
         } else {
             format!(" (pid {pid})")
         };
-        let verdict = &mut one.death.verdict;
+        let death = &mut made[at].death;
+        let verdict = &mut death.verdict;
         verdict.clause =
             format!("ended; its raylet{which} ended too, which takes its workers along");
-        verdict.summary = format!("{} {}", one.death.comm, verdict.clause);
+        verdict.summary = format!("{} {}", death.comm, verdict.clause);
         verdict.cause_death_id = Some(cause);
     }
+}
+
+/// Whether a raylet's end may be that of a worker's: of one text and no other node, and about when it ended.
+fn takes_along(raylet: &Made, worker: &Made) -> bool {
+    let same =
+        |one: &Option<_>, other: &Option<_>| one.is_none() || other.is_none() || one == other;
+    // Times with and without a zone are not of one clock.
+    let one_clock = raylet.death.time.is_some() == worker.death.time.is_some();
+    let times = raylet.time.zip(worker.time).filter(|_| one_clock);
+    raylet.death.role == Role::Raylet
+        && raylet.death.listed
+        && raylet.place.text == worker.place.text
+        && same(&raylet.node.0, &worker.node.0)
+        && same(&raylet.node.1, &worker.node.1)
+        && times.is_some_and(|(raylet, worker)| TAKES_ALONG_NS.contains(&(worker - raylet)))
 }
 
 fn clusters(gathered: &Gathered) -> Vec<ClusterReport> {

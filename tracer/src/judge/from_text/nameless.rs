@@ -27,7 +27,7 @@ pub(super) fn add(gathered: &Gathered, clock: &Clock, made: &mut Vec<Made>) {
         }
     }
     for one in told {
-        let judged = verdict(&[one], |one| clock.time(one.place, one.stamp));
+        let judged = verdict(&[one]);
         made.push(death(gathered, clock, one, judged));
     }
     counted(gathered, clock, made);
@@ -46,18 +46,18 @@ fn needed(one: &Statement, made: &[Made], nameless: &[Statement]) -> bool {
     let killed_by = |killer: Killer| made.iter().any(|made| made.death.verdict.killer == killer);
     match &one.claim {
         Claim::RayMemory(_) => !killed_by(Killer::RayMemoryMonitor),
-        Claim::KernelOom(_) => {
-            !killed_by(Killer::KernelOomMemcg) && !killed_by(Killer::KernelOomGlobal)
-        }
+        Claim::KernelOom(_) => made.iter().all(|made| made.death.oom.is_none()),
         Claim::Daemon(_) => true,
         Claim::Intended(_) => !killed_by(Killer::RayIntended),
         Claim::Exit { .. } => !killed_by(Killer::Exit),
         Claim::Crash(_) => !killed_by(Killer::Crash),
         Claim::Collapse { .. } => !killed_by(Killer::RayCollapse),
         // "It died" is an echo of any death that the text names better.
-        Claim::Signalled(_) | Claim::MemoryDigit(_) | Claim::Lost(_) | Claim::Died(_) => {
-            made.is_empty() && nameless.iter().all(|other| weak(&other.claim))
-        }
+        Claim::Reaped
+        | Claim::Signalled(_)
+        | Claim::MemoryDigit(_)
+        | Claim::Lost(_)
+        | Claim::Died(_) => made.is_empty() && nameless.iter().all(|other| weak(&other.claim)),
         Claim::Identity => false,
     }
 }
@@ -65,7 +65,8 @@ fn needed(one: &Statement, made: &[Made], nameless: &[Statement]) -> bool {
 fn weak(claim: &Claim) -> bool {
     matches!(
         claim,
-        Claim::Signalled(_)
+        Claim::Reaped
+            | Claim::Signalled(_)
             | Claim::MemoryDigit(_)
             | Claim::Lost(_)
             | Claim::Died(_)

@@ -1,7 +1,10 @@
 //! The verdict on one death from the claims of texts: `inferred` at most, and `unknown` where every sudden end would read the same.
 
-use super::claim::{Claim, Daemon, KernelOom, RayMemory, Scope, Statement};
-use crate::judge::report::{Certainty, Killer};
+use super::claim::{Claim, Daemon, KernelOom, RayMemory, Scope, Statement, UNREGISTERED};
+use crate::{
+    judge::report::{Certainty, Killer},
+    signals,
+};
 
 /// A verdict from text.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,12 +44,12 @@ impl Verdict {
     }
 }
 
-/// From all claims about one process; `times` gives the time of a statement where it is known.
-pub(super) fn verdict(claims: &[&Statement], time: impl Fn(&Statement) -> Option<i64>) -> Verdict {
+/// From all claims about one process.
+pub(super) fn verdict(claims: &[&Statement]) -> Verdict {
     let ray = memory(claims);
     let kernel = kernel(claims);
     match (ray, kernel) {
-        (Some(ray), Some(kernel)) => both(claims, ray, kernel, time),
+        (Some(ray), Some(kernel)) => both(ray, kernel),
         (Some(ray), None) => by_ray(ray),
         (None, Some(kernel)) => by_kernel(kernel),
         (None, None) => others(claims),
@@ -68,7 +71,9 @@ fn by_kernel(oom: KernelOom) -> Verdict {
         Some(Scope::Global) => (
             Killer::KernelOomGlobal,
             match &oom.reporter {
-                Some(reporter) => format!("was killed by the kernel, as {reporter} reports: the machine was out of memory"),
+                Some(reporter) => format!(
+                    "was killed by the kernel, as {reporter} reports: the machine was out of memory"
+                ),
                 None => "was killed by the kernel: the machine was out of memory".to_owned(),
             },
         ),
@@ -80,10 +85,16 @@ fn by_kernel(oom: KernelOom) -> Verdict {
             Killer::KernelOomGlobal,
             "was killed by the kernel: the memory nodes of its memory policy were full".to_owned(),
         ),
-        None => (
-            Killer::Unknown,
-            "was killed by the kernel's OOM killer; whether a cgroup or the machine was full is not in the text".to_owned(),
-        ),
+        None => {
+            let reporter = oom.reporter.as_ref();
+            let by = reporter.map_or_else(String::new, |by| format!(", as {by} reports"));
+            (
+                Killer::Unknown,
+                format!(
+                    "was killed by the kernel's OOM killer{by}; whether a cgroup or the machine was full is not in the text"
+                ),
+            )
+        }
     };
     let mut verdict = Verdict::new(killer, clause);
     verdict.signal = Some(9);
@@ -92,9 +103,6 @@ fn by_kernel(oom: KernelOom) -> Verdict {
 }
 
 fn memcg_clause(oom: &KernelOom) -> String {
-    if let Some(reporter) = &oom.reporter {
-        return format!("was killed by the kernel at a cgroup's limit, as {reporter} reports");
-    }
     match (&oom.cgroup, oom.limit) {
         (Some(cgroup), Some(limit)) => format!(
             "was killed by the kernel: cgroup {cgroup} reached its limit of {}",
@@ -107,30 +115,17 @@ fn memcg_clause(oom: &KernelOom) -> String {
     }
 }
 
-/// Ray may claim a kill that the kernel did first, and the kernel may mark one that is dying: the earlier act counts, where times tell.
-fn both(
-    claims: &[&Statement],
-    ray: RayMemory,
-    kernel: KernelOom,
-    time: impl Fn(&Statement) -> Option<i64>,
-) -> Verdict {
-    let first = |wanted: fn(&Claim) -> bool| {
-        let of = claims.iter().filter(|one| wanted(&one.claim));
-        of.filter_map(|one| time(one)).min()
-    };
-    let ray_time = first(|claim| matches!(claim, Claim::RayMemory(_)));
-    let kernel_time = first(|claim| matches!(claim, Claim::KernelOom(_)));
-    match (ray_time, kernel_time) {
-        (Some(ray_time), Some(kernel_time)) if ray_time < kernel_time => by_ray(ray),
-        (Some(_), Some(_)) => by_kernel(kernel),
-        _ => {
-            let clause = "was claimed by Ray's memory monitor and by the kernel's OOM killer; which came first is not in the text";
-            let mut verdict = Verdict::new(Killer::Unknown, clause);
-            verdict.memory = Some(ray);
-            verdict.oom = Some(kernel);
-            verdict
-        }
+/// Ray may claim a kill that the kernel did first. The kernel prints no kill of a process that is dying already (it only marks and
+/// reaps it), but where a whole cgroup goes.
+fn both(ray: RayMemory, kernel: KernelOom) -> Verdict {
+    if !kernel.group {
+        return by_kernel(kernel);
     }
+    let clause = "was claimed by Ray's memory monitor and by the kernel's OOM killer, which killed all of a cgroup; which came first is not in the text";
+    let mut verdict = Verdict::new(Killer::Unknown, clause);
+    verdict.memory = Some(ray);
+    verdict.oom = Some(kernel);
+    verdict
 }
 
 /// Figures of all lines that say that Ray's monitor killed it.
@@ -159,7 +154,9 @@ fn kernel(claims: &[&Statement]) -> Option<KernelOom> {
         let Claim::KernelOom(oom) = &one.claim else {
             continue;
         };
+        let group = oom.group && all.as_ref().is_none_or(|all| all.group);
         let known = all.get_or_insert_with(KernelOom::default);
+        known.group = group;
         contradiction |= known
             .scope
             .zip(oom.scope)
@@ -211,7 +208,7 @@ fn others(claims: &[&Statement]) -> Verdict {
             verdict
         }
         Claim::Signalled(signal) => {
-            let name = if *signal == 9 { "SIGKILL" } else { "SIGTERM" };
+            let name = signals::name(*signal);
             let hint = if *signal == 9 {
                 ""
             } else {
@@ -222,6 +219,10 @@ fn others(claims: &[&Statement]) -> Verdict {
             verdict.signal = Some(*signal);
             verdict
         }
+        Claim::Reaped => Verdict::new(
+            Killer::Unknown,
+            "was marked by the kernel's OOM killer, which took its memory; whether that killed it or it was dying already is not in the text",
+        ),
         Claim::MemoryDigit(digit) => Verdict::new(
             Killer::Unknown,
             format!(
@@ -231,6 +232,10 @@ fn others(claims: &[&Statement]) -> Verdict {
         Claim::Lost(_) => Verdict::new(
             Killer::Unknown,
             "ended suddenly; these words fit a kernel OOM kill, kill -9, a crash and os._exit alike",
+        ),
+        Claim::Died(how) if how == UNREGISTERED => Verdict::new(
+            Killer::Unknown,
+            format!("ended early: {UNREGISTERED}; why is not in the text"),
         ),
         _ => Verdict::new(Killer::Unknown, "ended; why is not in the text"),
     }
@@ -248,11 +253,12 @@ fn rank(claim: &Claim) -> u8 {
         Claim::Intended(_) => 5,
         Claim::Collapse { .. } => 6,
         Claim::Exit { .. } => 7,
-        Claim::Signalled(_) => 8,
-        Claim::MemoryDigit(_) => 9,
-        Claim::Lost(_) => 10,
-        Claim::Died(_) => 11,
-        Claim::Identity => 12,
+        Claim::Reaped => 8,
+        Claim::Signalled(_) => 9,
+        Claim::MemoryDigit(_) => 10,
+        Claim::Lost(_) => 11,
+        Claim::Died(_) => 12,
+        Claim::Identity => 13,
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
     claim::{Gathered, Place, Stamp, Statement, Text},
     dossier::Dossier,
 };
-use crate::{ids::WallTime, judge::report::Utc};
+use crate::{ids::WallTime, judge::report::Utc, ray::log::file_name};
 
 /// Zones lie at quarter hours.
 const QUARTER_NS: i64 = 15 * 60 * 1_000_000_000;
@@ -77,12 +77,12 @@ impl Clock {
         }
     }
 
-    /// The logs of one folder are written on one node: those whose zone is known tell that of the others, where they agree.
+    /// Ray's logs of one folder are written on one node: those whose zone is known tell that of the others, where they agree. What else
+    /// lies there may be from anywhere.
     fn share(&mut self, texts: &[Text]) {
         let folder = |text: &Text| {
-            text.name
-                .rsplit_once('/')
-                .map(|(folder, _)| folder.to_owned())
+            let (folder, name) = text.name.rsplit_once('/')?;
+            file_name::parse(name).map(|_| folder.to_owned())
         };
         let mut known: BTreeMap<String, BTreeSet<i32>> = BTreeMap::new();
         for (text, zone) in texts.iter().zip(&self.zones) {

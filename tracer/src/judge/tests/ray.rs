@@ -312,3 +312,21 @@ fn a_task_that_was_retried_did_not_end_the_job() {
         assert_eq!(scene.death(7).then.is_some(), will_retry);
     }
 }
+
+#[test]
+fn a_worker_that_was_dead_before_it_registered_was_not_killed_for_that() {
+    for alive in [true, false] {
+        let mut scene = Scene::new();
+        let pid = crate::ids::Pid(7);
+        scene
+            .ray_worker(7)
+            .says(RayFact::NotRegistered { pid, alive });
+        scene.after(900).signal(RAYLET, 7, 9, 0, true).after(50);
+        scene.exit(7, 9);
+        if alive {
+            assert_verdict!(scene, 7, RayIntended, Proven);
+        } else {
+            assert_verdict!(scene, 7, Unknown, Unknown);
+        }
+    }
+}

@@ -134,9 +134,9 @@ fn specific(case: &Case<'_>, record: &Seen<RayLog>, act: BootTime) -> Option<Rea
         RayFact::ForceKilled { .. } if Reason::near(record.time, act) => Some(Reason::Intended(
             "was killed by Ray because it did not exit within 5 s after being asked to".into(),
         )),
-        RayFact::NotRegistered { .. } if Reason::near(record.time, act) => Some(Reason::Intended(
-            "was killed by Ray because it did not register in time".into(),
-        )),
+        RayFact::NotRegistered { alive: true, .. } if Reason::near(record.time, act) => Some(
+            Reason::Intended("was killed by Ray because it did not register in time".into()),
+        ),
         RayFact::MonitorEvicted { .. } => Some(Reason::Memory(MonitorKill::default())),
         _ => None,
     }

@@ -62,6 +62,7 @@ fn workers(line: &Line<'_>, message: &str) -> Option<RayFact> {
     if message.contains("have not registered within the timeout") {
         return Some(RayFact::NotRegistered {
             pid: Pid(number_field(message, "worker process(")?),
+            alive: !message.contains("The process is dead"),
         });
     }
     if message.starts_with("Stop: sending SIG") {

@@ -255,9 +255,31 @@ fn what_the_raylet_says_about_workers() {
             worker_id: None
         }
     );
+}
+
+#[test]
+fn a_worker_that_has_not_registered_is_alive_or_dead() {
+    let says = |text: &str| {
+        one(
+            FileKind::Raylet,
+            &format!("[2026-11-21 00:40:26,003 E 1515 1515] (raylet) worker_pool.cc:1: {text}"),
+        )
+    };
     assert_eq!(
         says("Some workers of the worker process(77) have not registered within the timeout."),
-        RayFact::NotRegistered { pid: Pid(77) }
+        RayFact::NotRegistered {
+            pid: Pid(77),
+            alive: true
+        }
+    );
+    assert_eq!(
+        says(
+            "Some workers of the worker process(77) have not registered within the timeout. The process is dead, probably it crashed during start."
+        ),
+        RayFact::NotRegistered {
+            pid: Pid(77),
+            alive: false
+        }
     );
 }
 

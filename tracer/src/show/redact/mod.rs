@@ -156,6 +156,10 @@ fn redact_death(scrubber: &mut Scrubber, death: &mut Death) {
     if death.role != Role::Worker {
         scrubber.text_if_any(&mut death.task_name);
     }
+    let names = [&mut death.task_name, &mut death.actor_class];
+    for name in names.into_iter().flatten() {
+        *name = scrubber.code(name);
+    }
     if let Some(gcs) = &mut death.gcs {
         redact_gcs(scrubber, gcs);
     }
@@ -230,7 +234,7 @@ fn redact_gcs_of_class(scrubber: &mut Scrubber, gcs: &mut GcsOwner) {
 
 fn redact_evidence(scrubber: &mut Scrubber, piece: &mut Evidence) {
     piece.source = scrubber.text(&piece.source);
-    piece.what = scrubber.text(&piece.what);
+    piece.what = scrubber.quote(&piece.what);
 }
 
 fn redact_sender(scrubber: &mut Scrubber, sender: &mut SenderReport) {
@@ -253,7 +257,10 @@ fn redact_oom(scrubber: &mut Scrubber, oom: &mut OomReport) {
 
 fn redact_finding(scrubber: &mut Scrubber, finding: &mut Finding) {
     finding.summary = scrubber.text(&finding.summary);
-    for text in finding.evidence.iter_mut().chain(&mut finding.remedy) {
+    for line in &mut finding.evidence {
+        *line = scrubber.quote(line);
+    }
+    for text in &mut finding.remedy {
         *text = scrubber.text(text);
     }
     scrubber.text_if_any(&mut finding.cost);
@@ -282,6 +289,13 @@ mod tests {
                 .into();
         death.verdict.evidence[0].source = "/tmp/ray/session_x/logs/raylet.out".into();
         death.top = sample::verl().deaths[0].top.clone();
+        death.task_name = Some("for Acme with hf_AbCdEfGhIjKl".into());
+        let mut shell = death.verdict.evidence[0].clone();
+        shell.what =
+            "x.sh: line 12:  4218 Killed    KEY=hush python3 -m verl.main project=acme".into();
+        let mut daemon = shell.clone();
+        daemon.what = "sent SIGTERM to \"python3 train.py --api-key hush\"".into();
+        death.verdict.evidence.extend([shell, daemon]);
         death.gcs = Some(GcsReport {
             actor_name: Some("keeper".into()),
             placement_group: Some("of user lin".into()),
@@ -306,7 +320,7 @@ mod tests {
         let text = json::render(&redact(&staged())).expect("JSON");
         for secret in [
             "lin\"", "/home", "lin@", "sk-123", "s3://", "gpu-07", "corp", "10.1.2.3", "fd00",
-            "hunter2", "user lin", "/tmp", "/job", "parquet", "/usr/bin",
+            "hunter2", "user lin", "/tmp", "/job", "parquet", "/usr/bin", "hush", "acme", "hf_",
         ] {
             assert!(!text.contains(secret), "{secret} in {text}");
         }

@@ -15,6 +15,13 @@ static IDENTIFYING: LazyLock<Regex> = LazyLock::new(|| {
     let parts = [
         // A command line that Ray's older kill records quote, to the end of the text.
         r"(?P<commands>(?i:top \d+ memory users|mem\(gb\)\s+command).*)",
+        // A command line that a shell quotes of a child that died, and that earlyoom quotes.
+        r"(?P<shell>(?P<head>(?:\bline \d+: +\d+|\[\d+\][+-]) +(?:Killed|Terminated|Aborted|Segmentation fault|Bus error|Illegal instruction)\b)\s+\S.*)",
+        r#"(?P<cmdline>\bcmdline ".*)"#,
+        // A variable of a command's environment.
+        r#"(?P<variable>\b[A-Z][A-Z0-9_]*=(?:"[^"]*(?:"|$)|'[^']*(?:'|$)|\S+))"#,
+        // A token, by its beginning.
+        r"(?P<token>\b(?:hf_[A-Za-z0-9]|(?:sk|glpat|xox[abprs])-[\w-]|(?:gh[pousr]|github_pat)_\w|AKIA[A-Z0-9]{4}|ASIA[A-Z0-9]{4}|AIza[\w-]|eyJ[\w.-])[\w.-]{7,})",
         // A user at a host.
         r"(?P<account>\b[\w.-]+@[\w.-]+)",
         // A URL, with what it carries.
@@ -35,6 +42,21 @@ static IDENTIFYING: LazyLock<Regex> = LazyLock::new(|| {
     compile(&parts.join("|"))
 });
 
+/// An option with its value behind a space, as a command line has it.
+static PAIR: LazyLock<Regex> = LazyLock::new(|| {
+    compile(
+        r#"(?P<name>\B--?[a-zA-Z][\w.-]*)[ \t]+(?P<value>"[^"]*(?:"|$)|'[^']*(?:'|$)|[^\s"'-]\S*)"#,
+    )
+});
+
+/// What follows an option in a sentence and is not its value.
+const NO_VALUES: [&str; 12] = [
+    "is", "was", "were", "to", "and", "or", "in", "on", "for", "has", "with", "of",
+];
+/// Ids of Ray's that look like a variable.
+const IDS: [&str; 6] = ["ID", "PID", "PGID", "UID", "GID", "TID"];
+/// Beginnings of variables whose values say nothing of anybody, and that advice names.
+const KNOBS: [&str; 5] = ["CUDA_", "MALLOC_", "NCCL_", "OMP_", "PYTORCH_"];
 /// Paths that every Linux machine has.
 const COMMON_PATHS: [&str; 4] = ["/", "/dev/shm", "/dev/kmsg", "/dev/null"];
 /// Shorter arguments are words like `start`, which free text needs.
@@ -150,7 +172,9 @@ impl Scrubber {
 
     /// A command line by its program.
     pub(super) fn command(&mut self, command: &str) -> String {
-        let mut words = command.split_whitespace();
+        let mut words = command
+            .split_whitespace()
+            .skip_while(|word| assigned(word).is_some());
         let program = path::base(words.next().unwrap_or_default()).to_owned();
         let program = self.text(&program);
         match words.next() {
@@ -177,6 +201,30 @@ impl Scrubber {
         }
     }
 
+    /// A line of a log or of a command: options have values there, where sentences have words.
+    pub(super) fn quote(&mut self, text: &str) -> String {
+        let text = PAIR.replace_all(text, |found: &Captures<'_>| {
+            if NO_VALUES.contains(&&found["value"]) {
+                found[0].to_owned()
+            } else {
+                format!("{} …", &found["name"])
+            }
+        });
+        self.text(&text)
+    }
+
+    /// A name of code: it stays, but for a token in it.
+    pub(super) fn code(&mut self, name: &str) -> String {
+        let found = IDENTIFYING.captures_iter(name);
+        let tokens: Vec<&str> = found
+            .filter_map(|found| found.name("token"))
+            .map(|found| found.as_str())
+            .collect();
+        tokens.into_iter().fold(name.to_owned(), |name, token| {
+            name.replace(token, &self.token(token))
+        })
+    }
+
     /// Free text.
     pub(super) fn text(&mut self, text: &str) -> String {
         let mut text = text.to_owned();
@@ -195,6 +243,10 @@ impl Scrubber {
         let is = |kind: &str| found.name(kind).is_some();
         match () {
             () if is("commands") => "(command lines taken out)".to_owned(),
+            () if is("shell") => format!("{} (command line taken out)", &found["head"]),
+            () if is("cmdline") => "cmdline …".to_owned(),
+            () if is("variable") => variable(whole),
+            () if is("token") => self.token(whole),
             () if is("account") => self.account(whole),
             () if is("path") => self.path(whole),
             () if is("url") => self.pseudonym("url", whole),
@@ -214,6 +266,16 @@ impl Scrubber {
             None => self.pseudonym("host", host),
         };
         format!("{}@{host}", self.pseudonym("user", user))
+    }
+
+    /// Names of code may begin like one, but have neither digits nor capitals.
+    fn token(&mut self, text: &str) -> String {
+        let random = |one: char| one.is_ascii_digit() || one.is_ascii_uppercase();
+        if text.chars().any(random) {
+            self.pseudonym("token", text)
+        } else {
+            text.to_owned()
+        }
     }
 
     fn user(&mut self, text: &str) -> String {
@@ -253,6 +315,28 @@ impl Scrubber {
             return word.replacen(bare, &self.pseudonym("argument", bare), 1);
         }
         word.to_owned()
+    }
+}
+
+/// Name and value of `NAME=value`.
+fn assigned(word: &str) -> Option<(&str, &str)> {
+    let known = |one: u8| one.is_ascii_uppercase() || one.is_ascii_digit() || one == b'_';
+    word.split_once('=')
+        .filter(|(name, _)| !name.is_empty() && name.bytes().all(known))
+}
+
+/// A variable keeps its name, and its value where that is an id's or that of a known knob.
+fn variable(text: &str) -> String {
+    let Some((name, value)) = assigned(text) else {
+        return text.to_owned();
+    };
+    let bare = value.trim_end_matches([',', ';', '.', ')', ':', '`', '"']);
+    let figure = bare.parse::<f64>().is_ok() || ["true", "false"].contains(&bare);
+    let knob = KNOBS.iter().any(|knob| name.starts_with(knob)) && !value.contains(['/', '@']);
+    if IDS.contains(&name) || knob || (figure && name.starts_with("RAY_")) {
+        text.to_owned()
+    } else {
+        format!("{name}=…")
     }
 }
 
@@ -303,6 +387,22 @@ mod tests {
             ("user=lin did it", "user=user-1 did it"),
             ("run with --token=abc --fast", "run with --token=… --fast"),
             (
+                "HF_TOKEN=abc WANDB_API_KEY='a b' RAY_AUTH_TOKEN=x9 python3",
+                "HF_TOKEN=… WANDB_API_KEY=… RAY_AUTH_TOKEN=… python3",
+            ),
+            (
+                "for Acme with hf_AbCdEfGhIjKl and sk-live-12345",
+                "for Acme with token-1 and token-2",
+            ),
+            (
+                "run.sh: line 12:  4218 Killed                  python3 -m verl.main project=secret",
+                "run.sh: line 12:  4218 Killed (command line taken out)",
+            ),
+            (
+                r#"process 4242 uid 1000 "python3": badness 900, cmdline "python3 x.py --api-key "#,
+                r#"process 4242 uid 1000 "python3": badness 900, cmdline …"#,
+            ),
+            (
                 "kill; Top 10 memory users: PID MEM(GB) COMMAND 28 3 python a.py --key=1",
                 "kill; (command lines taken out)",
             ),
@@ -321,13 +421,41 @@ mod tests {
             "std::bad_alloc in torch::autograd::Engine",
             "signal 9 from raylet (pid 1998), si_code 0: took effect",
             "its owner had died; 23.95/24.00 GiB; oom/mark_victim; by an user request",
+            "RAY_DEDUP_LOGS=0 shows them; RAY_memory_usage_threshold=0.9, MALLOC_ARENA_MAX=2",
+            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; job ID=01000000, worker ID=2abec82d",
+            "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null), hf_generate_batches",
             "journalctl -k --since \"2026-11-20 08:03:30 UTC\" | grep -i -e oom; a full /dev/shm does that",
         ] {
             assert_eq!(scrub(text), text);
         }
     }
 
-    const SECRET: [&str; 7] = [
+    #[test]
+    fn options_of_a_quoted_command_lose_their_values() {
+        let mut scrubber = Scrubber::default();
+        for (text, want) in [
+            (
+                "python3 train.py --api-key live-12345 -n lin --fast --title 'two words' --name \"cut of",
+                "python3 train.py --api-key … -n … --fast --title … --name …",
+            ),
+            (
+                "(2) ray stop --force is called, or --enable-resource-isolation to prevent it",
+                "(2) ray stop --force is called, or --enable-resource-isolation to prevent it",
+            ),
+        ] {
+            let once = scrubber.quote(text);
+            assert_eq!(once, want);
+            assert_eq!(scrubber.quote(&once), want);
+        }
+    }
+
+    #[test]
+    fn a_command_is_its_program_and_not_the_variables_before_it() {
+        let command = "DATA=/home/lin/x TOKEN=abc python3 train.py";
+        assert_eq!(Scrubber::default().command(command), "python3 …");
+    }
+
+    const SECRET: [&str; 9] = [
         "/data/lin/x.bin",
         "lin@login-3",
         "10.0.3.17",
@@ -335,6 +463,8 @@ mod tests {
         "node7.cluster.local",
         "s3://bucket/key",
         "--token=abc",
+        "HF_TOKEN=abc",
+        "sk-live-12345",
     ];
     const PLAIN: [&str; 6] = [
         "worker",

@@ -1,0 +1,167 @@
+//! Who is another process although a number agrees, and what belongs together although a name does not.
+
+use super::{explain, killers};
+use crate::judge::report::{Death, Killer};
+
+fn killed(time: &str, pid: u32, comm: &str) -> String {
+    format!(
+        "{time} gpu-07 kernel: Memory cgroup out of memory: Killed process {pid} ({comm}) total-vm:100kB, anon-rss:700716kB, file-rss:4kB, shmem-rss:0kB, UID:0 pgtables:4kB oom_score_adj:1000\n"
+    )
+}
+
+/// A driver's words on an actor that ended suddenly at 00:23:48.
+fn lost(class: &str, pid: u32, ip: &str) -> String {
+    let lines = [
+        "The actor died unexpectedly before finishing this task.".to_owned(),
+        format!("\tclass_name: {class}"),
+        "\tactor_id: 11111111111111111111111101000000".to_owned(),
+        format!("\tpid: {pid}"),
+        format!("\tip: {ip}"),
+        "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits with a connection error code 2. End of file.".to_owned(),
+    ];
+    let dated = lines.map(|line| format!("2026-11-21T00:23:48.000000000Z stdout F {line}\n"));
+    dated.concat()
+}
+
+#[test]
+fn a_raylet_and_a_child_join_the_kernels_log_by_pid_and_time() {
+    let raylet = "\
+2026-11-21T00:23:48.2Z stderr F (raylet) Raylet is terminated. Termination is unexpected. Possible reasons include: (1) SIGKILL by the user or system OOM killer. Last 20 lines of the Raylet logs:
+2026-11-21T00:23:48.2Z stderr F     [2026-11-21 00:23:40,000 I 1998 1998] (raylet) node_manager.cc:1: hello\n";
+    let child = "2026-11-21T00:23:48.2Z stderr F (TaskRunner pid=3120) RuntimeError: DataLoader worker (pid 4218) is killed by signal: Killed.\n";
+    for (text, pid, comm) in [(raylet, 1998, "raylet"), (child, 4218, "pt_data_worker")] {
+        let near = killed("2026-11-21T00:23:47+0000", pid, comm);
+        let report = explain(&[("driver.log", text), ("journal.txt", &near)]);
+        assert_eq!(killers(&report), [(pid, Killer::KernelOomMemcg)], "{comm}");
+        let late = killed("2026-11-21T00:24:47+0000", pid, comm);
+        let report = explain(&[("driver.log", text), ("journal.txt", &late)]);
+        assert_eq!(report.deaths.len(), 2, "{comm}");
+    }
+    let other = killed("2026-11-21T00:23:47+0000", 4219, "pt_data_worker");
+    let report = explain(&[("driver.log", child), ("journal.txt", &other)]);
+    assert_eq!(report.deaths.len(), 2);
+    let foreign = killed("2026-11-21T00:23:47+0000", 1998, "chrome");
+    let report = explain(&[("driver.log", raylet), ("journal.txt", &foreign)]);
+    assert_eq!(report.deaths.len(), 2);
+}
+
+#[test]
+fn one_pid_on_two_nodes_is_two_processes() {
+    let text = lost("Rollout", 1234, "192.0.2.2")
+        + "(Reward pid=1234, ip=192.0.2.3) *** SIGSEGV received at time=1763703810 on cpu 12 ***\n";
+    let report = explain(&[("driver.log", &text)]);
+    assert_eq!(
+        killers(&report),
+        [(1234, Killer::Crash), (1234, Killer::Unknown)]
+    );
+}
+
+#[test]
+fn raylets_of_two_folders_are_two_unless_one_log_is_a_copy() {
+    let at = |hour: u32| {
+        format!(
+            "[2026-11-21 {hour}:00:00,000 I 60 60] (raylet) main.cc:100: received SIGTERM. Existing local drain request = None\n"
+        )
+    };
+    let (one, other) = (at(11), at(12));
+    let report = explain(&[("n1/raylet.out", &one), ("n2/raylet.out", &other)]);
+    assert_eq!(report.deaths.len(), 2);
+    let report = explain(&[("n1/raylet.out", &one), ("n1/raylet.err", &other)]);
+    assert_eq!(report.deaths.len(), 1);
+    let report = explain(&[("n1/raylet.out", &one), ("copy/raylet.out", &one)]);
+    assert_eq!(report.deaths.len(), 1);
+}
+
+#[test]
+fn a_pid_that_the_kernel_kills_twice_in_days_was_two_processes() {
+    let text = killed("2026-11-10T08:43:29+0000", 5123, "python3")
+        + &killed("2026-11-20T09:43:29+0000", 5123, "python3");
+    let report = explain(&[("journal.txt", &text)]);
+    assert_eq!(killers(&report), [(5123, Killer::KernelOomMemcg); 2]);
+    let text = killed("2026-11-10T08:43:29+0000", 5123, "python3")
+        + &killed("2026-11-10T08:43:30+0000", 5123, "python3");
+    let report = explain(&[("journal.txt", &text)]);
+    assert_eq!(report.deaths.len(), 1);
+}
+
+#[test]
+fn a_longer_name_and_an_idle_workers_are_no_agreement() {
+    for (class, comm, joined) in [
+        ("Worker", "ray::WorkerDict", false),
+        ("Worker", "ray::IDLE", false),
+        ("Worker", "ray::Worker", true),
+        ("Worker", "ray::Worker.run", true),
+        ("WorkerDict", "ray::WorkerDict", true),
+        ("WorkerDictionary", "ray::WorkerDict", true),
+    ] {
+        let text = lost(class, 1234, "192.0.2.2");
+        let kernel = killed("2026-11-21T00:23:47+0000", 51_877, comm);
+        let report = explain(&[("driver.log", &text), ("journal.txt", &kernel)]);
+        assert_eq!(
+            report.deaths.len(),
+            if joined { 1 } else { 2 },
+            "{class} {comm}"
+        );
+    }
+}
+
+/// The cause of the worker's death; `Z` dates a line with its zone.
+fn cause(raylet: &str, worker: &str, ip: &str) -> Option<u64> {
+    let text = format!(
+        "{worker}A worker died or was killed while executing a task by an unexpected system error. To troubleshoot the problem, check the logs for the dead worker. Lease ID: 03 Worker ID: 2abec82d00000000000000000000000000000000000000000000abcd Node ID: abababababababababababababababababababababababababababab Worker IP address: {ip} Worker port: 10013 Worker PID: 4218 Worker exit type: SYSTEM_ERROR Worker exit detail: Worker exits unexpectedly by a signal.\n{raylet}(raylet, ip=192.0.2.2) received SIGTERM\n{raylet}[2026-11-21 18:00:00,000 I 900 900] (raylet) main.cc:100: received SIGTERM. Existing local drain request = None\n"
+    );
+    let report = explain(&[("some.log", &text)]);
+    let worker = |death: &&Death| death.pid.0 == 4218;
+    let death = report.deaths.iter().find(worker).expect("the worker");
+    death.verdict.cause_death_id.map(|id| id.0)
+}
+
+#[test]
+fn a_raylet_takes_along_only_those_who_end_about_then() {
+    let raylet = "2026-11-21T10:00:00.000Z stderr F ";
+    let at = |time: &str| format!("2026-11-21T{time}Z stderr F ");
+    assert!(cause(raylet, &at("10:00:59.000"), "192.0.2.2").is_some());
+    assert!(cause(raylet, &at("09:59:56.000"), "192.0.2.2").is_some());
+    assert_eq!(cause(raylet, &at("10:01:01.000"), "192.0.2.2"), None);
+    assert_eq!(cause(raylet, &at("09:59:54.000"), "192.0.2.2"), None);
+    assert_eq!(cause(raylet, &at("02:00:00.000"), "192.0.2.2"), None);
+    assert_eq!(cause(raylet, "", "192.0.2.2"), None);
+}
+
+/// The record of Ray's kill of pid 41877 at 16:41:07.480.
+const BY_RAY: &str = "\
+2026-11-20T16:41:07.480Z stderr F [2026-11-20 16:41:07,480 E 1998 1998] (raylet) node_manager.cc:3199: Killing 1 worker(s), kill details: Memory on the node (IP: 192.0.2.2, ID: abababababababababababababababababababababababababababab) was 490.00GB used / 512.00GB limit (0.957031)
+2026-11-20T16:41:07.480Z stderr F Considered workers: [
+2026-11-20T16:41:07.480Z stderr F Selected to kill: (Task: job ID=01000000, lease ID=0200, task name=hog_two, required resources={CPU: 1}, pid=41877, actual memory used=0.67GB, worker ID=2abec82d00000000000000000000000000000000000000000000abcd)
+2026-11-20T16:41:07.480Z stderr F ]
+";
+const REAPED: &str = "2026-11-20T16:41:07+0000 gpu-07 kernel: oom_reaper: reaped process 41877 (ray::hog_two), now anon-rss:0kB, file-rss:0kB, shmem-rss:1024kB\n";
+
+#[test]
+fn who_was_dying_already_is_reaped_without_a_kill() {
+    let report = explain(&[("raylet.log", BY_RAY), ("journal.txt", REAPED)]);
+    assert_eq!(killers(&report), [(41_877, Killer::RayMemoryMonitor)]);
+    let report = explain(&[("journal.txt", REAPED)]);
+    assert_eq!(killers(&report), [(41_877, Killer::Unknown)]);
+    let clause = &report.deaths[0].verdict.clause;
+    assert!(clause.contains("dying already"), "{clause}");
+}
+
+#[test]
+fn whom_the_kernel_kills_was_not_dying_unless_his_whole_cgroup_is() {
+    for second in ["07", "08"] {
+        let time = format!("2026-11-20T16:41:{second}+0000");
+        let kernel = killed(&time, 41_877, "ray::hog_two");
+        let report = explain(&[("raylet.log", BY_RAY), ("journal.txt", &kernel)]);
+        assert_eq!(
+            killers(&report),
+            [(41_877, Killer::KernelOomMemcg)],
+            "{second}"
+        );
+        let group = format!(
+            "{time} gpu-07 kernel: Tasks in /job are going to be killed due to memory.oom.group set\n{kernel}"
+        );
+        let report = explain(&[("raylet.log", BY_RAY), ("journal.txt", &group)]);
+        assert_eq!(killers(&report), [(41_877, Killer::Unknown)], "{second}");
+    }
+}

@@ -1,0 +1,163 @@
+//! What single lines claim, and what only sounds like it.
+
+use super::{explain, killers};
+use crate::judge::report::{Death, Killer, Report};
+
+/// The worker of these texts, as the driver tells of its end.
+fn actor(detail: &str) -> String {
+    format!(
+        "\
+The actor died unexpectedly before finishing this task.
+\tclass_name: Rollout
+\tactor_id: 11111111111111111111111101000000
+\tpid: 926
+\tip: 192.0.2.2
+The actor is dead because its worker process has died. Worker exit type: {detail}"
+    )
+}
+
+fn only(report: &Report) -> &Death {
+    let [death] = report.deaths.as_slice() else {
+        panic!("{:?}", report.deaths);
+    };
+    death
+}
+
+#[test]
+fn a_container_that_was_not_killed_for_memory_is_no_death() {
+    for line in [
+        r#"            "OOMKilled": false,"#,
+        r#"            "OOMKilled" : false,"#,
+        r#"{"OOMKilled":false}"#,
+    ] {
+        let report = explain(&[("inspect.txt", line)]);
+        assert_eq!(report.deaths, [], "{line}");
+    }
+    for line in [
+        r#"            "OOMKilled": true,"#,
+        r#"                "reason": "OOMKilled","#,
+        r#"        "OOMKilled","#,
+    ] {
+        let report = explain(&[("inspect.txt", line)]);
+        assert_eq!(killers(&report), [(0, Killer::Unknown)], "{line}");
+    }
+}
+
+#[test]
+fn a_count_of_a_cgroup_names_neither_a_victim_nor_the_memory_that_was_full() {
+    for line in [
+        "      Reason:       OOMKilled",
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=123.batch. Some of the step tasks have been OOM Killed.",
+        "srun: error: node7: task 0: Out Of Memory",
+    ] {
+        let report = explain(&[("some.log", line)]);
+        let death = only(&report);
+        assert_eq!(death.verdict.killer, Killer::Unknown, "{line}");
+        assert_eq!(death.comm, "a process", "{line}");
+        let oom = death.oom.as_ref().expect("a kill for memory");
+        assert_eq!((&oom.constraint, &oom.cgroup), (&None, &None), "{line}");
+        assert!(
+            death.verdict.clause.contains("reports"),
+            "{}",
+            death.verdict.clause
+        );
+    }
+}
+
+#[test]
+fn a_signal_that_others_send_is_no_crash() {
+    for (signal, number) in [("SIGTERM", 15), ("SIGINT", 2), ("SIGHUP", 1)] {
+        let line =
+            format!("(Rollout pid=926) *** {signal} received at time=1763703810 on cpu 12 ***");
+        let own = format!("*** {signal} received at time=1763703810 on cpu 12 ***");
+        let file =
+            "worker-2abec82d00000000000000000000000000000000000000000000abcd-01000000-926.err";
+        for (name, line) in [("driver.log", line), (file, own)] {
+            let report = explain(&[(name, &line)]);
+            let death = only(&report);
+            assert_eq!(death.verdict.killer, Killer::Unknown, "{name} {signal}");
+            assert_eq!(death.signal, Some(number), "{name}");
+            let clause = &death.verdict.clause;
+            assert!(clause.contains(signal), "{clause}");
+        }
+    }
+}
+
+#[test]
+fn a_handled_signal_does_not_outrank_what_ray_says() {
+    let handler =
+        "(Rollout pid=926, ip=192.0.2.2) *** SIGTERM received at time=1763703810 on cpu 12 ***\n";
+    let detail = "SYSTEM_ERROR Worker exit detail: The leased worker has unrecoverable failure. Worker is requested to be destroyed when it is returned. Worker exits with an exit code 1. The process receives a SIGTERM.";
+    let text = handler.to_owned() + &actor(detail);
+    let report = explain(&[("driver.log", &text)]);
+    assert_eq!(killers(&report), [(926, Killer::Unknown)]);
+    let memory = "NODE_OUT_OF_MEMORY Worker exit detail: Task was killed due to the node running low on memory.";
+    let text = handler.to_owned() + &actor(memory);
+    let report = explain(&[("driver.log", &text)]);
+    assert_eq!(killers(&report), [(926, Killer::RayMemoryMonitor)]);
+}
+
+#[test]
+fn the_code_of_a_worker_that_handles_a_sigterm_says_nothing() {
+    let detail = "SYSTEM_ERROR Worker exit detail: Worker exits unexpectedly. Worker exits with an exit code 1. The process receives a SIGTERM.";
+    let report = explain(&[("driver.log", &actor(detail))]);
+    let death = only(&report);
+    assert_eq!(death.verdict.killer, Killer::Unknown);
+    assert_eq!((death.signal, death.exit_code), (Some(15), None));
+}
+
+#[test]
+fn all_loaders_that_one_line_names_are_told() {
+    let line = "RuntimeError: DataLoader worker (pid(s) 4218, 4220) exited unexpectedly";
+    let report = explain(&[("driver.log", line)]);
+    assert_eq!(
+        killers(&report),
+        [(4218, Killer::Unknown), (4220, Killer::Unknown)]
+    );
+}
+
+#[test]
+fn what_the_users_code_raised_is_not_rays_word() {
+    for raised in [
+        "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.",
+        "OSError: job has finished",
+        "SystemExit: Worker exits with an exit code 3",
+    ] {
+        let error = format!(
+            "USER_ERROR Worker exit detail: Worker exits because there was an exception in the initialization method (e.g., __init__). Exception raised from an actor init method. Traceback: {raised}"
+        );
+        let report = explain(&[("driver.log", &actor(&error))]);
+        assert_eq!(killers(&report), [(926, Killer::Exit)], "{raised}");
+        let sudden = format!(
+            "SYSTEM_ERROR Worker exit detail: Worker exits unexpectedly. Worker exits with an exit code None. Traceback (most recent call last): {raised}"
+        );
+        let report = explain(&[("driver.log", &actor(&sudden))]);
+        assert_eq!(killers(&report), [(926, Killer::Unknown)], "{raised}");
+    }
+}
+
+#[test]
+fn a_worker_that_was_dead_before_it_registered_was_not_killed_for_that() {
+    let line = "[2026-11-21 15:08:44,775 E 10406 10406] (raylet) worker_pool.cc:544: Some workers of the worker process(10493) have not registered within the timeout. The process is ";
+    let dead = format!("{line}dead, probably it crashed during start.");
+    let report = explain(&[("raylet.out", &dead)]);
+    let death = only(&report);
+    assert_eq!(death.verdict.killer, Killer::Unknown);
+    assert!(death.listed);
+    let clause = &death.verdict.clause;
+    assert!(clause.contains("dead before it registered"), "{clause}");
+    let alive = format!("{line}still alive, probably it's hanging during start.");
+    let report = explain(&[("raylet.out", &alive)]);
+    assert_eq!(killers(&report), [(10_493, Killer::RayIntended)]);
+}
+
+#[test]
+fn what_earlyoom_quotes_of_a_command_is_no_reason() {
+    let line = r#"2026-11-20T08:43:29+0000 gpu-07 earlyoom[812]: sending SIGTERM to process 4242 uid 1000 "python3": badness 900, VmRSS 1000 MiB, cmdline "python3 train.py --api-key x""#;
+    let report = explain(&[("journal.txt", line)]);
+    let clause = &only(&report).verdict.clause;
+    assert_eq!(
+        clause,
+        "was killed by earlyoom: badness 900, VmRSS 1000 MiB"
+    );
+}
