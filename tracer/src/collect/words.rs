@@ -63,10 +63,10 @@ impl Collector {
         self.unread_words = self.logs.unread();
     }
 
-    /// Records of logs that found no room, and lines that were not read before the end.
-    pub(super) fn lost_words(&self) -> Option<Ledger> {
+    /// Records of logs that found no room, and lines that were not read before the end; and samples that found no room.
+    pub(super) fn lost_words(&self) -> impl Iterator<Item = Ledger> {
         let (dropped, missed) = (self.recording.dropped_words(), self.unread_words);
-        (dropped + missed > 0).then(|| Ledger {
+        let words = Ledger {
             hook: "ray logs".into(),
             seen: self.words,
             submitted: self.words,
@@ -75,6 +75,17 @@ impl Collector {
             dropped,
             missed,
             ..Ledger::default()
-        })
+        };
+        // How many there are is not counted: only those that are lost.
+        let (_, dropped) = self.recording.dropped();
+        let samples = Ledger {
+            hook: "samples".into(),
+            seen: dropped,
+            submitted: dropped,
+            received: dropped,
+            dropped,
+            ..Ledger::default()
+        };
+        [words, samples].into_iter().filter(|row| row.lost() > 0)
     }
 }

@@ -17,6 +17,8 @@ use crate::event::{Event, Observation};
 const DEATHS_QUEUE: usize = 16_384;
 /// Of these, what logs said waits in this part only: who writes a million lines a second drops no death.
 const WORDS_QUEUE: usize = DEATHS_QUEUE / 2;
+/// And forks, new programs, titles and exits with 0 in this one.
+const LIVES_QUEUE: usize = DEATHS_QUEUE / 4 * 3;
 /// Samples that wait at most; about 100 bytes each.
 const SAMPLES_QUEUE: usize = 16_384;
 /// What was seen is on disk within a second: a batch each half.
@@ -49,6 +51,39 @@ struct Shared {
     anew: AtomicBool,
 }
 
+/// What is dropped first when there is no room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Sample,
+    Words,
+    Life,
+    Death,
+}
+
+impl Class {
+    fn of(what: &Observation) -> Self {
+        match what {
+            // The call that a process may die in is told while it runs.
+            Observation::Call(call) if call.ended.is_none() => Self::Life,
+            Observation::Memory(_)
+            | Observation::Node(_)
+            | Observation::Cgroup(_)
+            | Observation::Mapped(_)
+            | Observation::Stack(_)
+            | Observation::Freed { .. }
+            | Observation::Call(_)
+            | Observation::Gpu(_)
+            | Observation::SharedFile(_) => Self::Sample,
+            Observation::RayLog(_) => Self::Words,
+            Observation::Fork { .. } | Observation::Exec(_) | Observation::Title { .. } => {
+                Self::Life
+            }
+            Observation::Exit(exit) if exit.status == Some(0) => Self::Life,
+            _ => Self::Death,
+        }
+    }
+}
+
 /// Hands events to the writer; never waits.
 #[derive(Clone)]
 pub struct Sender(Option<Arc<Shared>>);
@@ -63,28 +98,20 @@ impl Sender {
     /// Queues an event. When its queue is full it is dropped and counted.
     pub fn send(&self, event: Event) {
         let Some(shared) = &self.0 else { return };
-        let sample = matches!(
-            event.what,
-            Observation::Memory(_)
-                | Observation::Node(_)
-                | Observation::Cgroup(_)
-                | Observation::Mapped(_)
-                | Observation::Stack(_)
-        );
-        let words = matches!(event.what, Observation::RayLog(_));
+        let class = Class::of(&event.what);
         let mut queues = shared.queues.lock().unwrap_or_else(PoisonError::into_inner);
-        let (queue, limit, dropped) = if sample {
-            (&mut queues.samples, SAMPLES_QUEUE, &shared.dropped_samples)
-        } else if words {
-            (&mut queues.deaths, WORDS_QUEUE, &shared.dropped_words)
-        } else {
-            (&mut queues.deaths, DEATHS_QUEUE, &shared.dropped_deaths)
+        let (queue, limit, dropped) = match class {
+            Class::Sample => (&mut queues.samples, SAMPLES_QUEUE, &shared.dropped_samples),
+            Class::Words => (&mut queues.deaths, WORDS_QUEUE, &shared.dropped_words),
+            Class::Life => (&mut queues.deaths, LIVES_QUEUE, &shared.dropped_deaths),
+            Class::Death => (&mut queues.deaths, DEATHS_QUEUE, &shared.dropped_deaths),
         };
         if queue.len() >= limit {
             dropped.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        let urgent = is_urgent(&event.what) || words && queue.len() >= WORDS_QUEUE / 2;
+        let words = class == Class::Words && queue.len() >= WORDS_QUEUE / 2;
+        let urgent = is_urgent(&event.what) || words;
         queue.push(event);
         if urgent && !queues.urgent {
             queues.urgent = true;
