@@ -365,6 +365,32 @@ fn what_comes_in_masses_leaves_room_for_deaths() {
 }
 
 #[test]
+fn what_is_old_by_the_clock_is_given_up_though_nothing_new_comes() {
+    use std::time::{Duration, Instant};
+    let folder = tempfile::tempdir().expect("folder");
+    let path = folder.path().join("a.raytrace");
+    let retention = Retention {
+        keep: Duration::ZERO,
+        max_bytes: None,
+    };
+    let prepared = Writer::prepare(&path, None, retention).expect("a file");
+    // Before the first time to thin all has been written.
+    let prepared = prepared.thinning_every(Duration::from_secs(2));
+    let sender = prepared.sender();
+    for id in 1..=100 {
+        sender.send(sample(id));
+    }
+    let writer = prepared.start().expect("a thread");
+    let began = Instant::now();
+    let left = || read(&path).expect("read").events;
+    while left().len() != 1 && began.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(left(), [sample(100)]);
+    assert_eq!(writer.finish().failure, None);
+}
+
+#[test]
 fn when_the_queue_is_full_samples_are_dropped_before_deaths() {
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("a.raytrace");

@@ -10,8 +10,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Retention, disk::Disk, error::RecordingError};
-use crate::event::{Event, Observation};
+use super::{Retention, disk::Disk, error::RecordingError, retention::Thinning};
+use crate::{
+    event::{Event, Observation},
+    observe::clock,
+};
 
 /// Events about deaths that wait at most; about 1 KiB each.
 const DEATHS_QUEUE: usize = 16_384;
@@ -25,6 +28,8 @@ const SAMPLES_QUEUE: usize = 16_384;
 const BATCH: Duration = Duration::from_millis(500);
 /// What is older than wanted is given up this often.
 const THIN: Duration = Duration::from_secs(300);
+/// For so long at a time, and after each such time the writer rests as long, unless there is something to write.
+const THIN_FOR: Duration = Duration::from_millis(50);
 /// After a failure (a full disk) it is tried again this often.
 const RETRY: Duration = Duration::from_secs(2);
 
@@ -47,6 +52,8 @@ struct Shared {
     written: AtomicU64,
     /// The last failure, until it is taken or a write succeeds.
     failure: Mutex<Option<String>>,
+    /// Nothing more can be given up of a file that is too large, until it is taken.
+    too_large: AtomicBool,
     /// The file was gone and has been written anew, until it is taken.
     anew: AtomicBool,
 }
@@ -156,6 +163,13 @@ impl Sender {
             .take()
     }
 
+    /// Whether the file has become larger than wanted, and nothing more can be given up, since the last call.
+    #[must_use]
+    pub fn too_large(&self) -> bool {
+        let too_large = |shared: &Arc<Shared>| shared.too_large.swap(false, Ordering::Relaxed);
+        self.0.as_ref().is_some_and(too_large)
+    }
+
     /// Whether the file was gone and has been written anew since the last call.
     #[must_use]
     pub fn anew(&self) -> bool {
@@ -183,9 +197,15 @@ pub struct Prepared {
     shared: Arc<Shared>,
     disk: Disk,
     retention: Retention,
+    thin_every: Duration,
 }
 
 impl Prepared {
+    #[cfg(test)]
+    pub(super) fn thinning_every(self, thin_every: Duration) -> Self {
+        Self { thin_every, ..self }
+    }
+
     /// A handle to send events with.
     #[must_use]
     pub fn sender(&self) -> Sender {
@@ -199,12 +219,14 @@ impl Prepared {
             shared,
             disk,
             retention,
+            thin_every,
         } = self;
+        let thinning = Thinning::new(retention);
         let thread = std::thread::Builder::new()
             .name("writer".into())
             .stack_size(512 << 10);
         let for_thread = Arc::clone(&shared);
-        match thread.spawn(move || run(&for_thread, disk, &retention)) {
+        match thread.spawn(move || run(&for_thread, disk, thinning, thin_every)) {
             Ok(thread) => Ok(Writer {
                 path,
                 shared,
@@ -231,6 +253,7 @@ impl Writer {
     ) -> Result<Prepared, RecordingError> {
         Ok(Prepared {
             retention,
+            thin_every: THIN,
             path: path.to_owned(),
             shared: Arc::default(),
             disk: Disk::create(path, owner)?,
@@ -286,40 +309,56 @@ impl Writer {
 }
 
 /// The thread: a batch each half second, at once for a death, until it is told to close.
-fn run(shared: &Shared, mut disk: Disk, retention: &Retention) -> Option<String> {
+fn run(
+    shared: &Shared,
+    mut disk: Disk,
+    mut thinning: Thinning,
+    thin_every: Duration,
+) -> Option<String> {
     let mut thinned = Instant::now();
     let mut backlog: Vec<Event> = Vec::new();
     loop {
-        let wait = if backlog.is_empty() { BATCH } else { RETRY };
+        let wait = match (backlog.is_empty(), thinning.is_busy()) {
+            (false, _) => RETRY,
+            (true, true) => THIN_FOR,
+            (true, false) => BATCH,
+        };
         let closing = take(shared, &mut backlog, wait);
         let result = disk.stay().and_then(|anew| {
             shared.anew.fetch_or(anew, Ordering::Relaxed);
-            disk.write(&backlog)?;
-            // Not while a death waits to be written.
-            if thinned.elapsed() >= THIN && !closing {
-                thinned = Instant::now();
-                let latest = backlog.last().map(|event| event.time);
-                latest.map_or(Ok(()), |now| disk.thin(retention, now))?;
+            disk.write(&backlog)
+        });
+        if result.is_ok() {
+            thinning.note(&backlog);
+            shared
+                .written
+                .fetch_add(backlog.len() as u64, Ordering::Relaxed);
+            backlog.clear();
+            backlog.shrink_to(1024);
+        }
+        // Not while a death waits to be written.
+        let result = result.and_then(|()| {
+            if closing {
+                return Ok(());
             }
+            if thinned.elapsed() >= thin_every {
+                thinned = Instant::now();
+                thinning.begin(clock::boot());
+            }
+            let was = thinning.is_too_large();
+            disk.thin(&mut thinning, THIN_FOR)?;
+            let is = thinning.is_too_large();
+            shared.too_large.fetch_or(is && !was, Ordering::Relaxed);
             Ok(())
         });
-        match result {
-            Ok(()) => {
-                shared
-                    .written
-                    .fetch_add(backlog.len() as u64, Ordering::Relaxed);
-                backlog.clear();
-                backlog.shrink_to(1024);
-            }
-            Err(error) => {
-                let text = error.to_string();
-                *shared
-                    .failure
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner) = Some(text.clone());
-                if closing {
-                    return Some(text);
-                }
+        if let Err(error) = result {
+            let text = error.to_string();
+            *shared
+                .failure
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner) = Some(text.clone());
+            if closing {
+                return Some(text);
             }
         }
         if closing {
