@@ -29,7 +29,7 @@ const BATCH: Duration = Duration::from_millis(500);
 /// What is older than wanted is given up this often.
 const THIN: Duration = Duration::from_secs(300);
 /// For so long at a time, and after each such time the writer rests as long, unless there is something to write.
-const THIN_FOR: Duration = Duration::from_millis(50);
+const THIN_FOR: Duration = Duration::from_millis(30);
 /// After a failure (a full disk) it is tried again this often.
 const RETRY: Duration = Duration::from_secs(2);
 

@@ -89,7 +89,10 @@ impl Lives {
     /// The rows of those that had ended long before `time`.
     pub(super) fn over(&mut self, time: i64) -> Vec<i64> {
         let is_over = |life: &Life| {
-            life.children == 0 && life.ended.is_some_and(|ended| ended < time - LATE_NS)
+            life.children == 0
+                && life
+                    .ended
+                    .is_some_and(|ended| ended < time.saturating_sub(LATE_NS))
         };
         let (over, rest) = std::mem::take(&mut self.0)
             .into_iter()

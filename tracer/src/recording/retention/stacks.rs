@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Rows of one step; a stack may have some KiB. Those of one step are put together.
-const ROWS: usize = 500;
+const ROWS: usize = 250;
 
 type Frames = Option<Arc<Vec<PythonFrame>>>;
 
