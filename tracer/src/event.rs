@@ -135,7 +135,7 @@ pub enum Observation {
     RayLog(RayLog),
     /// A memory cgroup on the path of a tracked process: limits, use and kills.
     Cgroup(CgroupState),
-    /// The `RAY_*` variables of a driver's environment, values included.
+    /// The `RAY_*` variables of a driver's environment, with the values of those that tune Ray, else without.
     DriverSettings {
         /// The driver.
         process: ProcessKey,

@@ -1,6 +1,6 @@
 //! What Ray's GCS says, where it is asked: a row of the recording for each that is new or has changed, a probe for its state.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::Collector;
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     ray::{facts::RayFact, gcs::GcsRow},
 };
 
-/// Rows that are remembered; a cluster that makes more actors has the later ones recorded as often as they are told.
+/// Rows that are remembered of all clusters; what else is told is counted.
 const MOST: usize = 50_000;
 /// Characters of a trouble that are shown: a part of it may be the server's own words.
 const LONGEST: usize = 400;
@@ -22,10 +22,44 @@ const LONGEST: usize = 400;
 #[derive(Default)]
 pub(super) struct GcsRows {
     from: Option<Gcs>,
-    last: HashMap<(ProcessKey, HexId), GcsRow>,
+    last: Last,
+    /// Whether it was said that rows are left out.
+    full: bool,
     /// The trouble of each cluster's GCS; `None` where there is none.
     state: HashMap<ProcessKey, Option<String>>,
     news: Vec<String>,
+}
+
+/// What was said last of each thing in the tables.
+#[derive(Default)]
+struct Last(HashMap<(ProcessKey, HexId), GcsRow>);
+
+impl Last {
+    /// Gives up what an answer of this raylet's GCS no longer holds.
+    fn prune(&mut self, raylet: ProcessKey, rows: &[GcsRow]) {
+        let there: HashSet<&HexId> = rows.iter().map(GcsRow::id).collect();
+        self.0
+            .retain(|(of, id), _| *of != raylet || there.contains(id));
+    }
+
+    /// Those of the rows that are new or have changed, and how many find no room.
+    fn news(&mut self, raylet: ProcessKey, rows: Vec<GcsRow>, most: usize) -> (Vec<GcsRow>, usize) {
+        let (mut news, mut left_out) = (Vec::new(), 0);
+        for row in rows {
+            let key = (raylet, row.id().clone());
+            match self.0.get(&key) {
+                Some(known) if *known == row => continue,
+                None if self.0.len() >= most => {
+                    left_out += 1;
+                    continue;
+                }
+                _ => {}
+            }
+            self.0.insert(key, row.clone());
+            news.push(row);
+        }
+        (news, left_out)
+    }
 }
 
 impl Collector {
@@ -50,20 +84,25 @@ impl Collector {
         for said in said {
             self.gcs_state(&said);
             let raylet = said.raylet.truncated();
-            for row in said.rows {
+            // An answer with a trouble is not all.
+            if said.trouble.is_none() {
+                self.gcs.last.prune(raylet, &said.rows);
+            }
+            let (news, left_out) = self.gcs.last.news(raylet, said.rows, MOST);
+            for row in news {
                 self.gcs_row(raylet, &said.address, row);
             }
+            if left_out > 0 && !self.gcs.full {
+                self.gcs.news.push(format!(
+                    "GCS {}: {MOST} rows are followed, {left_out} others are left out",
+                    said.address
+                ));
+            }
+            self.gcs.full = left_out > 0;
         }
     }
 
     fn gcs_row(&mut self, raylet: ProcessKey, address: &str, row: GcsRow) {
-        let key = (raylet, row.id().clone());
-        if self.gcs.last.get(&key) == Some(&row) {
-            return;
-        }
-        if self.gcs.last.len() < MOST || self.gcs.last.contains_key(&key) {
-            self.gcs.last.insert(key, row.clone());
-        }
         let log = RayLog {
             cluster: Some(raylet),
             file: format!("GCS {address}"),
@@ -124,7 +163,7 @@ fn counted(rows: &[GcsRow]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ray::gcs::Table;
+    use crate::ray::gcs::{GcsJob, Table};
 
     #[test]
     fn what_a_gcs_knows_is_counted() {
@@ -132,5 +171,42 @@ mod tests {
         let rows = Table::PlacementGroups.rows(groups).expect("rows");
         let said = "0 jobs, 0 actors and 1 placement group of this node";
         assert_eq!(counted(&rows), said);
+    }
+
+    fn job(number: u32, entrypoint: &str) -> GcsRow {
+        GcsRow::Job(GcsJob {
+            job_id: HexId::parse(&format!("{number:08x}")).expect("an id"),
+            entrypoint: Some(entrypoint.to_owned()),
+            driver_pid: None,
+        })
+    }
+
+    #[test]
+    fn a_row_is_news_once_and_again_when_it_has_changed() {
+        let mut last = Last::default();
+        let raylet = ProcessKey::new(1, 1);
+        let all = || vec![job(1, "a"), job(2, "a")];
+        assert_eq!(last.news(raylet, all(), 9), (all(), 0));
+        assert_eq!(last.news(raylet, all(), 9), (Vec::new(), 0));
+        let changed = vec![job(1, "b")];
+        assert_eq!(last.news(raylet, changed.clone(), 9), (changed, 0));
+    }
+
+    #[test]
+    fn rows_that_find_no_room_are_counted_until_others_are_gone() {
+        let mut last = Last::default();
+        let raylet = ProcessKey::new(1, 1);
+        let of = |numbers: std::ops::Range<u32>| -> Vec<GcsRow> {
+            numbers.map(|number| job(number, "a")).collect()
+        };
+        for _ in 0..3 {
+            last.prune(raylet, &of(0..5));
+            last.news(raylet, of(0..5), 3);
+            assert_eq!(last.news(raylet, of(0..5), 3), (Vec::new(), 2));
+        }
+        last.prune(ProcessKey::new(2, 2), &[]);
+        assert_eq!(last.0.len(), 3, "those of another raylet stay");
+        last.prune(raylet, &of(2..5));
+        assert_eq!(last.news(raylet, of(2..5), 3), (of(3..5), 0));
     }
 }

@@ -63,11 +63,11 @@ impl Collector {
         self.unread_words = self.logs.unread();
     }
 
-    /// Records of logs that found no room, lines that were not read before the end, and files that were not opened.
-    pub(super) fn lost_words(&self) -> Option<Ledger> {
+    /// Records of logs that found no room, lines that were not read before the end, files that were not opened; and samples that found no room.
+    pub(super) fn lost_words(&self) -> impl Iterator<Item = Ledger> {
         let dropped = self.recording.dropped_words();
         let missed = self.unread_words + self.logs.skipped;
-        (dropped + missed > 0).then(|| Ledger {
+        let words = Ledger {
             hook: "ray logs".into(),
             seen: self.words,
             submitted: self.words,
@@ -76,6 +76,17 @@ impl Collector {
             dropped,
             missed,
             ..Ledger::default()
-        })
+        };
+        // How many there are is not counted: only those that are lost.
+        let (_, dropped) = self.recording.dropped();
+        let samples = Ledger {
+            hook: "samples".into(),
+            seen: dropped,
+            submitted: dropped,
+            received: dropped,
+            dropped,
+            ..Ledger::default()
+        };
+        [words, samples].into_iter().filter(|row| row.lost() > 0)
     }
 }

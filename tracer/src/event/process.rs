@@ -27,7 +27,7 @@ pub struct Cluster {
     pub object_store_bytes: Option<Bytes>,
     /// The container that the raylet runs in, from its cgroup path.
     pub container_id: Option<String>,
-    /// The `RAY_*` variables of the raylet's environment, values included; no other variable is read.
+    /// The `RAY_*` variables of the raylet's environment, with the values of those that tune Ray, else without.
     pub settings: Vec<(String, String)>,
     /// Seconds east of UTC of the raylet's local time, which its logs use (from its TZ and zone files).
     pub log_utc_offset_s: Option<i32>,

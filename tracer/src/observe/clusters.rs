@@ -10,6 +10,7 @@ use crate::{
     observe::{clock, processes, rooted::Folder},
     ray::{
         identify::{option, role},
+        knobs,
         log::file_name,
     },
 };
@@ -125,25 +126,28 @@ pub fn drivers(cluster: &Cluster) -> Vec<Pid> {
         .collect()
 }
 
-/// The `RAY_*` variables; of all others not even the names are kept, and of tokens and passwords no value.
+/// The `RAY_*` variables; of all others not even the names are kept, and a value only of what tunes Ray: what a runtime environment or a
+/// user hands on there may be secret.
 #[must_use]
 pub fn settings(pid: Pid) -> Vec<(String, String)> {
     let Ok(bytes) = std::fs::read(format!("/proc/{pid}/environ")) else {
         return Vec::new();
     };
-    let bytes = &bytes[..bytes.len().min(ENVIRONMENT_BYTES)];
-    let variables = bytes
+    kept(&bytes[..bytes.len().min(ENVIRONMENT_BYTES)])
+}
+
+fn kept(environment: &[u8]) -> Vec<(String, String)> {
+    let variables = environment
         .split(|byte| *byte == 0)
         .filter_map(|entry| std::str::from_utf8(entry).ok());
     let mut found: Vec<(String, String)> = variables
         .filter(|entry| entry.starts_with("RAY_"))
         .filter_map(|entry| entry.split_once('='))
-        .filter(|(key, _)| {
-            !["TOKEN", "PASSWORD", "SECRET", "KEY"]
-                .iter()
-                .any(|word| key.contains(word))
+        .map(|(key, value)| {
+            let value = Some(value).filter(|value| knobs::may_keep(key, value));
+            let value = value.unwrap_or_default().chars().take(200).collect();
+            (key.to_owned(), value)
         })
-        .map(|(key, value)| (key.to_owned(), value.chars().take(200).collect()))
         .collect();
     found.sort();
     found
@@ -193,4 +197,23 @@ pub(super) fn variable(pid: Pid, prefix: &[u8]) -> Option<String> {
 pub fn log_time(local_time: i64, utc_offset_s: Option<i32>) -> BootTime {
     let wall = local_time - i64::from(utc_offset_s.unwrap_or(0)) * 1_000_000_000;
     clock::boot_at(crate::ids::WallTime(wall))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_what_a_driver_is_handed_only_the_names_are_kept() {
+        let environment = b"PATH=/bin\0RAY_JOB_HEADERS={\"Authorization\": \"Bearer abc\"}\0RAY_memory_usage_threshold=0.9\0\
+            RAY_JOB_CONFIG_JSON_ENV_VAR={\"runtime_env\":{\"env_vars\":{\"WANDB_API_KEY\":\"abc\"}}}\0RAY_redis_password=abc\0";
+        let pair = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
+        let expected = [
+            ("RAY_JOB_CONFIG_JSON_ENV_VAR", ""),
+            ("RAY_JOB_HEADERS", ""),
+            ("RAY_memory_usage_threshold", "0.9"),
+            ("RAY_redis_password", ""),
+        ];
+        assert_eq!(kept(environment), expected.map(pair));
+    }
 }

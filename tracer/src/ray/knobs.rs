@@ -113,6 +113,37 @@ pub fn find(key: &str) -> Option<&'static Knob> {
     KNOBS.iter().find(|knob| knob.key == key)
 }
 
+/// Parts of names whose values are kept by nobody, in upper or lower case.
+const SECRET: [&str; 7] = [
+    "TOKEN",
+    "PASSWORD",
+    "PASSWD",
+    "SECRET",
+    "KEY",
+    "CREDENTIAL",
+    "HEADER",
+];
+/// Variables beside [`KNOBS`] whose values bear on what is said.
+const OTHERS: [&str; 2] = ["RAY_object_store_memory", "RAY_USE_TLS"];
+
+/// Whether the value of this variable may be kept: that of a knob, or of a setting of Ray's own, which are in lower case behind `RAY_`.
+/// Ray hands whole runtime environments to its drivers in others, and what users name `RAY_…` may be anything.
+#[must_use]
+pub fn may_keep(key: &str, value: &str) -> bool {
+    let same = |known: &str| known.eq_ignore_ascii_case(key);
+    let lower = |name: &str| {
+        name.starts_with(|first: char| first.is_ascii_lowercase())
+            && !name.contains(|other: char| other.is_ascii_uppercase())
+    };
+    let known = KNOBS.iter().any(|knob| same(knob.key))
+        || OTHERS.into_iter().any(same)
+        || key.strip_prefix("RAY_").is_some_and(lower);
+    let name = key.to_ascii_uppercase();
+    // JSON may hold anything, and an address may hold a password before its @.
+    let plain = !value.trim_start().starts_with(['{', '[']) && !value.contains('@');
+    known && plain && !SECRET.iter().any(|word| name.contains(word))
+}
+
 /// Why a variable does nothing in this version, and what to type instead; `None` where that is not known.
 #[must_use]
 pub fn ignored(key: &str, value: &str, version: Option<Version>) -> Option<Ignored> {
@@ -193,6 +224,39 @@ mod tests {
         );
         assert!(of(None).is_some());
         assert_eq!(of(Some(Version(2, 1))), None);
+    }
+
+    #[test]
+    fn values_of_knobs_alone_are_kept() {
+        for (key, value) in [
+            ("RAY_memory_usage_threshold", "0.9"),
+            ("RAY_MEMORY_USAGE_THRESHOLD", "0.9"),
+            ("RAY_memory_treshold", "0.9"),
+            ("RAY_object_store_memory", "30000"),
+            ("RAY_DEFAULT_OBJECT_STORE_MEMORY_PROPORTION", "0.3"),
+            ("RAY_num_workers_soft_limit", "4"),
+            ("RAY_USE_TLS", "1"),
+        ] {
+            assert!(may_keep(key, value), "{key}");
+        }
+        for (key, value) in [
+            (
+                "RAY_JOB_CONFIG_JSON_ENV_VAR",
+                r#"{"runtime_env":{"env_vars":{"WANDB_API_KEY":"x"}}}"#,
+            ),
+            ("RAY_JOB_HEADERS", r#"{"Authorization": "Bearer x"}"#),
+            ("RAY_JOB_HEADERS", "Bearer x"),
+            ("RAY_RUNTIME_ENV_CREATE_WORKING_DIR", "https://x"),
+            ("RAY_REDIS_PASSWORD", "x"),
+            ("RAY_redis_password", "x"),
+            ("RAY_AUTH_TOKEN", "x"),
+            ("RAY_wandb_api_key", "x"),
+            ("RAY_object_spilling_config", r#"{"type":"smart_open"}"#),
+            ("RAY_external_storage", "redis://user:x@host"),
+            ("RAY_ADDRESS", "ray://host:10001"),
+        ] {
+            assert!(!may_keep(key, value), "{key}");
+        }
     }
 
     #[test]

@@ -4,12 +4,13 @@ use std::{
     fs::File,
     os::unix::fs::{MetadataExt, OpenOptionsExt, fchown},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use rusqlite::Connection;
 
-use super::{Retention, error::RecordingError, schema, writer::is_urgent};
-use crate::{event::Event, ids::BootTime};
+use super::{error::RecordingError, retention::Thinning, schema, writer::is_urgent};
+use crate::event::Event;
 
 /// An open recording.
 pub(super) struct Disk {
@@ -88,9 +89,14 @@ impl Disk {
         transaction.commit()
     }
 
-    /// Gives up what is older than wanted.
-    pub(super) fn thin(&self, retention: &Retention, now: BootTime) -> rusqlite::Result<()> {
-        retention.apply(&self.connection, now)
+    /// Gives up some of what is older than wanted.
+    pub(super) fn thin(&self, thinning: &mut Thinning, at_most: Duration) -> rusqlite::Result<()> {
+        if thinning.is_busy() {
+            // The batch before may have held a death; nobody waits for this one.
+            self.connection
+                .pragma_update(None, "synchronous", "NORMAL")?;
+        }
+        thinning.work(&self.connection, at_most)
     }
 
     /// Leaves one file.

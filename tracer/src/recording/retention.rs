@@ -1,27 +1,31 @@
-//! What a long recording gives up: the detail of samples that are older than wanted, but never what lies around a death.
+//! What a long recording gives up: detail that is older than wanted, but never what lies around a death.
 //!
-//! Events about processes and deaths stay. Of older samples each process, cgroup and the machine keep one a minute, the highest.
+//! Each row is looked at once, when it has become old enough, in the order of ids and a few at a time: what comes in never waits for
+//! that. Processes, what they did to each other and deaths stay.
 
-use std::time::Duration;
+mod ends;
+mod lives;
+mod rows;
+mod samples;
+mod stacks;
+#[cfg(test)]
+mod tests;
 
-use rusqlite::{Connection, params};
+use std::time::{Duration, Instant};
 
-use crate::ids::BootTime;
+use rusqlite::Connection;
 
-/// Full detail stays so long before and after a death that was no normal exit.
-const BEFORE_NS: i64 = 600_000_000_000;
-const AFTER_NS: i64 = 60_000_000_000;
+use crate::{event::Event, ids::BootTime};
+use ends::Ends;
+use rows::Rows;
+use samples::Samples;
+use stacks::Stacks;
+
 const MINUTE_NS: i64 = 60_000_000_000;
 /// To fit into a size, detail is kept for half the time, and half again; never for less than this.
 const SHORTEST: Duration = Duration::from_secs(600);
-
-/// The tables of samples: what a row is about, and which figure must not be lost.
-const TABLES: [(&str, &str, &str); 4] = [
-    ("process_memory", "pid, start", "max(anon)"),
-    ("node_memory", "total", "min(available)"),
-    ("cgroup_memory", "path", "max(usage)"),
-    ("mapped", "pid, start", "max(bytes)"),
-];
+/// Pages that are given back in one step.
+const PAGES: i64 = 256;
 
 /// How much a recording keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,74 +45,181 @@ impl Default for Retention {
     }
 }
 
-impl Retention {
-    /// Thins what is older than wanted at `now`, and gives the room back.
-    pub(super) fn apply(&self, connection: &Connection, now: BootTime) -> rusqlite::Result<()> {
-        let mut keep = self.keep;
-        thin(connection, now, keep)?;
-        while self
-            .max_bytes
-            .is_some_and(|most| size(connection).is_ok_and(|size| size > most))
-        {
-            if keep <= SHORTEST {
-                return halve(connection);
+/// What is done next of a pass.
+#[derive(Debug, Clone, Copy)]
+enum Next {
+    /// Thins the samples of this table, then the stacks and the rest.
+    Samples(usize),
+    Stacks,
+    Rows,
+    /// Takes every second sample of this table.
+    Halve(usize),
+    GiveBack,
+}
+
+/// A look through what has become old.
+#[derive(Debug)]
+struct Pass {
+    now: BootTime,
+    keep: Duration,
+    next: Next,
+    /// The size before samples were halved.
+    before: Option<u64>,
+}
+
+/// Keeps a recording within its bounds.
+pub(super) struct Thinning {
+    retention: Retention,
+    ends: Ends,
+    samples: Vec<Samples>,
+    stacks: Stacks,
+    rows: Rows,
+    pass: Option<Pass>,
+    too_large: bool,
+}
+
+impl Thinning {
+    pub(super) fn new(retention: Retention) -> Self {
+        Self {
+            retention,
+            ends: Ends::default(),
+            samples: Samples::all(),
+            stacks: Stacks::default(),
+            rows: Rows::default(),
+            pass: None,
+            too_large: false,
+        }
+    }
+
+    /// Takes note of what was written: around some ends everything stays.
+    pub(super) fn note(&mut self, written: &[Event]) {
+        for event in written {
+            self.ends.note(event);
+        }
+    }
+
+    /// Begins to look at what has become old by `now`.
+    pub(super) fn begin(&mut self, now: BootTime) {
+        self.pass.get_or_insert(Pass {
+            now,
+            keep: self.retention.keep,
+            next: Next::Samples(0),
+            before: None,
+        });
+    }
+
+    /// Whether there is something left to do.
+    pub(super) fn is_busy(&self) -> bool {
+        self.pass.is_some()
+    }
+
+    /// Whether the file is larger than wanted though nothing more can be given up.
+    pub(super) fn is_too_large(&self) -> bool {
+        self.too_large
+    }
+
+    /// Does a part of it, for about this time. What fails is tried again by the next pass.
+    pub(super) fn work(
+        &mut self,
+        connection: &Connection,
+        at_most: Duration,
+    ) -> rusqlite::Result<()> {
+        let began = Instant::now();
+        while let Some(mut pass) = self.pass.take() {
+            if self.step(connection, &mut pass)? {
+                self.pass = Some(pass);
             }
-            keep = (keep / 2).max(SHORTEST);
-            thin(connection, now, keep)?;
+            if began.elapsed() >= at_most {
+                break;
+            }
         }
         Ok(())
     }
-}
 
-/// One row a minute of what is older than `keep`, except around deaths.
-fn thin(connection: &Connection, now: BootTime, keep: Duration) -> rusqlite::Result<()> {
-    let keep = i64::try_from(keep.as_nanos()).unwrap_or(i64::MAX);
-    let until = now.0.cast_signed().saturating_sub(keep);
-    let transaction = connection.unchecked_transaction()?;
-    around_deaths(&transaction)?;
-    for (table, thing, figure) in TABLES {
-        // With max() or min() SQLite takes the other columns from the row of that figure.
-        let sql = format!(
-            "DELETE FROM {table} WHERE time < ?1 AND id NOT IN (
-               SELECT id FROM (SELECT id, {figure} FROM {table} WHERE time < ?1 GROUP BY {thing}, time / {MINUTE_NS}))
-             AND NOT EXISTS (SELECT 1 FROM kept WHERE time BETWEEN since AND until)"
-        );
-        transaction.execute(&sql, params![until])?;
+    /// One step; whether there is another.
+    fn step(&mut self, connection: &Connection, pass: &mut Pass) -> rusqlite::Result<bool> {
+        let until = before(pass.now, pass.keep);
+        let (ends, next) = (&self.ends, pass.next);
+        let transaction = connection.unchecked_transaction()?;
+        let done = match next {
+            Next::Samples(table) => match self.samples.get_mut(table) {
+                Some(samples) => samples.thin(&transaction, until, ends)?,
+                None => true,
+            },
+            Next::Stacks => self.stacks.thin(&transaction, until, ends)?,
+            Next::Rows => self.rows.thin(&transaction, until, ends)?,
+            Next::Halve(table) => match self.samples.get_mut(table) {
+                Some(samples) => samples.halve(&transaction, before(pass.now, SHORTEST), ends)?,
+                None => true,
+            },
+            Next::GiveBack => true,
+        };
+        transaction.commit()?;
+        if !done {
+            return Ok(true);
+        }
+        pass.next = match next {
+            Next::Samples(table) if table + 1 < self.samples.len() => Next::Samples(table + 1),
+            Next::Samples(_) => Next::Stacks,
+            Next::Stacks => Next::Rows,
+            Next::Halve(table) if table + 1 < self.samples.len() => Next::Halve(table + 1),
+            Next::Rows | Next::Halve(_) => Next::GiveBack,
+            Next::GiveBack if give_back(connection)? => Next::GiveBack,
+            Next::GiveBack => match self.more(connection, pass)? {
+                Some(next) => next,
+                None => return Ok(false),
+            },
+        };
+        Ok(true)
     }
-    transaction.commit()?;
-    give_back(connection)
-}
 
-/// Every second row of the samples that are not around deaths: what is left to do when even minutes are too many.
-fn halve(connection: &Connection) -> rusqlite::Result<()> {
-    let transaction = connection.unchecked_transaction()?;
-    around_deaths(&transaction)?;
-    for (table, ..) in TABLES {
-        let sql = format!(
-            "DELETE FROM {table} WHERE id IN (SELECT id FROM (SELECT id, row_number() OVER (ORDER BY id) AS number FROM {table}) WHERE number % 2 = 0)
-             AND NOT EXISTS (SELECT 1 FROM kept WHERE time BETWEEN since AND until)"
-        );
-        transaction.execute(&sql, [])?;
+    /// What more is to be given up, where the file is too large.
+    fn more(&mut self, connection: &Connection, pass: &mut Pass) -> rusqlite::Result<Option<Next>> {
+        let size = size(connection)?;
+        let Some(excess) = self
+            .retention
+            .max_bytes
+            .and_then(|most| size.checked_sub(most))
+            .filter(|excess| *excess > 0)
+        else {
+            self.too_large = false;
+            return Ok(None);
+        };
+        if pass.keep > SHORTEST {
+            pass.keep = (pass.keep / 2).max(SHORTEST);
+            return Ok(Some(Next::Samples(0)));
+        }
+        // All halvings to come give back as much as the last one did.
+        let freed = pass.before.map(|before| before.saturating_sub(size));
+        self.too_large |= freed.is_some_and(|freed| excess > freed);
+        if self.too_large {
+            return Ok(None);
+        }
+        pass.before = Some(size);
+        for samples in &mut self.samples {
+            samples.halve_anew();
+        }
+        Ok(Some(Next::Halve(0)))
     }
-    transaction.commit()?;
-    give_back(connection)
 }
 
-/// The spans that stay as they are, in a table of this connection alone.
-fn around_deaths(connection: &Connection) -> rusqlite::Result<()> {
-    connection.execute_batch(&format!(
-        "CREATE TEMP TABLE IF NOT EXISTS kept (since INTEGER, until INTEGER); DELETE FROM kept;
-         INSERT INTO kept SELECT time - {BEFORE_NS}, time + {AFTER_NS} FROM events
-           WHERE kind = 'oom_victim' OR (kind = 'exit' AND body->>'$.status' != 0);"
-    ))
+/// The time so long before `now`.
+fn before(now: BootTime, time: Duration) -> i64 {
+    let time = i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
+    now.0.cast_signed().saturating_sub(time)
 }
 
-fn give_back(connection: &Connection) -> rusqlite::Result<()> {
-    let mut statement = connection.prepare("PRAGMA incremental_vacuum")?;
+/// Gives some free pages back to the file system; whether there are more.
+fn give_back(connection: &Connection) -> rusqlite::Result<bool> {
+    let free = || connection.query_row("PRAGMA freelist_count", [], |row| row.get::<_, i64>(0));
+    let before = free()?;
+    let mut statement =
+        connection.prepare_cached(&format!("PRAGMA incremental_vacuum({PAGES})"))?;
     let mut rows = statement.query([])?;
     // Each step gives one page back.
     while rows.next()?.is_some() {}
-    Ok(())
+    let after = free()?;
+    Ok(after > 0 && after < before)
 }
 
 fn size(connection: &Connection) -> rusqlite::Result<u64> {
@@ -120,82 +231,11 @@ fn size(connection: &Connection) -> rusqlite::Result<u64> {
         .cast_unsigned())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::recording::schema;
-
-    const SECOND: i64 = 1_000_000_000;
-
-    /// A day of samples each 10 s of two processes, and one death at noon.
-    fn day() -> Connection {
-        let connection = Connection::open_in_memory().expect("a database");
-        schema::create(&connection).expect("tables");
-        let transaction = connection.unchecked_transaction().expect("a transaction");
-        let mut id = 0;
-        for time in (0..86_400).step_by(10) {
-            for pid in [1, 2] {
-                id += 1;
-                // The third sample of each minute is the highest.
-                let anon = if time % 60 == 20 { 900 } else { 100 };
-                let row = params![id, time * SECOND, pid, anon];
-                let sql =
-                    "INSERT INTO process_memory (id, time, pid, start, anon) VALUES (?,?,?,0,?)";
-                transaction.execute(sql, row).expect("a row");
-            }
-        }
-        let noon = 43_200 * SECOND;
-        let body = r#"{"kind":"exit","status":9}"#;
-        let sql = "INSERT INTO events VALUES (0, ?, 'kernel', 'exit', 1, ?)";
-        transaction
-            .execute(sql, params![noon, body])
-            .expect("a death");
-        transaction.commit().expect("a commit");
-        connection
+/// Deletes rows of a table by their ids.
+fn delete(connection: &Connection, table: &str, ids: &[i64]) -> rusqlite::Result<()> {
+    let mut delete = connection.prepare_cached(&format!("DELETE FROM {table} WHERE id = ?1"))?;
+    for id in ids {
+        delete.execute([id])?;
     }
-
-    fn rows(connection: &Connection, from: i64, to: i64) -> Vec<i64> {
-        let sql = "SELECT anon FROM process_memory WHERE time >= ? AND time < ? ORDER BY id";
-        let mut statement = connection.prepare(sql).expect("a query");
-        let found = statement.query_map(params![from * SECOND, to * SECOND], |row| row.get(0));
-        found
-            .expect("rows")
-            .map(|row| row.expect("a row"))
-            .collect()
-    }
-
-    fn evening() -> BootTime {
-        BootTime((86_400 * SECOND).cast_unsigned())
-    }
-
-    #[test]
-    fn old_samples_keep_the_highest_of_each_minute_and_deaths_their_detail() {
-        let connection = day();
-        Retention::default()
-            .apply(&connection, evening())
-            .expect("thinned");
-        assert_eq!(rows(&connection, 3600, 3660), [900, 900], "one a process");
-        let around = rows(&connection, 43_200 - 600, 43_200 + 60);
-        assert_eq!(around.len(), 2 * 66, "full detail around the death");
-        assert_eq!(
-            rows(&connection, 86_400 - 600, 86_400).len(),
-            2 * 60,
-            "and in the last hours"
-        );
-    }
-
-    #[test]
-    fn a_size_shortens_the_time_of_full_detail_but_not_the_detail_of_a_death() {
-        let connection = day();
-        let before = size(&connection).expect("a size");
-        let small = Retention {
-            max_bytes: Some(before / 4),
-            ..Retention::default()
-        };
-        small.apply(&connection, evening()).expect("thinned");
-        let after = size(&connection).expect("a size");
-        assert!(after < before / 2, "{before} to {after}");
-        assert_eq!(rows(&connection, 43_200 - 600, 43_200 + 60).len(), 2 * 66);
-        assert!(!rows(&connection, 0, 43_000).is_empty());
-    }
+    Ok(())
 }

@@ -6,15 +6,15 @@ use std::path::Path;
 use super::*;
 use crate::{
     event::{
-        CgroupState, Event, Exit, Mapped, MemorySplit, NodeMemory, Observation, ProcessMemory,
-        RayLog, Source,
+        Call, CgroupState, Event, Exit, Mapped, MemorySplit, NodeMemory, Observation,
+        ProcessMemory, RayLog, Source,
     },
     ids::{BootTime, Bytes, EventId, Pid, ProcessKey},
     ray::facts::RayFact,
 };
 
-fn exit(id: u64) -> Event {
-    let what = Observation::Exit(Exit {
+fn exit_of(id: u64) -> Exit {
+    Exit {
         process: ProcessKey::new(7, id),
         ns_pid: None,
         parent: None,
@@ -25,12 +25,15 @@ fn exit(id: u64) -> Event {
         mm: u64::MAX,
         uid: Some(0),
         harvested: false,
-    });
+    }
+}
+
+fn exit(id: u64) -> Event {
     Event {
         id: EventId(id),
         time: BootTime(id * 10),
         source: Source::Kernel,
-        what,
+        what: Observation::Exit(exit_of(id)),
     }
 }
 
@@ -314,6 +317,77 @@ fn words_of_logs_leave_room_for_deaths() {
     }
     assert_eq!(sender.dropped(), (0, 0));
     assert_eq!(sender.dropped_words(), 20_000 - 8192);
+}
+
+#[test]
+fn what_comes_in_masses_leaves_room_for_deaths() {
+    let folder = tempfile::tempdir().expect("folder");
+    let path = folder.path().join("a.raytrace");
+    let prepared = Writer::prepare(&path, None, Retention::default()).expect("a file");
+    let sender = prepared.sender();
+    let process = ProcessKey::new(7, 70);
+    let masses = [
+        Observation::Fork {
+            parent: process,
+            child: process,
+        },
+        Observation::Exit(Exit {
+            status: Some(0),
+            ..exit_of(1)
+        }),
+        Observation::Call(Call {
+            process,
+            title: "ray::f".into(),
+            nth: 1,
+            began: BootTime(1),
+            ended: Some(BootTime(2)),
+            before: None,
+            after: None,
+            peak: None,
+        }),
+        Observation::Freed {
+            process,
+            mapping: None,
+            bytes: Bytes(1),
+        },
+    ];
+    // Nobody writes yet.
+    for (id, what) in (1..).zip(masses.iter().cycle().take(80_000)) {
+        let what = what.clone();
+        sender.send(Event { what, ..exit(id) });
+    }
+    let (lost_before, samples) = sender.dropped();
+    assert_eq!((lost_before, samples), (40_000 - 12_288, 40_000 - 16_384));
+    for id in 80_001..=84_000 {
+        sender.send(exit(id));
+    }
+    assert_eq!(sender.dropped().0, lost_before, "a death was dropped");
+}
+
+#[test]
+fn what_is_old_by_the_clock_is_given_up_though_nothing_new_comes() {
+    use std::time::{Duration, Instant};
+    let folder = tempfile::tempdir().expect("folder");
+    let path = folder.path().join("a.raytrace");
+    let retention = Retention {
+        keep: Duration::ZERO,
+        max_bytes: None,
+    };
+    let prepared = Writer::prepare(&path, None, retention).expect("a file");
+    // Before the first time to thin all has been written.
+    let prepared = prepared.thinning_every(Duration::from_secs(2));
+    let sender = prepared.sender();
+    for id in 1..=100 {
+        sender.send(sample(id));
+    }
+    let writer = prepared.start().expect("a thread");
+    let began = Instant::now();
+    let left = || read(&path).expect("read").events;
+    while left().len() != 1 && began.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(left(), [sample(100)]);
+    assert_eq!(writer.finish().failure, None);
 }
 
 #[test]

@@ -10,19 +10,26 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Retention, disk::Disk, error::RecordingError};
-use crate::event::{Event, Observation};
+use super::{Retention, disk::Disk, error::RecordingError, retention::Thinning};
+use crate::{
+    event::{Event, Observation},
+    observe::clock,
+};
 
 /// Events about deaths that wait at most; about 1 KiB each.
 const DEATHS_QUEUE: usize = 16_384;
 /// Of these, what logs said waits in this part only: who writes a million lines a second drops no death.
 const WORDS_QUEUE: usize = DEATHS_QUEUE / 2;
+/// And forks, new programs, titles and exits with 0 in this one.
+const LIVES_QUEUE: usize = DEATHS_QUEUE / 4 * 3;
 /// Samples that wait at most; about 100 bytes each.
 const SAMPLES_QUEUE: usize = 16_384;
 /// What was seen is on disk within a second: a batch each half.
 const BATCH: Duration = Duration::from_millis(500);
 /// What is older than wanted is given up this often.
 const THIN: Duration = Duration::from_secs(300);
+/// For so long at a time, and after each such time the writer rests as long, unless there is something to write.
+const THIN_FOR: Duration = Duration::from_millis(30);
 /// After a failure (a full disk) it is tried again this often.
 const RETRY: Duration = Duration::from_secs(2);
 
@@ -45,8 +52,43 @@ struct Shared {
     written: AtomicU64,
     /// The last failure, until it is taken or a write succeeds.
     failure: Mutex<Option<String>>,
+    /// Nothing more can be given up of a file that is too large, until it is taken.
+    too_large: AtomicBool,
     /// The file was gone and has been written anew, until it is taken.
     anew: AtomicBool,
+}
+
+/// What is dropped first when there is no room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Sample,
+    Words,
+    Life,
+    Death,
+}
+
+impl Class {
+    fn of(what: &Observation) -> Self {
+        match what {
+            // The call that a process may die in is told while it runs.
+            Observation::Call(call) if call.ended.is_none() => Self::Life,
+            Observation::Memory(_)
+            | Observation::Node(_)
+            | Observation::Cgroup(_)
+            | Observation::Mapped(_)
+            | Observation::Stack(_)
+            | Observation::Freed { .. }
+            | Observation::Call(_)
+            | Observation::Gpu(_)
+            | Observation::SharedFile(_) => Self::Sample,
+            Observation::RayLog(_) => Self::Words,
+            Observation::Fork { .. } | Observation::Exec(_) | Observation::Title { .. } => {
+                Self::Life
+            }
+            Observation::Exit(exit) if exit.status == Some(0) => Self::Life,
+            _ => Self::Death,
+        }
+    }
 }
 
 /// Hands events to the writer; never waits.
@@ -63,28 +105,20 @@ impl Sender {
     /// Queues an event. When its queue is full it is dropped and counted.
     pub fn send(&self, event: Event) {
         let Some(shared) = &self.0 else { return };
-        let sample = matches!(
-            event.what,
-            Observation::Memory(_)
-                | Observation::Node(_)
-                | Observation::Cgroup(_)
-                | Observation::Mapped(_)
-                | Observation::Stack(_)
-        );
-        let words = matches!(event.what, Observation::RayLog(_));
+        let class = Class::of(&event.what);
         let mut queues = shared.queues.lock().unwrap_or_else(PoisonError::into_inner);
-        let (queue, limit, dropped) = if sample {
-            (&mut queues.samples, SAMPLES_QUEUE, &shared.dropped_samples)
-        } else if words {
-            (&mut queues.deaths, WORDS_QUEUE, &shared.dropped_words)
-        } else {
-            (&mut queues.deaths, DEATHS_QUEUE, &shared.dropped_deaths)
+        let (queue, limit, dropped) = match class {
+            Class::Sample => (&mut queues.samples, SAMPLES_QUEUE, &shared.dropped_samples),
+            Class::Words => (&mut queues.deaths, WORDS_QUEUE, &shared.dropped_words),
+            Class::Life => (&mut queues.deaths, LIVES_QUEUE, &shared.dropped_deaths),
+            Class::Death => (&mut queues.deaths, DEATHS_QUEUE, &shared.dropped_deaths),
         };
         if queue.len() >= limit {
             dropped.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        let urgent = is_urgent(&event.what) || words && queue.len() >= WORDS_QUEUE / 2;
+        let words = class == Class::Words && queue.len() >= WORDS_QUEUE / 2;
+        let urgent = is_urgent(&event.what) || words;
         queue.push(event);
         if urgent && !queues.urgent {
             queues.urgent = true;
@@ -129,6 +163,13 @@ impl Sender {
             .take()
     }
 
+    /// Whether the file has become larger than wanted, and nothing more can be given up, since the last call.
+    #[must_use]
+    pub fn too_large(&self) -> bool {
+        let too_large = |shared: &Arc<Shared>| shared.too_large.swap(false, Ordering::Relaxed);
+        self.0.as_ref().is_some_and(too_large)
+    }
+
     /// Whether the file was gone and has been written anew since the last call.
     #[must_use]
     pub fn anew(&self) -> bool {
@@ -156,9 +197,15 @@ pub struct Prepared {
     shared: Arc<Shared>,
     disk: Disk,
     retention: Retention,
+    thin_every: Duration,
 }
 
 impl Prepared {
+    #[cfg(test)]
+    pub(super) fn thinning_every(self, thin_every: Duration) -> Self {
+        Self { thin_every, ..self }
+    }
+
     /// A handle to send events with.
     #[must_use]
     pub fn sender(&self) -> Sender {
@@ -172,12 +219,14 @@ impl Prepared {
             shared,
             disk,
             retention,
+            thin_every,
         } = self;
+        let thinning = Thinning::new(retention);
         let thread = std::thread::Builder::new()
             .name("writer".into())
             .stack_size(512 << 10);
         let for_thread = Arc::clone(&shared);
-        match thread.spawn(move || run(&for_thread, disk, &retention)) {
+        match thread.spawn(move || run(&for_thread, disk, thinning, thin_every)) {
             Ok(thread) => Ok(Writer {
                 path,
                 shared,
@@ -204,6 +253,7 @@ impl Writer {
     ) -> Result<Prepared, RecordingError> {
         Ok(Prepared {
             retention,
+            thin_every: THIN,
             path: path.to_owned(),
             shared: Arc::default(),
             disk: Disk::create(path, owner)?,
@@ -259,40 +309,56 @@ impl Writer {
 }
 
 /// The thread: a batch each half second, at once for a death, until it is told to close.
-fn run(shared: &Shared, mut disk: Disk, retention: &Retention) -> Option<String> {
+fn run(
+    shared: &Shared,
+    mut disk: Disk,
+    mut thinning: Thinning,
+    thin_every: Duration,
+) -> Option<String> {
     let mut thinned = Instant::now();
     let mut backlog: Vec<Event> = Vec::new();
     loop {
-        let wait = if backlog.is_empty() { BATCH } else { RETRY };
+        let wait = match (backlog.is_empty(), thinning.is_busy()) {
+            (false, _) => RETRY,
+            (true, true) => THIN_FOR,
+            (true, false) => BATCH,
+        };
         let closing = take(shared, &mut backlog, wait);
         let result = disk.stay().and_then(|anew| {
             shared.anew.fetch_or(anew, Ordering::Relaxed);
-            disk.write(&backlog)?;
-            // Not while a death waits to be written.
-            if thinned.elapsed() >= THIN && !closing {
-                thinned = Instant::now();
-                let latest = backlog.last().map(|event| event.time);
-                latest.map_or(Ok(()), |now| disk.thin(retention, now))?;
+            disk.write(&backlog)
+        });
+        if result.is_ok() {
+            thinning.note(&backlog);
+            shared
+                .written
+                .fetch_add(backlog.len() as u64, Ordering::Relaxed);
+            backlog.clear();
+            backlog.shrink_to(1024);
+        }
+        // Not while a death waits to be written.
+        let result = result.and_then(|()| {
+            if closing {
+                return Ok(());
             }
+            if thinned.elapsed() >= thin_every {
+                thinned = Instant::now();
+                thinning.begin(clock::boot());
+            }
+            let was = thinning.is_too_large();
+            disk.thin(&mut thinning, THIN_FOR)?;
+            let is = thinning.is_too_large();
+            shared.too_large.fetch_or(is && !was, Ordering::Relaxed);
             Ok(())
         });
-        match result {
-            Ok(()) => {
-                shared
-                    .written
-                    .fetch_add(backlog.len() as u64, Ordering::Relaxed);
-                backlog.clear();
-                backlog.shrink_to(1024);
-            }
-            Err(error) => {
-                let text = error.to_string();
-                *shared
-                    .failure
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner) = Some(text.clone());
-                if closing {
-                    return Some(text);
-                }
+        if let Err(error) = result {
+            let text = error.to_string();
+            *shared
+                .failure
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner) = Some(text.clone());
+            if closing {
+                return Some(text);
             }
         }
         if closing {

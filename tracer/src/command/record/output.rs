@@ -211,6 +211,9 @@ impl Screen {
             Some(_) => {}
             None => self.failing = false,
         }
+        if sender.too_large() {
+            self.say("The recording is larger than --max-size and nothing more of it can be given up: what lies around deaths, the last 10 minutes, and who did what to whom stay");
+        }
         if sender.anew() {
             self.say("The recording was gone; all that was seen is written to it anew");
         }

@@ -223,3 +223,26 @@ fn tasks_that_give_all_back_right_after_their_end_keep_nothing() {
     ];
     assert_eq!(grown(&calls), [("ray::hog".to_owned(), 3, None)]);
 }
+
+#[test]
+fn the_first_and_the_last_calls_of_a_process_tell_what_all_do() {
+    // What a long recording keeps: see `recording::retention`.
+    let grown_by = grown;
+    let tell = |grown: u64| {
+        let leak = (1..=1000u32).flat_map(|nth| {
+            let base = u64::from(nth) * grown;
+            [
+                call("ray::A.leak", nth, base, base + grown),
+                call("ray::A.look", nth, base + grown, base + grown),
+            ]
+        });
+        let all: Vec<Call> = leak.collect();
+        let kept = [&all[..1], &all[all.len() - 64..]].concat();
+        (grown_by(&all), grown_by(&kept))
+    };
+    let (all, kept) = tell(2);
+    assert_eq!(kept[0], ("ray::A.leak".to_owned(), 1000, Some(2)));
+    assert_eq!((&all[0].2, &all[1].2), (&kept[0].2, &kept[1].2));
+    let (all, kept) = tell(0);
+    assert!(all.iter().chain(&kept).all(|growth| growth.2.is_none()));
+}

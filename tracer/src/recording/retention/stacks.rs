@@ -1,0 +1,217 @@
+//! Stacks and what was given back: of older ones each process has one row a minute for each stack, with the sum of its growth.
+
+use std::{collections::HashMap, sync::Arc};
+
+use rusqlite::{Connection, params};
+
+use super::{MINUTE_NS, delete, ends::Ends};
+use crate::{
+    event::{Observation, PythonFrame, PythonStack},
+    ids::ProcessKey,
+};
+
+/// Rows of one step; a stack may have some KiB. Those of one step are put together.
+const ROWS: usize = 250;
+
+type Frames = Option<Arc<Vec<PythonFrame>>>;
+
+/// How far both kinds were thinned.
+pub(super) struct Stacks {
+    stacks: i64,
+    freed: i64,
+}
+
+impl Default for Stacks {
+    fn default() -> Self {
+        Self {
+            stacks: i64::MIN,
+            freed: i64::MIN,
+        }
+    }
+}
+
+/// One row of either kind.
+struct Row {
+    id: i64,
+    time: i64,
+    what: Observation,
+}
+
+/// One row of a stack.
+struct Seen {
+    id: i64,
+    time: i64,
+    stack: PythonStack,
+    /// Its frames; `None` where they are those of the process's row before this step.
+    frames: Frames,
+    changed: bool,
+    gone: bool,
+}
+
+impl Stacks {
+    /// Puts some rows of before `until` together; whether those were the last.
+    pub(super) fn thin(
+        &mut self,
+        connection: &Connection,
+        until: i64,
+        ends: &Ends,
+    ) -> rusqlite::Result<bool> {
+        let (stacks, no_more_stacks) = rows(connection, "stack", &mut self.stacks, until)?;
+        put_together(connection, stacks, ends)?;
+        let (freed, no_more_freed) = rows(connection, "freed", &mut self.freed, until)?;
+        sum_up(connection, freed, ends)?;
+        Ok(no_more_stacks && no_more_freed)
+    }
+}
+
+/// The next rows of a kind from before `until`, and whether those were the last.
+fn rows(
+    connection: &Connection,
+    kind: &str,
+    mark: &mut i64,
+    until: i64,
+) -> rusqlite::Result<(Vec<Row>, bool)> {
+    let mut statement = connection.prepare_cached(
+        "SELECT id, time, body FROM events WHERE kind = ?1 AND id > ?2 ORDER BY id LIMIT ?3",
+    )?;
+    let limit = i64::try_from(ROWS).unwrap_or(i64::MAX);
+    let mut found = statement.query(params![kind, *mark, limit])?;
+    let (mut rows, mut count) = (Vec::new(), 0);
+    while let Some(row) = found.next()? {
+        let time = row.get(1)?;
+        if time >= until {
+            return Ok((rows, true));
+        }
+        let id = row.get(0)?;
+        (*mark, count) = (id, count + 1);
+        let body = row.get_ref(2)?.as_str().unwrap_or("");
+        if let Ok(what) = serde_json::from_str(body) {
+            rows.push(Row { id, time, what });
+        }
+    }
+    Ok((rows, count < ROWS))
+}
+
+fn rewrite(connection: &Connection, id: i64, what: &Observation) -> rusqlite::Result<()> {
+    let body = serde_json::to_string(what).unwrap_or_default();
+    connection
+        .prepare_cached("UPDATE events SET body = ?2 WHERE id = ?1")?
+        .execute(params![id, body])?;
+    Ok(())
+}
+
+/// The first row of each stack in a minute takes the growth of the others. The last row of each process stays: the next one may
+/// have left its frames out.
+fn put_together(connection: &Connection, rows: Vec<Row>, ends: &Ends) -> rusqlite::Result<()> {
+    let mut seen = resolved(rows);
+    let last: HashMap<ProcessKey, i64> = seen
+        .iter()
+        .map(|row| (row.stack.process.truncated(), row.id))
+        .collect();
+    let mut first = HashMap::new();
+    for at in 0..seen.len() {
+        let row = &seen[at];
+        let (grown, shared) = (row.stack.grown, row.stack.shared);
+        let process = row.stack.process.truncated();
+        if ends.keep(row.time) || last.get(&process) == Some(&row.id) {
+            continue;
+        }
+        let minute = row.time / MINUTE_NS;
+        if grown.0 == 0 && shared.0 == 0 {
+            seen[at].gone = true;
+            continue;
+        }
+        let key = (process, minute, row.stack.mapping, row.frames.clone());
+        let known = *first.entry(key).or_insert(at);
+        if known != at {
+            seen[at].gone = true;
+            seen[known].changed = true;
+            let sum = &mut seen[known].stack;
+            sum.grown.0 += grown.0;
+            sum.shared.0 += shared.0;
+        }
+    }
+    let gone: Vec<i64> = seen
+        .iter()
+        .filter(|row| row.gone)
+        .map(|row| row.id)
+        .collect();
+    delete(connection, "events", &gone)?;
+    let mut frames_before: HashMap<ProcessKey, Frames> = HashMap::new();
+    for row in seen.into_iter().filter(|row| !row.gone) {
+        let mut stack = row.stack;
+        let process = stack.process.truncated();
+        let before = frames_before.get(&process).unwrap_or(&None);
+        let mut changed = row.changed;
+        // The row that its frames stood in is gone.
+        if stack.repeats
+            && *before != row.frames
+            && let Some(frames) = &row.frames
+        {
+            stack.repeats = false;
+            stack.frames.clone_from(frames.as_ref());
+            changed = true;
+        }
+        frames_before.insert(process, row.frames);
+        if changed {
+            rewrite(connection, row.id, &Observation::Stack(stack))?;
+        }
+    }
+    Ok(())
+}
+
+/// Each row with its frames.
+fn resolved(rows: Vec<Row>) -> Vec<Seen> {
+    let mut frames: HashMap<ProcessKey, Arc<Vec<PythonFrame>>> = HashMap::new();
+    let mut seen = Vec::new();
+    for Row { id, time, what } in rows {
+        let Observation::Stack(stack) = what else {
+            continue;
+        };
+        let process = stack.process.truncated();
+        if !stack.repeats {
+            frames.insert(process, Arc::new(stack.frames.clone()));
+        }
+        seen.push(Seen {
+            id,
+            time,
+            frames: frames.get(&process).cloned(),
+            stack,
+            changed: false,
+            gone: false,
+        });
+    }
+    seen
+}
+
+/// The last row of a mapping in a minute takes what the others gave back: it comes after the growth that it takes away.
+fn sum_up(connection: &Connection, rows: Vec<Row>, ends: &Ends) -> rusqlite::Result<()> {
+    let mut last: HashMap<_, (i64, Observation)> = HashMap::new();
+    let (mut gone, mut changed) = (Vec::new(), HashMap::new());
+    for Row { id, time, mut what } in rows {
+        let Observation::Freed {
+            process,
+            mapping,
+            bytes,
+        } = &mut what
+        else {
+            continue;
+        };
+        if ends.keep(time) {
+            continue;
+        }
+        let key = (process.truncated(), *mapping, time / MINUTE_NS);
+        if let Some((before, Observation::Freed { bytes: more, .. })) = last.get(&key) {
+            bytes.0 += more.0;
+            gone.push(*before);
+            changed.remove(before);
+            changed.insert(id, what.clone());
+        }
+        last.insert(key, (id, what));
+    }
+    delete(connection, "events", &gone)?;
+    for (id, what) in changed {
+        rewrite(connection, id, &what)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,475 @@
+use rusqlite::{Connection, params};
+
+use super::*;
+use crate::{
+    event::{
+        Call, Exec, Exit, MemorySplit, Observation, Process, PythonFrame, PythonStack, Role, Source,
+    },
+    ids::{Bytes, EventId, Pid, ProcessKey},
+    recording::schema,
+};
+
+const SECOND: i64 = 1_000_000_000;
+const DAY: i64 = 86_400;
+
+/// A recording in memory that is thinned at the end of its day.
+struct Scene {
+    connection: Connection,
+    thinning: Thinning,
+    next: u64,
+}
+
+impl Scene {
+    fn new(retention: Retention) -> Self {
+        let connection = Connection::open_in_memory().expect("a database");
+        schema::create(&connection).expect("tables");
+        Self {
+            connection,
+            thinning: Thinning::new(retention),
+            next: 1_000_000,
+        }
+    }
+
+    /// A day of samples each 10 s of two processes.
+    fn of_samples(retention: Retention) -> Self {
+        let scene = Self::new(retention);
+        let transaction = scene.connection.unchecked_transaction();
+        let transaction = transaction.expect("a transaction");
+        let mut id = 0;
+        for time in (0..DAY).step_by(10) {
+            for pid in [1, 2] {
+                id += 1;
+                // The third sample of each minute is the highest.
+                let anon = if time % 60 == 20 { 900 } else { 100 };
+                let row = params![id, time * SECOND, pid, anon];
+                let sql =
+                    "INSERT INTO process_memory (id, time, pid, start, anon) VALUES (?,?,?,0,?)";
+                transaction.execute(sql, row).expect("a row");
+            }
+        }
+        transaction.commit().expect("a commit");
+        scene
+    }
+
+    fn at(&mut self, seconds: i64, what: Observation) -> u64 {
+        self.next += 1;
+        let event = Event {
+            id: EventId(self.next),
+            time: BootTime((seconds * SECOND).cast_unsigned()),
+            source: Source::Kernel,
+            what,
+        };
+        schema::insert(&self.connection, &event).expect("a row");
+        self.thinning.note(&[event]);
+        self.next
+    }
+
+    fn thin(&mut self) {
+        self.thinning
+            .begin(BootTime((DAY * SECOND).cast_unsigned()));
+        while self.thinning.is_busy() {
+            let done = self
+                .thinning
+                .work(&self.connection, Duration::from_millis(1));
+            done.expect("thinned");
+        }
+    }
+
+    fn samples(&self, from: i64, to: i64) -> Vec<i64> {
+        let sql = "SELECT anon FROM process_memory WHERE time >= ? AND time < ? ORDER BY id";
+        let mut statement = self.connection.prepare(sql).expect("a query");
+        let found = statement.query_map(params![from * SECOND, to * SECOND], |row| row.get(0));
+        let found = found.expect("rows").collect::<rusqlite::Result<_>>();
+        found.expect("rows")
+    }
+
+    fn size(&self) -> u64 {
+        size(&self.connection).expect("a size")
+    }
+
+    /// The observations of a kind that are left.
+    fn left(&self, kind: &str) -> Vec<Observation> {
+        let sql = "SELECT body FROM events WHERE kind = ? ORDER BY id";
+        let mut statement = self.connection.prepare(sql).expect("a query");
+        let found = statement.query_map([kind], |row| row.get::<_, String>(0));
+        let body = |body: rusqlite::Result<String>| {
+            serde_json::from_str(&body.expect("a row")).expect("an observation")
+        };
+        found.expect("rows").map(body).collect()
+    }
+}
+
+fn key(pid: u32) -> ProcessKey {
+    ProcessKey::new(pid, 0)
+}
+
+fn exit(pid: u32, status: Option<i32>) -> Observation {
+    Observation::Exit(Exit {
+        process: key(pid),
+        ns_pid: None,
+        parent: None,
+        comm: "grep".into(),
+        status,
+        title: None,
+        memory: MemorySplit::default(),
+        mm: 0,
+        uid: None,
+        harvested: false,
+    })
+}
+
+fn described(pid: u32, role: Role) -> Observation {
+    Observation::Process(Process {
+        process: key(pid),
+        ns_pid: None,
+        parent: None,
+        process_group: None,
+        comm: "x".into(),
+        argv: Vec::new(),
+        exe: None,
+        uid: None,
+        cgroup: None,
+        container_id: None,
+        cluster: None,
+        role,
+    })
+}
+
+fn call(nth: u32) -> Observation {
+    Observation::Call(Call {
+        process: key(7),
+        title: "ray::f".into(),
+        nth,
+        began: BootTime(0),
+        ended: Some(BootTime(1)),
+        before: None,
+        after: None,
+        peak: None,
+    })
+}
+
+fn full_detail(scene: &Scene, around: i64) -> bool {
+    scene.samples(around - 600, around + 60).len() == 2 * 66
+}
+
+#[test]
+fn old_samples_keep_the_highest_of_each_minute_and_deaths_their_detail() {
+    let mut scene = Scene::of_samples(Retention::default());
+    scene.at(43_200, exit(1, Some(9)));
+    scene.thin();
+    assert_eq!(scene.samples(3600, 3660), [900, 900], "one a process");
+    assert!(full_detail(&scene, 43_200));
+    let last = scene.samples(DAY - 600, DAY);
+    assert_eq!(last.len(), 2 * 60, "and in the last hours");
+}
+
+#[test]
+fn a_size_shortens_the_time_of_full_detail_but_not_the_detail_of_a_death() {
+    let before = Scene::of_samples(Retention::default()).size();
+    let mut scene = Scene::of_samples(Retention {
+        max_bytes: Some(before / 4),
+        ..Retention::default()
+    });
+    scene.at(43_200, exit(1, Some(9)));
+    scene.thin();
+    let after = scene.size();
+    assert!(after < before / 2, "{before} to {after}");
+    assert!(full_detail(&scene, 43_200));
+    assert!(!scene.samples(0, 43_000).is_empty());
+}
+
+#[test]
+fn what_cannot_fit_is_said_and_leaves_the_last_minutes_alone() {
+    let mut scene = Scene::of_samples(Retention {
+        max_bytes: Some(1),
+        ..Retention::default()
+    });
+    scene.thin();
+    assert!(scene.thinning.is_too_large());
+    let left = scene.samples(0, DAY).len();
+    assert_eq!(scene.samples(DAY - 600, DAY).len(), 2 * 60);
+    for _ in 0..3 {
+        scene.thin();
+    }
+    assert_eq!(scene.samples(0, DAY).len(), left, "no halving again");
+    scene.thinning.retention.max_bytes = Some(u64::MAX);
+    scene.thin();
+    assert!(!scene.thinning.is_too_large());
+}
+
+#[test]
+fn detail_stays_around_ends_that_somebody_asks_about() {
+    let mut scene = Scene::of_samples(Retention::default());
+    scene.at(0, described(1, Role::Worker));
+    scene.at(0, described(2, Role::Worker));
+    scene.at(0, described(3, Role::Worker));
+    scene.at(0, described(4, Role::Descendant));
+    scene.at(10_000, exit(1, None));
+    scene.at(20_000, exit(2, Some(1 << 8)));
+    scene.at(30_000, exit(3, Some(0)));
+    scene.at(40_000, exit(4, Some(1 << 8)));
+    scene.at(50_000, exit(4, None));
+    scene.at(60_000, exit(4, Some(11)));
+    scene.thin();
+    let kept = [10_000, 20_000, 30_000, 40_000, 50_000, 60_000];
+    let kept = kept.map(|around| full_detail(&scene, around));
+    assert_eq!(kept, [true, true, false, false, false, true]);
+}
+
+#[test]
+fn spans_that_touch_are_one() {
+    let mut scene = Scene::new(Retention::default());
+    for time in [9000, 5000, 8500, 100_000, 5060, 7000, 6000] {
+        scene.at(time, exit(1, Some(9)));
+    }
+    let keep = |time: i64| scene.thinning.ends.keep(time * SECOND);
+    let kept =
+        [4399, 4400, 5120, 5121, 5400, 6060, 6061, 6400, 7060, 7900].map(|time| (time, keep(time)));
+    let expected = [
+        (4399, false),
+        (4400, true),
+        (5120, true),
+        (5121, false),
+        (5400, true),
+        (6060, true),
+        (6061, false),
+        (6400, true),
+        (7060, true),
+        (7900, true),
+    ];
+    assert_eq!(kept, expected);
+}
+
+#[test]
+fn of_old_calls_the_first_and_the_last_of_each_process_stay() {
+    let mut scene = Scene::new(Retention::default());
+    for nth in 1..=1000 {
+        scene.at(i64::from(nth), call(nth));
+    }
+    scene.at(DAY - 60, call(1001));
+    scene.thin();
+    let numbers = scene.left("call").into_iter().map(|what| match what {
+        Observation::Call(call) => call.nth,
+        other => panic!("{other:?}"),
+    });
+    let expected: Vec<u32> = [1].into_iter().chain(937..=1001).collect();
+    assert_eq!(numbers.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn calls_before_a_death_stay() {
+    let mut scene = Scene::new(Retention::default());
+    for nth in 1..=500 {
+        scene.at(i64::from(nth), call(nth));
+    }
+    scene.at(500, exit(7, Some(9)));
+    scene.thin();
+    assert_eq!(scene.left("call").len(), 500);
+}
+
+/// A process that is forked, runs a program and ends.
+fn lives(scene: &mut Scene, at: i64, parent: u32, pid: u32, status: i32) {
+    let fork = Observation::Fork {
+        parent: key(parent),
+        child: key(pid),
+    };
+    scene.at(at, fork);
+    let exec = Observation::Exec(Exec {
+        process: key(pid),
+        parent: Some(Pid(parent)),
+        ns_pid: None,
+        comm: "x".into(),
+        argv: Vec::new(),
+        uid: None,
+    });
+    scene.at(at, exec);
+    scene.at(at + 1, exit(pid, Some(status)));
+}
+
+#[test]
+fn old_short_lives_are_forgotten_as_a_whole_and_no_other() {
+    let mut scene = Scene::new(Retention::default());
+    for pid in 100..200 {
+        lives(&mut scene, i64::from(pid), 1, pid, 0);
+    }
+    // One that fails, one that is described later, the parent of one that fails, one that is still there, one of late.
+    lives(&mut scene, 300, 1, 300, 1 << 8);
+    lives(&mut scene, 301, 1, 301, 0);
+    scene.at(310, described(301, Role::Descendant));
+    let fork = |parent, child| Observation::Fork {
+        parent: key(parent),
+        child: key(child),
+    };
+    scene.at(320, fork(1, 302));
+    lives(&mut scene, 321, 302, 303, 1 << 8);
+    scene.at(323, exit(302, Some(0)));
+    scene.at(330, fork(1, 304));
+    lives(&mut scene, DAY - 60, 1, 305, 0);
+    // What is looked at goes on for a while.
+    lives(&mut scene, DAY - 50_000, 1, 306, 0);
+    scene.thin();
+    scene.thin();
+    let pids = |kind: &str| -> Vec<u32> {
+        let of = |what| match what {
+            Observation::Fork { child, .. } => child.pid.0,
+            Observation::Exec(exec) => exec.process.pid.0,
+            Observation::Exit(exit) => exit.process.pid.0,
+            other => panic!("{other:?}"),
+        };
+        scene.left(kind).into_iter().map(of).collect()
+    };
+    assert_eq!(pids("fork"), [300, 301, 302, 303, 304, 305, 306]);
+    assert_eq!(pids("exec"), [300, 301, 303, 305, 306]);
+    assert_eq!(pids("exit"), [300, 301, 303, 302, 305, 306]);
+}
+
+fn stack(line: u32, grown: u64, repeats: bool) -> Observation {
+    let frame = PythonFrame {
+        file: "a.py".into(),
+        function: "f".into(),
+        line,
+    };
+    Observation::Stack(PythonStack {
+        process: key(7),
+        tid: None,
+        grown: Bytes(grown),
+        shared: Bytes(0),
+        mapping: None,
+        repeats,
+        frames: if repeats { Vec::new() } else { vec![frame] },
+    })
+}
+
+/// Line, growth and whether the frames are left out, with the line that a reader finds then.
+fn lines(scene: &Scene) -> Vec<(u32, u64, bool)> {
+    let mut line = 0;
+    let one = |what| match what {
+        Observation::Stack(stack) => {
+            line = stack.frames.first().map_or(line, |frame| frame.line);
+            (line, stack.grown.0, stack.repeats)
+        }
+        other => panic!("{other:?}"),
+    };
+    scene.left("stack").into_iter().map(one).collect()
+}
+
+#[test]
+fn the_growth_of_a_stack_is_one_row_a_minute_and_each_row_has_its_frames() {
+    let mut scene = Scene::new(Retention::default());
+    let rows = [
+        (60, 1, 10, false),
+        (61, 1, 1, true),
+        (62, 2, 20, false),
+        (63, 1, 10, false),
+        (64, 2, 20, false),
+        (65, 2, 0, true),
+        (66, 3, 0, false),
+        (67, 3, 5, true),
+        (121, 3, 0, true),
+        (122, 3, 7, true),
+    ];
+    for (time, line, grown, repeats) in rows {
+        scene.at(time, stack(line, grown, repeats));
+    }
+    scene.at(DAY - 60, stack(3, 9, true));
+    scene.thin();
+    let expected = [
+        (1, 21, false),
+        (2, 40, false),
+        (3, 5, false),
+        (3, 7, true),
+        (3, 9, true),
+    ];
+    assert_eq!(lines(&scene), expected);
+}
+
+#[test]
+fn a_process_at_one_line_for_hours_leaves_a_row_a_step() {
+    let mut scene = Scene::new(Retention::default());
+    for second in 0..3600 {
+        scene.at(second, stack(1, 0, second > 0));
+    }
+    scene.thin();
+    let left = lines(&scene);
+    assert!(left.len() <= 16, "{}", left.len());
+    assert_eq!(left.first(), Some(&(1, 0, false)));
+    assert!(left.iter().all(|(line, ..)| *line == 1));
+}
+
+#[test]
+fn what_was_given_back_in_a_minute_is_one_sum() {
+    let mut scene = Scene::new(Retention::default());
+    for second in 0..120 {
+        let freed = Observation::Freed {
+            process: key(7),
+            mapping: Some(1),
+            bytes: Bytes(2),
+        };
+        scene.at(second, freed);
+    }
+    scene.thin();
+    let sums = scene.left("freed").into_iter().map(|what| match what {
+        Observation::Freed { bytes, .. } => bytes.0,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(sums.collect::<Vec<_>>(), [120, 120]);
+}
+
+#[test]
+fn of_a_file_of_shared_memory_the_highest_and_the_last_of_a_minute_stay() {
+    let mut scene = Scene::new(Retention::default());
+    for (second, bytes) in [(60, 5), (61, 9), (62, 7), (63, 0), (125, 3), (126, 4)] {
+        let file = crate::event::SharedFile {
+            device: 1,
+            inode: 1,
+            name: "x".into(),
+            bytes: Bytes(bytes),
+            holders: Vec::new(),
+            holder_count: 0,
+            looked_us: 0,
+        };
+        scene.at(second, Observation::SharedFile(file));
+    }
+    scene.thin();
+    let sizes = scene
+        .left("shared_file")
+        .into_iter()
+        .map(|what| match what {
+            Observation::SharedFile(file) => file.bytes.0,
+            other => panic!("{other:?}"),
+        });
+    assert_eq!(sizes.collect::<Vec<_>>(), [9, 0, 4]);
+}
+
+#[test]
+fn a_step_is_short_whatever_waits() {
+    let mut scene = Scene::of_samples(Retention::default());
+    for pid in 1..2000 {
+        let time = i64::from(pid) * 40;
+        scene.at(time, exit(pid, Some(9)));
+    }
+    scene
+        .thinning
+        .begin(BootTime((DAY * SECOND).cast_unsigned()));
+    scene
+        .thinning
+        .work(&scene.connection, Duration::ZERO)
+        .expect("a step");
+    assert!(scene.thinning.is_busy(), "one step of many");
+    assert_eq!(
+        scene.samples(0, DAY).len(),
+        17_280,
+        "all lies around deaths"
+    );
+}
+
+#[test]
+fn a_log_that_is_hours_ahead_stops_nothing() {
+    let mut scene = Scene::new(Retention::default());
+    scene.at(2 * DAY, described(1, Role::Worker));
+    for nth in 1..=100 {
+        scene.at(i64::from(nth), call(nth));
+    }
+    scene.thin();
+    assert_eq!(scene.left("call").len(), 65);
+}
