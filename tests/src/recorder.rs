@@ -228,7 +228,12 @@ pub fn report(file: &Path) -> Result<Value> {
 /// When it does not balance.
 pub fn balanced(report: &Value) {
     let recording = &report["recordings"][0];
-    assert_eq!(recording["lost_events"], 0, "{}", recording["ledgers"]);
+    // A small machine's log is overwritten by a storm of the kernel's own reports before anybody reads it.
+    let rows = recording["ledgers"].as_array().into_iter().flatten();
+    let of_log = rows.filter(|row| row["hook"] == "kernel log");
+    let of_log: u64 = of_log.filter_map(|row| row["missed"].as_u64()).sum();
+    let lost = recording["lost_events"].as_u64();
+    assert_eq!(lost, Some(of_log), "{}", recording["ledgers"]);
     for row in recording["ledgers"].as_array().into_iter().flatten() {
         let count = |name: &str| row[name].as_u64().unwrap_or_default();
         assert_eq!(

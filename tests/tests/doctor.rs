@@ -116,10 +116,10 @@ fn a_limit_below_what_ray_takes_for_the_machine_kills_first_and_is_named() {
     assert!(said.order()[0].ends_with("/cluster"), "{:?}", said.order());
     let check = said.check("limit.unseen");
     assert_eq!(check["value"], (1536u64 << 20).to_string());
-    // 0.9 × 1.5 of 6 GiB.
+    // 0.9 × 1.5 of 6 GiB, rounded down.
     let command = check["command"].as_str().expect("a command");
     assert!(
-        command.contains("RAY_memory_usage_threshold=0.23"),
+        command.contains("RAY_memory_usage_threshold=0.22 "),
         "{command}"
     );
 }

@@ -81,7 +81,7 @@ pub fn start(
                     pass(call.began, Observation::Call(call));
                 }
                 if last || harvested.elapsed() > HARVEST {
-                    ring.harvest(&mut pass);
+                    ring.harvest(|time, what| with_calls(&mut calls, time, what, &mut pass));
                     harvested = Instant::now();
                 }
                 if last {

@@ -6,7 +6,7 @@ use crate::{
     event::{CgroupState, Cluster, MemorySplit, Mode, NodeMemory, ProbeState, Role},
     ids::{BootTime, Bytes, HexId, Pid, ProcessKey},
     judge::{
-        assemble,
+        assemble, findings,
         forecast::{self, Points, Race},
         gpus,
         killers::{self, Threat, Who},
@@ -245,8 +245,12 @@ fn monitors<'a>(
         let total = total.unwrap_or(node.total);
         let refresh = logged.as_ref().and_then(|monitor| monitor.refresh_ms);
         let threshold = logged.and_then(|monitor| monitor.threshold_bytes);
-        // A monitor that takes a cgroup for all memory counts what is charged there.
-        let cgroup = levels.iter().find(|level| level.limit == Some(total));
+        // A monitor that takes a cgroup for all memory counts what is charged there; other pods may have as much.
+        let raylet = world.processes.get(cluster.raylet);
+        let own = raylet.and_then(|raylet| raylet.cgroup.as_deref());
+        let on_path = |level: &&CgroupState| own.is_none() || findings::within(own, &level.path);
+        let mut on_path = levels.iter().filter(on_path);
+        let cgroup = on_path.find(|level| level.limit == Some(total));
         on.then(|| MonitorNow {
             threshold: threshold.unwrap_or_else(|| config.threshold(total)),
             used: cgroup.map_or(machine, CgroupState::needed),

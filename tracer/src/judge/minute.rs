@@ -85,7 +85,10 @@ pub(super) fn before(world: &World, exit: &Exit, time: BootTime, top: &[TopProce
         *last = Some(anon);
     }
     let of = |one: &TopProcess| {
-        let (_, trail) = world.trails.iter().find(|(key, _)| key.pid == one.pid)?;
+        // A pid may have been another process's before.
+        let own = world.trails.iter();
+        let own = own.filter(|(key, _)| key.pid == one.pid && key.start <= time);
+        let (_, trail) = own.max_by_key(|(key, _)| key.start)?;
         Some(TopBefore {
             pid: one.pid,
             title: one.title.clone(),

@@ -18,6 +18,8 @@ pub(super) struct RayWords {
     by_worker: HashMap<HexId, Vec<usize>>,
     by_pid: HashMap<(ProcessKey, Pid), Vec<usize>>,
     by_cluster: HashMap<ProcessKey, Vec<usize>>,
+    /// What each cluster's monitor said of itself last, once that was dropped: it is said once, at the start.
+    monitors: HashMap<ProcessKey, Seen<RayLog>>,
 }
 
 impl RayWords {
@@ -66,11 +68,11 @@ impl RayWords {
         &self,
         raylet: ProcessKey,
     ) -> impl DoubleEndedIterator<Item = &Seen<RayLog>> {
+        let monitor = self.monitors.get(&raylet.truncated());
         let numbers = self.by_cluster.get(&raylet.truncated());
-        numbers
-            .into_iter()
-            .flatten()
-            .filter_map(|number| self.get(*number))
+        let left = numbers.into_iter().flatten();
+        let left = left.filter_map(|number| self.get(*number));
+        monitor.into_iter().chain(left)
     }
 
     fn get(&self, number: usize) -> Option<&Seen<RayLog>> {
@@ -83,7 +85,15 @@ impl RayWords {
             return;
         }
         let dropped = self.records.len() - most / 2;
-        self.records.drain(..dropped);
+        for record in self.records.drain(..dropped) {
+            let is_monitor = matches!(
+                record.what.fact,
+                RayFact::MonitorStarted { .. } | RayFact::MonitorDisabled
+            );
+            if let Some(cluster) = record.what.cluster.filter(|_| is_monitor) {
+                self.monitors.insert(cluster.truncated(), record);
+            }
+        }
         self.first += dropped;
         let first = self.first;
         let keep = |numbers: &mut Vec<usize>| {
@@ -158,5 +168,44 @@ impl About {
             },
             _ => Self::default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{BootTime, Bytes};
+
+    #[test]
+    fn what_a_monitor_said_at_the_start_is_known_after_any_number_of_records() {
+        let raylet = ProcessKey::new(7, 0);
+        let record = |fact| Seen {
+            time: BootTime(0),
+            what: RayLog {
+                cluster: Some(raylet),
+                file: "raylet.out".into(),
+                local_time: None,
+                text: String::new(),
+                fact,
+            },
+        };
+        let mut words = RayWords::default();
+        words.push(record(RayFact::MonitorStarted {
+            threshold: Bytes(30),
+            total: Bytes(32),
+            interval_ms: 250,
+            user_slice_only: false,
+        }));
+        for _ in 0..100 {
+            words.push(record(RayFact::NotRegistered {
+                pid: Pid(9),
+                alive: true,
+            }));
+            words.trim(10);
+        }
+        let mut said = words.of_cluster(raylet);
+        let first = said.next().map(|seen| &seen.what.fact);
+        assert!(matches!(first, Some(RayFact::MonitorStarted { .. })), "{first:?}");
+        assert!(said.count() <= 10);
     }
 }

@@ -85,7 +85,7 @@ impl Pagemap {
         let first = address / self.page;
         let place = |sample: u64| first + (sample * pages + pages / 2) / samples;
         let found = (0..samples).filter(|sample| self.is_private(place(*sample)));
-        Bytes(found.count() as u64 * (pages / samples) * self.page)
+        Bytes(found.count() as u64 * pages / samples * self.page)
     }
 
     fn is_private(&self, page: u64) -> bool {

@@ -37,7 +37,10 @@ struct Watch {
 
 impl Watch {
     fn of(machine: &Machine, node: &Node) -> Self {
-        let config = Config::of(&node.settings);
+        let mut config = Config::of(&node.settings);
+        // What it says of itself counts: a system config is in no environment.
+        let said = node.monitor.as_ref().and_then(|monitor| monitor.refresh_ms);
+        config.refresh_ms = said.unwrap_or(config.refresh_ms);
         let cluster = node.cluster.as_ref();
         let version = cluster
             .and_then(|cluster| cluster.ray_version.as_deref())
@@ -66,10 +69,13 @@ impl Watch {
 pub(super) fn checks(machine: &Machine, node: &Node) -> Vec<Check> {
     let watch = Watch::of(machine, node);
     let mut checks = vec![now(machine, &watch)];
-    let monitor = watch.on.then_some((watch.threshold, watch.count.used));
+    // An isolated one counts its user cgroup, which is not read here.
+    let counts = watch.on && !watch.isolated;
+    let monitor = counts.then_some((watch.threshold, watch.count.used));
     let threats = killers::in_order(monitor, &node.levels, &machine.memory, machine.swap_total);
     let ranked = (1..).zip(&threats);
     checks.extend(ranked.map(|(rank, threat)| line(rank, threat, machine, &watch)));
+    checks.extend((watch.on && watch.isolated).then(|| apart(&watch)));
     checks.extend((!watch.on).then(|| off(&watch)));
     checks.extend(above(&watch));
     checks.push(limits(machine, node, &watch));
@@ -109,13 +115,8 @@ fn line(rank: usize, threat: &Threat, machine: &Machine, watch: &Watch) -> Check
     let margin = size(threat.margin);
     let (id, text) = match &threat.who {
         Who::RayMonitor => {
-            let of = if watch.isolated {
-                " of its user cgroup"
-            } else {
-                ""
-            };
             let text = format!(
-                "Ray's monitor: at {}{of} ({:.2}), every {} ms; margin {margin}",
+                "Ray's monitor: at {} ({:.2}), every {} ms; margin {margin}",
                 size(threat.at),
                 watch.fraction(),
                 watch.config.refresh_ms
@@ -148,7 +149,7 @@ fn end_of_machine(threat: &Threat, machine: &Machine, watch: &Watch) -> String {
         size(machine.memory.total),
         size(threat.margin)
     );
-    if watch.on && !watch.count.of_cgroup {
+    if watch.on && !watch.isolated && !watch.count.of_cgroup {
         let room = machine.memory.total.0.saturating_sub(watch.threshold.0);
         text.push_str(&format!(
             "; overtakes Ray only if {}{} fill within {} ms",
@@ -164,6 +165,16 @@ fn end_of_machine(threat: &Threat, machine: &Machine, watch: &Watch) -> String {
     text
 }
 
+/// Ray's monitor counts what is charged to the cgroup of its workers, whatever the machine has in use.
+fn apart(watch: &Watch) -> Check {
+    let text = format!(
+        "Ray's monitor: at {} of what its workers' cgroup and its own use for objects, every {} ms (resource isolation); how much that is was not read",
+        size(watch.threshold),
+        watch.config.refresh_ms
+    );
+    note("killer.ray-monitor", text).word("").value(&watch.threshold.0)
+}
+
 fn off(watch: &Watch) -> Check {
     let text = "Ray's monitor is off (RAY_memory_monitor_refresh_ms=0): the next death for memory is the kernel's, without a retry of its own \
                 and without a message of Ray's";
@@ -174,7 +185,7 @@ fn off(watch: &Watch) -> Check {
 }
 
 fn above(watch: &Watch) -> Option<Check> {
-    (watch.on && watch.count.used > watch.threshold).then(|| {
+    (watch.on && !watch.isolated && watch.count.used > watch.threshold).then(|| {
         problem(
             "monitor.above-threshold",
             "ABOVE",
@@ -200,19 +211,29 @@ fn limits(machine: &Machine, node: &Node, watch: &Watch) -> Check {
         } else {
             String::new()
         };
+        let before = if watch.on {
+            format!(", before Ray's {}", size(threshold))
+        } else {
+            "; Ray's monitor is off".to_owned()
+        };
         let text = format!(
-            "Ray takes {} for all memory; the kernel kills at {} in {path}, before Ray's {}{so_far}",
+            "Ray takes {} for all memory; the kernel kills at {} in {path}{before}{so_far}",
             size(total),
-            size(limit),
-            size(threshold)
+            size(limit)
         );
+        let raise = "raise that limit";
+        let command = if watch.on && !watch.isolated {
+            format!(
+                "start Ray with RAY_memory_usage_threshold={} in the environment of ray start, or {raise}",
+                findings::rounded_down(fraction)
+            )
+        } else {
+            raise.to_owned()
+        };
         return problem("limit.unseen", "UNSEEN", text)
             .value(&limit.0)
             .expected(&format!("at least {}", total.0))
-            .command(format!(
-                "start Ray with RAY_memory_usage_threshold={} in the environment of ray start, or raise that limit",
-                findings::rounded_down(fraction)
-            ));
+            .command(command);
     }
     let own = node
         .levels

@@ -188,6 +188,38 @@ fn with_resource_isolation_the_threshold_is_without_effect() {
 }
 
 #[test]
+fn with_resource_isolation_what_others_use_is_not_above_rays_threshold() {
+    let mut isolated = node();
+    isolated.isolated = true;
+    isolated.monitor = Some(Monitor {
+        enabled: true,
+        // Less than the machine has in use.
+        threshold_bytes: Some(Bytes(20 * GIB)),
+        total_bytes: Some(Bytes(30 * GIB)),
+        refresh_ms: Some(1000),
+    });
+    let machine = machine(isolated);
+    assert_eq!(ids(&machine), Vec::<String>::new());
+    let all = checks(&machine);
+    let ray: Vec<&Check> = all.iter().filter(|check| check.id == "killer.ray-monitor").collect();
+    assert!(
+        matches!(ray.as_slice(), [ray] if ray.text.contains("every 1000 ms") && !ray.text.contains("margin")),
+        "{ray:#?}"
+    );
+}
+
+#[test]
+fn a_limit_below_the_machine_with_the_monitor_off_is_not_before_rays() {
+    let mut off = node();
+    off.settings = set(&[("RAY_memory_monitor_refresh_ms", "0")]);
+    off.levels = vec![level("/pod", 100)];
+    let all = checks(&machine(off));
+    let limit = all.iter().find(|check| check.id == "limit.unseen").expect("a check");
+    assert!(limit.text.contains("Ray's monitor is off"), "{limit:#?}");
+    assert_eq!(limit.command.as_deref(), Some("raise that limit"));
+}
+
+#[test]
 fn only_settings_that_look_like_rays_are_called_unknown() {
     let mut strange = node();
     strange.settings = set(&[

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     event::{Cluster, Role},
     ids::Bytes,
-    judge::{calls::Calls, processes::ProcessState, world::World},
+    judge::{calls::Calls, killers, processes::ProcessState, world::World},
     ray::{facts::RayFact, identify},
 };
 
@@ -69,12 +69,22 @@ pub(super) fn room(world: &World, cluster: &Cluster) -> Option<Room> {
     let raylet = world.processes.get(cluster.raylet)?;
     let on_path = |path: &String| within(raylet.cgroup.as_deref(), path);
     let last = world.cgroups.iter().filter(|(path, _)| on_path(path));
+    let node = world.node.as_ref().map(|(_, node)| node);
     let limits: Vec<(&String, Bytes, Bytes)> = last
         .filter_map(|(path, states)| {
             let state = &states.last()?.what;
-            Some((path, state.needed(), state.limit?))
+            let limit = match node {
+                Some(node) => killers::binding(state, node),
+                None => state.limit,
+            };
+            Some((path, state.needed(), limit?))
         })
         .collect();
+    let machine = node.map(|node| Room {
+        limit: "the machine's end".into(),
+        at: node.total,
+        used: Bytes(node.total.0.saturating_sub(node.available.0)),
+    });
     let cgroups = limits.iter().map(|(path, used, at)| Room {
         limit: format!("the limit of {path}"),
         at: *at,
@@ -82,6 +92,7 @@ pub(super) fn room(world: &World, cluster: &Cluster) -> Option<Room> {
     });
     cgroups
         .chain(threshold(world, cluster, &limits))
+        .chain(machine)
         .min_by_key(Room::left)
 }
 

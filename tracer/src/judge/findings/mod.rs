@@ -207,7 +207,7 @@ impl<'a> Run<'a> {
 }
 
 /// Whether a cgroup is `limit` or below it.
-fn within(cgroup: Option<&str>, limit: &str) -> bool {
+pub(super) fn within(cgroup: Option<&str>, limit: &str) -> bool {
     cgroup.is_some_and(|cgroup| std::path::Path::new(cgroup).starts_with(limit))
 }
 

@@ -13,6 +13,9 @@ use raytrace_ebpf::records::{HOOKS, ledger};
 
 use crate::event::Ledger;
 
+/// The columns of a row are read one by one: while a program counts they are of different moments, and are read again so often.
+const READS: usize = 8;
+
 /// Records that user space took out of the ring, by hook.
 #[derive(Debug, Default)]
 pub(super) struct Received([AtomicU64; HOOKS.len()]);
@@ -73,6 +76,15 @@ impl Ledgers {
 
 /// What the programs at a hook have counted, each processor for itself; the rest of its row is for the caller to fill.
 pub(super) fn counted(counters: &PerCpuArray<MapData, u64>, row: u32, hook: &str) -> Ledger {
+    let mut read = (0..READS).map(|_| at_once(counters, row, hook));
+    let adds_up = |row: &Ledger| {
+        row.seen == row.submitted + row.filtered + row.ring_full + row.map_full
+    };
+    let sound = read.find(adds_up);
+    sound.unwrap_or_else(|| at_once(counters, row, hook))
+}
+
+fn at_once(counters: &PerCpuArray<MapData, u64>, row: u32, hook: &str) -> Ledger {
     let column = |column: u32| {
         let counter = counters.get(&(row * ledger::COLUMNS + column), 0);
         counter.map_or(0, |cpus| cpus.iter().sum())
