@@ -4,7 +4,7 @@
 //! group-exit flag with its own number, or, for core-dumping signals, the one whose default action was delivered.
 
 use crate::{
-    event::Signal,
+    event::{Role, Signal},
     ids::{BootTime, ProcessKey},
     judge::world::{ExitSeen, Seen, World},
 };
@@ -42,6 +42,10 @@ pub(super) const CAUGHT_WINDOW_NS: i64 = 15_000_000_000;
 
 /// SIGHUP, SIGINT, SIGQUIT and SIGTERM: the signals that programs catch in order to end.
 const ENDING: [i32; 4] = [1, 2, 3, 15];
+
+const SIGINT: i32 = 2;
+/// Ray starts these with SIGINT blocked (`python/ray/_private/services.py`; seen on 2.9 and 2.60): a Ctrl-C waits there and does nothing.
+const BLOCK_INTERRUPTS: [Role; 4] = [Role::Raylet, Role::Gcs, Role::Agent, Role::Worker];
 
 /// The act that ended the process of `exit`.
 pub(super) fn of<'a>(world: &'a World, exit: &ExitSeen) -> Act<'a> {
@@ -119,8 +123,11 @@ pub(super) fn caught_before(
     end: BootTime,
 ) -> Option<&Seen<Signal>> {
     let signals = world.signals_to(process);
+    let state = world.processes.get(process);
+    let blocks = state.is_some_and(|state| BLOCK_INTERRUPTS.contains(&state.role));
     let comes_from_outside = |seen: &Seen<Signal>| {
         ENDING.contains(&seen.what.signal)
+            && !(blocks && seen.what.signal == SIGINT)
             && matches!(seen.what.result, 0 | 4)
             && seen.what.sender.process.pid != process.pid
     };

@@ -80,7 +80,7 @@ pub(super) fn from_mark(world: &World, victim: &Seen<OomVictim>) -> Context {
         _ => None,
     };
     let memcg = matches!(constraint, Constraint::Memcg | Constraint::Unknown);
-    let limiting = limiting.or_else(|| if memcg { fullest(&what.cgroups) } else { None });
+    let limiting = limiting.or_else(|| memcg.then(|| fullest(&what.cgroups, constraint))?);
     let report = OomReport {
         constraint: name(constraint),
         cgroup: limiting
@@ -207,8 +207,8 @@ fn by_stack(stack: &[String]) -> Option<Constraint> {
 
 /// The level whose limit was hit: charging goes from a cgroup up and stops at the first that is full, so the lowest
 /// full one that the invoker is in too. Counters lag by a batch per CPU, and a victim before may just have given its memory
-/// back: where one level alone has a limit, it was that one.
-fn fullest(levels: &[CgroupLevel]) -> Option<&CgroupLevel> {
+/// back: where one level alone has a limit, it was that one, if it was a cgroup at all.
+fn fullest(levels: &[CgroupLevel], constraint: Constraint) -> Option<&CgroupLevel> {
     let limited = || {
         levels
             .iter()
@@ -218,7 +218,8 @@ fn fullest(levels: &[CgroupLevel]) -> Option<&CgroupLevel> {
         let limit = level.limit.map_or(0, |limit| limit.0);
         level.usage.0 + (limit / 50).min(16 << 20) >= limit
     });
-    full.or_else(|| limited().next().filter(|_| limited().count() == 1))
+    let alone = || limited().next().filter(|_| limited().count() == 1);
+    full.or_else(|| alone().filter(|_| constraint == Constraint::Memcg))
 }
 
 /// What was being charged, by the functions between the fault or call and the charge.

@@ -193,7 +193,7 @@ mod tests {
         words.push(record(RayFact::MonitorStarted {
             threshold: Bytes(30),
             total: Bytes(32),
-            interval_ms: 250,
+            interval_ms: Some(250),
             user_slice_only: false,
         }));
         for _ in 0..100 {
@@ -205,7 +205,10 @@ mod tests {
         }
         let mut said = words.of_cluster(raylet);
         let first = said.next().map(|seen| &seen.what.fact);
-        assert!(matches!(first, Some(RayFact::MonitorStarted { .. })), "{first:?}");
+        assert!(
+            matches!(first, Some(RayFact::MonitorStarted { .. })),
+            "{first:?}"
+        );
         assert!(said.count() <= 10);
     }
 }

@@ -172,7 +172,9 @@ fn apart(watch: &Watch) -> Check {
         size(watch.threshold),
         watch.config.refresh_ms
     );
-    note("killer.ray-monitor", text).word("").value(&watch.threshold.0)
+    note("killer.ray-monitor", text)
+        .word("")
+        .value(&watch.threshold.0)
 }
 
 fn off(watch: &Watch) -> Check {

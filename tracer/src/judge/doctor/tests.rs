@@ -2,7 +2,7 @@
 
 use super::{Check, State, checks, facts::*};
 use crate::{
-    event::{Cluster, Mode, NodeMemory, Probe, ProbeState},
+    event::{CgroupState, Cluster, Mode, NodeMemory, Probe, ProbeState},
     ids::{Bytes, Pid, ProcessKey},
     judge::report::Monitor,
 };
@@ -201,7 +201,10 @@ fn with_resource_isolation_what_others_use_is_not_above_rays_threshold() {
     let machine = machine(isolated);
     assert_eq!(ids(&machine), Vec::<String>::new());
     let all = checks(&machine);
-    let ray: Vec<&Check> = all.iter().filter(|check| check.id == "killer.ray-monitor").collect();
+    let ray: Vec<&Check> = all
+        .iter()
+        .filter(|check| check.id == "killer.ray-monitor")
+        .collect();
     assert!(
         matches!(ray.as_slice(), [ray] if ray.text.contains("every 1000 ms") && !ray.text.contains("margin")),
         "{ray:#?}"
@@ -212,9 +215,16 @@ fn with_resource_isolation_what_others_use_is_not_above_rays_threshold() {
 fn a_limit_below_the_machine_with_the_monitor_off_is_not_before_rays() {
     let mut off = node();
     off.settings = set(&[("RAY_memory_monitor_refresh_ms", "0")]);
-    off.levels = vec![level("/pod", 100)];
+    off.levels = vec![CgroupState {
+        path: "/pod".into(),
+        limit: Some(Bytes(100 * GIB)),
+        ..CgroupState::default()
+    }];
     let all = checks(&machine(off));
-    let limit = all.iter().find(|check| check.id == "limit.unseen").expect("a check");
+    let limit = all
+        .iter()
+        .find(|check| check.id == "limit.unseen")
+        .expect("a check");
     assert!(limit.text.contains("Ray's monitor is off"), "{limit:#?}");
     assert_eq!(limit.command.as_deref(), Some("raise that limit"));
 }

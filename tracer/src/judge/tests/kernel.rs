@@ -130,6 +130,21 @@ fn the_end_of_a_namespaces_init_is_no_oom_kill_and_is_the_cause() {
 }
 
 #[test]
+fn without_stack_and_log_a_cgroup_that_was_not_full_is_not_blamed() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).ray_worker(8).signal(8, 7, 9, 128, true);
+    scene.after(4).marked(7, 8, true, &[]);
+    for event in &mut scene.events {
+        if let Observation::OomVictim(victim) = &mut event.what {
+            victim.cgroups[1].usage = Bytes(20 << 20);
+        }
+    }
+    scene.after(900).exit(7, 9);
+    let death = assert_verdict!(scene, 7, Unknown, Unknown);
+    assert!(death.verdict.missing.is_some() && death.oom.is_some());
+}
+
+#[test]
 fn a_kernel_kill_that_nothing_explains_stays_unknown() {
     let mut scene = Scene::new();
     scene.ray_worker(7).signal(66, 7, 9, 128, true).after(5);

@@ -4,10 +4,27 @@ use super::scene::{RAYLET, Scene, hex, monitor_kill};
 use crate::{
     assert_verdict,
     event::Source,
-    ids::HexId,
+    ids::{HexId, Pid},
     judge::report::{Killer, Outcome, Relation},
     ray::facts::{ExitType, RayFact},
 };
+
+#[test]
+fn an_eviction_of_long_ago_that_names_a_pid_alone_is_an_earlier_workers() {
+    for (seconds, killer) in [(3600, Killer::RayIntended), (0, Killer::RayMemoryMonitor)] {
+        let mut scene = Scene::new();
+        scene.ray_worker(7).says(RayFact::MonitorEvicted {
+            pid: Pid(7),
+            worker_id: None,
+        });
+        scene
+            .after(seconds * 1_000_000)
+            .says(RayFact::JobFinished { worker_id: hex(7) });
+        scene.after(100).signal(RAYLET, 7, 9, 0, true).after(50);
+        scene.exit(7, 9);
+        assert_eq!(scene.death(7).verdict.killer, killer, "after {seconds} s");
+    }
+}
 
 #[test]
 fn the_monitors_record_and_the_raylets_kill_are_proof() {

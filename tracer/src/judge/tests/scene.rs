@@ -19,7 +19,7 @@ pub(super) const MS: u64 = 1_000_000;
 
 /// The staged recording.
 pub(super) struct Scene {
-    events: Vec<Event>,
+    pub(super) events: Vec<Event>,
     now: u64,
     /// Where a sender's exe and flags are changed before it signals.
     pub(super) exiting: bool,

@@ -1,6 +1,6 @@
 //! Signals from processes, faults, and signals of the process's own.
 
-use super::scene::Scene;
+use super::scene::{RAYLET, Scene};
 use crate::{
     assert_verdict,
     event::{Observation, Role, Source},
@@ -162,6 +162,26 @@ fn ctrl_c_that_python_raises_again_is_the_terminals() {
 }
 
 #[test]
+fn a_ctrl_c_that_rays_processes_block_tells_no_raylet_to_end() {
+    let mut scene = Scene::new();
+    scene
+        .ray_worker(7)
+        .ray_worker(8)
+        .process(70, 7, "git", Role::Descendant);
+    for pid in [50, RAYLET, 7, 8] {
+        scene.signal(3, pid, 2, 128, false);
+    }
+    scene.after(30_000_000).exit(70, 0);
+    scene.exit(7, 3 << 8);
+    assert_verdict!(scene, 7, Exit, Proven);
+    let child = assert_verdict!(scene, 70, Exit, Proven);
+    assert!(!child.listed);
+    scene.after(1000).signal(RAYLET, 8, 9, 0, true).after(10);
+    scene.exit(8, 9);
+    assert_verdict!(scene, 8, Unknown, Unknown);
+}
+
+#[test]
 fn a_users_term_that_is_raised_again_keeps_its_sender() {
     let mut scene = Scene::new();
     scene.ray_worker(7).signal(66, 7, 15, 0, false).after(7000);
@@ -214,6 +234,24 @@ fn a_parent_death_signal_has_the_parent_as_cause_although_it_exits_later() {
     assert_eq!(
         death.sender.expect("sender").mechanism,
         Mechanism::ParentDeath
+    );
+}
+
+#[test]
+fn a_raylet_that_ends_with_a_thread_of_a_driver_that_lives_on_is_no_intended_end() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7);
+    (scene.exiting, scene.parent_death_signal) = (true, 9);
+    scene.signal(50, RAYLET, 9, 0, true).after(10);
+    let raylet = scene.exit(RAYLET, 9);
+    scene.after(1_000_000).exit(7, 1 << 8);
+    scene.after(600_000_000).exit(50, 0);
+    let death = assert_verdict!(scene, RAYLET, RayCollapse, Proven);
+    assert!(death.listed);
+    let worker = scene.death(7);
+    assert_eq!(
+        (worker.verdict.killer, worker.verdict.cause_death_id),
+        (Killer::RayCollapse, Some(raylet))
     );
 }
 

@@ -181,6 +181,12 @@ fn oom_kill(case: &Case<'_>, victim: &Seen<OomVictim>, cause: Option<ProcessKey>
         context.clause()
     };
     let killer = context.killer();
+    if killer == Killer::Unknown {
+        let missing = "the kernel's stack at that moment, or its log: CAP_SYSLOG, dmesg";
+        let mut draft = Draft::unknown(clause, missing).caused_by(cause);
+        draft.oom = Some(context.report);
+        return draft;
+    }
     let certainty = if context.constraint == Constraint::Unknown {
         Certainty::Inferred
     } else {

@@ -1,6 +1,6 @@
 //! A signal that another process sent and that killed.
 
-use super::{Case, Draft, SIGKILL, kernel, raylet};
+use super::{Case, Draft, LATE_NS, SIGKILL, kernel, raylet};
 use crate::{
     event::{Exit, Role, Sender, Signal},
     ids::ProcessKey,
@@ -124,15 +124,15 @@ fn parent_death(signal: &Seen<Signal>) -> bool {
 
 fn parent_died(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
     let parent = signal.what.sender.process;
+    // The signal comes when the thread that started the child ends: how a parent ends that lives on says nothing of that.
+    let exit = case.world.exit(parent);
+    let lived_on = exit.is_none_or(|exit| exit.time.since(signal.time) > LATE_NS);
     let killer = match (kernel::of_ray(case), case.ended_well(parent)) {
         (false, _) => Killer::Signal,
-        (true, Some(true)) => Killer::RayIntended,
+        (true, Some(true)) if !lived_on => Killer::RayIntended,
         (true, _) => Killer::RayCollapse,
     };
-    let only_thread = case
-        .world
-        .exit(parent)
-        .is_none_or(|exit| exit.time.since(signal.time) > 5_000_000_000);
+    let only_thread = exit.is_none_or(|exit| exit.time.since(signal.time) > 5_000_000_000);
     let what = if only_thread {
         "a thread of its parent"
     } else {

@@ -137,7 +137,13 @@ fn specific(case: &Case<'_>, record: &Seen<RayLog>, act: BootTime) -> Option<Rea
         RayFact::NotRegistered { alive: true, .. } if Reason::near(record.time, act) => Some(
             Reason::Intended("was killed by Ray because it did not register in time".into()),
         ),
-        RayFact::MonitorEvicted { .. } => Some(Reason::Memory(MonitorKill::default())),
+        // A pid alone may be an earlier worker's.
+        RayFact::MonitorEvicted { worker_id, .. } => {
+            let state = case.world.processes.get(case.key())?;
+            let same = worker_id.is_some() && *worker_id == state.worker_id;
+            let fits = same || worker_id.is_none() && Reason::near(record.time, act);
+            fits.then(|| Reason::Memory(MonitorKill::default()))
+        }
         _ => None,
     }
 }
@@ -343,7 +349,8 @@ pub(super) fn raylet_was_stopped(
     act: BootTime,
 ) -> Option<Reason> {
     let term = case.world.signals_to(raylet).iter().find(|seen| {
-        matches!(seen.what.signal, 2 | 15)
+        // A raylet blocks SIGINT: the Ctrl-C of its terminal does nothing to it.
+        (seen.what.signal == 15 || seen.what.signal == 2 && seen.what.took_effect)
             && matches!(seen.what.result, 0 | 4)
             && (0..60_000_000_000).contains(&act.since(seen.time))
     })?;

@@ -77,9 +77,8 @@ impl Ledgers {
 /// What the programs at a hook have counted, each processor for itself; the rest of its row is for the caller to fill.
 pub(super) fn counted(counters: &PerCpuArray<MapData, u64>, row: u32, hook: &str) -> Ledger {
     let mut read = (0..READS).map(|_| at_once(counters, row, hook));
-    let adds_up = |row: &Ledger| {
-        row.seen == row.submitted + row.filtered + row.ring_full + row.map_full
-    };
+    let adds_up =
+        |row: &Ledger| row.seen == row.submitted + row.filtered + row.ring_full + row.map_full;
     let sound = read.find(adds_up);
     sound.unwrap_or_else(|| at_once(counters, row, hook))
 }
