@@ -14,6 +14,8 @@ use crate::{
 
 /// A mark and the kill of a process that shares the victim's memory are at most this far apart.
 const SHARERS_NS: i64 = 1_000_000_000;
+/// The hook that tells OOM kills.
+const MARK: &str = "oom/mark_victim";
 
 pub(super) fn verdict(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
     match signal.what.signal {
@@ -55,7 +57,7 @@ fn kill(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
         return draft;
     }
     let sender = &signal.what.sender;
-    if sender.process.same(key) && marks_are_seen(case) {
+    if sender.process.same(key) && signal.what.group && marks_are_seen(case) {
         return not_memory(
             signal,
             Mechanism::RlimitCpu,
@@ -87,12 +89,19 @@ fn kill(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
     unexplained(case)
 }
 
-/// Whether OOM kills are marked here: without that a process that is killed as it allocates looks like one at its CPU time limit.
+/// Whether every OOM kill is marked here: without that a process that is killed as it allocates looks like one at its CPU time limit.
 fn marks_are_seen(case: &Case<'_>) -> bool {
-    let probes = &case.world.probes;
-    !probes
+    let missing = case
+        .world
+        .probes
         .iter()
-        .any(|probe| probe.name == "oom/mark_victim" && probe.state == ProbeState::Missing)
+        .any(|probe| probe.name == MARK && probe.state == ProbeState::Missing);
+    let lost = case
+        .world
+        .ledgers
+        .iter()
+        .any(|ledger| ledger.hook == MARK && ledger.lost() > 0);
+    !missing && !lost
 }
 
 /// An OOM kill whose mark was lost, by the kernel log.
@@ -117,9 +126,13 @@ fn marked<'a>(
     key: ProcessKey,
     signal: &Seen<Signal>,
 ) -> Option<&'a Seen<OomVictim>> {
+    // The mark finds its signal on the same CPU only: an invoker that was moved between the two has left it elsewhere.
+    let follows = |seen: &Seen<OomVictim>| {
+        seen.time >= signal.time && seen.what.invoker.same(signal.what.sender.process)
+    };
     case.world.victims.iter().find(|seen| {
         seen.what.victim.same(key)
-            && seen.what.signalled
+            && (seen.what.signalled || follows(seen))
             && seen.time.since(signal.time).abs() < SHARERS_NS
     })
 }
