@@ -140,6 +140,26 @@ fn a_fault_is_a_crash() {
 }
 
 #[test]
+fn a_memory_error_that_a_failure_handler_raises_again_is_the_machines() {
+    // It touched the page itself, or the kernel told it of one.
+    for (sender, code) in [(7, 4), (66, 5)] {
+        let mut scene = Scene::new();
+        scene.ray_worker(7).signal(sender, 7, 7, code, false);
+        scene.after(100).signal(7, 7, 7, -6, false).after(1);
+        let delivered = Observation::Delivered {
+            process: key(7),
+            signal: 7,
+            code: -6,
+        };
+        scene.push(Source::Kernel, delivered);
+        scene.after(1000).exit(7, 7 | 0x80);
+        let death = assert_verdict!(scene, 7, KernelOther, Proven);
+        let sender = death.sender.expect("how");
+        assert_eq!((sender.pid.0, sender.mechanism), (0, Mechanism::Hwpoison));
+    }
+}
+
+#[test]
 fn a_kill_of_oneself_is_ones_own_doing() {
     let mut scene = Scene::new();
     scene.ray_worker(7).signal(7, 7, 9, 0, true).after(100);

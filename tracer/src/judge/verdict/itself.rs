@@ -1,7 +1,7 @@
 //! A process that ended itself: by a fault, by a signal of its own, or by exit; with Ray's reasons for an exit that it asked for.
 
 use super::{
-    Case, Draft, kernel, other, raylet,
+    Case, Draft, SI_KERNEL, kernel, other, raylet,
     reasons::{self, Reason},
 };
 use crate::{
@@ -61,17 +61,24 @@ fn hint(case: &Case<'_>, signal: i32) -> &'static str {
 
 /// A signal that the process sent to itself: a crash, unless it passes on what came from outside.
 pub(super) fn own_signal(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
-    let first = case.world.signals_to(case.key()).iter().find(|seen| {
+    let earlier = |seen: &&Seen<Signal>| {
         seen.what.signal == signal.what.signal
             && matches!(seen.what.result, 0 | 4)
-            && !seen.what.sender.process.same(case.key())
             && (0..RERAISE_NS).contains(&signal.time.since(seen.time))
-    });
-    // A fault that the failure handler raises again keeps its first code.
+    };
+    let signals = case.world.signals_to(case.key()).iter();
+    let mut earlier = signals.filter(earlier);
+    // A failure handler (abseil's in Ray's workers, Python's faulthandler) raises a fault again without its code, which alone
+    // tells a memory error of the machine from a crash.
+    let is_fault = |seen: &&Seen<Signal>| seen.what.code > 0 && seen.what.code != SI_KERNEL;
+    if let Some(fault_itself) = earlier.clone().rfind(is_fault) {
+        return fault(case, fault_itself);
+    }
+    let first = earlier.find(|seen| !seen.what.sender.process.same(case.key()));
     let Some(outside) = first else {
         return fault(case, signal);
     };
-    if outside.what.code == 128 {
+    if outside.what.code == SI_KERNEL {
         let mut draft = kernel::verdict(case, outside);
         draft.clause.push_str(", which it passed on to itself");
         return draft;
@@ -106,7 +113,7 @@ pub(super) fn exited(case: &Case<'_>, caught: Option<&Seen<Signal>>) -> Draft {
 
 /// An exit shortly after a catchable signal from outside.
 fn after_caught(case: &Case<'_>, signal: &Seen<Signal>) -> Option<Draft> {
-    if signal.what.code == 128 {
+    if signal.what.code == SI_KERNEL {
         return Some(kernel::verdict(case, signal));
     }
     if let Some(raylet) = other::raylet_of(case, &signal.what.sender) {
