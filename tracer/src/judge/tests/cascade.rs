@@ -316,6 +316,20 @@ fn a_child_that_its_dying_worker_kills_hangs_on_the_worker() {
 }
 
 #[test]
+fn a_child_that_exits_at_the_raylets_term_hangs_on_its_worker() {
+    let mut scene = Scene::new();
+    scene
+        .ray_worker(7)
+        .process(70, 7, "VLLM::EngineCor", Role::Descendant);
+    scene.signal(66, 7, 9, 0, true).after(10);
+    let worker = scene.exit(7, 9);
+    scene.after(6000).signal(RAYLET, 70, 15, 0, false);
+    scene.after(500_000).exit(70, 143 << 8);
+    let death = assert_verdict!(scene, 70, RayCollapse, Inferred);
+    assert_eq!(death.verdict.cause_death_id, Some(worker));
+}
+
+#[test]
 fn a_child_that_is_killed_while_its_worker_lives_is_its_own_death() {
     let mut scene = Scene::new();
     scene

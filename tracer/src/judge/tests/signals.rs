@@ -276,6 +276,41 @@ fn a_raylet_that_ends_with_a_thread_of_a_driver_that_lives_on_is_no_intended_end
 }
 
 #[test]
+fn a_parent_death_signal_that_a_child_catches_has_the_parent_as_cause() {
+    // `torch.multiprocessing.spawn` asks for SIGINT, which Python catches; it exits, or raises it again.
+    for (again, status) in [(false, 0), (false, 1 << 8), (true, 2)] {
+        let mut scene = Scene::new();
+        scene
+            .ray_worker(7)
+            .process(70, 7, "pt_main", Role::Descendant);
+        scene.signal(66, 7, 9, 0, true).after(10);
+        (scene.exiting, scene.parent_death_signal) = (true, 2);
+        scene.signal(7, 70, 2, 0, false).after(10);
+        (scene.exiting, scene.parent_death_signal) = (false, 0);
+        let worker = scene.exit(7, 9);
+        if again {
+            scene.after(7000).signal(70, 70, 2, 0, true);
+        }
+        scene.after(10).exit(70, status);
+        let death = assert_verdict!(scene, 70, RayCollapse, Inferred);
+        assert_eq!(death.verdict.cause_death_id, Some(worker));
+        assert_eq!(
+            death.sender.expect("sender").mechanism,
+            Mechanism::ParentDeath
+        );
+    }
+}
+
+#[test]
+fn an_exit_after_a_ctrl_c_is_only_inferred() {
+    let mut scene = Scene::new();
+    scene.signal(3, 50, 2, 128, false).after(7000);
+    scene.exit(50, 1 << 8);
+    let death = assert_verdict!(scene, 50, Signal, Inferred);
+    assert_eq!(death.sender.expect("how").mechanism, Mechanism::Tty);
+}
+
+#[test]
 fn outside_ray_a_parent_death_signal_is_a_signal() {
     let mut scene = Scene::new();
     scene

@@ -83,10 +83,11 @@ pub(super) fn own_signal(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
         draft.clause.push_str(", which it passed on to itself");
         return draft;
     }
-    if let Some(raylet) = other::raylet_of(case, &outside.what.sender) {
+    let parent_died = other::parent_death(outside);
+    if let Some(raylet) = other::raylet_of(case, &outside.what.sender).filter(|_| !parent_died) {
         return raylet::verdict(case, raylet, outside, Certainty::Inferred);
     }
-    let mut draft = other::foreign(case, outside, Certainty::Inferred);
+    let mut draft = from_outside(case, outside);
     draft
         .clause
         .push_str(", which it caught and passed on to itself");
@@ -111,10 +112,34 @@ pub(super) fn exited(case: &Case<'_>, caught: Option<&Seen<Signal>>) -> Draft {
         .unwrap_or_else(|| by_code(case))
 }
 
+/// Whose doing a signal was that the process caught, where it was no raylet's.
+fn from_outside(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
+    let mut draft = if other::parent_death(signal) {
+        other::parent_died(case, signal)
+    } else if signal.what.code == SI_KERNEL {
+        kernel::verdict(case, signal)
+    } else {
+        other::foreign(case, signal, Certainty::Inferred)
+    };
+    // Its handler may have done nothing, and the process ended for another reason.
+    if draft.certainty == Certainty::Proven {
+        draft.certainty = Certainty::Inferred;
+    }
+    draft
+}
+
+/// The same for a process that then exited, in words.
+fn exited_after(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
+    let mut draft = from_outside(case, signal);
+    let code = case.exit.exit.code().unwrap_or(0);
+    draft.clause += &format!(", which it caught, and exited with code {code}");
+    draft
+}
+
 /// An exit shortly after a catchable signal from outside.
 fn after_caught(case: &Case<'_>, signal: &Seen<Signal>) -> Option<Draft> {
-    if signal.what.code == SI_KERNEL {
-        return Some(kernel::verdict(case, signal));
+    if signal.what.code == SI_KERNEL || other::parent_death(signal) {
+        return Some(exited_after(case, signal));
     }
     if let Some(raylet) = other::raylet_of(case, &signal.what.sender) {
         // The raylet's SIGTERM also follows a worker's own exit: only with a reason was it the cause.
@@ -124,8 +149,10 @@ fn after_caught(case: &Case<'_>, signal: &Seen<Signal>) -> Option<Draft> {
             }
             // It follows an end that had begun: at a signal of somebody else, whose handler may have run late.
             let earlier = BootTime(signal.time.0.saturating_sub(1));
-            let earlier = act::caught_before(case.world, case.key(), earlier)?;
-            return after_caught(case, earlier);
+            let earlier = act::caught_before(case.world, case.key(), earlier);
+            return earlier
+                .and_then(|earlier| after_caught(case, earlier))
+                .or_else(|| after_worker(case, signal));
         };
         let mechanism = other::mechanism(signal);
         return Some(reason.draft(case, Certainty::Inferred).sent(
@@ -149,12 +176,15 @@ fn after_caught(case: &Case<'_>, signal: &Seen<Signal>) -> Option<Draft> {
         // It outlived the signal, and says itself what it ended for later.
         return Some(reason.draft(case, Certainty::Inferred));
     }
-    let mut draft = other::foreign(case, signal, Certainty::Inferred);
+    Some(exited_after(case, signal))
+}
+
+/// An exit at the SIGTERM that the raylet sends the process group of a worker that has ended.
+fn after_worker(case: &Case<'_>, signal: &Seen<Signal>) -> Option<Draft> {
+    let mut draft = raylet::with_its_worker(case, signal, Certainty::Inferred)?;
     let code = case.exit.exit.code().unwrap_or(0);
-    draft.clause = format!(
-        "{}, which it caught, and exited with code {code}",
-        draft.clause
-    );
+    let name = signals::name(signal.what.signal);
+    draft.clause += &format!("; it caught {name} and exited with code {code}");
     Some(draft)
 }
 

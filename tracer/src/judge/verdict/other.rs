@@ -120,13 +120,13 @@ fn with_its_worker(
 }
 
 /// `prctl(PR_SET_PDEATHSIG)`: the kernel sends it in the name of the dying parent, with code 0.
-fn parent_death(signal: &Seen<Signal>) -> bool {
+pub(super) fn parent_death(signal: &Seen<Signal>) -> bool {
     signal.what.sender.exiting
         && signal.what.code == 0
         && signal.what.parent_death_signal == signal.what.signal
 }
 
-fn parent_died(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
+pub(super) fn parent_died(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
     let parent = signal.what.sender.process;
     // The signal comes when the thread that started the child ends: how a parent ends that lives on says nothing of that.
     let exit = case.world.exit(parent);
