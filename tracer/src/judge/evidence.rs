@@ -168,6 +168,10 @@ fn signal_text(signal: &Signal) -> String {
             "from the kernel (si_code 128), while {} (pid {}) ran",
             sender.comm, sender.process.pid
         ),
+        -2 => format!(
+            "from a timer of its own (si_code -2), while {} (pid {}) ran",
+            sender.comm, sender.process.pid
+        ),
         code => format!(
             "from {} (pid {}), si_code {code}",
             sender.comm, sender.process.pid

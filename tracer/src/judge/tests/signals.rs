@@ -212,6 +212,23 @@ fn a_users_term_that_is_raised_again_keeps_its_sender() {
 }
 
 #[test]
+fn a_timer_of_its_own_has_no_sender_whoever_ran_as_it_expired() {
+    for interrupted in [66, super::scene::RAYLET, 7] {
+        let mut scene = Scene::new();
+        scene.ray_worker(7).signal(interrupted, 7, 15, -2, true);
+        scene.after(5).exit(7, 15);
+        let death = assert_verdict!(scene, 7, KernelOther, Proven);
+        let sender = death.sender.expect("how");
+        assert_eq!((sender.pid.0, sender.mechanism), (0, Mechanism::Timer));
+    }
+    let mut caught = Scene::new();
+    caught.ray_worker(7).signal(66, 7, 15, -2, false);
+    caught.after(5).exit(7, 1 << 8);
+    let death = assert_verdict!(caught, 7, KernelOther, Inferred);
+    assert_eq!(death.sender.expect("how").pid.0, 0);
+}
+
+#[test]
 fn a_cgroup_kill_is_a_signal_and_no_memory_kill() {
     let mut scene = Scene::new();
     scene.group = false;

@@ -78,7 +78,7 @@ pub(super) fn own_signal(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
     let Some(outside) = first else {
         return fault(case, signal);
     };
-    if outside.what.code == SI_KERNEL {
+    if kernel::sent(outside) {
         let mut draft = kernel::verdict(case, outside);
         draft.clause.push_str(", which it passed on to itself");
         return draft;
@@ -116,7 +116,7 @@ pub(super) fn exited(case: &Case<'_>, caught: Option<&Seen<Signal>>) -> Draft {
 fn from_outside(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
     let mut draft = if other::parent_death(signal) {
         other::parent_died(case, signal)
-    } else if signal.what.code == SI_KERNEL {
+    } else if kernel::sent(signal) {
         kernel::verdict(case, signal)
     } else {
         other::foreign(case, signal, Certainty::Inferred)
@@ -138,7 +138,7 @@ fn exited_after(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
 
 /// An exit shortly after a catchable signal from outside.
 fn after_caught(case: &Case<'_>, signal: &Seen<Signal>) -> Option<Draft> {
-    if signal.what.code == SI_KERNEL || other::parent_death(signal) {
+    if kernel::sent(signal) || other::parent_death(signal) {
         return Some(exited_after(case, signal));
     }
     if let Some(raylet) = other::raylet_of(case, &signal.what.sender) {

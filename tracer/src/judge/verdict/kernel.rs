@@ -1,6 +1,6 @@
-//! Signals that the kernel itself sent (`si_code` 128): the OOM killer, and everything else that looks like it.
+//! Signals that the kernel itself sent (`si_code` 128, and -2 for timers): the OOM killer, and everything else that looks like it.
 
-use super::{Case, Draft, SIGKILL, itself};
+use super::{Case, Draft, SI_KERNEL, SI_TIMER, SIGKILL, itself};
 use crate::{
     event::{KernelLog, OomVictim, ProbeState, Role, Signal},
     ids::ProcessKey,
@@ -17,7 +17,20 @@ const SHARERS_NS: i64 = 1_000_000_000;
 /// The hook that tells OOM kills.
 const MARK: &str = "oom/mark_victim";
 
+/// Whether the kernel sent it by itself: then its sender is only whoever ran at that moment.
+pub(super) fn sent(signal: &Seen<Signal>) -> bool {
+    matches!(signal.what.code, SI_KERNEL | SI_TIMER)
+}
+
 pub(super) fn verdict(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
+    if signal.what.code == SI_TIMER {
+        let name = signals::name(signal.what.signal);
+        return not_memory(
+            signal,
+            Mechanism::Timer,
+            &format!("was ended by {name} from a timer of its own (timer_create)"),
+        );
+    }
     match signal.what.signal {
         SIGKILL => kill(case, signal),
         1..=3 => Draft::new(
