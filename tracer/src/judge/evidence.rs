@@ -65,7 +65,10 @@ pub(super) fn gather(world: &World, exit: &ExitSeen, draft: &Draft) -> Vec<Evide
             && seen.what.mm == exit.exit.mm
             && (0..SHARED_NS).contains(&exit.time.since(seen.time));
         if own || shared {
-            add(seen.time, "kernel".into(), victim_text(world, seen, own));
+            // A mark may not find the kill that it belongs to.
+            let killed = seen.what.signalled || draft.oom.is_some();
+            let text = victim_text(world, seen, own, killed);
+            add(seen.time, "kernel".into(), text);
         }
     }
     for seen in &world.kernel_log {
@@ -165,6 +168,10 @@ fn signal_text(signal: &Signal) -> String {
             "from the kernel (si_code 128), while {} (pid {}) ran",
             sender.comm, sender.process.pid
         ),
+        -2 => format!(
+            "from a timer of its own (si_code -2), while {} (pid {}) ran",
+            sender.comm, sender.process.pid
+        ),
         code => format!(
             "from {} (pid {}), si_code {code}",
             sender.comm, sender.process.pid
@@ -181,7 +188,12 @@ fn signal_text(signal: &Signal) -> String {
     format!("signal {} {from}: {effect}", signal.signal)
 }
 
-fn victim_text(world: &World, seen: &Seen<crate::event::OomVictim>, own: bool) -> String {
+fn victim_text(
+    world: &World,
+    seen: &Seen<crate::event::OomVictim>,
+    own: bool,
+    killed: bool,
+) -> String {
     let what = &seen.what;
     let who = if own {
         "marked as OOM victim".to_owned()
@@ -191,7 +203,7 @@ fn victim_text(world: &World, seen: &Seen<crate::event::OomVictim>, own: bool) -
             what.victim.pid
         )
     };
-    let dying = if what.signalled {
+    let dying = if killed {
         ""
     } else {
         "; no signal by the kernel: it was dying already"

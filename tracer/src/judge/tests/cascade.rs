@@ -1,9 +1,9 @@
 //! Deaths that another death caused: each names it, ordered by the acts and not by the exits.
 
-use super::scene::{MEMCG, RAYLET, Scene, hex};
+use super::scene::{MEMCG, RAYLET, Scene, hex, key};
 use crate::{
     assert_verdict,
-    event::{Role, Source},
+    event::{Observation, Role, Source, Worker},
     ids::EventId,
     judge::report::{Killer, Relation},
     ray::facts::RayFact,
@@ -316,6 +316,20 @@ fn a_child_that_its_dying_worker_kills_hangs_on_the_worker() {
 }
 
 #[test]
+fn a_child_that_exits_at_the_raylets_term_hangs_on_its_worker() {
+    let mut scene = Scene::new();
+    scene
+        .ray_worker(7)
+        .process(70, 7, "VLLM::EngineCor", Role::Descendant);
+    scene.signal(66, 7, 9, 0, true).after(10);
+    let worker = scene.exit(7, 9);
+    scene.after(6000).signal(RAYLET, 70, 15, 0, false);
+    scene.after(500_000).exit(70, 143 << 8);
+    let death = assert_verdict!(scene, 70, RayCollapse, Inferred);
+    assert_eq!(death.verdict.cause_death_id, Some(worker));
+}
+
+#[test]
 fn a_child_that_is_killed_while_its_worker_lives_is_its_own_death() {
     let mut scene = Scene::new();
     scene
@@ -326,4 +340,54 @@ fn a_child_that_is_killed_while_its_worker_lives_is_its_own_death() {
     let death = assert_verdict!(scene, 70, Signal, Proven);
     assert_eq!(death.verdict.cause_death_id, None);
     assert!(death.listed);
+}
+
+/// A submitted job: its supervisor (7), the watcher (71) that the supervisor started, and the driver (50).
+fn submitted_job() -> Scene {
+    let mut scene = Scene::new();
+    scene.ray_worker(7);
+    let supervisor = Worker {
+        process: key(7),
+        worker_id: hex(7),
+        job_id: None,
+        actor_class: Some("JobSupervisor".into()),
+        driver: false,
+        from: "test".into(),
+    };
+    scene.push(Source::RayLog, Observation::Worker(supervisor));
+    for child in [71, 50] {
+        let fork = Observation::Fork {
+            parent: key(7),
+            child: key(child),
+        };
+        scene.push(Source::Kernel, fork);
+    }
+    scene.process(71, 7, "sh", Role::Descendant);
+    scene
+        .process(50, 7, "python", Role::Driver)
+        .worker(50, true);
+    scene
+}
+
+#[test]
+fn a_driver_that_its_jobs_watcher_kills_hangs_on_the_supervisor() {
+    let mut scene = submitted_job();
+    scene.signal(66, 7, 9, 0, true).after(50);
+    let supervisor = scene.exit(7, 9);
+    scene.after(1_000_000).signal(71, 50, 9, 0, true).after(50);
+    scene.exit(50, 9);
+    let death = assert_verdict!(scene, 50, RayCollapse, Proven);
+    assert_eq!(death.verdict.cause_death_id, Some(supervisor));
+    assert_eq!(death.sender.expect("sender").relation, Relation::Ray);
+}
+
+#[test]
+fn a_shell_that_kills_a_driver_while_its_supervisor_lives_is_no_watcher() {
+    let mut scene = submitted_job();
+    scene.signal(71, 50, 9, 0, true).after(50);
+    scene.exit(50, 9);
+    scene.after(1_000_000).signal(66, 7, 9, 0, true).after(50);
+    scene.exit(7, 9);
+    let death = assert_verdict!(scene, 50, Signal, Proven);
+    assert_eq!(death.verdict.cause_death_id, None);
 }

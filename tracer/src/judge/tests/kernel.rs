@@ -3,7 +3,7 @@
 use super::scene::{MEMCG, Scene, key};
 use crate::{
     assert_verdict,
-    event::{KernelLog, Observation, Probe, ProbeState, Role, Source},
+    event::{KernelLog, Ledger, Observation, Probe, ProbeState, Role, Source},
     ids::{Bytes, Pid},
     judge::report::Mechanism,
 };
@@ -197,6 +197,41 @@ fn the_cpu_time_limit_is_the_kernel_but_not_memory() {
     scene.exit(7, 9);
     let death = assert_verdict!(scene, 7, KernelOther, Proven);
     assert_eq!(death.sender.expect("how").mechanism, Mechanism::RlimitCpu);
+}
+
+#[test]
+fn where_marks_were_lost_a_kill_in_ones_own_name_is_not_called_a_cpu_limit() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).signal(7, 7, 9, 128, true).after(5);
+    let lost = Ledger {
+        hook: "oom/mark_victim".into(),
+        ring_full: 1,
+        ..Ledger::default()
+    };
+    scene.push(Source::Recorder, Observation::Ledger(lost));
+    scene.exit(7, 9);
+    assert_verdict!(scene, 7, Unknown, Unknown);
+}
+
+#[test]
+fn a_kill_that_only_one_thread_was_sent_is_not_called_a_cpu_limit() {
+    let mut scene = Scene::new();
+    scene.group = false;
+    scene.ray_worker(7).signal(7, 7, 9, 128, true).after(5);
+    scene.exit(7, 9);
+    assert_verdict!(scene, 7, Unknown, Unknown);
+}
+
+#[test]
+fn a_mark_that_did_not_see_the_kill_before_it_belongs_to_it_all_the_same() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).signal(7, 7, 9, 128, true).after(4);
+    scene.marked(7, 7, false, &MEMCG).after(5);
+    scene.exit(7, 9);
+    let death = assert_verdict!(scene, 7, KernelOomMemcg, Proven);
+    let evidence = &death.verdict.evidence;
+    let dying = |piece: &crate::judge::report::Evidence| piece.what.contains("dying already");
+    assert!(!evidence.iter().any(dying), "{evidence:?}");
 }
 
 #[test]

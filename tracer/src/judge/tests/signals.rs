@@ -140,6 +140,26 @@ fn a_fault_is_a_crash() {
 }
 
 #[test]
+fn a_memory_error_that_a_failure_handler_raises_again_is_the_machines() {
+    // It touched the page itself, or the kernel told it of one.
+    for (sender, code) in [(7, 4), (66, 5)] {
+        let mut scene = Scene::new();
+        scene.ray_worker(7).signal(sender, 7, 7, code, false);
+        scene.after(100).signal(7, 7, 7, -6, false).after(1);
+        let delivered = Observation::Delivered {
+            process: key(7),
+            signal: 7,
+            code: -6,
+        };
+        scene.push(Source::Kernel, delivered);
+        scene.after(1000).exit(7, 7 | 0x80);
+        let death = assert_verdict!(scene, 7, KernelOther, Proven);
+        let sender = death.sender.expect("how");
+        assert_eq!((sender.pid.0, sender.mechanism), (0, Mechanism::Hwpoison));
+    }
+}
+
+#[test]
 fn a_kill_of_oneself_is_ones_own_doing() {
     let mut scene = Scene::new();
     scene.ray_worker(7).signal(7, 7, 9, 0, true).after(100);
@@ -189,6 +209,23 @@ fn a_users_term_that_is_raised_again_keeps_its_sender() {
     scene.exit(7, 15);
     let death = assert_verdict!(scene, 7, Signal, Inferred);
     assert_eq!(death.sender.expect("sender").pid.0, 66);
+}
+
+#[test]
+fn a_timer_of_its_own_has_no_sender_whoever_ran_as_it_expired() {
+    for interrupted in [66, super::scene::RAYLET, 7] {
+        let mut scene = Scene::new();
+        scene.ray_worker(7).signal(interrupted, 7, 15, -2, true);
+        scene.after(5).exit(7, 15);
+        let death = assert_verdict!(scene, 7, KernelOther, Proven);
+        let sender = death.sender.expect("how");
+        assert_eq!((sender.pid.0, sender.mechanism), (0, Mechanism::Timer));
+    }
+    let mut caught = Scene::new();
+    caught.ray_worker(7).signal(66, 7, 15, -2, false);
+    caught.after(5).exit(7, 1 << 8);
+    let death = assert_verdict!(caught, 7, KernelOther, Inferred);
+    assert_eq!(death.sender.expect("how").pid.0, 0);
 }
 
 #[test]
@@ -253,6 +290,41 @@ fn a_raylet_that_ends_with_a_thread_of_a_driver_that_lives_on_is_no_intended_end
         (worker.verdict.killer, worker.verdict.cause_death_id),
         (Killer::RayCollapse, Some(raylet))
     );
+}
+
+#[test]
+fn a_parent_death_signal_that_a_child_catches_has_the_parent_as_cause() {
+    // `torch.multiprocessing.spawn` asks for SIGINT, which Python catches; it exits, or raises it again.
+    for (again, status) in [(false, 0), (false, 1 << 8), (true, 2)] {
+        let mut scene = Scene::new();
+        scene
+            .ray_worker(7)
+            .process(70, 7, "pt_main", Role::Descendant);
+        scene.signal(66, 7, 9, 0, true).after(10);
+        (scene.exiting, scene.parent_death_signal) = (true, 2);
+        scene.signal(7, 70, 2, 0, false).after(10);
+        (scene.exiting, scene.parent_death_signal) = (false, 0);
+        let worker = scene.exit(7, 9);
+        if again {
+            scene.after(7000).signal(70, 70, 2, 0, true);
+        }
+        scene.after(10).exit(70, status);
+        let death = assert_verdict!(scene, 70, RayCollapse, Inferred);
+        assert_eq!(death.verdict.cause_death_id, Some(worker));
+        assert_eq!(
+            death.sender.expect("sender").mechanism,
+            Mechanism::ParentDeath
+        );
+    }
+}
+
+#[test]
+fn an_exit_after_a_ctrl_c_is_only_inferred() {
+    let mut scene = Scene::new();
+    scene.signal(3, 50, 2, 128, false).after(7000);
+    scene.exit(50, 1 << 8);
+    let death = assert_verdict!(scene, 50, Signal, Inferred);
+    assert_eq!(death.sender.expect("how").mechanism, Mechanism::Tty);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A process that ended itself: by a fault, by a signal of its own, or by exit; with Ray's reasons for an exit that it asked for.
 
 use super::{
-    Case, Draft, kernel, other, raylet,
+    Case, Draft, SI_KERNEL, kernel, other, raylet,
     reasons::{self, Reason},
 };
 use crate::{
@@ -61,25 +61,33 @@ fn hint(case: &Case<'_>, signal: i32) -> &'static str {
 
 /// A signal that the process sent to itself: a crash, unless it passes on what came from outside.
 pub(super) fn own_signal(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
-    let first = case.world.signals_to(case.key()).iter().find(|seen| {
+    let earlier = |seen: &&Seen<Signal>| {
         seen.what.signal == signal.what.signal
             && matches!(seen.what.result, 0 | 4)
-            && !seen.what.sender.process.same(case.key())
             && (0..RERAISE_NS).contains(&signal.time.since(seen.time))
-    });
-    // A fault that the failure handler raises again keeps its first code.
+    };
+    let signals = case.world.signals_to(case.key()).iter();
+    let mut earlier = signals.filter(earlier);
+    // A failure handler (abseil's in Ray's workers, Python's faulthandler) raises a fault again without its code, which alone
+    // tells a memory error of the machine from a crash.
+    let is_fault = |seen: &&Seen<Signal>| seen.what.code > 0 && seen.what.code != SI_KERNEL;
+    if let Some(fault_itself) = earlier.clone().rfind(is_fault) {
+        return fault(case, fault_itself);
+    }
+    let first = earlier.find(|seen| !seen.what.sender.process.same(case.key()));
     let Some(outside) = first else {
         return fault(case, signal);
     };
-    if outside.what.code == 128 {
+    if kernel::sent(outside) {
         let mut draft = kernel::verdict(case, outside);
         draft.clause.push_str(", which it passed on to itself");
         return draft;
     }
-    if let Some(raylet) = other::raylet_of(case, &outside.what.sender) {
+    let parent_died = other::parent_death(outside);
+    if let Some(raylet) = other::raylet_of(case, &outside.what.sender).filter(|_| !parent_died) {
         return raylet::verdict(case, raylet, outside, Certainty::Inferred);
     }
-    let mut draft = other::foreign(case, outside, Certainty::Inferred);
+    let mut draft = from_outside(case, outside);
     draft
         .clause
         .push_str(", which it caught and passed on to itself");
@@ -104,10 +112,34 @@ pub(super) fn exited(case: &Case<'_>, caught: Option<&Seen<Signal>>) -> Draft {
         .unwrap_or_else(|| by_code(case))
 }
 
+/// Whose doing a signal was that the process caught, where it was no raylet's.
+fn from_outside(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
+    let mut draft = if other::parent_death(signal) {
+        other::parent_died(case, signal)
+    } else if kernel::sent(signal) {
+        kernel::verdict(case, signal)
+    } else {
+        other::foreign(case, signal, Certainty::Inferred)
+    };
+    // Its handler may have done nothing, and the process ended for another reason.
+    if draft.certainty == Certainty::Proven {
+        draft.certainty = Certainty::Inferred;
+    }
+    draft
+}
+
+/// The same for a process that then exited, in words.
+fn exited_after(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
+    let mut draft = from_outside(case, signal);
+    let code = case.exit.exit.code().unwrap_or(0);
+    draft.clause += &format!(", which it caught, and exited with code {code}");
+    draft
+}
+
 /// An exit shortly after a catchable signal from outside.
 fn after_caught(case: &Case<'_>, signal: &Seen<Signal>) -> Option<Draft> {
-    if signal.what.code == 128 {
-        return Some(kernel::verdict(case, signal));
+    if kernel::sent(signal) || other::parent_death(signal) {
+        return Some(exited_after(case, signal));
     }
     if let Some(raylet) = other::raylet_of(case, &signal.what.sender) {
         // The raylet's SIGTERM also follows a worker's own exit: only with a reason was it the cause.
@@ -117,8 +149,10 @@ fn after_caught(case: &Case<'_>, signal: &Seen<Signal>) -> Option<Draft> {
             }
             // It follows an end that had begun: at a signal of somebody else, whose handler may have run late.
             let earlier = BootTime(signal.time.0.saturating_sub(1));
-            let earlier = act::caught_before(case.world, case.key(), earlier)?;
-            return after_caught(case, earlier);
+            let earlier = act::caught_before(case.world, case.key(), earlier);
+            return earlier
+                .and_then(|earlier| after_caught(case, earlier))
+                .or_else(|| after_worker(case, signal));
         };
         let mechanism = other::mechanism(signal);
         return Some(reason.draft(case, Certainty::Inferred).sent(
@@ -142,12 +176,15 @@ fn after_caught(case: &Case<'_>, signal: &Seen<Signal>) -> Option<Draft> {
         // It outlived the signal, and says itself what it ended for later.
         return Some(reason.draft(case, Certainty::Inferred));
     }
-    let mut draft = other::foreign(case, signal, Certainty::Inferred);
+    Some(exited_after(case, signal))
+}
+
+/// An exit at the SIGTERM that the raylet sends the process group of a worker that has ended.
+fn after_worker(case: &Case<'_>, signal: &Seen<Signal>) -> Option<Draft> {
+    let mut draft = raylet::with_its_worker(case, signal, Certainty::Inferred)?;
     let code = case.exit.exit.code().unwrap_or(0);
-    draft.clause = format!(
-        "{}, which it caught, and exited with code {code}",
-        draft.clause
-    );
+    let name = signals::name(signal.what.signal);
+    draft.clause += &format!("; it caught {name} and exited with code {code}");
     Some(draft)
 }
 

@@ -1,6 +1,6 @@
-//! Signals that the kernel itself sent (`si_code` 128): the OOM killer, and everything else that looks like it.
+//! Signals that the kernel itself sent (`si_code` 128, and -2 for timers): the OOM killer, and everything else that looks like it.
 
-use super::{Case, Draft, SIGKILL, itself};
+use super::{Case, Draft, SI_KERNEL, SI_TIMER, SIGKILL, itself};
 use crate::{
     event::{KernelLog, OomVictim, ProbeState, Role, Signal},
     ids::ProcessKey,
@@ -14,8 +14,23 @@ use crate::{
 
 /// A mark and the kill of a process that shares the victim's memory are at most this far apart.
 const SHARERS_NS: i64 = 1_000_000_000;
+/// The hook that tells OOM kills.
+const MARK: &str = "oom/mark_victim";
+
+/// Whether the kernel sent it by itself: then its sender is only whoever ran at that moment.
+pub(super) fn sent(signal: &Seen<Signal>) -> bool {
+    matches!(signal.what.code, SI_KERNEL | SI_TIMER)
+}
 
 pub(super) fn verdict(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
+    if signal.what.code == SI_TIMER {
+        let name = signals::name(signal.what.signal);
+        return not_memory(
+            signal,
+            Mechanism::Timer,
+            &format!("was ended by {name} from a timer of its own (timer_create)"),
+        );
+    }
     match signal.what.signal {
         SIGKILL => kill(case, signal),
         1..=3 => Draft::new(
@@ -55,7 +70,7 @@ fn kill(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
         return draft;
     }
     let sender = &signal.what.sender;
-    if sender.process.same(key) && marks_are_seen(case) {
+    if sender.process.same(key) && signal.what.group && marks_are_seen(case) {
         return not_memory(
             signal,
             Mechanism::RlimitCpu,
@@ -87,12 +102,19 @@ fn kill(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
     unexplained(case)
 }
 
-/// Whether OOM kills are marked here: without that a process that is killed as it allocates looks like one at its CPU time limit.
+/// Whether every OOM kill is marked here: without that a process that is killed as it allocates looks like one at its CPU time limit.
 fn marks_are_seen(case: &Case<'_>) -> bool {
-    let probes = &case.world.probes;
-    !probes
+    let missing = case
+        .world
+        .probes
         .iter()
-        .any(|probe| probe.name == "oom/mark_victim" && probe.state == ProbeState::Missing)
+        .any(|probe| probe.name == MARK && probe.state == ProbeState::Missing);
+    let lost = case
+        .world
+        .ledgers
+        .iter()
+        .any(|ledger| ledger.hook == MARK && ledger.lost() > 0);
+    !missing && !lost
 }
 
 /// An OOM kill whose mark was lost, by the kernel log.
@@ -117,9 +139,13 @@ fn marked<'a>(
     key: ProcessKey,
     signal: &Seen<Signal>,
 ) -> Option<&'a Seen<OomVictim>> {
+    // The mark finds its signal on the same CPU only: an invoker that was moved between the two has left it elsewhere.
+    let follows = |seen: &Seen<OomVictim>| {
+        seen.time >= signal.time && seen.what.invoker.same(signal.what.sender.process)
+    };
     case.world.victims.iter().find(|seen| {
         seen.what.victim.same(key)
-            && seen.what.signalled
+            && (seen.what.signalled || follows(seen))
             && seen.time.since(signal.time).abs() < SHARERS_NS
     })
 }

@@ -107,7 +107,7 @@ impl<'a> Case<'a> {
     /// The verdict.
     pub(super) fn verdict(&self) -> Draft {
         match act::of(self.world, self.exit) {
-            Act::Killed(signal) if signal.what.code == SI_KERNEL => kernel::verdict(self, signal),
+            Act::Killed(signal) if kernel::sent(signal) => kernel::verdict(self, signal),
             Act::Killed(signal) if signal.what.sender.process.same(self.key()) => {
                 itself::own_signal(self, signal)
             }
@@ -121,5 +121,7 @@ impl<'a> Case<'a> {
 
 /// `SI_KERNEL`.
 const SI_KERNEL: i32 = 128;
+/// `SI_TIMER`: a timer of `timer_create`.
+const SI_TIMER: i32 = -2;
 /// SIGKILL.
 const SIGKILL: i32 = 9;

@@ -1,10 +1,11 @@
 //! A signal that another process sent and that killed.
 
-use super::{Case, Draft, LATE_NS, SIGKILL, kernel, raylet};
+use super::{Case, Draft, LATE_NS, SIGKILL, kernel, raylet, reasons};
 use crate::{
     event::{Exit, Role, Sender, Signal},
     ids::ProcessKey,
     judge::{
+        processes::ProcessState,
         report::{Certainty, Killer, Mechanism, Relation},
         world::{ExitSeen, Seen},
     },
@@ -69,6 +70,9 @@ pub(super) fn foreign(case: &Case<'_>, signal: &Seen<Signal>, certainty: Certain
     if let Some(draft) = with_its_worker(case, signal, relation, certainty) {
         return draft;
     }
+    if let Some(draft) = by_jobs_watcher(case, signal, certainty) {
+        return draft.sent(signal, Relation::Ray, mechanism);
+    }
     let sender = &signal.what.sender;
     let name = signals::name(signal.what.signal);
     let clause = format!(
@@ -116,13 +120,13 @@ fn with_its_worker(
 }
 
 /// `prctl(PR_SET_PDEATHSIG)`: the kernel sends it in the name of the dying parent, with code 0.
-fn parent_death(signal: &Seen<Signal>) -> bool {
+pub(super) fn parent_death(signal: &Seen<Signal>) -> bool {
     signal.what.sender.exiting
         && signal.what.code == 0
         && signal.what.parent_death_signal == signal.what.signal
 }
 
-fn parent_died(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
+pub(super) fn parent_died(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
     let parent = signal.what.sender.process;
     // The signal comes when the thread that started the child ends: how a parent ends that lives on says nothing of that.
     let exit = case.world.exit(parent);
@@ -216,9 +220,38 @@ pub(super) fn tool(case: &Case<'_>, sender: &Sender) -> Option<String> {
         return Some(format!("`ray stop` (pid {})", sender.process.pid));
     }
     let state = case.world.processes.get(sender.process)?;
-    let supervisor = state.label().starts_with("ray::JobSupervisor")
-        || state.actor_class.as_deref() == Some("JobSupervisor");
-    supervisor.then(|| format!("`ray job stop` (JobSupervisor, pid {})", sender.process.pid))
+    is_supervisor(state)
+        .then(|| format!("`ray job stop` (JobSupervisor, pid {})", sender.process.pid))
+}
+
+/// Whether this is the actor that runs the driver of a submitted job.
+fn is_supervisor(state: &ProcessState) -> bool {
+    state.label().starts_with("ray::JobSupervisor")
+        || state.actor_class.as_deref() == Some("JobSupervisor")
+}
+
+/// Each submitted job has a shell that waits for its supervisor to be gone and then kills the driver's process group
+/// (`_exec_entrypoint`, `python/ray/dashboard/modules/job/job_supervisor.py`).
+fn by_jobs_watcher(case: &Case<'_>, signal: &Seen<Signal>, certainty: Certainty) -> Option<Draft> {
+    // By then the shell has another parent: its fork says who had started it.
+    let processes = &case.world.processes;
+    let parent = processes.get(signal.what.sender.process)?.parent_key?;
+    let supervisor = processes.get(parent).filter(|state| is_supervisor(state))?;
+    let before = reasons::act_time(case, parent).is_some_and(|died| died < signal.time);
+    if !before || !kernel::of_ray(case) {
+        return None;
+    }
+    let killer = reasons::killer_after(case, parent);
+    let ended = if killer == Killer::RayCollapse {
+        "died"
+    } else {
+        "ended"
+    };
+    let clause = format!(
+        "was ended by its job's watcher because its JobSupervisor (pid {}) had {ended}",
+        supervisor.key.pid
+    );
+    Some(Draft::new(killer, certainty, clause).caused_by(Some(parent)))
 }
 
 /// The driver that had started its own Ray (`ray.init()` without an address) and shuts it down, in words.

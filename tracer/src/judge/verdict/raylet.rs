@@ -26,20 +26,32 @@ pub(super) fn verdict(
             .draft(case, certainty)
             .sent(signal, Relation::Ray, mechanism);
     }
-    if let Some(worker) = worker_above(case) {
-        let clause = format!(
-            "was ended by the raylet with its worker (pid {})",
-            worker.pid
-        );
-        let killer = reasons::killer_after(case, worker);
-        return Draft::new(killer, certainty, clause)
-            .caused_by(Some(worker))
-            .sent(signal, Relation::Ray, mechanism);
+    if let Some(draft) = with_its_worker(case, signal, certainty) {
+        return draft;
     }
     if let Some(draft) = itself::ended_before(case, signal.time) {
         return draft;
     }
     unexplained(case, raylet, signal)
+}
+
+/// What the raylet ends of a worker that has ended: that end is the cause.
+pub(super) fn with_its_worker(
+    case: &Case<'_>,
+    signal: &Seen<Signal>,
+    certainty: Certainty,
+) -> Option<Draft> {
+    let worker = worker_above(case)?;
+    let clause = format!(
+        "was ended by the raylet with its worker (pid {})",
+        worker.pid
+    );
+    let killer = reasons::killer_after(case, worker);
+    Some(
+        Draft::new(killer, certainty, clause)
+            .caused_by(Some(worker))
+            .sent(signal, Relation::Ray, other::mechanism(signal)),
+    )
 }
 
 /// The raylet did it, and nothing says what for: Ray up to 2.9 removes placement groups without a word.
