@@ -216,6 +216,14 @@ impl Processes {
     }
 
     pub(super) fn described(&mut self, process: &Process) {
+        // No worker of Ray's starts another: it is a fork that still has its parent's title.
+        let parent = self.role_of_parent(process.process, process.parent);
+        let is_fork = process.role == Role::Worker && parent == Some(Role::Worker);
+        let role = if is_fork {
+            Role::Descendant
+        } else {
+            process.role
+        };
         let state = self.touch(process.process);
         state.parent = process.parent.or(state.parent);
         state.ns_pid = process.ns_pid.or(state.ns_pid);
@@ -230,8 +238,8 @@ impl Processes {
         state.container_id = process.container_id.clone().or(state.container_id.take());
         state.cluster = process.cluster.or(state.cluster);
         // A worker stays one, whatever its rewritten command line says later.
-        if process.role != Role::Other && !matches!(state.role, Role::Worker | Role::Driver) {
-            state.role = process.role;
+        if role != Role::Other && !matches!(state.role, Role::Worker | Role::Driver) {
+            state.role = role;
         }
         if let [title] = process.argv.as_slice()
             && title.starts_with("ray::")

@@ -120,6 +120,19 @@ fn what_ray_start_block_ends_as_it_is_told_to_end_is_intended() {
 }
 
 #[test]
+fn a_fork_that_has_its_workers_title_is_no_worker() {
+    let mut scene = Scene::new();
+    scene.without_ebpf().ray_worker(7);
+    scene.process(70, 7, "ray::Host.start", Role::Worker);
+    scene.after(1000).exit(70, 1 << 8);
+    let death = scene.death(70);
+    assert_eq!(
+        (death.verdict.killer, death.role),
+        (Killer::Exit, Role::Descendant)
+    );
+}
+
+#[test]
 fn workers_that_a_driver_let_go_are_not_called_lost_when_it_is_killed_hours_later() {
     for (hours, killer) in [(2, Killer::RayIntended), (0, Killer::RayCollapse)] {
         let mut scene = Scene::new();
