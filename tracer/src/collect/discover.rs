@@ -377,20 +377,6 @@ fn is_fresh(log: &File) -> bool {
     written.is_ok_and(|written| written.elapsed().unwrap_or_default() < FRESH)
 }
 
-/// Whether a process was there when the file was made.
-pub(super) fn made_by(log: &File, process: ProcessKey) -> bool {
-    let Ok(made) = log
-        .metadata()
-        .and_then(|data| data.created().or_else(|_| data.modified()))
-    else {
-        return false;
-    };
-    let age = made.elapsed().unwrap_or_default();
-    let lived = clock::boot().since(process.start);
-    // Starts are counted in hundredths of a second.
-    lived + 20_000_000 >= i64::try_from(age.as_nanos()).unwrap_or(i64::MAX)
-}
-
 /// Whether a command line names the session or the GCS of a cluster.
 fn names(argv: &[String], cluster: &Cluster) -> bool {
     let marks = [cluster.session.as_deref(), cluster.gcs_address.as_deref()];

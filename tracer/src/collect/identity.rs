@@ -1,11 +1,8 @@
 //! Who a process is, found out while it lives: by its command line, and by the log files that it holds open.
 
-use std::{path::Path, sync::Arc};
+use std::{fs::File, path::Path, sync::Arc};
 
-use super::{
-    Collector, Known,
-    discover::{held, made_by},
-};
+use super::{Collector, Known, discover::held};
 use crate::{
     event::{Observation, Process, Role, Source, Worker},
     ids::{BootTime, Pid, ProcessKey},
@@ -211,4 +208,18 @@ impl Collector {
             }
         }
     }
+}
+
+/// Whether a process was there when the file was made.
+fn made_by(log: &File, process: ProcessKey) -> bool {
+    let Ok(made) = log
+        .metadata()
+        .and_then(|data| data.created().or_else(|_| data.modified()))
+    else {
+        return false;
+    };
+    let age = made.elapsed().unwrap_or_default();
+    let lived = clock::boot().since(process.start);
+    // Starts are counted in hundredths of a second.
+    lived + 20_000_000 >= i64::try_from(age.as_nanos()).unwrap_or(i64::MAX)
 }

@@ -70,7 +70,7 @@ impl Collector {
     pub(super) fn limits(&self, node: &NodeMemory, cgroups: &[CgroupState]) -> Vec<Limit> {
         let mut limits = vec![Limit {
             name: "machine".into(),
-            used: Bytes(node.total.0.saturating_sub(node.available.0)),
+            used: node.used(),
             limit: node.total,
             counts: Counts::Machine,
         }];

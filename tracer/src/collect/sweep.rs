@@ -5,7 +5,7 @@
 
 use super::Collector;
 use crate::{
-    event::{Exit, Ledger, MemorySplit, Observation, Process, Role, Source},
+    event::{Exit, Ledger, MemorySplit, Observation, Process, Source},
     ids::{BootTime, ProcessKey},
     observe::{clock, processes},
 };
@@ -78,7 +78,10 @@ impl Collector {
             if tracked.is_some_and(|tracked| tracked.take(process)) && !told {
                 if !self.late.contains(&process) {
                     self.missed_exits += 1;
-                } else if !self.is_rays(process) {
+                } else if self
+                    .known_as(process)
+                    .is_none_or(|known| !known.role.is_rays())
+                {
                     // It ended before it was tracked, and nobody will ask for it.
                     self.gone(process);
                     continue;
@@ -115,12 +118,6 @@ impl Collector {
             self.gone(process);
         }
         told
-    }
-
-    /// Whether a process is one that Ray starts, and no descendant of one.
-    fn is_rays(&self, process: ProcessKey) -> bool {
-        let is = |known: &&Process| !matches!(known.role, Role::Other | Role::Descendant);
-        self.known_as(process).is_some_and(|known| is(&known))
     }
 
     pub(super) fn known_as(&self, process: ProcessKey) -> Option<&Process> {

@@ -186,6 +186,12 @@ pub struct NodeMemory {
 }
 
 impl NodeMemory {
+    /// What is in use.
+    #[must_use]
+    pub fn used(&self) -> Bytes {
+        Bytes(self.total.0.saturating_sub(self.available.0))
+    }
+
     /// What is in use and under none of the counted heads: drivers' pages, mostly. `None` where a head is unknown; negative only
     /// while figures move between two files.
     #[must_use]

@@ -84,6 +84,14 @@ pub enum Role {
     Other,
 }
 
+impl Role {
+    /// Whether this is a part of Ray or a driver, and nothing that one of them started.
+    #[must_use]
+    pub fn is_rays(self) -> bool {
+        !matches!(self, Self::Descendant | Self::Other)
+    }
+}
+
 /// What ties a process to a Ray worker id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Worker {

@@ -228,7 +228,7 @@ fn first_word(name: &str) -> String {
 
 /// Whether people ask about this death: not normal exits, not what Ray meant, not a child that its parent ended.
 fn listed(world: &World, state: &ProcessState, exit: &ExitSeen, draft: &Draft) -> bool {
-    let rays = !matches!(state.role, Role::Descendant | Role::Other);
+    let rays = state.role.is_rays();
     let wrapped = state.role == Role::Other && state.cluster.is_none();
     match draft.killer {
         Killer::RayIntended => false,

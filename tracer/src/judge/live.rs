@@ -234,7 +234,7 @@ fn monitors<'a>(
     node: &'a NodeMemory,
     levels: &'a [CgroupState],
 ) -> impl Iterator<Item = MonitorNow> + 'a {
-    let machine = Bytes(node.total.0.saturating_sub(node.available.0));
+    let machine = node.used();
     clusters(world).filter_map(move |cluster| {
         let config = Config::of(&cluster.settings);
         let logged = assemble::monitor(world, cluster.raylet);

@@ -80,7 +80,8 @@ pub(super) fn from_mark(world: &World, victim: &Seen<OomVictim>) -> Context {
         _ => None,
     };
     let memcg = matches!(constraint, Constraint::Memcg | Constraint::Unknown);
-    let limiting = limiting.or_else(|| memcg.then(|| fullest(&what.cgroups, constraint))?);
+    let full = || memcg.then(|| fullest(&what.cgroups, constraint)).flatten();
+    let limiting = limiting.or_else(full);
     let report = OomReport {
         constraint: name(constraint),
         cgroup: limiting

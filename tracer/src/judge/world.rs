@@ -412,7 +412,7 @@ impl World {
     }
 
     fn node_sampled(&mut self, time: BootTime, node: &NodeMemory) {
-        let used = Bytes(node.total.0.saturating_sub(node.available.0));
+        let used = node.used();
         self.node_trail.push(time, used);
         let whole = Bytes(used.0 + node.swap_used.0);
         self.whole_trail.push(time, whole);

@@ -93,7 +93,7 @@ pub struct Count {
 #[must_use]
 pub fn count(node: &NodeMemory, cgroup: Option<&RootCgroup>, version: Option<Version>) -> Count {
     let machine = Count {
-        used: Bytes(node.total.0.saturating_sub(node.available.0)),
+        used: node.used(),
         total: node.total,
         of_cgroup: false,
     };

@@ -98,14 +98,12 @@ fn problem(id: &str, word: &str, text: String) -> Check {
 }
 
 fn now(machine: &Machine, watch: &Watch) -> Check {
-    let machine_used =
-        machine.memory.total.0 - machine.memory.available.0.min(machine.memory.total.0);
     let of = |used: Bytes, total: Bytes| format!("{:.1} of {}", used.gib(), size(total));
     let mut text = format!("now {}", of(watch.count.used, watch.count.total));
     if watch.count.of_cgroup {
         text.push_str(&format!(
             " in Ray's cgroup, {} on the machine",
-            of(Bytes(machine_used), machine.memory.total)
+            of(machine.memory.used(), machine.memory.total)
         ));
     }
     note("memory.now", text).word("").value(&watch.count.used.0)

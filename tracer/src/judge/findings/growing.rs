@@ -83,7 +83,7 @@ pub(super) fn room(world: &World, cluster: &Cluster) -> Option<Room> {
     let machine = node.map(|node| Room {
         limit: "the machine's end".into(),
         at: node.total,
-        used: Bytes(node.total.0.saturating_sub(node.available.0)),
+        used: node.used(),
     });
     let cgroups = limits.iter().map(|(path, used, at)| Room {
         limit: format!("the limit of {path}"),
@@ -109,7 +109,7 @@ fn threshold(world: &World, cluster: &Cluster, limits: &[(&String, Bytes, Bytes)
     let of_cgroup = of_cgroup.map(|(_, used, _)| *used);
     let of_machine = || {
         let (_, node) = world.node.as_ref()?;
-        Some(Bytes(node.total.0.saturating_sub(node.available.0)))
+        Some(node.used())
     };
     Some(Room {
         limit: "Ray's threshold".into(),

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::{
-    event::{Event, Exit, Observation, Role},
+    event::{Event, Exit, Observation},
     ids::ProcessKey,
 };
 
@@ -23,9 +23,7 @@ pub(super) struct Ends {
 impl Ends {
     pub(super) fn note(&mut self, event: &Event) {
         match &event.what {
-            Observation::Process(process)
-                if !matches!(process.role, Role::Descendant | Role::Other) =>
-            {
+            Observation::Process(process) if process.role.is_rays() => {
                 self.is_of_ray(process.process);
             }
             Observation::Worker(worker) => self.is_of_ray(worker.process),

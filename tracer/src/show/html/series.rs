@@ -120,7 +120,7 @@ fn choose<'a>(
     listed: &HashSet<EventId>,
 ) -> (Vec<&'a ProcessSeries>, usize) {
     let worth = |process: &&ProcessSeries| {
-        let rays = !matches!(process.role, Role::Other | Role::Descendant);
+        let rays = process.role.is_rays();
         rays || !process.private.is_empty() || process.death.is_some_and(|id| listed.contains(&id))
     };
     let mut kept: Vec<&ProcessSeries> = all.iter().filter(worth).collect();
@@ -209,7 +209,7 @@ fn node(timeline: &Timeline) -> Vec<u64> {
         .node
         .iter()
         .map(|(time, node)| {
-            let used = node.total.0.saturating_sub(node.available.0);
+            let used = node.used().0;
             (*time, [Bytes(used), node.shmem])
         })
         .collect();

@@ -50,7 +50,7 @@ pub(super) struct Parts {
 }
 
 pub(super) fn parts(node: &NodeMemory, processes: &[LiveProcess]) -> Parts {
-    let used = node.total.0.saturating_sub(node.available.0);
+    let used = node.used().0;
     let private: u64 = processes.iter().map(|one| one.private().0).sum();
     // Samples are of slightly different moments, and swapped memory is in none of them.
     let private = private.min(used);

@@ -137,9 +137,7 @@ fn text(top: &Top, row: &Row<'_>, width: u16) -> String {
         RowId::Named(_) => format!("{name}{:>7}", row.members.len()),
     };
     let used = top.live.node.as_ref();
-    let used = used.map_or(Bytes(0), |node| {
-        Bytes(node.total.0.saturating_sub(node.available.0))
-    });
+    let used = used.map_or(Bytes(0), crate::event::NodeMemory::used);
     let wide = if width >= WIDE {
         format!("{:>11}{:>11}", some(row.shared), some(row.swap))
     } else {

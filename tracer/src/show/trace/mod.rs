@@ -114,7 +114,7 @@ fn node_figures(timeline: &Timeline) -> Vec<(crate::judge::report::Utc, [u64; 2]
     let samples = timeline.node.iter();
     samples
         .map(|(time, node)| {
-            let used = node.total.0.saturating_sub(node.available.0);
+            let used = node.used().0;
             (*time, [used, node.shmem.0])
         })
         .collect()
