@@ -441,7 +441,7 @@ pub struct MappedBy {
     pub stack: [PythonFrame; PYTHON_FRAMES],
 }
 
-/// A process whose resident memory grew by much since its last such record, with the Python stack of the thread that made the last step.
+/// A process whose resident memory grew by much since its last such record, with the Python stack of the thread that ran then.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Grew {
@@ -455,8 +455,8 @@ pub struct Grew {
     pub shared: u64,
     /// Frames of the stack.
     pub frames: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// 1 where the thread runs no Python, and the stack is the main thread's.
+    pub of_main: u32,
     /// The frames, the running one first.
     pub stack: [PythonFrame; PYTHON_FRAMES],
 }
@@ -539,7 +539,7 @@ pub struct Steps {
 }
 
 /// The hooks of the object `memory`, as rows of its ledger.
-pub const MEMORY_HOOKS: [&str; 2] = ["mmap/vm_unmapped_area", "kmem/rss_stat"];
+pub const MEMORY_HOOKS: [&str; 2] = ["mmap/vm_unmapped_area", "timer/hrtimer_expire_entry"];
 
 /// Offsets for the object `memory`, as [`Offsets`].
 #[repr(C)]
@@ -556,4 +556,6 @@ pub struct MemoryOffsets {
     pub unmapped_length: u32,
     /// `thread.fsbase` of `task_struct` (x86-64): the `pthread_t` of a thread; [`NONE`] elsewhere.
     pub task_thread_pointer: u32,
+    /// Faults of the thread that needed no disk.
+    pub task_min_flt: u32,
 }

@@ -148,7 +148,7 @@ pub enum Observation {
     SharedFile(SharedFile),
     /// A large range of addresses for a new mapping: memory that is about to be touched, mostly.
     Mapped(Mapped),
-    /// The last steps of a dead process's memory, taken in the kernel while something was near a limit.
+    /// The last steps of a dead process's memory, taken in the kernel.
     Steps {
         /// Whose.
         process: ProcessKey,

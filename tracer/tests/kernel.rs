@@ -174,10 +174,10 @@ fn a_process_of_a_fifth_of_a_second_is_known_at_its_peak() {
     assert!(left < 100 << 20, "{left}");
 }
 
-/// A Python that maps and touches `megabytes` in steps of 4 MiB, in a thread, when it is told to, and waits to be killed.
+/// A Python that maps and touches `megabytes` in steps of 4 MiB, some ms apart in which it goes on running, in a thread, when it is told to, and waits to be killed.
 fn grower(megabytes: u32) -> Child {
     let script = format!(
-        "import mmap, sys, threading, time\nkept = []\ndef grow():\n  print(threading.get_native_id(), flush=True)\n  kept.append(mmap.mmap(-1, 64 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))\n  for _ in range({megabytes} // 4): kept.append(bytearray(4 << 20))\n  print('grown', flush=True)\nsys.stdin.readline()\nthreading.Thread(target=grow).start()\ntime.sleep(60)"
+        "import mmap, sys, threading, time\nkept = []\ndef grow():\n  print(threading.get_native_id(), flush=True)\n  kept.append(mmap.mmap(-1, 64 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))\n  for _ in range({megabytes} // 4):\n    kept.append(bytearray(4 << 20))\n    end = time.monotonic() + 0.01\n    while time.monotonic() < end: pass\n  print('grown', flush=True)\nsys.stdin.readline()\nthreading.Thread(target=grow).start()\ntime.sleep(60)"
     );
     Command::new("python3")
         .args(["-c", &script])
@@ -196,8 +196,6 @@ fn what_a_thread_maps_and_the_last_steps_before_its_death_are_told() {
     let mut child = grower(200);
     let process = ProcessKey::new(child.id(), 7);
     growth.watch(process);
-    growth.arm(true);
-    assert!(growth.is_armed());
     let mut output = std::io::BufReader::new(child.stdout.take().expect("stdout")).lines();
     writeln!(child.stdin.take().expect("stdin")).expect("a line");
     let thread: u32 = output
@@ -217,7 +215,6 @@ fn what_a_thread_maps_and_the_last_steps_before_its_death_are_told() {
     child.wait().expect("wait");
     let steps = growth.forget(process);
     let ledger = growth.ledger();
-    growth.arm(false);
     println!("{mapped:?}\n{steps:?}\n{ledger:?}");
 
     let large = mapped

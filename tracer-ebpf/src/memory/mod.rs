@@ -4,7 +4,7 @@
 
 mod maps;
 mod python;
-mod rss_stat;
+mod tick;
 mod vm_unmapped_area;
 
 use crate::read::read;
@@ -38,7 +38,7 @@ macro_rules! hook {
 /// Reads a field of a struct that an argument of a hook points to.
 ///
 /// `TYPED`: the verifier knows the argument's type, as in a `tp_btf` program, and `offset` is a constant to it: one load, which gives zeroes
-/// where it faults. The helper costs some 20 ns, at a hook that every page fault meets.
+/// where it faults. The helper costs some 20 ns, at a hook that every mapping meets.
 #[inline(always)]
 fn field<T: Copy, const TYPED: bool>(base: u64, offset: u32) -> T {
     if TYPED {

@@ -11,10 +11,11 @@ use crate::read::read;
 /// Threads of an interpreter that are looked at, the newest first.
 const THREADS: usize = 64;
 
-/// The frames of the running thread into `to`, a part of a reserved record; how many there are.
+/// The frames of the running thread into `to`, a part of a reserved record, or of the main thread where that one runs no Python; how many there are,
+/// and whether they are its own.
 #[inline(always)]
-pub(crate) fn stack(python: &Python, to: *mut [PythonFrame; PYTHON_FRAMES]) -> u32 {
-    let mut frame = running(python);
+pub(crate) fn stack(python: &Python, to: *mut [PythonFrame; PYTHON_FRAMES]) -> (u32, bool) {
+    let (mut frame, own) = running(python);
     let mut count = 0;
     while count < PYTHON_FRAMES && frame != 0 {
         let taken = PythonFrame {
@@ -26,30 +27,33 @@ pub(crate) fn stack(python: &Python, to: *mut [PythonFrame; PYTHON_FRAMES]) -> u
         frame = user(frame, python.previous);
         count += 1;
     }
-    count as u32
+    (count as u32, own)
 }
 
-/// The address of the running thread's innermost frame; 0 where it runs no Python.
+/// The address of the innermost frame of the running thread, or of the main thread, which is the last; 0 where that runs no Python.
 #[inline(always)]
-fn running(python: &Python) -> u64 {
+fn running(python: &Python) -> (u64, bool) {
     // SAFETY: the helper takes nothing and always answers.
     let task = unsafe { bpf_get_current_task() };
     let own: u64 = read(task, offset!(task_thread_pointer));
     let mut state = user(python.threads, 0);
     let mut looked_at = 0;
     while looked_at < THREADS && state != 0 {
-        if user(state, python.thread) == own {
+        let is_own = user(state, python.thread) == own;
+        let next = user(state, python.next);
+        if is_own || next == 0 {
             let frame = user(state, python.frame);
-            return match python.inner {
+            let frame = match python.inner {
                 NONE => frame,
                 _ if frame == 0 => 0,
                 inner => user(frame, inner),
             };
+            return (frame, is_own);
         }
-        state = user(state, python.next);
+        state = next;
         looked_at += 1;
     }
-    0
+    (0, true)
 }
 
 /// Eight bytes of the running process; 0 when they are not there.

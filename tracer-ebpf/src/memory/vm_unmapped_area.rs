@@ -106,7 +106,8 @@ fn send_with_stack(mapped: Mapped, python: &Python) -> bool {
     };
     let place = record.as_mut_ptr();
     // SAFETY: the record is reserved.
-    let frames = stack(python, unsafe { &raw mut (*place).stack });
+    let (frames, own) = stack(python, unsafe { &raw mut (*place).stack });
+    let frames = if own { frames } else { 0 };
     // SAFETY: the record is reserved.
     unsafe { (&raw mut (*place).mapped).write(Mapped { frames, ..mapped }) };
     record.submit(WAKEUP);

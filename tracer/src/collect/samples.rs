@@ -31,6 +31,7 @@ pub(super) struct Samples {
     node: Option<(BootTime, NodeMemory)>,
     margins: Margins,
     near: bool,
+    /// Whether that is wanted far from all of them.
     armed: bool,
     ticks: u64,
 }
@@ -117,12 +118,9 @@ impl Sampled {
 }
 
 impl Collector {
-    /// Attaches the per-fault hooks now and keeps them, also far from any limit.
+    /// Looks as often as near a limit, also far from any.
     pub fn keep_armed(&mut self) {
         self.samples.armed = true;
-        if let Some(growth) = &mut self.growth {
-            growth.arm(true);
-        }
     }
 
     /// Called ten times a second: looks at the limits when it is their turn, and at everything when one of them is near.
@@ -142,10 +140,7 @@ impl Collector {
         let now = clock::boot();
         let cgroups = self.read_cgroups();
         let limits = self.limits(&node, &cgroups);
-        self.samples.near = self.samples.margins.near(now, &limits);
-        if let Some(growth) = &mut self.growth {
-            growth.arm(self.samples.near || self.samples.armed);
-        }
+        self.samples.near = self.samples.margins.near(now, &limits) || self.samples.armed;
         if self.samples.near || turn {
             self.sample_processes();
             // Before the machine's row: what was shared then is of one moment.

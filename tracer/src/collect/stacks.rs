@@ -1,7 +1,7 @@
 //! The thread that watches Python processes grow and reads what they do then.
 //!
 //! The kernel tells it when a process maps something large, mostly with the stack of that thread, taken while it asked; where the kernel could
-//! not (a version of Python that it was not told of, another processor than x86-64), it is read at once. Near a limit it also tells, with its stack, who grew. Besides it looks at the cheap
+//! not (a version of Python that it was not told of, another processor than x86-64), it is read at once. It also tells, with its stack, who grew. Besides it looks at the cheap
 //! counters of every process twice a second, ten times after it grew, and at one that grows every few milliseconds. It shares nothing with the threads that
 //! empty the ring of deaths and read Ray's logs, and what it costs is bounded: see the constants.
 
@@ -54,7 +54,7 @@ enum Request {
     Known(Vec<ProcessKey>, bool),
     /// Something large was mapped.
     Mapped(NewMapping),
-    /// Memory became resident, near a limit.
+    /// Memory became resident.
     Grew(NewGrowth),
 }
 

@@ -75,7 +75,7 @@ pub struct RecordArgs {
     /// Move the recorder into a memory cgroup that it makes for itself, so that a limit on what it records is none on it.
     #[arg(long)]
     own_cgroup: bool,
-    /// Take the steps of each process's memory at every page fault all the time, not only near a limit.
+    /// Sample memory ten times a second all the time, not only near a limit.
     #[arg(long)]
     armed: bool,
     /// Ask Ray's GCS every 10 s, with the raylet's own token where one is in use: names of actors and placement groups, jobs' entrypoints.

@@ -108,7 +108,7 @@ pub(super) struct World {
     pub(super) outside: HashMap<ProcessKey, (BootTime, Outside)>,
     /// The last large mappings of each process.
     pub(super) mapped: HashMap<ProcessKey, VecDeque<Seen<Mapped>>>,
-    /// The last steps of those that died near a limit.
+    /// The last steps of those that died.
     pub(super) steps: HashMap<ProcessKey, Vec<Step>>,
     /// Lines of Python that grew memory.
     pub(super) blame: Blame,

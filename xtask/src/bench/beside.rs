@@ -15,9 +15,9 @@ const ATTACH: Duration = Duration::from_secs(1);
 /// A tool that watches the load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Beside {
-    /// The hooks that are always attached.
+    /// As far from a limit.
     Recorder,
-    /// The per-fault hooks too, as near a limit.
+    /// As near a limit.
     ArmedRecorder,
     /// Counts the same tracepoint by pid.
     Bpftrace,

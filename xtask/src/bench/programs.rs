@@ -22,7 +22,7 @@ const NAMES: [&str; 11] = [
     "sched/sched_process_exit, second",
     "task/task_rename",
     "mmap/vm_unmapped_area",
-    "kmem/rss_stat",
+    "timer/hrtimer_expire_entry",
 ];
 
 /// A table: calls and nanoseconds a call.

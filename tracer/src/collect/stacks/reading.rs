@@ -47,6 +47,12 @@ pub(super) fn same_line(one: &Stack, other: &Stack) -> bool {
     }
 }
 
+/// Whether a thread runs something else than what Ray wraps tasks in.
+pub(super) fn is_of_the_job(stack: &Stack) -> bool {
+    let mut frames = stack.frames.iter();
+    frames.any(|frame| !python::is_rays_own(&frame.file))
+}
+
 /// Whether two stacks are in one function of the job: what a line of it asked for, the next one may fill.
 pub(super) fn same_function(one: &Stack, other: &Stack) -> bool {
     let function = |stack: &Stack| {
@@ -104,13 +110,9 @@ impl Reading {
             return None;
         }
         let python = self.python.as_ref()?;
-        let of_the_job = |stack: &Stack| {
-            let mut frames = stack.frames.iter();
-            frames.any(|frame| !python::is_rays_own(&frame.file))
-        };
         let began = clock::cpu_time();
         let tid = tid.map(|tid| processes::thread_in_namespace(self.process.pid, tid));
-        let stack = look.reader.stack(python, tid, of_the_job);
+        let stack = look.reader.stack(python, tid, is_of_the_job);
         self.read_at = look.now;
         let cost = clock::cpu_time().saturating_sub(began);
         match stack {

@@ -12,7 +12,7 @@ use super::{
     ledger::{Grown, Ledger},
     level::{Level, MOVE},
     mappings::{LATE, Mappings, Move, Whose},
-    reading::{Reading, same_function, same_line},
+    reading::{Reading, is_of_the_job, same_function, same_line},
 };
 use crate::{
     event::Observation,
@@ -187,7 +187,7 @@ impl Watched {
         self.settle(look, stack, true)
     }
 
-    /// It grew by much, and the kernel took the stack at the last step: what the heap and shared memory owe since is that line's, as far as it
+    /// It grew by much, and the kernel took the stack just then: what the heap and shared memory owe since is that line's, as far as it
     /// was told. What is in large mappings is measured there.
     pub(super) fn stepped(&mut self, look: &mut Look<'_>, new: &NewGrowth) -> Result<(), Gone> {
         self.hot_until = look.now + STAYS_HOT;
@@ -196,7 +196,7 @@ impl Watched {
         if self.is_starting(before) || look.now < self.unsettled_until || !look.has_time {
             return Ok(());
         }
-        let Some(stack) = self.reading.named(new.tid, &new.stack) else {
+        let Some(stack) = self.stepper(look, new) else {
             return Ok(());
         };
         self.ledger.seen(new.time, &stack);
@@ -219,6 +219,16 @@ impl Watched {
         self.grew(look.time, Some(stack.clone()), its);
         self.last = Some((look.now, stack));
         Ok(())
+    }
+
+    /// Whose step it was. A thread without Python works for the main thread, or where that runs nothing of the job, for one that does.
+    fn stepper(&mut self, look: &mut Look<'_>, new: &NewGrowth) -> Option<Stack> {
+        if !new.of_main {
+            return self.reading.named(new.tid, &new.stack);
+        }
+        let main = self.reading.named(self.process.pid, &new.stack);
+        main.filter(is_of_the_job)
+            .or_else(|| self.stack(look, None))
     }
 
     /// Follows a large mapping; a small one stands for growth of the heap, as the samples of a heap profiler do.

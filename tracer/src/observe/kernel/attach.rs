@@ -204,7 +204,12 @@ fn give_back() {
 }
 
 /// Attaches one hook as `tp_btf`, else as raw tracepoint; a raw tracepoint sees the same, a little later in the load.
-fn attach_hook(ebpf: &mut Ebpf, btf: &AyaBtf, hook: &str, stem: &str) -> (Probe, Option<RawFd>) {
+pub(super) fn attach_hook(
+    ebpf: &mut Ebpf,
+    btf: &AyaBtf,
+    hook: &str,
+    stem: &str,
+) -> (Probe, Option<RawFd>) {
     let tracepoint = tracepoint(hook);
     let probe = |state, reason| Probe {
         name: hook.to_owned(),

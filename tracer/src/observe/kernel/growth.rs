@@ -1,4 +1,4 @@
-//! The object `memory`: what watched processes map, and near a limit the last steps of their resident memory.
+//! The object `memory`: what watched processes map, and the last steps of their resident memory.
 //!
 //! It may fail to load where `deaths` does not: then growth is known from samples alone.
 
@@ -7,10 +7,6 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use aya::{
     Btf as AyaBtf, Ebpf,
     maps::{HashMap, MapData, PerCpuArray, RingBuf},
-    programs::{
-        BtfTracePoint, ProgramError, RawTracePoint, raw_trace_point::RawTracePointLinkId,
-        tp_btf::BtfTracePointLinkId,
-    },
 };
 use raytrace_ebpf::{
     MEMORY_OBJECT,
@@ -18,7 +14,7 @@ use raytrace_ebpf::{
 };
 
 use super::{
-    attach::{self, KernelError, chain, program_mut},
+    attach::{self, KernelError, chain},
     btf::Btf,
     decode, ledger,
     pythons::Pythons,
@@ -29,24 +25,11 @@ use crate::{
 };
 
 /// The stems of the programs, in the order of [`MEMORY_HOOKS`].
-const PROGRAMS: [&str; MEMORY_HOOKS.len()] = ["mapped", "rss"];
+const PROGRAMS: [&str; MEMORY_HOOKS.len()] = ["mapped", "tick"];
 const WATCHED_WORDS: usize = size_of::<Watched>() / 8;
 const STEPS_WORDS: usize = size_of::<Steps>() / 8;
 /// Where the steps stand in those.
 const RING: usize = std::mem::offset_of!(Steps, steps) / 8;
-
-/// The form in which a program was loaded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
-    Btf,
-    Raw,
-}
-
-/// A program that is attached.
-enum Link {
-    Btf(BtfTracePointLinkId),
-    Raw(RawTracePointLinkId),
-}
 
 /// What the kernel said of a new mapping.
 #[derive(Debug, Clone)]
@@ -61,20 +44,22 @@ pub struct NewMapping {
     pub stack: Vec<records::PythonFrame>,
 }
 
-/// What the kernel said of a Python process that grew by much, near a limit.
+/// What the kernel said of a Python process that grew by much.
 #[derive(Debug, Clone)]
 pub struct NewGrowth {
-    /// When it took the last step.
+    /// When that was seen.
     pub time: BootTime,
     /// Which.
     pub process: ProcessKey,
-    /// The thread that took it.
+    /// The thread that ran then.
     pub tid: Pid,
+    /// Whether that one runs no Python: the stack is the main thread's.
+    pub of_main: bool,
     /// What its private memory grew by since it was told last.
     pub private: Bytes,
     /// And its shared memory.
     pub shared: Bytes,
-    /// The Python stack of the thread, the running frame first.
+    /// The Python stack, the running frame first.
     pub stack: Vec<records::PythonFrame>,
 }
 
@@ -89,15 +74,13 @@ pub enum Told {
 
 /// The loaded object.
 pub struct Growth {
-    ebpf: Ebpf,
+    /// Holds the programs: they are detached when it is dropped.
+    _ebpf: Ebpf,
     ring: RingBuf<MapData>,
     watched: HashMap<MapData, u32, [u64; WATCHED_WORDS]>,
     steps: HashMap<MapData, u32, [u64; STEPS_WORDS]>,
     counters: PerCpuArray<MapData, u64>,
     pythons: Option<Pythons>,
-    /// How `rss_stat` was loaded; `None` where the kernel refused it.
-    rss: Option<Form>,
-    armed: Option<Link>,
     received: u64,
     page: u64,
 }
@@ -119,6 +102,7 @@ pub(super) fn offsets(btf: &Btf, known: &Offsets) -> MemoryOffsets {
             .offset("task_struct", "thread")
             .zip(btf.offset("thread_struct", "fsbase"))
             .map_or(NONE, |(thread, base)| thread + base),
+        task_min_flt: btf.offset("task_struct", "min_flt").unwrap_or(NONE),
     }
 }
 
@@ -128,18 +112,14 @@ pub(super) fn load(offsets: &MemoryOffsets, btf: &AyaBtf) -> (Option<Growth>, Ve
         Ok((growth, probes)) => (Some(growth), probes),
         Err(error) => {
             let reason = error.to_string();
-            let missing = |hook: &&str| probe(hook, ProbeState::Missing, Some(reason.clone()));
+            let missing = |hook: &&str| Probe {
+                name: (*hook).to_owned(),
+                state: ProbeState::Missing,
+                reason: Some(reason.clone()),
+                required: false,
+            };
             (None, MEMORY_HOOKS.iter().map(missing).collect())
         }
-    }
-}
-
-fn probe(hook: &str, state: ProbeState, reason: Option<String>) -> Probe {
-    Probe {
-        name: hook.to_owned(),
-        state,
-        reason,
-        required: false,
     }
 }
 
@@ -162,20 +142,12 @@ impl Growth {
             .override_global("OFFSETS", bytes, true)
             .load(MEMORY_OBJECT)
             .map_err(|error| KernelError::Load(chain(&error)))?;
-        let [mapped, rss] =
-            [0, 1].map(|row| form(&mut ebpf, btf, PROGRAMS[row], MEMORY_HOOKS[row]));
         let mut probes = Vec::new();
-        let attached =
-            mapped.and_then(|form| attach(&mut ebpf, form, PROGRAMS[0], MEMORY_HOOKS[0]));
-        probes.push(match attached {
-            Ok(_) => probe(MEMORY_HOOKS[0], ProbeState::Ok, None),
-            Err(reason) => probe(MEMORY_HOOKS[0], ProbeState::Missing, Some(reason)),
-        });
-        let late = "attached near a limit only";
-        probes.push(match &rss {
-            Ok(_) => probe(MEMORY_HOOKS[1], ProbeState::Ok, Some(late.into())),
-            Err(reason) => probe(MEMORY_HOOKS[1], ProbeState::Missing, Some(reason.clone())),
-        });
+        for (hook, stem) in MEMORY_HOOKS.iter().zip(PROGRAMS) {
+            let (probe, _) = attach::attach_hook(&mut ebpf, btf, hook, stem);
+            let required = false;
+            probes.push(Probe { required, ..probe });
+        }
         let map = |ebpf: &mut Ebpf, name: &str| {
             ebpf.take_map(name)
                 .ok_or_else(|| KernelError::Load(format!("the object has no map {name}")))
@@ -193,9 +165,7 @@ impl Growth {
             steps: HashMap::try_from(map(&mut ebpf, "STEPS")?).map_err(wrong)?,
             counters: PerCpuArray::try_from(map(&mut ebpf, "LEDGER")?).map_err(wrong)?,
             pythons,
-            ebpf,
-            rss: rss.ok(),
-            armed: None,
+            _ebpf: ebpf,
             received: 0,
             page: rustix::param::page_size() as u64,
         };
@@ -223,37 +193,6 @@ impl Growth {
         };
         let _gone = self.steps.remove(&pid);
         steps(&kept, self.page)
-    }
-
-    /// Attaches or detaches what costs something on every page fault.
-    pub fn arm(&mut self, near: bool) {
-        let Some(form) = self.rss.filter(|_| near != self.armed.is_some()) else {
-            return;
-        };
-        if near {
-            match attach(&mut self.ebpf, form, PROGRAMS[1], MEMORY_HOOKS[1]) {
-                Ok(link) => self.armed = Some(link),
-                Err(error) => {
-                    tracing::warn!("kmem/rss_stat cannot be attached: {error}");
-                    self.rss = None;
-                }
-            }
-        } else if let Some(link) = self.armed.take() {
-            let detached = detach(&mut self.ebpf, link);
-            if let Err(error) = detached {
-                tracing::warn!("kmem/rss_stat stays attached: {error}");
-            }
-            let pids: Vec<u32> = self.steps.keys().filter_map(Result::ok).collect();
-            for pid in pids {
-                let _gone = self.steps.remove(&pid);
-            }
-        }
-    }
-
-    /// Whether steps are taken now.
-    #[must_use]
-    pub fn is_armed(&self) -> bool {
-        self.armed.is_some()
     }
 
     /// The map through which Python stacks are asked for; once, and nothing where this machine's threads are not told apart.
@@ -322,6 +261,7 @@ fn growth(record: &records::Grew, page: u64) -> Told {
         time: BootTime(record.header.time),
         process: ProcessKey::new(record.process.tgid, record.process.start),
         tid: Pid(record.process.tid),
+        of_main: record.of_main != 0,
         private: Bytes(record.private * page),
         shared: Bytes(record.shared * page),
         stack: frames.copied().collect(),
@@ -332,63 +272,6 @@ impl AsFd for Growth {
     fn as_fd(&self) -> BorrowedFd<'_> {
         // SAFETY: the descriptor belongs to the map that `self` owns and lives as long.
         unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
-    }
-}
-
-/// Loads a program in the first form that the kernel takes.
-fn form(ebpf: &mut Ebpf, btf: &AyaBtf, stem: &str, hook: &str) -> Result<Form, String> {
-    let tracepoint = attach::tracepoint(hook);
-    let mut by_btf = || -> Result<(), ProgramError> {
-        let program: &mut BtfTracePoint = program_mut(ebpf, &format!("{stem}_btf"))?.try_into()?;
-        program.load(tracepoint, btf)
-    };
-    let first = match by_btf() {
-        Ok(()) => return Ok(Form::Btf),
-        Err(error) => chain(&error),
-    };
-    tracing::debug!("{hook} as BTF tracepoint: {first}");
-    let mut by_raw = || -> Result<(), ProgramError> {
-        let program: &mut RawTracePoint = program_mut(ebpf, &format!("{stem}_raw"))?.try_into()?;
-        program.load()
-    };
-    match by_raw() {
-        Ok(()) => Ok(Form::Raw),
-        Err(error) => Err(format!(
-            "as BTF tracepoint: {first}; as raw tracepoint: {}",
-            chain(&error)
-        )),
-    }
-}
-
-fn attach(ebpf: &mut Ebpf, form: Form, stem: &str, hook: &str) -> Result<Link, String> {
-    let tracepoint = attach::tracepoint(hook);
-    let mut attached = || -> Result<Link, ProgramError> {
-        Ok(match form {
-            Form::Btf => {
-                let program: &mut BtfTracePoint =
-                    program_mut(ebpf, &format!("{stem}_btf"))?.try_into()?;
-                Link::Btf(program.attach()?)
-            }
-            Form::Raw => {
-                let program: &mut RawTracePoint =
-                    program_mut(ebpf, &format!("{stem}_raw"))?.try_into()?;
-                Link::Raw(program.attach(tracepoint)?)
-            }
-        })
-    };
-    attached().map_err(|error| chain(&error))
-}
-
-fn detach(ebpf: &mut Ebpf, link: Link) -> Result<(), ProgramError> {
-    match link {
-        Link::Btf(link) => {
-            let program: &mut BtfTracePoint = program_mut(ebpf, "rss_btf")?.try_into()?;
-            program.detach(link)
-        }
-        Link::Raw(link) => {
-            let program: &mut RawTracePoint = program_mut(ebpf, "rss_raw")?.try_into()?;
-            program.detach(link)
-        }
     }
 }
 

@@ -1,0 +1,230 @@
+//! `timer/hrtimer_expire_entry(timer, now)`: a timer of this CPU has expired, mostly its tick: whether the process that runs here has grown since
+//! it was looked at last.
+//!
+//! Format (6.18): `hrtimer, now, function, softexpires`; no argument is read. Rate: `CONFIG_HZ` (100 to 1000 a second) for each busy CPU, and
+//! timers of high resolution; an idle CPU has none. What is not watched costs one lookup, and a page fault costs nothing: a
+//! tracepoint there (`kmem/rss_stat`) costs 3 to 4 % of each fault, whatever its program does. A step is a move of max(1 MiB, 1/64 of what is
+//! resident), or what was faulted in between two ticks; the last 64 are kept in the map, and nothing is sent. Without ticks
+//! (`nohz_full`, no timers of high resolution) growth is known from samples alone.
+//!
+//! Each 16 MiB of private and shared memory that a Python process has grown by are told, with the stack of the thread that runs, if it took the
+//! faults: another one may run elsewhere, or have run just before. A thread that runs no Python works for another one, mostly the main
+//! thread, whose stack is told as that.
+
+use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_get_current_task, bpf_ktime_get_boot_ns};
+use raytrace_ebpf::records::{
+    Grew, Header, MEMBERS, Process, Python, STEPS as KEPT, Step, Steps, kind, ledger,
+};
+
+use super::{
+    hook,
+    maps::{
+        FAULTS, MAPPINGS, PYTHONS, SECOND_NS, STEPS, STEPS_SCRATCH, WAKEUP, WATCHED, count, offset,
+        row,
+    },
+    python::stack,
+};
+use crate::read::read;
+
+hook!(tick_btf, tick_raw, "hrtimer_expire_entry", ticked);
+
+/// Pages of 1 MiB, at 4 KiB a page.
+const SMALLEST: i64 = 256;
+/// And of 16 MiB.
+const LARGE: i64 = 4096;
+/// And of a huge page, which is one fault.
+const HUGE: u64 = 512;
+/// Of one process so many are told in a second.
+const A_SECOND: u64 = 100;
+/// `MM_ANONPAGES`, `MM_SHMEMPAGES` (include/linux/mm_types_task.h).
+const ANON: usize = 1;
+const SHMEM: usize = 3;
+
+#[inline(always)]
+fn ticked<const TYPED: bool>(_timer: u64, _now: u64) {
+    let ids = bpf_get_current_pid_tgid();
+    let tgid = (ids >> 32) as u32;
+    let Some(watched) = WATCHED.get_ptr(tgid) else {
+        return;
+    };
+    // SAFETY: a map value stays readable during the program.
+    let start = unsafe { (*watched).start };
+    // SAFETY: the helper takes nothing and always answers.
+    let task = unsafe { bpf_get_current_task() };
+    let mm: u64 = read(task, offset!(task_mm));
+    if mm == 0 {
+        return;
+    }
+    let python = PYTHONS.get_ptr(tgid);
+    // SAFETY: as above.
+    let python = python.map(|python| unsafe { &*python });
+    let python = python.filter(|python| python.start == start);
+    let faults = match python {
+        Some(_) => faults(task, ids as u32),
+        None => 0,
+    };
+    let Some(steps) = STEPS.get_ptr_mut(tgid) else {
+        return begin(tgid, start, mm);
+    };
+    // SAFETY: a map value stays valid during the program; threads of one process may take a step at once and one of the two is
+    // then lost: the next one has the sum.
+    let steps = unsafe { &mut *steps };
+    let before = steps.last[ANON] + steps.last[SHMEM];
+    // SAFETY: the helper takes nothing and always answers.
+    let time = unsafe { bpf_ktime_get_boot_ns() };
+    let mut member = 0;
+    while member < MEMBERS {
+        step(steps, member, counter(mm, member), time);
+        member += 1;
+    }
+    let moved = steps.last[ANON] + steps.last[SHMEM] - before;
+    let Some(python) = python else {
+        return;
+    };
+    if moved > 0 && faults * HUGE >= moved as u64 {
+        tell(ids, start, python, time, steps);
+    }
+}
+
+/// Takes a step where a counter has moved by so much.
+#[inline(always)]
+fn step(steps: &mut Steps, member: usize, value: i64, time: u64) {
+    let resident = steps.last[0] + steps.last[ANON] + steps.last[SHMEM];
+    let least = if resident / 64 > SMALLEST {
+        resident / 64
+    } else {
+        SMALLEST
+    };
+    let before = steps.last[member & 3];
+    let by = if value > before {
+        value - before
+    } else {
+        before - value
+    };
+    if by < least {
+        return;
+    }
+    steps.last[member & 3] = value;
+    let at = (steps.taken as usize) & (KEPT - 1);
+    steps.steps[at] = Step {
+        time,
+        pages: (value << 2) | member as i64,
+    };
+    steps.taken = steps.taken.wrapping_add(1);
+    count(row::TICK, ledger::SEEN);
+    count(row::TICK, ledger::SUBMITTED);
+}
+
+/// The faults that a thread took since it was last seen here.
+#[inline(always)]
+fn faults(task: u64, tid: u32) -> u64 {
+    let now: u64 = read(task, offset!(task_min_flt));
+    let Some(known) = FAULTS.get_ptr_mut(tid) else {
+        let _full = FAULTS.insert(tid, now, 0);
+        return now;
+    };
+    // SAFETY: a map value stays valid during the program, and a thread runs on one CPU.
+    let before = unsafe { core::mem::replace(&mut *known, now) };
+    // A smaller number is another thread's.
+    if now < before { now } else { now - before }
+}
+
+/// Tells who grew by much, with its stack; at most so often a second.
+#[inline(always)]
+fn tell(ids: u64, start: u64, python: &Python, time: u64, steps: &mut Steps) {
+    let (private, shared) = (since(steps, ANON), since(steps, SHMEM));
+    if private + shared < LARGE {
+        return;
+    }
+    // What is not told now is not the next one's.
+    steps.told = steps.last;
+    count(row::TICK, ledger::SEEN);
+    if time.wrapping_sub(steps.window) >= SECOND_NS {
+        steps.window = time;
+        steps.sent = 0;
+    }
+    if steps.sent >= A_SECOND {
+        return count(row::TICK, ledger::FILTERED);
+    }
+    let Some(mut record) = MAPPINGS.reserve::<Grew>(0) else {
+        return count(row::TICK, ledger::RING_FULL);
+    };
+    let place = record.as_mut_ptr();
+    // SAFETY: the record is reserved.
+    let (frames, own) = unsafe { stack(python, &raw mut (*place).stack) };
+    // SAFETY: the record is reserved; the frames behind `frames` are not read.
+    unsafe {
+        (&raw mut (*place).header).write(Header {
+            kind: kind::GREW,
+            reserved: 0,
+            time,
+        });
+        (&raw mut (*place).process).write(Process {
+            tgid: (ids >> 32) as u32,
+            tid: ids as u32,
+            start,
+        });
+        (&raw mut (*place).private).write(private as u64);
+        (&raw mut (*place).shared).write(shared as u64);
+        (&raw mut (*place).frames).write(frames);
+        (&raw mut (*place).of_main).write(u32::from(!own));
+    }
+    record.submit(WAKEUP);
+    steps.sent += 1;
+    count(row::TICK, ledger::SUBMITTED);
+}
+
+/// What a counter has grown by since that was told; one that fell begins anew.
+#[inline(always)]
+fn since(steps: &mut Steps, member: usize) -> i64 {
+    let grown = steps.last[member] - steps.told[member];
+    if grown < 0 {
+        steps.told[member] = steps.last[member];
+        return 0;
+    }
+    grown
+}
+
+/// A process's first figures; from them on steps are taken.
+#[inline(always)]
+fn begin(tgid: u32, start: u64, mm: u64) {
+    count(row::TICK, ledger::SEEN);
+    let Some(scratch) = STEPS_SCRATCH.get_ptr_mut(0) else {
+        return;
+    };
+    // SAFETY: this CPU's own slot.
+    let first = unsafe { &mut *scratch };
+    first.start = start;
+    first.taken = 0;
+    first.last = [
+        counter(mm, 0),
+        counter(mm, 1),
+        counter(mm, 2),
+        counter(mm, 3),
+    ];
+    first.told = first.last;
+    first.window = 0;
+    first.sent = 0;
+    let kept = STEPS.insert(tgid, &*first, 0).is_ok();
+    count(
+        row::TICK,
+        if kept {
+            ledger::SUBMITTED
+        } else {
+            ledger::MAP_FULL
+        },
+    );
+}
+
+/// A counter of an mm: since 6.2 a `percpu_counter`, whose batched total errs by a batch (1 MiB on 128 CPUs) a CPU that moved it.
+#[inline(always)]
+fn counter(mm: u64, member: usize) -> i64 {
+    // Each member has an offset of its own that the verifier knows.
+    let offset = match member {
+        0 => offset!(mm_counts[0]),
+        1 => offset!(mm_counts[1]),
+        2 => offset!(mm_counts[2]),
+        _ => offset!(mm_counts[3]),
+    };
+    read(mm, offset)
+}
