@@ -19,6 +19,9 @@ const BEGAN: u64 = 10_000 * SECOND;
 const SLOTS: u64 = 200;
 /// One after the other each slot has so many workers, all but the last of which are killed.
 const EACH: u64 = 4;
+/// Seconds between the ends of two slots, and before the next worker of a slot.
+const APART_S: u64 = 7;
+const BREAK_S: u64 = 60;
 const RAYLET: u32 = 100;
 const MIB: u64 = 1 << 20;
 
@@ -39,6 +42,27 @@ fn hostile() -> [String; 5] {
     [first, second, third, fourth, long]
 }
 
+/// Which samples a day has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// Each.
+    Full,
+    /// Those that `record` keeps at the end of the day: all of the last six hours and around deaths, else the highest of each minute.
+    Kept,
+}
+
+impl Detail {
+    /// Whether a sample at this second of the day stays, beside its next one.
+    fn keeps(self, second: u64, next: u64) -> bool {
+        let around = |turn: u64| {
+            let first = turn * LENGTH_S / EACH - BREAK_S;
+            first <= second + 600 && second <= first + SLOTS * APART_S + 60
+        };
+        let recent = second + 6 * 3600 >= LENGTH_S;
+        self == Self::Full || recent || (1..EACH).any(around) || second / 60 != next / 60
+    }
+}
+
 /// How many events of a kind were written.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Written {
@@ -51,7 +75,7 @@ pub struct Written {
 }
 
 /// Writes it to `file`, with a sample of each worker every `every_s` seconds.
-pub fn write(file: &Path, every_s: u64) -> Result<Written> {
+pub fn write(file: &Path, every_s: u64, detail: Detail) -> Result<Written> {
     let mut events = Vec::new();
     events.push((BEGAN, started()));
     events.push((BEGAN, cluster()));
@@ -59,7 +83,7 @@ pub fn write(file: &Path, every_s: u64) -> Result<Written> {
     let mut written = Written::default();
     for slot in 0..SLOTS {
         for turn in 0..EACH {
-            worker(&mut events, &mut written, slot, turn, every_s);
+            worker(&mut events, &mut written, (slot, turn), every_s, detail);
         }
     }
     for second in (0..LENGTH_S).step_by(10) {
@@ -107,14 +131,14 @@ pub fn write(file: &Path, every_s: u64) -> Result<Written> {
 fn worker(
     events: &mut Vec<(u64, Observation)>,
     written: &mut Written,
-    slot: u64,
-    turn: u64,
+    (slot, turn): (u64, u64),
     every_s: u64,
+    detail: Detail,
 ) {
     let number = slot * EACH + turn;
     let life = LENGTH_S / EACH * SECOND;
-    let begins = BEGAN + turn * life + slot * 7 * SECOND;
-    let ends = begins + life - 60 * SECOND;
+    let begins = BEGAN + turn * life + slot * APART_S * SECOND;
+    let ends = begins + life - BREAK_S * SECOND;
     let pid = 1000 + u32::try_from(number).unwrap_or(0);
     let who = key(pid, begins);
     let name = match hostile().get(usize::try_from(slot / 40).unwrap_or(usize::MAX)) {
@@ -131,6 +155,10 @@ fn worker(
     let at_the_end = last.then_some(end - SECOND);
     for time in (begins..end).step_by(every).chain(at_the_end) {
         anon += (1 + number % 41) * MIB;
+        let second = (time - BEGAN) / SECOND;
+        if !detail.keeps(second, second + every_s) {
+            continue;
+        }
         let memory = split(anon);
         let sample = ProcessMemory {
             process: who,

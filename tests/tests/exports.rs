@@ -29,7 +29,8 @@ fn succeeds(output: &Output) {
 /// A day with few samples, in a folder of its own.
 fn recording() -> (tempfile::TempDir, Written) {
     let folder = tempfile::tempdir().expect("a folder");
-    let written = day::write(&folder.path().join("run.raytrace"), 1800).expect("a recording");
+    let written = day::write(&folder.path().join("run.raytrace"), 1800, day::Detail::Full)
+        .expect("a recording");
     (folder, written)
 }
 

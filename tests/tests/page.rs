@@ -14,7 +14,7 @@ fn the_page_of_a_day_with_200_workers_is_small_and_works_in_a_browser() {
         folder.path().join("day.raytrace"),
         folder.path().join("day.html"),
     );
-    let written = day::write(&file, 170).expect("a recording");
+    let written = day::write(&file, 170, day::Detail::Full).expect("a recording");
     assert!(
         written.samples >= 100_000 && written.deaths >= 500,
         "{written:?}"

@@ -8,7 +8,7 @@ use raytrace_tests::{day, recorder::raytrace, staging};
 fn top_and_the_status_line_keep_their_place_and_leave_the_terminal_as_it_was() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("day.raytrace");
-    day::write(&file, 1800).expect("a recording");
+    day::write(&file, 1800, day::Detail::Full).expect("a recording");
     let done = Command::new(staging::view_python())
         .arg(staging::root().join("tests/views/terminal.py"))
         .args([raytrace(), file])

@@ -2,6 +2,7 @@
 
 mod beside;
 mod crowd;
+mod day;
 mod idle;
 mod job;
 mod load;
@@ -25,8 +26,12 @@ use crate::{
 /// What can be measured by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Part {
-    /// Page faults, allocations and processes, beside the recorder and beside other tools.
+    /// Page faults, allocations and processes, beside the recorder.
     Loads,
+    /// Page faults and allocations, beside the recorder as it is near a limit.
+    Armed,
+    /// Page faults, beside other tools.
+    Tools,
     /// A job in Python, beside the recorder, memray and py-spy.
     Job,
     /// The time of each eBPF program.
@@ -35,6 +40,8 @@ pub(crate) enum Part {
     Idle,
     /// The recorder beside a crowd.
     Crowd,
+    /// A report on the recording of a day.
+    Report,
 }
 
 /// Pairs of each load with the recorder.
@@ -49,13 +56,24 @@ pub(crate) fn run(parts: &[Part]) -> Result<()> {
     setup::for_bench()?;
     let raytrace = step("build raytrace", test::build)?;
     let wanted = |part| parts.is_empty() || parts.contains(&part);
-    if wanted(Part::Loads) || wanted(Part::Job) {
+    let tables = [Part::Loads, Part::Armed, Part::Tools, Part::Job];
+    if tables.into_iter().any(wanted) {
         println!(
             "| load | beside it | what | median | 95 % of the median up to | control up to |\n|---|---|---|---|---|---|",
         );
     }
+    let recorder = |load| (load, Beside::Recorder);
+    let armed = |load| (load, Beside::ArmedRecorder);
     if wanted(Part::Loads) {
-        loads(&raytrace)?;
+        loads(&raytrace, Load::ALL.map(recorder))?;
+    }
+    if wanted(Part::Armed) {
+        loads(&raytrace, Load::OF_MEMORY.map(armed))?;
+    }
+    if wanted(Part::Tools) {
+        let others = Beside::OTHERS.into_iter();
+        let others = others.filter(|tool| tool.is_installed());
+        loads(&raytrace, others.map(|tool| (Load::PageFault, tool)))?;
     }
     if wanted(Part::Job) {
         print!("{}", job::measure(&raytrace)?);
@@ -76,21 +94,20 @@ pub(crate) fn run(parts: &[Part]) -> Result<()> {
         })?;
         println!("{crowd}");
     }
+    if wanted(Part::Report) {
+        let day = step("report on a day", || day::measure(&raytrace))?;
+        println!("{day}");
+    }
     Ok(())
 }
 
-fn loads(raytrace: &Path) -> Result<()> {
-    let count = |load| match load {
-        Load::PageFault => MANY,
-        _ => PAIRS,
-    };
-    let quiet = Load::ALL.map(|load| (load, Beside::Recorder, count(load)));
-    let armed = Load::OF_MEMORY.map(|load| (load, Beside::ArmedRecorder, count(load)));
-    let others = Beside::OTHERS
-        .into_iter()
-        .filter(|tool| tool.is_installed());
-    let others = others.map(|tool| (Load::PageFault, tool, FEW));
-    for (load, tool, count) in quiet.into_iter().chain(armed).chain(others) {
+fn loads(raytrace: &Path, what: impl IntoIterator<Item = (Load, Beside)>) -> Result<()> {
+    for (load, tool) in what {
+        let count = match (load, tool) {
+            (Load::PageFault, Beside::Recorder | Beside::ArmedRecorder) => MANY,
+            (_, Beside::Recorder | Beside::ArmedRecorder) => PAIRS,
+            _ => FEW,
+        };
         let name = format!(
             "{}: {count} runs with {} between {} without",
             load.name(),

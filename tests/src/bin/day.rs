@@ -1,0 +1,21 @@
+//! `day FILE`: writes the recording of a day, 200 workers of which 20 change each second, as `record` keeps it.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use anyhow::{Context as _, Result};
+use raytrace_tests::day::{self, Detail};
+
+fn main() -> ExitCode {
+    if let Err(error) = write() {
+        eprintln!("day: {error:#}");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+fn write() -> Result<()> {
+    let file: PathBuf = std::env::args_os().nth(1).context("which file?")?.into();
+    let written = day::write(&file, 10, Detail::Kept)?;
+    println!("{} samples, {} deaths", written.samples, written.deaths);
+    Ok(())
+}
