@@ -69,7 +69,6 @@ fn taken(growth: &mut Growth, python: &str) -> Option<Taken> {
     let (mut child, mut output, minor) = grower(python)?;
     let process = ProcessKey::new(child.id(), 7);
     growth.watch(process);
-    growth.arm(true);
     let mut pythons = growth.take_pythons().expect("a map of interpreters");
     let opened = Reader::default().open(process.pid).expect("an interpreter");
     let located = opened.located(process).expect("a layout");
@@ -85,7 +84,6 @@ fn taken(growth: &mut Growth, python: &str) -> Option<Taken> {
         Told::Grew(new) if new.process == process => grew.push(new),
         Told::Mapped(_) | Told::Grew(_) => {}
     });
-    growth.arm(false);
     let asked = found
         .iter()
         .find(|new| new.mapped.bytes.0 >= 64 << 20)
@@ -141,9 +139,9 @@ fn the_lines_that_grow_are_known_however_late_it_is_asked_for_them() {
             "{name} is 3.{minor}: {:?}, by steps {large} and {small} MiB",
             stack.frames
         );
-        // What is left is below a step.
-        assert!((102..=120).contains(&small), "{small} MiB");
-        assert!((48..=80).contains(&large), "{large} MiB");
+        // What is left is below a step, and the next line's here: the collector measures besides.
+        assert!((96..=130).contains(&small), "{small} MiB");
+        assert!((40..=80).contains(&large), "{large} MiB");
         let frames: Vec<(&str, u32)> = stack
             .frames
             .iter()
