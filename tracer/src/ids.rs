@@ -7,6 +7,7 @@ use std::{
     hash::{Hash, Hasher},
 };
 
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 /// A process id (a thread group id) in the initial pid namespace, unless a field says otherwise.
@@ -104,6 +105,9 @@ pub struct ProcessKey {
     /// When the process started.
     pub start: BootTime,
 }
+
+/// A map of processes. Each sample of memory is looked up in several; whoever chooses pids and starts, the kernel does.
+pub type ByProcess<T> = FxHashMap<ProcessKey, T>;
 
 /// One clock tick of /proc (`USER_HZ` is 100 on every Linux that Ray runs on), in nanoseconds.
 pub const CLOCK_TICK_NS: u64 = 10_000_000;

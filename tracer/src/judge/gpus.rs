@@ -1,10 +1,10 @@
 //! GPU memory over a recording: each device's peak, what each process holds, and what left a GPU and came to the host.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use crate::{
     event::GpuState,
-    ids::{BootTime, Bytes, ProcessKey},
+    ids::{BootTime, ByProcess, Bytes, ProcessKey},
     judge::{
         report::{GpuReport, GpuUse},
         world::World,
@@ -24,7 +24,7 @@ const MOST: usize = 256;
 #[derive(Debug, Default)]
 pub(super) struct Gpus {
     pub(super) devices: BTreeMap<u32, Device>,
-    held: HashMap<ProcessKey, Held>,
+    held: ByProcess<Held>,
     pub(super) offloads: Vec<Swing>,
 }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::{
     event::{Call, Role},
-    ids::{BootTime, Bytes, ProcessKey},
+    ids::{BootTime, ByProcess, Bytes, ProcessKey},
     judge::{
         calls::Calls,
         gcs,
@@ -42,7 +42,7 @@ impl Name {
 /// Who holds what now, and what each owner held at its peak.
 #[derive(Debug, Default)]
 pub(super) struct Owners {
-    held: HashMap<ProcessKey, Held>,
+    held: ByProcess<Held>,
     numbers: HashMap<Name, usize>,
     sums: Vec<Sum>,
     whole: u64,

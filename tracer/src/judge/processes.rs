@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 
+use rustc_hash::FxHashMap;
+
 use crate::{
     event::{Exec, MemorySplit, Process, Role, Worker},
-    ids::{BootTime, Bytes, EventId, HexId, Pid, ProcessKey},
+    ids::{BootTime, ByProcess, Bytes, EventId, HexId, Pid, ProcessKey},
     ray::identify,
 };
 
@@ -121,9 +123,9 @@ impl ProcessState {
 /// All processes, by pid and truncated start.
 #[derive(Debug, Default)]
 pub(super) struct Processes {
-    known: HashMap<ProcessKey, ProcessState>,
+    known: ByProcess<ProcessState>,
     /// The latest process with each pid.
-    by_pid: HashMap<Pid, ProcessKey>,
+    by_pid: FxHashMap<Pid, ProcessKey>,
     /// The latest process with each pid of Ray's own namespace, by cluster.
     by_ray_pid: HashMap<(ProcessKey, Pid), ProcessKey>,
     /// Drivers of all clusters have the same ids: several may answer to one.

@@ -8,7 +8,7 @@ use crate::{
         Observation, OomVictim, OutsideMemory, Probe, ProcessMemory, RayLog, RecordingStarted,
         SharedMemory, Signal, Source, Step,
     },
-    ids::{BootTime, Bytes, EventId, HexId, ProcessKey},
+    ids::{BootTime, ByProcess, Bytes, EventId, HexId, ProcessKey},
     judge::{
         blame::Blame,
         calls::Calls,
@@ -76,17 +76,17 @@ pub(super) struct World {
     pub(super) ledgers: Vec<Ledger>,
     pub(super) clusters: Vec<Cluster>,
     pub(super) processes: Processes,
-    pub(super) calls: HashMap<ProcessKey, Calls>,
+    pub(super) calls: ByProcess<Calls>,
     pub(super) owners: Owners,
     pub(super) gpus: Gpus,
     pub(super) gpu_errors: GpuErrors<BootTime>,
     pub(super) gcs: GcsTables,
-    pub(super) signals: HashMap<ProcessKey, Vec<Seen<Signal>>>,
-    pub(super) delivered: HashMap<ProcessKey, Vec<Seen<(i32, i32)>>>,
+    pub(super) signals: ByProcess<Vec<Seen<Signal>>>,
+    pub(super) delivered: ByProcess<Vec<Seen<(i32, i32)>>>,
     pub(super) victims: Vec<Seen<OomVictim>>,
     /// In the order of being seen.
     pub(super) exits: BTreeMap<EventId, ExitSeen>,
-    exit_of: HashMap<ProcessKey, EventId>,
+    exit_of: ByProcess<EventId>,
     pub(super) kernel_log: Vec<Seen<KernelLog>>,
     pub(super) ray_words: RayWords,
     pub(super) cgroups: HashMap<String, Vec<Seen<CgroupState>>>,
@@ -99,17 +99,17 @@ pub(super) struct World {
     pub(super) driver_settings: Vec<(ProcessKey, Vec<(String, String)>)>,
     pub(super) shared_memory: Vec<(BootTime, SharedMemory)>,
     /// The last two minutes of each process's private memory, of the machine, and of shared memory.
-    pub(super) trails: HashMap<ProcessKey, Trail>,
+    pub(super) trails: ByProcess<Trail>,
     pub(super) node_trail: Trail,
     /// What the machine's end counts: memory and swap.
     pub(super) whole_trail: Trail,
     pub(super) shared_trail: Trail,
     /// The biggest processes that are not Ray's, near a limit.
-    pub(super) outside: HashMap<ProcessKey, (BootTime, Outside)>,
+    pub(super) outside: ByProcess<(BootTime, Outside)>,
     /// The last large mappings of each process.
-    pub(super) mapped: HashMap<ProcessKey, VecDeque<Seen<Mapped>>>,
+    pub(super) mapped: ByProcess<VecDeque<Seen<Mapped>>>,
     /// The last steps of those that died.
-    pub(super) steps: HashMap<ProcessKey, Vec<Step>>,
+    pub(super) steps: ByProcess<Vec<Step>>,
     /// Lines of Python that grew memory.
     pub(super) blame: Blame,
 }
