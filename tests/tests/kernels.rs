@@ -27,17 +27,19 @@ fn matrix(suite: &str, arguments: &[&str], least: usize) {
         let report: Value = serde_json::from_str(&sections["report"]).unwrap_or_else(|error| {
             panic!("{error}: {}\n{}", sections["errors"], sections["log"]);
         });
-        if missed(&report) == 0 || started == 3 {
+        if missed_exits(&report) == 0 || started == 3 {
             return compare(&sections, &report, least);
         }
         eprintln!("{suite}: started once more, an exit was not told by the kernel and is counted");
     }
 }
 
-fn missed(report: &Value) -> u64 {
+fn missed_exits(report: &Value) -> u64 {
     let ledgers = report["recordings"][0]["ledgers"].as_array();
     let rows = ledgers.into_iter().flatten();
-    rows.filter_map(|row| row["missed"].as_u64()).sum()
+    // A small machine overwrites its kernel log before anybody reads it, each time.
+    let of_exits = rows.filter(|row| row["hook"] != "kernel log");
+    of_exits.filter_map(|row| row["missed"].as_u64()).sum()
 }
 
 fn compare(sections: &Sections, report: &Value, least: usize) {

@@ -24,21 +24,13 @@ pub(crate) const DEMO_VERSION: &str = VERSIONS[0].version;
 
 /// Everything that `cargo xtask test` needs.
 pub(crate) fn everything() -> Result<()> {
-    tools()?;
-    for_real_ray()
+    lint_tools()?;
+    for_tests()
 }
 
-/// What it builds and checks the program with.
-pub(crate) fn tools() -> Result<()> {
-    step(
-        "lint tools (rustup component add rustfmt clippy)",
-        lint_tools,
-    )?;
-    ebpf_toolchain()
-}
-
-/// What the tests on real Ray and other kernels need: mostly downloads.
-pub(crate) fn for_real_ray() -> Result<()> {
+/// What `cargo xtask test` needs once the program is built: mostly downloads.
+pub(crate) fn for_tests() -> Result<()> {
+    ebpf_toolchain()?;
     for version in &VERSIONS {
         ray::install(version)?;
     }
@@ -78,11 +70,14 @@ pub(crate) fn ebpf_toolchain() -> Result<()> {
     ebpf::install()
 }
 
-fn lint_tools() -> Result<()> {
-    let there = |tool: &str| succeeds(Command::new("cargo").args([tool, "--version"]));
-    if there("fmt") && there("clippy") {
-        already("rustfmt and clippy");
-        return Ok(());
-    }
-    run_quietly(Command::new("rustup").args(["component", "add", "rustfmt", "clippy"]))
+/// What `cargo xtask test` checks the sources with.
+pub(crate) fn lint_tools() -> Result<()> {
+    step("lint tools (rustup component add rustfmt clippy)", || {
+        let there = |tool: &str| succeeds(Command::new("cargo").args([tool, "--version"]));
+        if there("fmt") && there("clippy") {
+            already("rustfmt and clippy");
+            return Ok(());
+        }
+        run_quietly(Command::new("rustup").args(["component", "add", "rustfmt", "clippy"]))
+    })
 }

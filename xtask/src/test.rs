@@ -1,48 +1,70 @@
 //! `cargo xtask test`: everything that must be right before a change lands.
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
+mod programs;
+mod side_by_side;
 
-use anyhow::Result;
+use std::{path::PathBuf, process::Command, thread};
+
+use anyhow::{Result, bail};
 
 use crate::{
     ebpf, layout,
     process::{run, step},
     setup,
 };
+use programs::{Kind, Program, built};
+
+/// Files of tests that flood the machine or that measure what others would disturb: one after the other.
+const ALONE: [&str; 12] = [
+    "before",
+    "blame",
+    "calls",
+    "floods",
+    "forecast",
+    "gpu",
+    "growth",
+    "kernels",
+    "privilege",
+    "refusals",
+    "samples",
+    "survival",
+];
+
+/// Tests that keep the processor busy, the longest first.
+const BUSY: [&str; 7] = [
+    "each_death_of_a_worker_on_ray_2_60_is_named",
+    "each_death_that_takes_a_node_or_a_job_along_on_ray_2_60_is_named",
+    "each_death_that_takes_a_node_or_a_job_along_on_ray_2_9_is_named",
+    "each_death_that_takes_a_node_or_a_job_along_on_ray_2_51_is_named",
+    "without_privilege_nothing_is_wrong_and_nothing_is_called_proven",
+    "each_death_of_a_worker_on_ray_2_51_is_named",
+    "each_death_of_a_worker_on_ray_2_9_is_named",
+];
 
 pub(crate) fn everything() -> Result<()> {
-    setup::tools()?;
+    setup::lint_tools()?;
     // The compiler waits for the processor, downloads for the network.
-    let program = std::thread::scope(|scope| {
-        let downloads = scope.spawn(setup::for_real_ray);
-        let program = checks().and_then(|()| step("build the program", build));
+    thread::scope(|scope| {
+        let downloads = scope.spawn(setup::for_tests);
+        let checked = checks();
         let downloaded = downloads.join();
         downloaded.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        program
+        checked
     })?;
     on_this_kernel()?;
-    end_to_end(&program)
+    end_to_end()
 }
 
-/// What needs neither privilege nor Ray.
+/// What needs neither privilege nor Ray; and the compiler's work for the rest.
 fn checks() -> Result<()> {
     step("format", || run(cargo("fmt").args(["--all", "--check"])))?;
     step("lints", || {
         let strict = ["--workspace", "--all-targets", "--", "--deny", "warnings"];
         run(cargo("clippy").args(strict))
     })?;
+    let programs = step("build the program and all tests", built)?;
     step("unit tests", || {
-        run(cargo("test").args([
-            "--package",
-            "raytrace",
-            "--package",
-            "xtask",
-            "--lib",
-            "--bins",
-        ]))
+        one_by_one(&of(&programs, Kind::Units), &[])
     })
 }
 
@@ -50,26 +72,51 @@ fn on_this_kernel() -> Result<()> {
     ebpf::with_rebuilt_object(|| {
         step(
             "tests of the program, and of its eBPF part on this kernel",
-            || run(cargo("test").args(["--package", "raytrace", "--test", "*"])),
+            || one_by_one(&of(&built()?, Kind::Program), &[]),
         )
     })
 }
 
-/// Real Ray, real kills; two at a time, as each has clusters of its own.
-fn end_to_end(program: &Path) -> Result<()> {
-    step("end to end on real Ray", || {
-        let mut tests = cargo("test");
-        tests.args([
-            "--package",
-            "raytrace-tests",
-            "--no-fail-fast",
-            "--",
-            "--test-threads",
-            "2",
-            "--nocapture",
-        ]);
-        run(tests.env("RAYTRACE", program))
-    })
+/// Real Ray, real kills.
+fn end_to_end() -> Result<()> {
+    let programs = built()?;
+    let (alone, together): (Vec<&Program>, Vec<&Program>) = of(&programs, Kind::EndToEnd)
+        .into_iter()
+        .partition(|program| ALONE.contains(&program.suite.as_str()));
+    let alone = step("end to end: what floods or measures the machine", || {
+        one_by_one(&alone, &["--nocapture"])
+    });
+    let together = step("end to end on real Ray", || {
+        side_by_side::run(&together, &BUSY)
+    });
+    match (alone, together) {
+        (Err(one), Err(other)) => bail!("{one:#}\n{other:#}"),
+        (one, other) => one.and(other),
+    }
+}
+
+/// Runs these programs one after the other, to the end of all.
+fn one_by_one(programs: &[&Program], arguments: &[&str]) -> Result<()> {
+    let mut failed = Vec::new();
+    for program in programs {
+        let mut command = program.command();
+        command.args(["--test-threads", "2"]).args(arguments);
+        eprintln!("--> {}", program.suite);
+        failed.extend(run(&mut command).err().map(|error| format!("{error:#}")));
+    }
+    if !failed.is_empty() {
+        bail!("{}", failed.join("\n"));
+    }
+    Ok(())
+}
+
+fn of(programs: &[Program], kind: Kind) -> Vec<&Program> {
+    let mut found: Vec<_> = programs
+        .iter()
+        .filter(|program| program.kind == kind)
+        .collect();
+    found.sort_by_key(|program| &program.suite);
+    found
 }
 
 /// The kernel matrix alone.
