@@ -40,7 +40,10 @@ pub(super) fn run<'a>(programs: &[&'a Program], busy: &[&str]) -> Result<()> {
     ordered.extend(tests);
     let (left, failed) = (Mutex::new(ordered), Mutex::new(Vec::new()));
     let work = |next: fn(&mut VecDeque<Test<'a>>) -> Option<Test<'a>>| {
-        while let Some(test) = next(&mut locked(&left)) {
+        loop {
+            // The others wait for the list alone, not for this test.
+            let test = next(&mut locked(&left));
+            let Some(test) = test else { return };
             if !passes(&test) {
                 locked(&failed).push(format!("{}: {}", test.program.suite, test.name));
             }
