@@ -7,11 +7,12 @@
 //! Since 6.2 the total that is read moves once in a batch of pages (32, or twice the CPUs): a fault that leaves it as this CPU saw it last is let
 //! go before anything is looked up.
 //!
-//! Each 16 MiB of private and shared memory that a Python process has grown by are told, with the stack of the thread that took the step.
+//! Each 16 MiB of private and shared memory that a Python process has grown by are told, with the stack of the thread that took the step, as `vm_unmapped_area` has it.
 
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_get_current_task, bpf_ktime_get_boot_ns};
 use raytrace_ebpf::records::{
-    Grew, Header, MEMBERS, Process, STEPS as KEPT, Step, Steps, kind, ledger,
+    Grew, GrewBy, GrewDeep, Header, MEMBERS, Process, Python, STEPS as KEPT, Step, Steps, kind,
+    ledger,
 };
 
 use super::{
@@ -20,6 +21,7 @@ use super::{
         MAPPINGS, PYTHONS, SECOND_NS, SEEN, STEPS, STEPS_SCRATCH, WAKEUP, WATCHED, count, offset,
         row,
     },
+    native,
     python::stack,
 };
 use crate::read::read;
@@ -127,32 +129,60 @@ fn tell(tgid: u32, time: u64, steps: &mut Steps) {
     if steps.sent >= A_SECOND {
         return count(row::RSS, ledger::FILTERED);
     }
-    let Some(mut record) = MAPPINGS.reserve::<Grew>(0) else {
-        return count(row::RSS, ledger::RING_FULL);
-    };
-    let place = record.as_mut_ptr();
-    // SAFETY: the record is reserved.
-    let frames = unsafe { stack(python, &raw mut (*place).stack) };
-    // SAFETY: the record is reserved; the frames behind `frames` are not read.
-    unsafe {
-        (&raw mut (*place).header).write(Header {
+    let grew = Grew {
+        header: Header {
             kind: kind::GREW,
             reserved: 0,
             time,
-        });
-        (&raw mut (*place).process).write(Process {
+        },
+        process: Process {
             tgid,
             tid: bpf_get_current_pid_tgid() as u32,
             start: watched.start,
-        });
-        (&raw mut (*place).private).write(private as u64);
-        (&raw mut (*place).shared).write(shared as u64);
-        (&raw mut (*place).frames).write(frames);
-        (&raw mut (*place).reserved).write(0);
+        },
+        private: private as u64,
+        shared: shared as u64,
+        frames: 0,
+        reserved: 0,
+    };
+    if !send(grew, python) {
+        return count(row::RSS, ledger::RING_FULL);
     }
-    record.submit(WAKEUP);
     steps.sent += 1;
     count(row::RSS, ledger::SUBMITTED);
+}
+
+#[inline(always)]
+fn send(grew: Grew, python: &Python) -> bool {
+    if native::is_here()
+        && let Some(mut record) = MAPPINGS.reserve::<GrewDeep>(0)
+    {
+        let place = record.as_mut_ptr();
+        // SAFETY: the record is reserved.
+        unsafe {
+            fill(&raw mut (*place).by, grew, python);
+            native::take(&raw mut (*place).native);
+        }
+        record.submit(WAKEUP);
+        return true;
+    }
+    let Some(mut record) = MAPPINGS.reserve::<GrewBy>(0) else {
+        return false;
+    };
+    // SAFETY: the record is reserved.
+    unsafe { fill(record.as_mut_ptr(), grew, python) };
+    record.submit(WAKEUP);
+    true
+}
+
+/// SAFETY: `place` is of a reserved record.
+#[inline(always)]
+unsafe fn fill(place: *mut GrewBy, grew: Grew, python: &Python) {
+    // SAFETY: as said above.
+    unsafe {
+        let frames = stack(python, &raw mut (*place).stack);
+        (&raw mut (*place).grew).write(Grew { frames, ..grew });
+    }
 }
 
 /// What a counter has grown by since that was told; one that fell begins anew.
