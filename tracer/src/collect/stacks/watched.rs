@@ -174,7 +174,8 @@ impl Watched {
         self.hot_until = look.now + STAYS_HOT;
         self.due = self.due.min(look.now + HOT);
         let age = Duration::from_nanos(look.time.since(new.time).max(0).cast_unsigned());
-        if let Some(stack) = self.reading.named(new.mapped.tid, &new.stack) {
+        let (tid, native) = (new.mapped.tid, new.native.as_ref());
+        if let Some(stack) = self.reading.named(look, tid, &new.stack, native) {
             self.ledger.seen(new.time, &stack);
             if look.has_time {
                 self.measure(look, Some(&stack));
@@ -196,7 +197,8 @@ impl Watched {
         if self.is_starting(before) || look.now < self.unsettled_until || !look.has_time {
             return Ok(());
         }
-        let Some(stack) = self.reading.named(new.tid, &new.stack) else {
+        let native = new.native.as_ref();
+        let Some(stack) = self.reading.named(look, new.tid, &new.stack, native) else {
             return Ok(());
         };
         self.ledger.seen(new.time, &stack);

@@ -28,6 +28,7 @@ fn row(
         mapping,
         repeats: false,
         frames: frames.to_vec(),
+        native: Vec::new(),
     }
 }
 
