@@ -187,6 +187,47 @@ mod tests {
     }
 
     #[test]
+    fn a_look_that_found_no_native_frames_is_of_the_stack_that_had_them() {
+        let mut ledger = Ledger::default();
+        let called = |function: &str| {
+            let frame = NativeFrame {
+                library: "libc.so.6".into(),
+                function: Some(function.into()),
+            };
+            Stack {
+                native: vec![frame],
+                ..stack(1)
+            }
+        };
+        ledger.grew(BootTime(1), Some(stack(1)), by(1, None));
+        ledger.grew(BootTime(2), Some(called("malloc")), by(2, None));
+        ledger.grew(BootTime(3), Some(stack(1)), by(4, None));
+        ledger.grew(BootTime(4), Some(called("mmap")), by(8, None));
+        ledger.grew(BootTime(5), Some(called("mmap")), by(8, Some(1)));
+        ledger.seen(BootTime(6), &stack(1));
+        let found = ledger.rows(ProcessKey::new(1, 1)).into_iter();
+        let found = found.map(|(_, what)| match what {
+            Observation::Stack(stack) => (
+                stack.grown.0,
+                stack.repeats,
+                stack
+                    .native
+                    .first()
+                    .and_then(|frame| frame.function.clone()),
+            ),
+            other => panic!("{other:?}"),
+        });
+        let name = |name: &str| Some(name.to_owned());
+        let wanted = [
+            (7, false, name("malloc")),
+            (8, false, name("mmap")),
+            (8, true, None),
+            (0, true, None),
+        ];
+        assert_eq!(found.collect::<Vec<_>>(), wanted);
+    }
+
+    #[test]
     fn the_last_stack_is_told_without_any_growth() {
         let mut ledger = Ledger::default();
         ledger.grew(BootTime(1), Some(stack(1)), by(5, None));

@@ -59,7 +59,10 @@ fn rust(name: &str) -> Option<String> {
 }
 
 fn cpp(name: &str) -> Option<String> {
-    let mangled = name.split('.').next().filter(|name| name.starts_with("_Z"))?;
+    let mangled = name
+        .split('.')
+        .next()
+        .filter(|name| name.starts_with("_Z"))?;
     let symbol = Symbol::new(mangled).ok()?;
     let options = DemangleOptions::new().no_params().no_return_type();
     let mut text = Bounded(String::new());
@@ -118,7 +121,10 @@ mod tests {
             ("malloc", "malloc"),
             ("__libc_malloc@@GLIBC_PRIVATE", "__libc_malloc"),
             ("sysmalloc.part.0", "sysmalloc"),
-            ("_ZN2at6detail9empty_cpuEN3c108ArrayRefIlEE", "at::detail::empty_cpu"),
+            (
+                "_ZN2at6detail9empty_cpuEN3c108ArrayRefIlEE",
+                "at::detail::empty_cpu",
+            ),
             (
                 "_ZN5alloc7raw_vec19RawVec$LT$T$C$A$GT$8grow_one17h0123456789abcdefE",
                 "alloc::raw_vec::RawVec<T,A>::grow_one",

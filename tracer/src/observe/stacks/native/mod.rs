@@ -139,13 +139,7 @@ impl Unwinder {
         self.places.get(&address)?.as_ref()
     }
 
-    fn look(
-        &mut self,
-        pid: Pid,
-        memory: &impl Bytes,
-        address: u64,
-        now: Instant,
-    ) -> Option<Place> {
+    fn look(&mut self, pid: Pid, memory: &impl Bytes, address: u64, now: Instant) -> Option<Place> {
         let (module, newly) = self.modules.at(pid, address, now)?;
         if newly {
             self.places.clear();

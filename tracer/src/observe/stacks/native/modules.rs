@@ -6,11 +6,7 @@ use std::{
 };
 
 use super::{Bytes, u16_at, u32_at, u64_at};
-use crate::{
-    ids::Pid,
-    observe::maps,
-    path,
-};
+use crate::{ids::Pid, observe::maps, path};
 
 /// Text of the mappings that is read: some 20,000 of them.
 const MAPS_BYTES: u64 = 2 << 20;

@@ -1,6 +1,12 @@
 //! Names of functions, read once for each file and function, whichever process has it.
 
-use std::{collections::HashMap, fs::File, os::unix::fs::{FileExt as _, MetadataExt as _}, path::Path, sync::Arc};
+use std::{
+    collections::HashMap,
+    fs::File,
+    os::unix::fs::{FileExt as _, MetadataExt as _},
+    path::Path,
+    sync::Arc,
+};
 
 use super::{super::binary::FileId, Bytes, demangle, symbols};
 use crate::{ids::Pid, observe::rooted};

@@ -128,7 +128,9 @@ pub(super) fn find(
 fn row(memory: &impl Bytes, at: u64, address: u64) -> Option<(u64, Option<Row>)> {
     let head = memory.bytes(at, 8)?;
     let length = u64::from(u32_at(&head, 0)?);
-    let common = at.checked_add(4)?.checked_sub(u64::from(u32_at(&head, 4)?))?;
+    let common = at
+        .checked_add(4)?
+        .checked_sub(u64::from(u32_at(&head, 4)?))?;
     let common_length = u64::from(u32_at(&memory.bytes(common, 4)?, 0)?);
     let fits = (4..=LONGEST_FDE).contains(&length) && (4..=LONGEST_CIE).contains(&common_length);
     let mut section = fits.then(|| memory.bytes(common, common_length + 4))??;

@@ -39,7 +39,10 @@ pub(super) fn names(file: &impl Bytes, addresses: &[u64]) -> Vec<Option<String>>
     let mut done = 0;
     while done < table.bytes {
         let length = PIECE.min(table.bytes - done);
-        let piece = table.at.checked_add(done).and_then(|at| file.bytes(at, length));
+        let piece = table
+            .at
+            .checked_add(done)
+            .and_then(|at| file.bytes(at, length));
         let Some(piece) = piece else { break };
         for symbol in piece.chunks_exact(SYMBOL as usize) {
             take(symbol, addresses, &mut found);
@@ -88,7 +91,9 @@ fn take(symbol: &[u8], addresses: &[u64], found: &mut [Vec<u64>]) {
         return;
     };
     let first = addresses.partition_point(|address| *address < begin);
-    let covered = addresses[first..].iter().take_while(|address| **address - begin < size);
+    let covered = addresses[first..]
+        .iter()
+        .take_while(|address| **address - begin < size);
     for number in first..first + covered.count() {
         if found[number].len() < MOST_ALIASES {
             found[number].push(name);

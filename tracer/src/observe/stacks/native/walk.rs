@@ -2,7 +2,10 @@
 
 use raytrace_ebpf::records::register;
 
-use super::{row::{Registers, Row}, u64_at};
+use super::{
+    row::{Registers, Row},
+    u64_at,
+};
 use crate::observe::kernel;
 
 /// Frames that are walked at most.
