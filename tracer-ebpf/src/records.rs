@@ -441,7 +441,50 @@ pub struct MappedBy {
     pub stack: [PythonFrame; PYTHON_FRAMES],
 }
 
-/// A process whose resident memory grew by much since its last such record, with the Python stack of the thread that ran then.
+/// Words of the registers that the kernel saves when a thread leaves user space: `struct pt_regs` of x86-64.
+pub const REGISTERS: usize = 21;
+/// Where in those some stand (arch/x86/include/asm/ptrace.h); `CS` says whether they are user space's.
+pub mod register {
+    #![expect(missing_docs, reason = "each is named after the register")]
+    pub const R15: usize = 0;
+    pub const R14: usize = 1;
+    pub const R13: usize = 2;
+    pub const R12: usize = 3;
+    pub const RBP: usize = 4;
+    pub const RBX: usize = 5;
+    pub const RIP: usize = 16;
+    pub const CS: usize = 17;
+    pub const RSP: usize = 19;
+}
+
+/// Bytes that are taken of a native stack, the innermost, in pieces of [`PIECE`].
+pub const NATIVE_STACK: usize = 8192;
+/// Bytes of one piece; the first one that cannot be read ends them.
+pub const PIECE: usize = 1024;
+
+/// The native side of a thread as it left user space: from it user space finds the C and Rust frames.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct Native {
+    /// Its registers.
+    pub registers: [u64; REGISTERS],
+    /// Valid bytes of `stack`; 0 where the registers are not user space's.
+    pub bytes: u64,
+    /// The stack from the stack pointer upwards.
+    pub stack: [u8; NATIVE_STACK],
+}
+
+/// A [`MappedBy`] with the native side of its thread; sent where the ring has room for it and the kernel gives the registers (5.15).
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct MappedDeep {
+    /// What was mapped, and by which lines.
+    pub by: MappedBy,
+    /// And below those.
+    pub native: Native,
+}
+
+/// A process whose resident memory grew by much since its last such record, as the thread that ran then says it.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Grew {
@@ -453,12 +496,30 @@ pub struct Grew {
     pub private: u64,
     /// Shared memory, in pages.
     pub shared: u64,
-    /// Frames of the stack.
+    /// Frames of the stack that follows.
     pub frames: u32,
     /// 1 where the thread runs no Python, and the stack is the main thread's.
     pub of_main: u32,
+}
+
+/// A [`Grew`] with the Python stack of its thread.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct GrewBy {
+    /// What grew.
+    pub grew: Grew,
     /// The frames, the running one first.
     pub stack: [PythonFrame; PYTHON_FRAMES],
+}
+
+/// A [`GrewBy`] with the native side of its thread, as [`MappedDeep`].
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct GrewDeep {
+    /// What grew, and by which lines.
+    pub by: GrewBy,
+    /// And below those.
+    pub native: Native,
 }
 
 /// Where the interpreter of a process keeps its threads, and what lies where in a thread's state and in a frame.
@@ -558,4 +619,6 @@ pub struct MemoryOffsets {
     pub task_thread_pointer: u32,
     /// Faults of the thread that needed no disk.
     pub task_min_flt: u32,
+    /// Not a field: whether the kernel gives a task's user registers (`bpf_task_pt_regs`, 5.15), and their layout is known.
+    pub has_registers: u32,
 }

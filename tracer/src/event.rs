@@ -22,7 +22,7 @@ pub use memory::{
 };
 pub use process::{Cluster, Exec, Process, Role, Worker};
 pub use recorder::{Ledger, Mode, Probe, ProbeState, RecordingStarted};
-pub use stack::{PythonFrame, PythonStack};
+pub use stack::{NativeFrame, PythonFrame, PythonStack};
 
 use serde::{Deserialize, Serialize};
 

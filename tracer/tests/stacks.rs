@@ -5,11 +5,14 @@
 use std::{
     io::{BufRead as _, BufReader, Write as _},
     process::{Child, Command, Stdio},
+    time::{Duration, Instant},
 };
 
 use raytrace::{
+    event::NativeFrame,
     ids::{Pid, ProcessKey},
     observe::{
+        clock,
         kernel::{Growth, KernelError, Told, attach},
         stacks::{Reader, Stack},
     },
@@ -61,6 +64,8 @@ struct Taken {
     minor: String,
     /// When it asked for the large range.
     asked: Stack,
+    /// What Python had called then, and how long it took to find that out, at first and again; nothing where the kernel gives no registers.
+    called: Option<(Vec<NativeFrame>, [Duration; 2])>,
     /// At each step of its memory, with what that grew by.
     steps: Vec<(u64, Stack)>,
 }
@@ -70,7 +75,8 @@ fn taken(growth: &mut Growth, python: &str) -> Option<Taken> {
     let process = ProcessKey::new(child.id(), 7);
     growth.watch(process);
     let mut pythons = growth.take_pythons().expect("a map of interpreters");
-    let opened = Reader::default().open(process.pid).expect("an interpreter");
+    let mut reader = Reader::default();
+    let mut opened = reader.open(process.pid).expect("an interpreter");
     let located = opened.located(process).expect("a layout");
     pythons.add(process.pid, &located);
     writeln!(child.stdin.take().expect("stdin")).expect("a line");
@@ -84,10 +90,19 @@ fn taken(growth: &mut Growth, python: &str) -> Option<Taken> {
         Told::Grew(new) if new.process == process => grew.push(new),
         Told::Mapped(_) | Told::Grew(_) => {}
     });
-    let asked = found
-        .iter()
-        .find(|new| new.mapped.bytes.0 >= 64 << 20)
-        .and_then(|new| opened.named(new.mapped.tid, &new.stack));
+    let asked = found.iter().find(|new| new.mapped.bytes.0 >= 64 << 20);
+    let called = asked.and_then(|new| new.native.as_ref());
+    let called = called.map(|native| {
+        let mut native_again = || {
+            let began = clock::cpu_time();
+            let frames = reader.native(&mut opened, native, Instant::now());
+            (frames, clock::cpu_time().saturating_sub(began))
+        };
+        let ((first, took), (again, took_again)) = (native_again(), native_again());
+        assert_eq!(first, again);
+        (first, [took, took_again])
+    });
+    let asked = asked.and_then(|new| opened.named(new.mapped.tid, &new.stack));
     let steps = grew.iter().filter_map(|new| {
         let stack = opened.named(new.tid, &new.stack)?;
         Some((new.private.0, stack))
@@ -104,6 +119,7 @@ fn taken(growth: &mut Growth, python: &str) -> Option<Taken> {
     Some(Taken {
         minor,
         asked: asked.expect("a stack"),
+        called,
         steps,
     })
 }
@@ -152,6 +168,17 @@ fn the_lines_that_grow_are_known_however_late_it_is_asked_for_them() {
         let run = if whole { "Outer.run" } else { "run" };
         assert_eq!(frames[..2], [("grow", 5), (run, 9)]);
         assert_eq!(stack.frames[0].file, "<string>");
+        match &taken.called {
+            Some((called, took)) => {
+                println!("{name} called {called:#?}, found in {took:?}");
+                let mut frames = called.iter();
+                let malloc = frames.find(|frame| frame.function.as_deref() == Some("malloc"));
+                assert!(malloc.expect("malloc").library.starts_with("libc"));
+                let python = |frame: &NativeFrame| frame.library.contains("python");
+                assert!(called.iter().any(python), "{called:?}");
+            }
+            None => eprintln!("skipped: this kernel gives no registers"),
+        }
         assert!(
             frames[2..].iter().any(|frame| frame.0.ends_with("run")),
             "the thread's own frames: {frames:?}"

@@ -15,6 +15,7 @@ pub(crate) static OFFSETS: MemoryOffsets = MemoryOffsets {
     unmapped_length: 0,
     task_thread_pointer: 0,
     task_min_flt: 0,
+    has_registers: 0,
 };
 
 /// An offset, read so that the compiler cannot fold the zeros above.
@@ -48,9 +49,9 @@ pub(crate) static STEPS_SCRATCH: PerCpuArray<Steps> = PerCpuArray::with_max_entr
 #[map]
 pub(crate) static FAULTS: LruHashMap<u32, u64> = LruHashMap::with_max_entries(4_096, 0);
 
-/// The ring for mappings and growth: 256 KiB; deaths have their own.
+/// The ring for mappings and growth: 1 MiB, room for 116 records with a native stack; deaths have their own.
 #[map]
-pub(crate) static MAPPINGS: RingBuf = RingBuf::with_byte_size(256 << 10, 0);
+pub(crate) static MAPPINGS: RingBuf = RingBuf::with_byte_size(1 << 20, 0);
 
 pub(crate) const SECOND_NS: u64 = 1_000_000_000;
 /// `BPF_RB_FORCE_WAKEUP`

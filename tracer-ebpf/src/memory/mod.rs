@@ -3,6 +3,7 @@
 //! Each hook stands twice, as `tp_btf` and as raw tracepoint with the same arguments: user space loads what the kernel takes.
 
 mod maps;
+mod native;
 mod python;
 mod tick;
 mod vm_unmapped_area;

@@ -13,7 +13,8 @@
 
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_get_current_task, bpf_ktime_get_boot_ns};
 use raytrace_ebpf::records::{
-    Grew, Header, MEMBERS, Process, Python, STEPS as KEPT, Step, Steps, kind, ledger,
+    Grew, GrewBy, GrewDeep, Header, MEMBERS, Process, Python, STEPS as KEPT, Step, Steps, kind,
+    ledger,
 };
 
 use super::{
@@ -22,6 +23,7 @@ use super::{
         FAULTS, MAPPINGS, PYTHONS, SECOND_NS, STEPS, STEPS_SCRATCH, WAKEUP, WATCHED, count, offset,
         row,
     },
+    native,
     python::stack,
 };
 use crate::read::read;
@@ -146,32 +148,65 @@ fn tell(ids: u64, start: u64, python: &Python, time: u64, steps: &mut Steps) {
     if steps.sent >= A_SECOND {
         return count(row::TICK, ledger::FILTERED);
     }
-    let Some(mut record) = MAPPINGS.reserve::<Grew>(0) else {
-        return count(row::TICK, ledger::RING_FULL);
-    };
-    let place = record.as_mut_ptr();
-    // SAFETY: the record is reserved.
-    let (frames, own) = unsafe { stack(python, &raw mut (*place).stack) };
-    // SAFETY: the record is reserved; the frames behind `frames` are not read.
-    unsafe {
-        (&raw mut (*place).header).write(Header {
+    let grew = Grew {
+        header: Header {
             kind: kind::GREW,
             reserved: 0,
             time,
-        });
-        (&raw mut (*place).process).write(Process {
+        },
+        process: Process {
             tgid: (ids >> 32) as u32,
             tid: ids as u32,
             start,
-        });
-        (&raw mut (*place).private).write(private as u64);
-        (&raw mut (*place).shared).write(shared as u64);
-        (&raw mut (*place).frames).write(frames);
-        (&raw mut (*place).of_main).write(u32::from(!own));
+        },
+        private: private as u64,
+        shared: shared as u64,
+        frames: 0,
+        of_main: 0,
+    };
+    if !send(grew, python) {
+        return count(row::TICK, ledger::RING_FULL);
     }
-    record.submit(WAKEUP);
     steps.sent += 1;
     count(row::TICK, ledger::SUBMITTED);
+}
+
+#[inline(always)]
+fn send(grew: Grew, python: &Python) -> bool {
+    if native::is_here()
+        && let Some(mut record) = MAPPINGS.reserve::<GrewDeep>(0)
+    {
+        let place = record.as_mut_ptr();
+        // SAFETY: the record is reserved.
+        unsafe {
+            fill(&raw mut (*place).by, grew, python);
+            native::take(&raw mut (*place).native);
+        }
+        record.submit(WAKEUP);
+        return true;
+    }
+    let Some(mut record) = MAPPINGS.reserve::<GrewBy>(0) else {
+        return false;
+    };
+    // SAFETY: the record is reserved.
+    unsafe { fill(record.as_mut_ptr(), grew, python) };
+    record.submit(WAKEUP);
+    true
+}
+
+/// SAFETY: `place` is of a reserved record.
+#[inline(always)]
+unsafe fn fill(place: *mut GrewBy, grew: Grew, python: &Python) {
+    // SAFETY: as said above.
+    unsafe {
+        let (frames, own) = stack(python, &raw mut (*place).stack);
+        let of_main = u32::from(!own);
+        (&raw mut (*place).grew).write(Grew {
+            frames,
+            of_main,
+            ..grew
+        });
+    }
 }
 
 /// What a counter has grown by since that was told; one that fell begins anew.

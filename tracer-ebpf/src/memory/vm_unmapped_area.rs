@@ -3,14 +3,15 @@
 //! Format (6.18): `addr, total_vm, flags, length, …`; the arguments are the address (or a negative error) and the request on every
 //! kernel since 5.8. Rate: one per mapping without `MAP_FIXED`; below 1 MiB nothing but the length is read. It says what was mapped, not
 //! what was touched, and since 6.7 it has up to 2 MiB more than was asked for, to align huge pages. Without it growth is known from samples alone, without its thread.
-//! From 16 MiB on it carries the Python stack of its thread where user space has said where the interpreter is.
+//! From 16 MiB on it carries the Python stack of its thread where user space has said where the interpreter is, and from 5.15 on the native one.
 
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_ktime_get_boot_ns};
-use raytrace_ebpf::records::{Header, Mapped, MappedBy, Process, Python, kind, ledger};
+use raytrace_ebpf::records::{Header, Mapped, MappedBy, MappedDeep, Process, Python, kind, ledger};
 
 use super::{
     field, hook,
     maps::{MAPPINGS, PYTHONS, SECOND_NS, WAKEUP, WATCHED, count, offset, row},
+    native,
     python::stack,
 };
 
@@ -101,15 +102,34 @@ fn send(mapped: Mapped, large: bool) -> bool {
 
 #[inline(always)]
 fn send_with_stack(mapped: Mapped, python: &Python) -> bool {
+    if native::is_here()
+        && let Some(mut record) = MAPPINGS.reserve::<MappedDeep>(0)
+    {
+        let place = record.as_mut_ptr();
+        // SAFETY: the record is reserved.
+        unsafe {
+            fill(&raw mut (*place).by, mapped, python);
+            native::take(&raw mut (*place).native);
+        }
+        record.submit(WAKEUP);
+        return true;
+    }
     let Some(mut record) = MAPPINGS.reserve::<MappedBy>(0) else {
         return false;
     };
-    let place = record.as_mut_ptr();
     // SAFETY: the record is reserved.
-    let (frames, own) = stack(python, unsafe { &raw mut (*place).stack });
-    let frames = if own { frames } else { 0 };
-    // SAFETY: the record is reserved.
-    unsafe { (&raw mut (*place).mapped).write(Mapped { frames, ..mapped }) };
+    unsafe { fill(record.as_mut_ptr(), mapped, python) };
     record.submit(WAKEUP);
     true
+}
+
+/// SAFETY: `place` is of a reserved record.
+#[inline(always)]
+unsafe fn fill(place: *mut MappedBy, mapped: Mapped, python: &Python) {
+    // SAFETY: as said above.
+    unsafe {
+        let (frames, own) = stack(python, &raw mut (*place).stack);
+        let frames = if own { frames } else { 0 };
+        (&raw mut (*place).mapped).write(Mapped { frames, ..mapped });
+    }
 }

@@ -332,5 +332,6 @@ fn at_line(line: u32) -> crate::observe::stacks::Stack {
         tid: None,
         running: true,
         frames: vec![frame],
+        native: Vec::new(),
     }
 }

@@ -1,10 +1,10 @@
-//! Python stacks, with what their processes grew by.
+//! Stacks of Python and of what it called, with what their processes grew by.
 
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{Bytes, Pid, ProcessKey};
 
-/// A Python stack with what its process grew by meanwhile. Looks at one stack that follow each other are one row.
+/// A stack with what its process grew by meanwhile. Looks at one stack that follow each other are one row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PythonStack {
     /// Which.
@@ -17,10 +17,13 @@ pub struct PythonStack {
     pub shared: Bytes,
     /// The large mapping that the private memory is in, numbered from 0 in each process; `None` for all other memory.
     pub mapping: Option<u32>,
-    /// Whether the frames are those of this process's row before, and left out.
+    /// Whether the frames of both kinds are those of this process's row before, and left out.
     pub repeats: bool,
     /// The frames, the running one first; none where the line was over before it could be seen.
     pub frames: Vec<PythonFrame>,
+    /// What the running Python frame called, the innermost first; none where that was not taken.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub native: Vec<NativeFrame>,
 }
 
 /// One frame of a Python stack.
@@ -32,4 +35,13 @@ pub struct PythonFrame {
     pub function: String,
     /// The line that runs; 0 where it could not be read.
     pub line: u32,
+}
+
+/// One frame of C or Rust.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct NativeFrame {
+    /// The name of the library's or program's file.
+    pub library: String,
+    /// The function, where the file says it.
+    pub function: Option<String>,
 }

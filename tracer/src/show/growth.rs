@@ -72,7 +72,7 @@ fn percent(line: &GrowthLine, whole: Bytes) -> String {
     format!("{:.0}\u{a0}%", 100.0 * share(line.grown_bytes, whole))
 }
 
-/// `fsdp_workers.py:612 save_checkpoint, in torch/serialization.py:849 _save; 9.8 GiB still held`.
+/// `fsdp_workers.py:612 save_checkpoint, in torch/serialization.py:849 _save (in libtorch_cpu.so: at::detail::empty_cpu); 9.8 GiB still held`.
 fn line(line: &GrowthLine) -> String {
     let file = path::base(&line.file);
     let number = line
@@ -84,6 +84,12 @@ fn line(line: &GrowthLine) -> String {
         text.push_str(&format!(
             ", in {}",
             sanitize::line(inside, 2 * sanitize::NAME)
+        ));
+    }
+    if let Some(native) = &line.native {
+        text.push_str(&format!(
+            " (in {})",
+            sanitize::line(native, 2 * sanitize::NAME)
         ));
     }
     text.push_str("; ");
@@ -149,6 +155,7 @@ mod tests {
             line: Some(line),
             function: function.into(),
             inside: (line == 612).then(|| "torch/serialization.py:849 _save".into()),
+            native: (line != 90).then(|| "libtorch_cpu.so: at::detail::empty_cpu".into()),
             grown_bytes: Bytes(grown << 20),
             shared_bytes: Bytes(0),
             held_bytes: held.map(|held| Bytes(held << 20)),
@@ -179,9 +186,9 @@ mod tests {
         assert_eq!(
             found,
             [(
-                "WorkerDict: 78\u{a0}% of the 12.4 GiB that 4 processes grew by came through fsdp_workers.py:612 save_checkpoint, in torch/serialization.py:849 _save; still held".to_owned(),
+                "WorkerDict: 78\u{a0}% of the 12.4 GiB that 4 processes grew by came through fsdp_workers.py:612 save_checkpoint, in torch/serialization.py:849 _save (in libtorch_cpu.so: at::detail::empty_cpu); still held".to_owned(),
                 vec![
-                    "16\u{a0}% fsdp_workers.py:87 step; given back".to_owned(),
+                    "16\u{a0}% fsdp_workers.py:87 step (in libtorch_cpu.so: at::detail::empty_cpu); given back".to_owned(),
                     "6\u{a0}% fsdp_workers.py:90 step; whether still held is not known".to_owned()
                 ]
             )]

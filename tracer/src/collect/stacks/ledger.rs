@@ -1,7 +1,7 @@
 //! What one process grew by under which stack, until it is written: runs of looks at one stack, in their order.
 
 use crate::{
-    event::{Observation, PythonFrame, PythonStack},
+    event::{NativeFrame, Observation, PythonFrame, PythonStack},
     ids::{BootTime, Bytes, ProcessKey},
     observe::stacks::Stack,
 };
@@ -33,7 +33,7 @@ pub(super) struct Ledger {
     /// The last stack that was seen, whether its process grew or not.
     seen: Option<(BootTime, Stack)>,
     /// The frames that were written last.
-    written: Option<Vec<PythonFrame>>,
+    written: Option<(Vec<PythonFrame>, Vec<NativeFrame>)>,
 }
 
 /// A line that was over before it could be seen.
@@ -42,7 +42,14 @@ fn unseen() -> Stack {
         tid: None,
         running: false,
         frames: Vec::new(),
+        native: Vec::new(),
     }
+}
+
+/// Whether two stacks are one as far as is known: not each look finds the native frames.
+fn is_one(one: &Stack, other: &Stack) -> bool {
+    let any_unknown = one.native.is_empty() || other.native.is_empty();
+    one.frames == other.frames && (any_unknown || one.native == other.native)
 }
 
 impl Ledger {
@@ -55,9 +62,12 @@ impl Ledger {
     pub(super) fn grew(&mut self, time: BootTime, stack: Option<Stack>, by: Grown) {
         let full = self.runs.len() >= MOST_RUNS;
         let stack = stack.filter(|_| !full).unwrap_or_else(unseen);
-        let joins = |run: &&mut Run| matches!(run, Run::Grew(_, last, grown) if last.frames == stack.frames && grown.mapping == by.mapping);
-        if let Some(Run::Grew(last, _, grown)) = self.runs.last_mut().filter(joins) {
+        let joins = |run: &&mut Run| matches!(run, Run::Grew(_, last, grown) if is_one(last, &stack) && grown.mapping == by.mapping);
+        if let Some(Run::Grew(last, known, grown)) = self.runs.last_mut().filter(joins) {
             *last = time;
+            if known.native.is_empty() {
+                known.native = stack.native;
+            }
             grown.private += by.private;
             grown.shared += by.shared;
         } else {
@@ -98,7 +108,11 @@ impl Ledger {
                 return (time, what);
             }
         };
-        let repeats = self.written.as_ref() == Some(&stack.frames);
+        let moved = grown.private > 0 || grown.shared > 0;
+        let repeats = self.written.as_ref().is_some_and(|(frames, native)| {
+            // A row without growth says where the thread is, which no native frame tells of.
+            *frames == stack.frames && (*native == stack.native || !moved)
+        });
         let what = Observation::Stack(PythonStack {
             process,
             tid: stack.tid,
@@ -111,9 +125,14 @@ impl Ledger {
             } else {
                 stack.frames.clone()
             },
+            native: if repeats {
+                Vec::new()
+            } else {
+                stack.native.clone()
+            },
         });
         if !repeats {
-            self.written = Some(stack.frames);
+            self.written = Some((stack.frames, stack.native));
         }
         (time, what)
     }
@@ -165,6 +184,47 @@ mod tests {
         ];
         assert_eq!(found, wanted);
         assert!(rows(&mut ledger).is_empty());
+    }
+
+    #[test]
+    fn a_look_that_found_no_native_frames_is_of_the_stack_that_had_them() {
+        let mut ledger = Ledger::default();
+        let called = |function: &str| {
+            let frame = NativeFrame {
+                library: "libc.so.6".into(),
+                function: Some(function.into()),
+            };
+            Stack {
+                native: vec![frame],
+                ..stack(1)
+            }
+        };
+        ledger.grew(BootTime(1), Some(stack(1)), by(1, None));
+        ledger.grew(BootTime(2), Some(called("malloc")), by(2, None));
+        ledger.grew(BootTime(3), Some(stack(1)), by(4, None));
+        ledger.grew(BootTime(4), Some(called("mmap")), by(8, None));
+        ledger.grew(BootTime(5), Some(called("mmap")), by(8, Some(1)));
+        ledger.seen(BootTime(6), &stack(1));
+        let found = ledger.rows(ProcessKey::new(1, 1)).into_iter();
+        let found = found.map(|(_, what)| match what {
+            Observation::Stack(stack) => (
+                stack.grown.0,
+                stack.repeats,
+                stack
+                    .native
+                    .first()
+                    .and_then(|frame| frame.function.clone()),
+            ),
+            other => panic!("{other:?}"),
+        });
+        let name = |name: &str| Some(name.to_owned());
+        let wanted = [
+            (7, false, name("malloc")),
+            (8, false, name("mmap")),
+            (8, true, None),
+            (0, true, None),
+        ];
+        assert_eq!(found.collect::<Vec<_>>(), wanted);
     }
 
     #[test]

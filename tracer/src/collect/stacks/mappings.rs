@@ -258,6 +258,7 @@ mod tests {
             tid: None,
             running: true,
             frames: Vec::new(),
+            native: Vec::new(),
         }
     }
 

@@ -8,7 +8,9 @@ use super::{Look, level::Level};
 use crate::{
     ids::{BootTime, Pid, ProcessKey},
     observe::{
-        clock, processes,
+        clock,
+        kernel::Native,
+        processes,
         stacks::{Python, Stack, StackError},
     },
     ray::python,
@@ -130,11 +132,21 @@ impl Reading {
         None
     }
 
-    /// The stack that the kernel took while its thread asked for memory.
-    pub(super) fn named(&self, tid: Pid, stack: &[records::PythonFrame]) -> Option<Stack> {
-        let python = self.python.as_ref().filter(|_| !stack.is_empty())?;
+    /// The stack that the kernel took while its thread asked for memory; with what its Python had called, where there is time for that.
+    pub(super) fn named(
+        &mut self,
+        look: &mut Look<'_>,
+        tid: Pid,
+        stack: &[records::PythonFrame],
+        native: Option<&Native>,
+    ) -> Option<Stack> {
+        let python = self.python.as_mut().filter(|_| !stack.is_empty())?;
         let tid = processes::thread_in_namespace(self.process.pid, tid);
-        python.named(tid, stack)
+        let mut stack = python.named(tid, stack)?;
+        if let Some(native) = native.filter(|_| look.has_time) {
+            stack.native = look.reader.native(python, native, look.now);
+        }
+        Some(stack)
     }
 
     fn open(&mut self, look: &mut Look<'_>) -> Result<(), StackError> {
@@ -212,6 +224,7 @@ mod tests {
             tid: None,
             running: true,
             frames,
+            native: Vec::new(),
         };
         let inside = stack(vec![frame(library, 330), frame("/u/a.py", 7)]);
         assert!(same_line(&inside, &stack(vec![frame("/u/a.py", 7)])));

@@ -174,7 +174,8 @@ impl Watched {
         self.hot_until = look.now + STAYS_HOT;
         self.due = self.due.min(look.now + HOT);
         let age = Duration::from_nanos(look.time.since(new.time).max(0).cast_unsigned());
-        if let Some(stack) = self.reading.named(new.mapped.tid, &new.stack) {
+        let (tid, native) = (new.mapped.tid, new.native.as_ref());
+        if let Some(stack) = self.reading.named(look, tid, &new.stack, native) {
             self.ledger.seen(new.time, &stack);
             if look.has_time {
                 self.measure(look, Some(&stack));
@@ -223,10 +224,12 @@ impl Watched {
 
     /// Whose step it was. A thread without Python works for the main thread, or where that runs nothing of the job, for one that does.
     fn stepper(&mut self, look: &mut Look<'_>, new: &NewGrowth) -> Option<Stack> {
+        let native = new.native.as_ref();
         if !new.of_main {
-            return self.reading.named(new.tid, &new.stack);
+            return self.reading.named(look, new.tid, &new.stack, native);
         }
-        let main = self.reading.named(self.process.pid, &new.stack);
+        let main = self.process.pid;
+        let main = self.reading.named(look, main, &new.stack, native);
         main.filter(is_of_the_job)
             .or_else(|| self.stack(look, None))
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet, btree_map::Entry};
 
-use super::{Blamed, Sums};
+use super::{Blamed, Sums, native};
 use crate::{
     event::PythonFrame,
     ids::{Bytes, ProcessKey},
@@ -15,6 +15,12 @@ use crate::{
 const MOST_LINES: usize = 50;
 /// What stands for a line where none is known.
 const UNSEEN: &str = "a line that was over before it could be seen";
+
+/// A line or function, and what grew through each library that it called.
+struct Line {
+    growth: GrowthLine,
+    called: BTreeMap<String, u64>,
+}
 
 /// By owner, the largest growth first.
 pub(super) fn growth(sums: &[(&Blamed, Sums)]) -> Vec<Growth> {
@@ -46,10 +52,14 @@ fn owner(class: &str, sites: &[&(&Blamed, Sums)]) -> Growth {
         let frames = &blamed.site.frames;
         let culprit = python::culprit(frames).unwrap_or(&unseen);
         let inside = frames.first().filter(|running| *running != culprit);
+        let called = native::worth_saying(&blamed.site.called).map(native::named);
+        let called = called.as_deref();
         let key = |line| (culprit.file.as_str(), culprit.function.as_str(), line);
         let line = Some(culprit.line);
-        add(lines.entry(key(culprit.line)), culprit, line, inside, *sums);
-        add(functions.entry(key(0)), culprit, None, None, *sums);
+        let lines = lines.entry(key(culprit.line));
+        add(lines, culprit, line, inside).count(*sums, called);
+        let functions = functions.entry(key(0));
+        add(functions, culprit, None, None).count(*sums, called);
     }
     Growth {
         class: class.to_owned(),
@@ -60,36 +70,58 @@ fn owner(class: &str, sites: &[&(&Blamed, Sums)]) -> Growth {
     }
 }
 
-fn add(
-    entry: Entry<'_, (&str, &str, u32), GrowthLine>,
+fn add<'a>(
+    entry: Entry<'a, (&str, &str, u32), Line>,
     blamed: &PythonFrame,
     line: Option<u32>,
     inside: Option<&PythonFrame>,
-    sums: Sums,
-) {
-    let known = entry.or_insert_with(|| GrowthLine {
-        file: blamed.file.clone(),
-        line: line.filter(|line| *line > 0),
-        function: blamed.function.clone(),
-        inside: inside.map(named),
-        grown_bytes: Bytes(0),
-        shared_bytes: Bytes(0),
-        held_bytes: Some(Bytes(0)),
-    });
-    known.grown_bytes.0 += sums.private + sums.shared;
-    known.shared_bytes.0 += sums.shared;
-    let held = known.held_bytes.zip(sums.held);
-    known.held_bytes = held.map(|(known, held)| Bytes(known.0 + held));
+) -> &'a mut Line {
+    entry.or_insert_with(|| Line {
+        growth: GrowthLine {
+            file: blamed.file.clone(),
+            line: line.filter(|line| *line > 0),
+            function: blamed.function.clone(),
+            inside: inside.map(named),
+            native: None,
+            grown_bytes: Bytes(0),
+            shared_bytes: Bytes(0),
+            held_bytes: Some(Bytes(0)),
+        },
+        called: BTreeMap::new(),
+    })
 }
 
-fn largest<K>(lines: BTreeMap<K, GrowthLine>) -> Vec<GrowthLine> {
-    let mut lines: Vec<GrowthLine> = lines.into_values().collect();
+impl Line {
+    fn count(&mut self, sums: Sums, called: Option<&str>) {
+        let known = &mut self.growth;
+        let grown = sums.private + sums.shared;
+        known.grown_bytes.0 += grown;
+        known.shared_bytes.0 += sums.shared;
+        let held = known.held_bytes.zip(sums.held);
+        known.held_bytes = held.map(|(known, held)| Bytes(known.0 + held));
+        if let Some(called) = called {
+            *self.called.entry(called.to_owned()).or_default() += grown;
+        }
+    }
+
+    /// With the call through which most of it grew.
+    fn told(self) -> GrowthLine {
+        let most = self.called.into_iter().max_by_key(|(_, grown)| *grown);
+        GrowthLine {
+            native: most.map(|(called, _)| called),
+            ..self.growth
+        }
+    }
+}
+
+fn largest<K>(lines: BTreeMap<K, Line>) -> Vec<GrowthLine> {
+    let mut lines: Vec<GrowthLine> = lines.into_values().map(Line::told).collect();
     lines.sort_by_key(|line| std::cmp::Reverse(line.grown_bytes));
     lines.truncate(MOST_LINES);
     lines
 }
 
-/// `still held;Class;file:line function;… bytes`, the outermost frame first.
+/// `still held;Class;file:line function;…;library: function;… bytes`, the outermost frame first.
 pub(super) fn folded(sums: &[(&Blamed, Sums)]) -> Vec<String> {
     let mut lines = Vec::new();
     for (blamed, sums) in sums {
@@ -98,8 +130,10 @@ pub(super) fn folded(sums: &[(&Blamed, Sums)]) -> Vec<String> {
         if frames.is_empty() {
             frames.push(UNSEEN.into());
         }
+        let called = site.called.iter().rev().map(native::named);
         let stack: Vec<String> = std::iter::once(site.owner.to_string())
             .chain(frames)
+            .chain(called)
             .map(|frame| frame.replace(';', ","))
             .collect();
         let stack = stack.join(";");

@@ -1,6 +1,7 @@
 //! Which lines of Python grew the memory, by actor class and task: growth in all, and what of it was still held at the end.
 
 mod lines;
+mod native;
 mod pieces;
 
 use std::{
@@ -9,7 +10,7 @@ use std::{
 };
 
 use crate::{
-    event::{PythonFrame, PythonStack},
+    event::{NativeFrame, PythonFrame, PythonStack},
     ids::{BootTime, Bytes, ProcessKey},
     judge::report::{Growth, UnreadStacks},
     ray::python,
@@ -23,12 +24,15 @@ const MOST_REFUSED: usize = 4096;
 
 /// Frames of one stack, the running one first, without Ray's own.
 type Frames = Arc<[PythonFrame]>;
+/// What the running one called, the innermost first.
+type Called = Arc<[NativeFrame]>;
 
 /// One stack of one owner.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Site {
     owner: Arc<str>,
     frames: Frames,
+    called: Called,
 }
 
 /// What grew through a stack.
@@ -62,6 +66,7 @@ struct Blamed {
 #[derive(Debug, Default)]
 struct Grower {
     frames: Frames,
+    called: Called,
     skipped: usize,
     /// The last stack that had frames, and when it was there.
     seen: Option<BootTime>,
@@ -85,6 +90,7 @@ impl Blame {
         let process = self.processes.entry(key).or_default();
         if !stack.repeats {
             process.frames = of_the_job(&stack.frames);
+            process.called = stack.native.as_slice().into();
             process.skipped = stack.frames.len() - process.frames.len();
         }
         if !process.frames.is_empty() {
@@ -93,8 +99,12 @@ impl Blame {
         if stack.grown.0 == 0 && stack.shared.0 == 0 {
             return;
         }
-        let frames = Arc::clone(&process.frames);
-        let site = self.site(owner.into(), frames);
+        let site = Site {
+            owner: owner.into(),
+            frames: Arc::clone(&process.frames),
+            called: Arc::clone(&process.called),
+        };
+        let site = self.site(site);
         let blamed = &mut self.sites[site];
         blamed.private += stack.grown.0;
         blamed.shared += stack.shared.0;
@@ -141,10 +151,9 @@ impl Blame {
     }
 
     /// The number of a stack.
-    fn site(&mut self, owner: Arc<str>, frames: Frames) -> usize {
-        let mut site = Site { owner, frames };
+    fn site(&mut self, mut site: Site) -> usize {
         if self.sites.len() >= MOST_SITES && !self.index.contains_key(&site) {
-            site.frames = Frames::default();
+            (site.frames, site.called) = Default::default();
         }
         let next = self.sites.len();
         let at = *self.index.entry(site.clone()).or_insert(next);

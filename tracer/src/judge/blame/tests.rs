@@ -28,6 +28,7 @@ fn row(
         mapping,
         repeats: false,
         frames: frames.to_vec(),
+        native: Vec::new(),
     }
 }
 
@@ -79,6 +80,62 @@ fn the_line_that_its_author_can_change_is_blamed_and_what_it_called_is_told() {
         Some("torch/serialization.py:849 _save")
     );
     assert_eq!(line.grown_bytes, Bytes(780 * MIB));
+}
+
+fn called(library: &str, function: Option<&str>) -> NativeFrame {
+    NativeFrame {
+        library: library.into(),
+        function: function.map(str::to_owned),
+    }
+}
+
+#[test]
+fn a_line_is_one_whatever_it_called_and_says_the_call_that_grew_most() {
+    let mut blame = Blame::default();
+    let line_of = [frame("a.py", "step", 3)];
+    let torch = vec![
+        called("libc.so.6", Some("malloc")),
+        called("libtorch_cpu.so", Some("at::detail::empty_cpu")),
+    ];
+    let numpy = vec![
+        called("libc.so.6", Some("malloc")),
+        called("_umath.so", None),
+    ];
+    for (native, grown) in [(torch, 60), (numpy, 30), (Vec::new(), 10)] {
+        let row = PythonStack {
+            native,
+            ..row(1, &line_of, Some(0), grown, 0)
+        };
+        grew(&mut blame, &row);
+        let repeated = PythonStack {
+            repeats: true,
+            frames: Vec::new(),
+            native: Vec::new(),
+            ..row
+        };
+        grew(&mut blame, &repeated);
+    }
+    let found = blame.growth();
+    assert_eq!((found[0].lines.len(), found[0].functions.len()), (1, 1));
+    let line = line(&found[0], "step");
+    assert_eq!(line.grown_bytes, Bytes(200 * MIB));
+    assert_eq!(line.held_bytes, Some(Bytes(200 * MIB)));
+    assert_eq!(
+        line.native.as_deref(),
+        Some("libtorch_cpu.so: at::detail::empty_cpu")
+    );
+    let wanted = [
+        format!("still held;Trainer;a.py:3 step {}", 20 * MIB),
+        format!(
+            "still held;Trainer;a.py:3 step;_umath.so;libc.so.6: malloc {}",
+            60 * MIB
+        ),
+        format!(
+            "still held;Trainer;a.py:3 step;libtorch_cpu.so: at::detail::empty_cpu;libc.so.6: malloc {}",
+            120 * MIB
+        ),
+    ];
+    assert_eq!(blame.folded(), wanted);
 }
 
 #[test]

@@ -7,6 +7,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use aya::{
     Btf as AyaBtf, Ebpf,
     maps::{HashMap, MapData, PerCpuArray, RingBuf},
+    programs::ProgramType,
+    sys::{BpfHelper, is_helper_supported},
 };
 use raytrace_ebpf::{
     MEMORY_OBJECT,
@@ -42,6 +44,8 @@ pub struct NewMapping {
     pub address: u64,
     /// The Python stack of its thread, the running frame first; empty where that was not taken.
     pub stack: Vec<records::PythonFrame>,
+    /// The thread's registers and native stack, where they were taken.
+    pub native: Option<Native>,
 }
 
 /// What the kernel said of a Python process that grew by much.
@@ -61,6 +65,17 @@ pub struct NewGrowth {
     pub shared: Bytes,
     /// The Python stack, the running frame first.
     pub stack: Vec<records::PythonFrame>,
+    /// Its registers and native stack, where they were taken.
+    pub native: Option<Native>,
+}
+
+/// The native side of a thread, as it left user space.
+#[derive(Debug, Clone)]
+pub struct Native {
+    /// Its registers, as [`records::register`] numbers them.
+    pub registers: [u64; records::REGISTERS],
+    /// Its stack from the stack pointer upwards.
+    pub stack: Vec<u8>,
 }
 
 /// What the ring holds.
@@ -103,7 +118,21 @@ pub(super) fn offsets(btf: &Btf, known: &Offsets) -> MemoryOffsets {
             .zip(btf.offset("thread_struct", "fsbase"))
             .map_or(NONE, |(thread, base)| thread + base),
         task_min_flt: btf.offset("task_struct", "min_flt").unwrap_or(NONE),
+        has_registers: u32::from(has_registers()),
     }
+}
+
+/// Whether a program may have its task's registers (5.15), which are known by their places on x86-64 alone.
+fn has_registers() -> bool {
+    let helpers = [
+        BpfHelper::BPF_FUNC_get_current_task_btf,
+        BpfHelper::BPF_FUNC_task_pt_regs,
+    ];
+    let is_here = |helper| is_helper_supported(ProgramType::RawTracePoint, helper);
+    cfg!(target_arch = "x86_64")
+        && helpers
+            .into_iter()
+            .all(|helper| matches!(is_here(helper), Ok(true)))
 }
 
 /// Loads the object and attaches what is always attached. The probes say what is missing; nothing of it is required.
@@ -203,21 +232,10 @@ impl Growth {
     /// Takes everything that was told since the last call.
     pub fn drain(&mut self, mut sink: impl FnMut(Told)) {
         while let Some(item) = self.ring.next() {
-            let header = decode::take::<records::Header>(&item, size_of::<records::Header>());
-            if header.is_some_and(|header| header.kind == kind::GREW) {
-                if let Some(record) =
-                    decode::take::<records::Grew>(&item, size_of::<records::Grew>())
-                {
-                    sink(growth(&record, self.page));
-                }
-                continue;
+            if let Some(told) = told(&item, self.page) {
+                self.received += u64::from(matches!(told, Told::Mapped(_)));
+                sink(told);
             }
-            let least = size_of::<records::Mapped>();
-            let Some(record) = decode::take::<records::MappedBy>(&item, least) else {
-                continue;
-            };
-            self.received += 1;
-            sink(Told::Mapped(mapping(&record)));
         }
     }
 
@@ -238,7 +256,20 @@ impl Growth {
     }
 }
 
-fn mapping(record: &records::MappedBy) -> NewMapping {
+/// One record: its length says which parts it has.
+fn told(item: &[u8], page: u64) -> Option<Told> {
+    let header: records::Header = decode::take(item, size_of::<records::Header>())?;
+    if header.kind == kind::GREW {
+        let record = decode::take(item, size_of::<records::GrewBy>())?;
+        let native = native(item, size_of::<records::GrewBy>());
+        return Some(growth(&record, native, page));
+    }
+    let record = decode::take(item, size_of::<records::Mapped>())?;
+    let native = native(item, size_of::<records::MappedBy>());
+    Some(Told::Mapped(mapping(&record, native)))
+}
+
+fn mapping(record: &records::MappedBy, native: Option<Native>) -> NewMapping {
     let records::MappedBy { mapped, stack } = record;
     let frames = stack.iter().take(mapped.frames as usize);
     NewMapping {
@@ -252,19 +283,39 @@ fn mapping(record: &records::MappedBy) -> NewMapping {
         },
         address: mapped.address,
         stack: frames.copied().collect(),
+        native,
     }
 }
 
-fn growth(record: &records::Grew, page: u64) -> Told {
-    let frames = record.stack.iter().take(record.frames as usize);
+fn growth(record: &records::GrewBy, native: Option<Native>, page: u64) -> Told {
+    let records::GrewBy { grew, stack } = record;
+    let frames = stack.iter().take(grew.frames as usize);
     Told::Grew(NewGrowth {
-        time: BootTime(record.header.time),
-        process: ProcessKey::new(record.process.tgid, record.process.start),
-        tid: Pid(record.process.tid),
-        of_main: record.of_main != 0,
-        private: Bytes(record.private * page),
-        shared: Bytes(record.shared * page),
+        time: BootTime(grew.header.time),
+        process: ProcessKey::new(grew.process.tgid, grew.process.start),
+        tid: Pid(grew.process.tid),
+        of_main: grew.of_main != 0,
+        private: Bytes(grew.private * page),
+        shared: Bytes(grew.shared * page),
         stack: frames.copied().collect(),
+        native,
+    })
+}
+
+/// The native part of a record, from its byte `at` on.
+fn native(item: &[u8], at: usize) -> Option<Native> {
+    let part = item.get(at..).filter(|part| !part.is_empty())?;
+    let before = std::mem::offset_of!(records::Native, stack);
+    let (head, stack) = part.split_at_checked(before)?;
+    let words: Vec<u64> = head
+        .chunks_exact(8)
+        .filter_map(|word| Some(u64::from_le_bytes(word.try_into().ok()?)))
+        .collect();
+    let (registers, bytes) = words.split_first_chunk()?;
+    let bytes = usize::try_from(*bytes.first()?).ok()?;
+    Some(Native {
+        registers: *registers,
+        stack: stack.get(..bytes).filter(|stack| !stack.is_empty())?.into(),
     })
 }
 

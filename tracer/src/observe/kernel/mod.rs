@@ -15,7 +15,7 @@ mod symbols;
 mod tracked;
 
 pub use attach::{Attached, Keep, KernelError, attach};
-pub use growth::{Growth, NewGrowth, NewMapping, Told};
+pub use growth::{Growth, Native, NewGrowth, NewMapping, Told};
 pub use ledger::Ledgers;
 pub use pythons::Pythons;
 pub use ring::Ring;

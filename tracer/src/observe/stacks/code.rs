@@ -3,11 +3,14 @@
 //! A code object stays where it is while anything can run it. What is no code object (an entry frame's placeholder, memory that was used
 //! again) is known by its type's name and is no frame.
 
-use std::{fs::File, os::unix::fs::FileExt as _};
+use std::fs::File;
 
 use raytrace_ebpf::records;
 
-use super::layout::{Layout, LineTable};
+use super::{
+    layout::{Layout, LineTable},
+    native::Bytes,
+};
 use crate::{event::PythonFrame, ids::Pid};
 
 /// Bytes of a code object that are read.
@@ -26,12 +29,6 @@ pub(super) struct Memory(File);
 impl Memory {
     pub(super) fn open(pid: Pid) -> std::io::Result<Self> {
         Ok(Self(File::open(format!("/proc/{pid}/mem"))?))
-    }
-
-    fn bytes(&self, address: u64, length: u64) -> Option<Vec<u8>> {
-        let mut bytes = vec![0; usize::try_from(length).ok()?];
-        self.0.read_exact_at(&mut bytes, address).ok()?;
-        Some(bytes)
     }
 
     /// The frame, unless it is none of Python's code.
@@ -95,6 +92,12 @@ impl Memory {
         (length <= LONGEST_TABLE)
             .then(|| self.bytes(address + 32, length))
             .flatten()
+    }
+}
+
+impl Bytes for Memory {
+    fn bytes(&self, at: u64, length: u64) -> Option<Vec<u8>> {
+        self.0.bytes(at, length)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Python processes: found once, read many times.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Instant};
 
 use py_spy::{
     Config, PythonSpy, StackTrace, config::LockingStrategy,
@@ -12,10 +12,12 @@ use super::{
     binary::{Binaries, FileId, keep},
     code::Memory,
     layout::Layout,
+    native::{Names, Unwinder},
 };
 use crate::{
-    event::PythonFrame,
+    event::{NativeFrame, PythonFrame},
     ids::{Pid, ProcessKey},
+    observe::kernel,
 };
 
 /// Frames of one stack that are kept, the innermost.
@@ -49,6 +51,8 @@ pub struct Stack {
     pub running: bool,
     /// The frames, the running one first.
     pub frames: Vec<PythonFrame>,
+    /// What the running one called, the innermost first; only where the kernel took the stack.
+    pub native: Vec<NativeFrame>,
 }
 
 /// Where the interpreter of a process is.
@@ -59,6 +63,7 @@ pub struct Python {
     memory: Memory,
     /// Nothing for versions whose stacks the kernel cannot take.
     layout: Option<&'static Layout>,
+    unwinder: Unwinder,
 }
 
 impl Python {
@@ -81,6 +86,7 @@ impl Python {
             tid: Some(tid),
             running: true,
             frames,
+            native: Vec::new(),
         })
     }
 }
@@ -90,6 +96,7 @@ impl Python {
 pub struct Reader {
     binaries: Binaries,
     spies: HashMap<FileId, PythonSpy>,
+    names: Names,
 }
 
 /// Whether the program that runs as `pid` is a Python interpreter, by its file's name; by its own name where that may not be read.
@@ -130,7 +137,24 @@ impl Reader {
             addresses: addresses.map_err(failed)?,
             memory: Memory::open(pid)?,
             layout: layout.and_then(Layout::of),
+            unwinder: Unwinder::default(),
         })
+    }
+
+    /// What the running Python frame of a thread had called, whose native side the kernel took.
+    pub fn native(
+        &mut self,
+        python: &mut Python,
+        taken: &kernel::Native,
+        now: Instant,
+    ) -> Vec<NativeFrame> {
+        let Python {
+            pid,
+            memory,
+            unwinder,
+            ..
+        } = python;
+        unwinder.frames(*pid, memory, &mut self.names, taken, now)
     }
 
     fn spy(&mut self, file: FileId) -> Result<&mut PythonSpy, StackError> {
@@ -204,6 +228,7 @@ fn stack(found: &StackTrace) -> Stack {
                 line: u32::try_from(frame.line).unwrap_or(0),
             })
             .collect(),
+        native: Vec::new(),
     }
 }
 

@@ -6,14 +6,15 @@ use rusqlite::{Connection, params};
 
 use super::{MINUTE_NS, delete, ends::Ends};
 use crate::{
-    event::{Observation, PythonFrame, PythonStack},
+    event::{NativeFrame, Observation, PythonFrame, PythonStack},
     ids::ProcessKey,
 };
 
 /// Rows of one step; a stack may have some KiB. Those of one step are put together.
 const ROWS: usize = 250;
 
-type Frames = Option<Arc<Vec<PythonFrame>>>;
+/// Both kinds of frames.
+type Frames = Option<Arc<(Vec<PythonFrame>, Vec<NativeFrame>)>>;
 
 /// How far both kinds were thinned.
 pub(super) struct Stacks {
@@ -149,7 +150,7 @@ fn put_together(connection: &Connection, rows: Vec<Row>, ends: &Ends) -> rusqlit
             && let Some(frames) = &row.frames
         {
             stack.repeats = false;
-            stack.frames.clone_from(frames.as_ref());
+            (stack.frames, stack.native) = frames.as_ref().clone();
             changed = true;
         }
         frames_before.insert(process, row.frames);
@@ -162,7 +163,7 @@ fn put_together(connection: &Connection, rows: Vec<Row>, ends: &Ends) -> rusqlit
 
 /// Each row with its frames.
 fn resolved(rows: Vec<Row>) -> Vec<Seen> {
-    let mut frames: HashMap<ProcessKey, Arc<Vec<PythonFrame>>> = HashMap::new();
+    let mut frames: HashMap<ProcessKey, Frames> = HashMap::new();
     let mut seen = Vec::new();
     for Row { id, time, what } in rows {
         let Observation::Stack(stack) = what else {
@@ -170,12 +171,13 @@ fn resolved(rows: Vec<Row>) -> Vec<Seen> {
         };
         let process = stack.process.truncated();
         if !stack.repeats {
-            frames.insert(process, Arc::new(stack.frames.clone()));
+            let both = (stack.frames.clone(), stack.native.clone());
+            frames.insert(process, Some(Arc::new(both)));
         }
         seen.push(Seen {
             id,
             time,
-            frames: frames.get(&process).cloned(),
+            frames: frames.get(&process).cloned().flatten(),
             stack,
             changed: false,
             gone: false,

@@ -337,6 +337,7 @@ fn stack(line: u32, grown: u64, repeats: bool) -> Observation {
         mapping: None,
         repeats,
         frames: if repeats { Vec::new() } else { vec![frame] },
+        native: Vec::new(),
     })
 }
 

@@ -1,0 +1,101 @@
+//! Native frames in words, and which of them says most about an allocation.
+
+use crate::event::NativeFrame;
+
+/// Libraries of which every program's allocations come, by the begin of their files' names.
+const EVERYBODYS: [&str; 14] = [
+    "libc.",
+    "libc-",
+    "ld-",
+    "libpthread",
+    "libm.",
+    "libstdc++",
+    "libgcc_s",
+    "libffi",
+    "libjemalloc",
+    "libtcmalloc",
+    "libmimalloc",
+    "libpython",
+    "python",
+    "_ctypes",
+];
+
+/// `libtorch_cpu.so: at::detail::empty_cpu`.
+pub(super) fn named(frame: &NativeFrame) -> String {
+    match &frame.function {
+        Some(function) => format!("{}: {function}", frame.library),
+        None => frame.library.clone(),
+    }
+}
+
+/// The innermost frame of a library that is neither the system's nor Python's, and what its allocator serves rather than that.
+pub(super) fn worth_saying(called: &[NativeFrame]) -> Option<&NativeFrame> {
+    let is_everybodys = |frame: &NativeFrame| {
+        let mut names = EVERYBODYS.iter();
+        names.any(|name| frame.library.starts_with(name))
+    };
+    let allocates = |frame: &NativeFrame| {
+        let name = frame.function.as_deref().unwrap_or_default();
+        name.to_ascii_lowercase().contains("alloc")
+    };
+    let mut of_libraries = called.iter().filter(|frame| !is_everybodys(frame));
+    let first = of_libraries.clone().next();
+    of_libraries.find(|frame| !allocates(frame)).or(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frames(named: &[(&str, Option<&str>)]) -> Vec<NativeFrame> {
+        let frames = named.iter().map(|(library, function)| NativeFrame {
+            library: (*library).to_owned(),
+            function: function.map(str::to_owned),
+        });
+        frames.collect()
+    }
+
+    fn said(called: &[(&str, Option<&str>)]) -> Option<String> {
+        worth_saying(&frames(called)).map(named)
+    }
+
+    #[test]
+    fn what_an_allocator_serves_says_more_than_the_allocator() {
+        let torch = [
+            ("libc.so.6", Some("malloc")),
+            ("libc10.so", Some("c10::alloc_cpu")),
+            ("libtorch_cpu.so", Some("at::detail::empty_cpu")),
+            (
+                "libtorch_python.so",
+                Some("torch::autograd::THPVariable_empty"),
+            ),
+            ("libpython3.11.so.1.0", Some("cfunction_call")),
+        ];
+        assert_eq!(
+            said(&torch).as_deref(),
+            Some("libtorch_cpu.so: at::detail::empty_cpu")
+        );
+        assert_eq!(
+            said(&torch[..2]).as_deref(),
+            Some("libc10.so: c10::alloc_cpu")
+        );
+        let numpy = [
+            ("libc.so.6", Some("malloc")),
+            ("_multiarray_umath.cpython-311-x86_64-linux-gnu.so", None),
+            ("python3.11", None),
+        ];
+        assert_eq!(
+            said(&numpy).as_deref(),
+            Some("_multiarray_umath.cpython-311-x86_64-linux-gnu.so")
+        );
+    }
+
+    #[test]
+    fn what_is_everybodys_says_nothing() {
+        assert_eq!(
+            said(&[("libc.so.6", Some("malloc")), ("python3.11", None)]),
+            None
+        );
+        assert_eq!(said(&[]), None);
+    }
+}

@@ -1,0 +1,58 @@
+//! Names of functions, read once for each file and function, whichever process has it.
+
+use std::{
+    collections::HashMap,
+    fs::File,
+    os::unix::fs::{FileExt as _, MetadataExt as _},
+    path::Path,
+    sync::Arc,
+};
+
+use super::{super::binary::FileId, Bytes, demangle, symbols};
+use crate::{ids::Pid, observe::rooted};
+
+/// Functions that are kept of all files together; when there are more, all are looked for again.
+const MOST: usize = 8192;
+
+impl Bytes for File {
+    fn bytes(&self, at: u64, length: u64) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; usize::try_from(length).ok()?];
+        self.read_exact_at(&mut bytes, at).ok()?;
+        Some(bytes)
+    }
+}
+
+/// Names by file and by where the function begins in it; `None` where the file does not say.
+#[derive(Default)]
+pub(in super::super) struct Names(HashMap<(FileId, u64), Option<Arc<str>>>);
+
+impl Names {
+    /// The names of the functions that begin there, in the same order.
+    pub(super) fn of(&mut self, pid: Pid, path: &Path, functions: &[u64]) -> Vec<Option<Arc<str>>> {
+        let opened = rooted::file(pid, path);
+        let known = opened.and_then(|file| Some((file.metadata().ok()?, file)));
+        let Some((known, file)) = known else {
+            return vec![None; functions.len()];
+        };
+        let id = (known.dev(), known.ino(), known.mtime());
+        let is_new = |function: &u64| !self.0.contains_key(&(id, *function));
+        let mut new: Vec<u64> = functions.iter().copied().filter(is_new).collect();
+        if !new.is_empty() {
+            new.sort_unstable();
+            new.dedup();
+            if self.0.len() + new.len() > MOST {
+                self.0.clear();
+                new = functions.to_vec();
+                new.sort_unstable();
+                new.dedup();
+            }
+            let names = symbols::names(&file, &new);
+            for (function, name) in new.into_iter().zip(names) {
+                let name = name.and_then(|name| demangle::readable(&name));
+                self.0.insert((id, function), name.map(Arc::from));
+            }
+        }
+        let name = |function: &u64| self.0.get(&(id, *function)).cloned().flatten();
+        functions.iter().map(name).collect()
+    }
+}
