@@ -104,9 +104,10 @@ impl Line {
         }
     }
 
-    /// With the call through which most of it grew.
+    /// With the call through which most of it grew, at least half.
     fn told(self) -> GrowthLine {
         let most = self.called.into_iter().max_by_key(|(_, grown)| *grown);
+        let most = most.filter(|(_, grown)| *grown >= self.growth.grown_bytes.0 / 2);
         GrowthLine {
             native: most.map(|(called, _)| called),
             ..self.growth

@@ -90,7 +90,9 @@ impl Blame {
         let process = self.processes.entry(key).or_default();
         if !stack.repeats {
             process.frames = of_the_job(&stack.frames);
-            process.called = stack.native.as_slice().into();
+            // Without a line of the job's nobody called.
+            let called = stack.native.iter().filter(|_| !process.frames.is_empty());
+            process.called = called.cloned().collect();
             process.skipped = stack.frames.len() - process.frames.len();
         }
         if !process.frames.is_empty() {

@@ -34,9 +34,11 @@ pub(super) fn worth_saying(called: &[NativeFrame]) -> Option<&NativeFrame> {
         let mut names = EVERYBODYS.iter();
         names.any(|name| frame.library.starts_with(name))
     };
+    // `c10::alloc_cpu`, `PyDataMem_UserNEW`
     let allocates = |frame: &NativeFrame| {
         let name = frame.function.as_deref().unwrap_or_default();
-        name.to_ascii_lowercase().contains("alloc")
+        let name = name.to_ascii_lowercase();
+        name.contains("alloc") || name.contains("new")
     };
     let mut of_libraries = called.iter().filter(|frame| !is_everybodys(frame));
     let first = of_libraries.clone().next();
@@ -81,13 +83,20 @@ mod tests {
         );
         let numpy = [
             ("libc.so.6", Some("malloc")),
-            ("_multiarray_umath.cpython-311-x86_64-linux-gnu.so", None),
+            ("_multiarray_umath.so", Some("PyDataMem_UserNEW")),
+            ("_multiarray_umath.so", Some("PyArray_Empty_int")),
             ("python3.11", None),
         ];
+        let named = said(&numpy);
         assert_eq!(
-            said(&numpy).as_deref(),
-            Some("_multiarray_umath.cpython-311-x86_64-linux-gnu.so")
+            named.as_deref(),
+            Some("_multiarray_umath.so: PyArray_Empty_int")
         );
+        let stripped = [
+            ("libc.so.6", Some("malloc")),
+            ("_multiarray_umath.so", None),
+        ];
+        assert_eq!(said(&stripped).as_deref(), Some("_multiarray_umath.so"));
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub struct GrowthLine {
     pub function: String,
     /// What the line called into, where that is a library: `numpy/core/numeric.py:330 full`.
     pub inside: Option<String>,
-    /// The call in a library of C or Rust through which most of it was allocated: `libtorch_cpu.so: at::detail::empty_cpu`, the file's name
+    /// The call in a library of C or Rust through which at least half of it was allocated: `libtorch_cpu.so: at::detail::empty_cpu`, the file's name
     /// alone where it names no functions; `None` where that was not seen, or only the system's and Python's own libraries were called.
     pub native: Option<String>,
     /// Grown in all.

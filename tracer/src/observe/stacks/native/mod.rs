@@ -66,15 +66,29 @@ struct Place {
     function: u64,
     /// How its caller is found; `None` where that is not known.
     row: Option<Row>,
-    /// The function's name, once it was looked for.
-    name: Option<Option<Arc<str>>>,
+    name: Name,
+}
+
+/// A function's name.
+#[derive(Debug, Clone)]
+enum Name {
+    /// Not looked for yet.
+    Unread,
+    /// What its file says.
+    Read(Option<Arc<str>>),
 }
 
 impl Place {
+    fn name(&self) -> Option<&str> {
+        match &self.name {
+            Name::Unread => None,
+            Name::Read(name) => name.as_deref(),
+        }
+    }
+
     /// Whether this is Python's own evaluation loop: from here on the Python frames tell.
     fn is_python(&self) -> bool {
-        let name = self.name.as_ref().and_then(Option::as_deref);
-        name.is_some_and(|name| name.starts_with("_PyEval_"))
+        self.name().is_some_and(|name| name.starts_with("_PyEval_"))
     }
 }
 
@@ -102,10 +116,14 @@ impl Unwinder {
             memory,
             left: Cell::new(MOST_READ),
         };
-        let addresses = walk::walk(native, |address| {
-            let place = self.place(pid, &memory, address, now)?;
-            place.row.clone().filter(|_| !place.is_python())
-        });
+        let mut addresses = self.walk(pid, &memory, native, now);
+        // A library that was not known yet is a reason to forget all: then once more.
+        if addresses
+            .first()
+            .is_some_and(|first| !self.places.contains_key(first))
+        {
+            addresses = self.walk(pid, &memory, native, now);
+        }
         self.name(pid, names, &addresses);
         let places = addresses
             .iter()
@@ -113,12 +131,25 @@ impl Unwinder {
             .take_while(|place| !place.is_python());
         let frames = places.map(|place| NativeFrame {
             library: self.modules.library(place.module),
-            function: place.name.clone().flatten().as_deref().map(str::to_owned),
+            function: place.name().map(str::to_owned),
         });
         let mut frames: Vec<NativeFrame> = frames.collect();
         frames.dedup_by(|later, one| later == one && one.function.is_none());
         frames.truncate(MOST_FRAMES);
         frames
+    }
+
+    fn walk(
+        &mut self,
+        pid: Pid,
+        memory: &Budget<'_, impl Bytes>,
+        native: &kernel::Native,
+        now: Instant,
+    ) -> Vec<u64> {
+        walk::walk(native, |address| {
+            let place = self.place(pid, memory, address, now)?;
+            place.row.clone().filter(|_| !place.is_python())
+        })
     }
 
     fn place(
@@ -129,7 +160,11 @@ impl Unwinder {
         now: Instant,
     ) -> Option<&Place> {
         if !self.places.contains_key(&address) {
-            let found = self.look(pid, memory, address, now);
+            let (module, newly) = self.modules.at(pid, address, now)?;
+            if newly {
+                self.places.clear();
+            }
+            let found = self.look(memory, module, address);
             // What there was no time for is looked for again.
             if found.is_none() && memory.is_spent() {
                 return None;
@@ -139,18 +174,14 @@ impl Unwinder {
         self.places.get(&address)?.as_ref()
     }
 
-    fn look(&mut self, pid: Pid, memory: &impl Bytes, address: u64, now: Instant) -> Option<Place> {
-        let (module, newly) = self.modules.at(pid, address, now)?;
-        if newly {
-            self.places.clear();
-        }
+    fn look(&mut self, memory: &impl Bytes, module: usize, address: u64) -> Option<Place> {
         let tables = self.modules.tables(module, memory)?;
         let (begin, row) = row::find(memory, &tables, address)?;
         Some(Place {
             module,
             function: begin.wrapping_sub(tables.bias),
             row,
-            name: None,
+            name: Name::Unread,
         })
     }
 
@@ -159,7 +190,7 @@ impl Unwinder {
         let mut wanted: BTreeMap<usize, Vec<(u64, u64)>> = BTreeMap::new();
         for address in addresses {
             if let Some(Some(place)) = self.places.get(address)
-                && place.name.is_none()
+                && matches!(place.name, Name::Unread)
             {
                 let its = wanted.entry(place.module).or_default();
                 its.push((*address, place.function));
@@ -170,7 +201,7 @@ impl Unwinder {
             let found = names.of(pid, self.modules.path(module), &functions);
             for ((address, _), name) in wanted.iter().zip(found) {
                 if let Some(Some(place)) = self.places.get_mut(address) {
-                    place.name = Some(name);
+                    place.name = Name::Read(name);
                 }
             }
         }

@@ -17,7 +17,7 @@ const AGAIN: Duration = Duration::from_secs(2);
 const LONGEST_NAME: usize = 80;
 /// More program headers no linker writes.
 const MOST_HEADERS: u16 = 64;
-const PROGRAM_HEADER: u64 = 56;
+const PROGRAM_HEADER: usize = 56;
 
 const PT_LOAD: u32 = 1;
 const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
@@ -142,14 +142,14 @@ fn code(text: &str) -> Vec<Code> {
 /// Mirrors `elf.h`: a program or library of 64 bits whose first bytes lie at `file`.
 fn tables(memory: &impl Bytes, file: u64) -> Option<Tables> {
     let head = memory.bytes(file, 64)?;
-    if !head.starts_with(b"\x7fELF\x02\x01") || u64::from(u16_at(&head, 54)?) != PROGRAM_HEADER {
+    if !head.starts_with(b"\x7fELF\x02\x01") || usize::from(u16_at(&head, 54)?) != PROGRAM_HEADER {
         return None;
     }
     let count = u16_at(&head, 56).filter(|count| *count <= MOST_HEADERS)?;
     let at = file.checked_add(u64_at(&head, 32)?)?;
-    let headers = memory.bytes(at, u64::from(count) * PROGRAM_HEADER)?;
+    let headers = memory.bytes(at, u64::from(count) * PROGRAM_HEADER as u64)?;
     let (mut bias, mut header) = (None, None);
-    for one in headers.chunks_exact(PROGRAM_HEADER as usize) {
+    for one in headers.chunks_exact(PROGRAM_HEADER) {
         let (kind, offset, address) = (u32_at(one, 0)?, u64_at(one, 8)?, u64_at(one, 16)?);
         match kind {
             PT_LOAD if offset == 0 => bias = Some(file.wrapping_sub(address)),

@@ -8,10 +8,10 @@ use super::{Bytes, u16_at, u32_at, u64_at};
 const LARGEST: u64 = 24 << 20;
 /// More sections no linker writes; they are 64 bytes each.
 const MOST_SECTIONS: u16 = 4096;
-const SECTION: u64 = 64;
-const SYMBOL: u64 = 24;
+const SECTION: usize = 64;
+const SYMBOL: usize = 24;
 /// What is read at once: a whole number of symbols.
-const PIECE: u64 = SYMBOL * 2730;
+const PIECE: u64 = SYMBOL as u64 * 2730;
 /// Symbols of one address of which the best name is taken.
 const MOST_ALIASES: usize = 8;
 /// Longer names are not read whole.
@@ -44,7 +44,7 @@ pub(super) fn names(file: &impl Bytes, addresses: &[u64]) -> Vec<Option<String>>
             .checked_add(done)
             .and_then(|at| file.bytes(at, length));
         let Some(piece) = piece else { break };
-        for symbol in piece.chunks_exact(SYMBOL as usize) {
+        for symbol in piece.chunks_exact(SYMBOL) {
             take(symbol, addresses, &mut found);
         }
         done += length;
@@ -58,19 +58,19 @@ pub(super) fn names(file: &impl Bytes, addresses: &[u64]) -> Vec<Option<String>>
 /// The full table where there is one, else that of what is exported.
 fn table(file: &impl Bytes) -> Option<Table> {
     let head = file.bytes(0, 64)?;
-    if !head.starts_with(b"\x7fELF\x02\x01") || u64::from(u16_at(&head, 58)?) != SECTION {
+    if !head.starts_with(b"\x7fELF\x02\x01") || usize::from(u16_at(&head, 58)?) != SECTION {
         return None;
     }
     let count = u16_at(&head, 60).filter(|count| *count <= MOST_SECTIONS)?;
-    let sections = file.bytes(u64_at(&head, 40)?, u64::from(count) * SECTION)?;
-    let section = |number: usize| sections.chunks_exact(SECTION as usize).nth(number);
+    let sections = file.bytes(u64_at(&head, 40)?, u64::from(count) * SECTION as u64)?;
+    let section = |number: usize| sections.chunks_exact(SECTION).nth(number);
     let of_kind = |kind: u32| {
-        let mut all = sections.chunks_exact(SECTION as usize);
+        let mut all = sections.chunks_exact(SECTION);
         let found = all.find(|section| u32_at(section, 4) == Some(kind))?;
         let names = section(u32_at(found, 40)? as usize)?;
         let table = Table {
             at: u64_at(found, 24)?,
-            bytes: u64_at(found, 32)? / SYMBOL * SYMBOL,
+            bytes: u64_at(found, 32)?,
             names: u64_at(names, 24)?,
             names_bytes: u64_at(names, 32)?,
         };
@@ -94,10 +94,9 @@ fn take(symbol: &[u8], addresses: &[u64], found: &mut [Vec<u64>]) {
     let covered = addresses[first..]
         .iter()
         .take_while(|address| **address - begin < size);
-    for number in first..first + covered.count() {
-        if found[number].len() < MOST_ALIASES {
-            found[number].push(name);
-        }
+    let aliases = found[first..].iter_mut().take(covered.count());
+    for aliases in aliases.filter(|aliases| aliases.len() < MOST_ALIASES) {
+        aliases.push(name);
     }
 }
 

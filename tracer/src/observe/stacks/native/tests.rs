@@ -8,6 +8,10 @@ use super::{super::code::Memory, *};
 use crate::damage::{Random, flip};
 
 /// The native side of this thread, as the kernel takes it.
+#[expect(
+    clippy::inline_always,
+    reason = "these are the registers of its caller"
+)]
 #[inline(always)]
 #[cfg(target_arch = "x86_64")]
 fn here() -> kernel::Native {
@@ -74,7 +78,7 @@ fn the_frames_of_this_thread_are_named_and_known_the_second_time() {
     assert_eq!(first, second);
     let functions: Vec<&str> = first
         .iter()
-        .filter_map(|frame| Some(frame.function.as_deref()?.rsplit("::").next()?))
+        .filter_map(|frame| frame.function.as_deref()?.rsplit("::").next())
         .collect();
     let wanted = [
         "innermost",
