@@ -1,6 +1,6 @@
 //! The cases: each stages one kind of death and says what it was.
 
-use std::{fs, time::Duration};
+use std::{fs, path::Path, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use rustix::time::{ClockId, clock_gettime};
@@ -384,7 +384,10 @@ fn global(stage: &mut Stage, label: &str) -> Result<()> {
 
 /// A limit that is reached with part of the victim in swap.
 fn swap(stage: &mut Stage, label: &str) -> Result<()> {
-    crate::acts::swap_on("/dev/nvme0n1")?;
+    // Kernels have one driver or the other built in.
+    let mut disks = ["/dev/nvme0n1", "/dev/vda"].into_iter();
+    let disk = disks.find(|disk| Path::new(disk).exists());
+    crate::acts::swap_on(disk.context("no disk to swap to")?)?;
     let cgroup = Cgroup::new(label, Some(LIMIT))?;
     cgroup.set("memory.swap.max", "16M")?;
     let mut actor = Actor::start(&["eat"], Some(&cgroup))?;

@@ -116,6 +116,16 @@ impl Scene {
         self
     }
 
+    /// As recorded inside of a pid namespace.
+    pub(super) fn in_pid_namespace(&mut self, namespace: u64) -> &mut Self {
+        if let Some(Observation::RecordingStarted(started)) =
+            self.events.first_mut().map(|event| &mut event.what)
+        {
+            started.pid_namespace = Some(namespace);
+        }
+        self
+    }
+
     /// Time goes on.
     pub(super) fn after(&mut self, microseconds: u64) -> &mut Self {
         self.now += microseconds * 1000;
@@ -308,6 +318,24 @@ impl Scene {
 
     pub(super) fn exit(&mut self, pid: u32, status: i32) -> EventId {
         self.exit_sharing(pid, status, u64::from(pid))
+    }
+
+    /// A process that is not there any more; how it ended was not told.
+    pub(super) fn gone(&mut self, pid: u32, source: Source) -> &mut Self {
+        let gone = Exit {
+            process: key(pid),
+            ns_pid: None,
+            parent: None,
+            comm: "x".into(),
+            status: None,
+            title: None,
+            memory: MemorySplit::default(),
+            mm: 0,
+            uid: None,
+            harvested: false,
+        };
+        self.push(source, Observation::Exit(gone));
+        self
     }
 
     pub(super) fn kmsg(&mut self, line: KernelLog) -> &mut Self {
