@@ -318,6 +318,11 @@ impl World {
         if self.exit_of.contains_key(&exit.process.truncated()) {
             return;
         }
+        let unreaped = memory::before_the_reaper(self, exit).map(|memory| Exit {
+            memory,
+            ..exit.clone()
+        });
+        let exit = unreaped.as_ref().unwrap_or(exit);
         let state = self.processes.touch(exit.process);
         state.exit = Some(id);
         state.parent = state.parent.or(exit.parent);

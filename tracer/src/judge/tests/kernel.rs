@@ -173,6 +173,22 @@ fn the_kernel_log_stands_in_for_a_lost_mark_but_proves_less() {
     }
 }
 
+#[test]
+fn what_the_oom_reaper_took_away_before_the_end_was_the_victims() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).after(10);
+    scene.anon_at_mark = Some(Bytes(5 << 30));
+    scene.anon_at_exit = Bytes(8192);
+    scene
+        .signal(7, 7, 9, 128, true)
+        .after(4)
+        .marked(7, 7, true, &MEMCG)
+        .after(900);
+    scene.exit(7, 9);
+    let death = assert_verdict!(scene, 7, KernelOomMemcg, Proven);
+    assert_eq!(death.memory.anon_bytes, Some(Bytes(5 << 30)));
+}
+
 /// What is known without privilege where a kernel older than 6.15 does not tell the status of who is gone.
 fn gone_and_logged() -> Scene {
     let mut scene = Scene::new();

@@ -26,6 +26,7 @@ pub(super) struct Scene {
     pub(super) group: bool,
     pub(super) parent_death_signal: i32,
     /// What every process holds when it ends.
+    pub(super) anon_at_mark: Option<Bytes>,
     pub(super) anon_at_exit: Bytes,
     pub(super) shmem_at_exit: Bytes,
 }
@@ -55,6 +56,7 @@ impl Scene {
             exiting: false,
             group: true,
             parent_death_signal: 0,
+            anon_at_mark: None,
             anon_at_exit: Bytes(3 << 30),
             shmem_at_exit: Bytes(0),
         };
@@ -275,7 +277,10 @@ impl Scene {
                 level("/", 1 << 34, None),
             ],
             score_adj: 1000,
-            memory: MemorySplit::default(),
+            memory: MemorySplit {
+                anon: self.anon_at_mark,
+                ..MemorySplit::default()
+            },
         });
         self.push(Source::Kernel, what);
         self
