@@ -20,7 +20,7 @@ pub struct Machine<'a> {
     pub suite: &'a str,
     /// The program that is its init.
     pub init: &'a Path,
-    /// The kind of its disk, whose driver the kernel must have built in: `nvme`, `virtio-blk-pci`.
+    /// The kind of its disk, whose driver the kernel must have built in: `nvme`, `ide-hd`.
     pub disk: &'a str,
     /// What QEMU is told besides: `-smp 2,maxcpus=128`.
     pub arguments: &'a [&'a str],

@@ -130,9 +130,12 @@ fn killed_now(stage: &mut Stage, label: &str, actor: &mut Actor, signal: i32) ->
     killer.exits_with(0)
 }
 
-/// Before 5.11 the kernel ends the process without any signal that a hook could see.
+/// To 5.13 the kernel ends the process without any signal that a hook could see.
 fn seccomp(stage: &mut Stage, label: &str) -> Result<()> {
-    let silent = fs::read_to_string("/proc/sys/kernel/osrelease")?.starts_with("5.10.");
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease")?;
+    let silent = ["5.10.", "5.11.", "5.12.", "5.13."]
+        .iter()
+        .any(|version| release.starts_with(version));
     let certainty = if silent { "inferred" } else { "proven" };
     let mut actor = Actor::start(&["seccomp"], None)?;
     let fields = json!({"signal": 31, "sender": null, "certainty": certainty});
@@ -385,7 +388,7 @@ fn global(stage: &mut Stage, label: &str) -> Result<()> {
 /// A limit that is reached with part of the victim in swap.
 fn swap(stage: &mut Stage, label: &str) -> Result<()> {
     // Kernels have one driver or the other built in.
-    let mut disks = ["/dev/nvme0n1", "/dev/vda"].into_iter();
+    let mut disks = ["/dev/nvme0n1", "/dev/sda"].into_iter();
     let disk = disks.find(|disk| Path::new(disk).exists());
     crate::acts::swap_on(disk.context("no disk to swap to")?)?;
     let cgroup = Cgroup::new(label, Some(LIMIT))?;
