@@ -456,6 +456,7 @@ fn differs(death: &Value, name: &str, wanted: &Value) -> Option<String> {
             let (time, wanted) = (seconds(&death["time"])?, wanted.as_f64()?);
             return (time < wanted).then(|| format!("it died at {time}, before {wanted}"));
         }
+        "logged_within" => return logged_too_far_away(death, wanted.as_f64()?),
         "mechanism" => &sender["mechanism"],
         "sender" if wanted.is_null() => {
             let named = sender["pid"].as_u64().is_some_and(|pid| pid != 0);
@@ -473,6 +474,19 @@ fn differs(death: &Value, name: &str, wanted: &Value) -> Option<String> {
         _ => return None,
     };
     (found != wanted).then(|| format!("{name} is {found}, not {wanted}"))
+}
+
+/// The kernel log's word on a death has its time, within so many seconds.
+fn logged_too_far_away(death: &Value, within: f64) -> Option<String> {
+    let died = seconds(&death["time"])?;
+    let mut evidence = death["verdict"]["evidence"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    let logged = evidence.find(|one| one["source"] == "kmsg");
+    let logged = logged.and_then(|one| seconds(&one["time"]));
+    let near = logged.is_some_and(|logged| (logged - died).abs() < within);
+    (!near).then(|| format!("it died at {died}, and the kernel log tells it at {logged:?}"))
 }
 
 /// The first of the `wanted` figures of memory that is not reached.

@@ -20,6 +20,8 @@ pub struct Machine<'a> {
     pub suite: &'a str,
     /// The program that is its init.
     pub init: &'a Path,
+    /// The kind of its disk, whose driver the kernel must have built in: `nvme`, `ide-hd`.
+    pub disk: &'a str,
     /// What QEMU is told besides: `-smp 2,maxcpus=128`.
     pub arguments: &'a [&'a str],
 }
@@ -82,7 +84,7 @@ impl Machine<'_> {
                 "-drive",
                 &format!("file={},if=none,id=swap,format=raw", swap.display()),
             ])
-            .args(["-device", "nvme,serial=swap,drive=swap"])
+            .args(["-device", &format!("{},serial=swap,drive=swap", self.disk)])
             .args(self.arguments);
         let ended = wait(&mut command);
         let text = fs::read_to_string(&out)

@@ -1,23 +1,30 @@
 //! The kernel matrix: Debian's kernels in virtual machines, where a global OOM may be caused and cgroup v2 has its controllers.
 //! Every staged death has its verdict, nothing is invented, and the ledger balances.
 
-use std::path::Path;
+use std::{fs, path::Path};
 
 use raytrace_tests::{
     exits::Exits,
     recorder::balanced,
+    staging::target,
     truth::{Comparison, Sight, Truth},
     vm::{Machine, Sections},
 };
 use serde_json::Value;
 
-/// Boots the newest kernel of `suite`, and compares what was recorded there with what was staged.
+/// Boots the newest kernel of a suite of Debian's, and compares what was recorded there with what was staged.
+fn matrix(suite: &str, arguments: &[&str], least: usize) {
+    kernel(suite, "nvme", arguments, least);
+}
+
+/// Boots the kernel in a folder of `target/vm`, and compares what was recorded there with what was staged.
 ///
 /// Where the kernel left out both programs of an exit, and the recorder says so, the machine is started once more: emulated and starved of
 /// processor time it is preempted in a program far more often than a real one.
-fn matrix(suite: &str, arguments: &[&str], least: usize) {
+fn kernel(suite: &str, disk: &str, arguments: &[&str], least: usize) {
     let machine = Machine {
         suite,
+        disk,
         init: Path::new(env!("CARGO_BIN_EXE_guest")),
         arguments,
     };
@@ -115,7 +122,7 @@ fn strangers(truth: &Truth, report: &Value) -> Vec<String> {
 
 #[test]
 fn on_linux_5_10_each_staged_death_is_named() {
-    matrix("bullseye", &["-smp", "2"], 83);
+    matrix("bullseye", &["-smp", "2"], 85);
 }
 
 #[test]
@@ -125,11 +132,24 @@ fn on_linux_6_1_each_staged_death_is_named() {
 
 #[test]
 fn on_linux_6_12_with_128_possible_cpus_each_staged_death_is_named() {
-    matrix("trixie", &["-smp", "2,maxcpus=128"], 84);
+    matrix("trixie", &["-smp", "2,maxcpus=128"], 86);
 }
 
 #[test]
 fn on_the_newest_linux_of_debian_each_staged_death_is_named() {
     // One CPU: when QEMU patches code that another virtual CPU runs, this kernel meets a breakpoint that is gone, and panics.
-    matrix("trixie-backports", &["-smp", "1"], 34);
+    matrix("trixie-backports", &["-smp", "1"], 36);
+}
+
+/// Kernels that are not fetched by themselves: `vmlinuz` in a folder of `target/vm/other` each. docs/reliability.md says which were tried.
+#[test]
+fn on_each_other_kernel_that_is_there_each_staged_death_is_named() {
+    let folder = target().join("vm/other");
+    let Ok(entries) = fs::read_dir(&folder) else {
+        return eprintln!("skipped: no kernels in {}", folder.display());
+    };
+    for name in entries.flatten().map(|entry| entry.file_name()) {
+        let suite = format!("other/{}", name.display());
+        kernel(&suite, "ide-hd", &["-smp", "1"], 84);
+    }
 }

@@ -26,8 +26,6 @@ const KERNEL_LOG_NS: i64 = 10_000_000_000;
 const XID_NS: std::ops::Range<i64> = -100_000_000..60_000_000_000;
 /// The first errors of a GPU are told, others follow from them.
 const MAX_XIDS: usize = 4;
-/// The initial pid namespace (`PROC_PID_INIT_INO`): the kernel log's pids are of that one.
-const INITIAL_PIDS: u64 = 0xefff_fffc;
 
 /// All evidence for the death of `exit`.
 pub(super) fn gather(world: &World, exit: &ExitSeen, draft: &Draft) -> Vec<Evidence> {
@@ -259,11 +257,9 @@ fn is_xid_before(world: &World, exit: &ExitSeen, seen: &Seen<KernelLog>) -> bool
     let KernelLog::Xid { pid: Some(pid), .. } = &seen.what else {
         return false;
     };
-    let started = world.started.as_ref();
-    let namespace = started.and_then(|(_, started)| started.pid_namespace);
     let process = exit.exit.process;
     *pid == process.pid
-        && namespace.is_none_or(|namespace| namespace == INITIAL_PIDS)
+        && world.has_the_kernels_pids()
         && XID_NS.contains(&exit.time.since(seen.time))
         && seen.time.since(process.start) > XID_NS.start
 }

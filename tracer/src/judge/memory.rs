@@ -88,6 +88,18 @@ pub(super) fn snapshot(world: &World, exit: &Exit, time: BootTime) -> Snapshot {
     }
 }
 
+/// What a process held when the OOM killer marked it, where the kernel's OOM reaper took that away before the end: it begins at once on
+/// kernels before 5.18, and after two seconds on later ones and on those with that change.
+pub(super) fn before_the_reaper(world: &World, exit: &Exit) -> Option<MemorySplit> {
+    let marks = world.victims.iter().map(|seen| &seen.what);
+    let mark = marks.rev().find(|mark| mark.victim.same(exit.process))?;
+    let (held, left) = (mark.memory.resident(), exit.memory.resident());
+    (held > left).then(|| MemorySplit {
+        peak: mark.memory.peak.max(exit.memory.peak),
+        ..mark.memory
+    })
+}
+
 fn at_death(
     split: &MemorySplit,
     sampled: Option<(BootTime, MemorySplit)>,

@@ -100,6 +100,9 @@ pub(super) fn from_mark(world: &World, victim: &Seen<OomVictim>) -> Context {
 
 /// The context from the kernel log alone: the mark was not seen.
 pub(super) fn from_kernel_log(world: &World, exit: &ExitSeen) -> Option<Context> {
+    if !world.has_the_kernels_pids() {
+        return None;
+    }
     let pid = exit.exit.process.pid;
     let near = |seen: &&Seen<KernelLog>| exit.time.since(seen.time).abs() < 10_000_000_000;
     let mut context = None;

@@ -114,7 +114,17 @@ pub(super) struct World {
     pub(super) blame: Blame,
 }
 
+/// The initial pid namespace (`PROC_PID_INIT_INO`): the kernel log's pids are of that one.
+const INITIAL_PIDS: u64 = 0xefff_fffc;
+
 impl World {
+    /// Whether the pids of this recording are those of the kernel log.
+    pub(super) fn has_the_kernels_pids(&self) -> bool {
+        let started = self.started.as_ref();
+        let namespace = started.and_then(|(_, started)| started.pid_namespace);
+        namespace.is_none_or(|namespace| namespace == INITIAL_PIDS)
+    }
+
     /// Folds one event in.
     pub(super) fn observe(&mut self, event: &Event) {
         self.last_time = self.last_time.max(event.time);
@@ -308,6 +318,11 @@ impl World {
         if self.exit_of.contains_key(&exit.process.truncated()) {
             return;
         }
+        let unreaped = memory::before_the_reaper(self, exit).map(|memory| Exit {
+            memory,
+            ..exit.clone()
+        });
+        let exit = unreaped.as_ref().unwrap_or(exit);
         let state = self.processes.touch(exit.process);
         state.exit = Some(id);
         state.parent = state.parent.or(exit.parent);

@@ -17,6 +17,12 @@ pub fn boot() -> BootTime {
     BootTime(nanoseconds(ClockId::Boottime).max(0).cast_unsigned())
 }
 
+/// For how long the machine has been suspended since its boot, in nanoseconds.
+#[must_use]
+pub fn suspended_ns() -> i64 {
+    (nanoseconds(ClockId::Boottime) - nanoseconds(ClockId::Monotonic)).max(0)
+}
+
 /// `CLOCK_REALTIME` now.
 #[must_use]
 pub fn wall() -> WallTime {

@@ -13,6 +13,7 @@ use crate::{
     event::{KernelLog, Probe, ProbeState},
     ids::BootTime,
     kernel_log::{self, xid},
+    observe::clock,
 };
 
 /// The reader; a record a read.
@@ -29,6 +30,8 @@ const RECORDS: usize = 4096;
 /// A GPU in trouble writes hundreds of equal lines a second: one each second is told, and of at most so many kinds.
 const ALIKE_NS: i64 = 1_000_000_000;
 const MOST_KINDS: usize = 64;
+/// A record is read so soon, even on a busy machine.
+const READ_WITHIN_NS: i64 = 5_000_000_000;
 
 impl Kmsg {
     /// Opens it at its end.
@@ -45,7 +48,7 @@ impl Kmsg {
         })
     }
 
-    /// Takes what is new. The stamps are the kernel's local clock, which stops in suspend: a hint, no proof of order.
+    /// Takes what is new. The times are near, and no proof of order.
     pub fn poll(&mut self, mut sink: impl FnMut(BootTime, KernelLog)) {
         let mut buffer = [0u8; 8192];
         for _ in 0..RECORDS {
@@ -56,7 +59,8 @@ impl Kmsg {
                     if let Some((microseconds, message)) = kernel_log::kmsg_record(&record)
                         && let Some(line) = kernel_log::parse(message)
                     {
-                        let time = BootTime(microseconds * 1000);
+                        let stamp = BootTime(microseconds.saturating_mul(1000));
+                        let time = written(stamp, clock::suspended_ns(), clock::boot());
                         if is_new(&mut self.late, time, &line) {
                             sink(time, line);
                         }
@@ -68,6 +72,14 @@ impl Kmsg {
             }
         }
     }
+}
+
+/// When a record was written that is read `now`. Its stamp is the kernel's local clock, which nobody corrects, and which stands still in most
+/// kinds of suspend; so it is believed only within the time that reading takes.
+fn written(stamp: BootTime, suspended_ns: i64, now: BootTime) -> BootTime {
+    stamp
+        .plus(suspended_ns)
+        .clamp(now.plus(-READ_WITHIN_NS), now)
 }
 
 /// Whether a line is no repetition; `late` is what was told in the last second.
@@ -112,6 +124,18 @@ pub fn probe(opened: &std::io::Result<Kmsg>) -> Probe {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_record_is_of_now_however_long_the_machine_slept_and_its_clock_drifted() {
+        let second = 1_000_000_000;
+        let at = |seconds: u64| BootTime(seconds * second);
+        let slept = 3600 * second.cast_signed();
+        assert_eq!(written(at(98), 0, at(100)), at(98));
+        assert_eq!(written(at(98), slept, at(3700)), at(3698));
+        // Some kinds of suspend do not stop its clock.
+        assert_eq!(written(at(3698), slept, at(3700)), at(3700));
+        assert_eq!(written(at(3000), 0, at(3700)), at(3695));
+    }
 
     #[test]
     fn equal_errors_of_a_gpu_are_one_each_second_and_other_lines_are_all_told() {

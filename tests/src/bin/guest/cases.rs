@@ -1,8 +1,8 @@
 //! The cases: each stages one kind of death and says what it was.
 
-use std::{fs, time::Duration};
+use std::{fs, path::Path, time::Duration};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::stage::{Actor, Cgroup, Stage, children, start_ticks};
 type Case = fn(&mut Stage, &str) -> Result<()>;
 
 /// In order; swap comes late because it stays on, and the clock last because all is stamped by it.
-pub(crate) const CASES: [(&str, Case); 29] = [
+pub(crate) const CASES: [(&str, Case); 30] = [
     ("exit_3", |stage, label| {
         exits(stage, label, &["exit", "3"], 3)
     }),
@@ -67,6 +67,7 @@ pub(crate) const CASES: [(&str, Case); 29] = [
     ("global", global),
     ("storm", storm),
     ("swap", swap),
+    ("suspend", suspend),
     ("clock_step", clock_step),
 ];
 
@@ -129,9 +130,12 @@ fn killed_now(stage: &mut Stage, label: &str, actor: &mut Actor, signal: i32) ->
     killer.exits_with(0)
 }
 
-/// Before 5.11 the kernel ends the process without any signal that a hook could see.
+/// To 5.13 the kernel ends the process without any signal that a hook could see.
 fn seccomp(stage: &mut Stage, label: &str) -> Result<()> {
-    let silent = fs::read_to_string("/proc/sys/kernel/osrelease")?.starts_with("5.10.");
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease")?;
+    let silent = ["5.10.", "5.11.", "5.12.", "5.13."]
+        .iter()
+        .any(|version| release.starts_with(version));
     let certainty = if silent { "inferred" } else { "proven" };
     let mut actor = Actor::start(&["seccomp"], None)?;
     let fields = json!({"signal": 31, "sender": null, "certainty": certainty});
@@ -275,9 +279,13 @@ fn of_limit(cgroup: &str, limit: u64) -> Value {
 }
 
 fn memcg(stage: &mut Stage, label: &str) -> Result<()> {
+    memcg_with(stage, label, &of_limit(label, LIMIT))
+}
+
+fn memcg_with(stage: &mut Stage, label: &str, fields: &Value) -> Result<()> {
     let cgroup = Cgroup::new(label, Some(LIMIT))?;
     let mut actor = Actor::start(&["eat"], Some(&cgroup))?;
-    stage.death(label, &actor, "kernel-oom-memcg", &of_limit(label, LIMIT))?;
+    stage.death(label, &actor, "kernel-oom-memcg", fields)?;
     actor.go()?;
     actor.dies_of(9)?;
     cgroup.counts(1..=1)
@@ -379,7 +387,10 @@ fn global(stage: &mut Stage, label: &str) -> Result<()> {
 
 /// A limit that is reached with part of the victim in swap.
 fn swap(stage: &mut Stage, label: &str) -> Result<()> {
-    crate::acts::swap_on("/dev/nvme0n1")?;
+    // Kernels have one driver or the other built in.
+    let mut disks = ["/dev/nvme0n1", "/dev/sda"].into_iter();
+    let disk = disks.find(|disk| Path::new(disk).exists());
+    crate::acts::swap_on(disk.context("no disk to swap to")?)?;
     let cgroup = Cgroup::new(label, Some(LIMIT))?;
     cgroup.set("memory.swap.max", "16M")?;
     let mut actor = Actor::start(&["eat"], Some(&cgroup))?;
@@ -409,6 +420,50 @@ fn storm(stage: &mut Stage, label: &str) -> Result<()> {
         actor.go()?;
     }
     actors.iter_mut().try_for_each(|actor| actor.dies_of(9))
+}
+
+/// The machine sleeps (S3) while a process lives: neither its end is lost nor one later, and each has its time, in the kernel log too.
+///
+/// Not on Linux 6.1, which never wakes in QEMU where it has a second processor.
+fn suspend(stage: &mut Stage, label: &str) -> Result<()> {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease")?;
+    let kinds = fs::read_to_string("/sys/power/mem_sleep").unwrap_or_default();
+    let alone = std::thread::available_parallelism()?.get() == 1;
+    if !kinds.contains("deep") || (release.starts_with("6.1.") && !alone) {
+        return Ok(());
+    }
+    fs::write("/sys/class/rtc/rtc0/wakealarm", format!("+{ASLEEP}"))?;
+    let before = slept();
+    let sleep = std::thread::spawn(|| fs::write("/sys/power/state", "mem"));
+    for number in 0.. {
+        exits(stage, &format!("{label}/{number}"), &["exit", "3"], 3)?;
+        if sleep.is_finished() {
+            break;
+        }
+    }
+    if let Ok(written) = sleep.join() {
+        written.context("it does not sleep")?;
+    }
+    let asleep = slept() - before;
+    println!("slept for {asleep:.1} s");
+    ensure!(asleep > 2.0, "it slept for {asleep:.1} s");
+    // The kernel log's clock stood still meanwhile.
+    let label = &format!("{label}_memcg");
+    let mut fields = of_limit(label, LIMIT);
+    fields["logged_within"] = json!(2);
+    memcg_with(stage, label, &fields)
+}
+
+/// Until its clock wakes the machine; falling asleep takes some of it.
+const ASLEEP: u32 = 10;
+
+/// Seconds since boot in which the machine was asleep.
+fn slept() -> f64 {
+    let seconds = |clock| {
+        let time = clock_gettime(clock);
+        time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+    };
+    seconds(ClockId::Boottime) - seconds(ClockId::Monotonic)
 }
 
 /// The wall clock jumps by an hour, forth and back: deaths keep their order, and have the time that the clock showed.

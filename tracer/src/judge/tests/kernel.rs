@@ -174,6 +174,53 @@ fn the_kernel_log_stands_in_for_a_lost_mark_but_proves_less() {
 }
 
 #[test]
+fn what_the_oom_reaper_took_away_before_the_end_was_the_victims() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).after(10);
+    scene.anon_at_mark = Some(Bytes(5 << 30));
+    scene.anon_at_exit = Bytes(8192);
+    scene
+        .signal(7, 7, 9, 128, true)
+        .after(4)
+        .marked(7, 7, true, &MEMCG)
+        .after(900);
+    scene.exit(7, 9);
+    let death = assert_verdict!(scene, 7, KernelOomMemcg, Proven);
+    assert_eq!(death.memory.anon_bytes, Some(Bytes(5 << 30)));
+}
+
+/// What is known without privilege where a kernel older than 6.15 does not tell the status of who is gone.
+fn gone_and_logged() -> Scene {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).after(5);
+    scene.without_ebpf().gone(7, Source::Pidfd);
+    scene.kmsg(KernelLog::OomKill {
+        constraint: "CONSTRAINT_MEMCG".into(),
+        oom_memcg: Some("/job".into()),
+        task_memcg: Some("/job".into()),
+        comm: "ray::hog".into(),
+        pid: Pid(7),
+        uid: 0,
+    });
+    scene
+}
+
+#[test]
+fn who_is_gone_without_a_status_was_killed_by_the_kernel_if_its_log_says_so() {
+    let scene = gone_and_logged();
+    let death = assert_verdict!(scene, 7, KernelOomMemcg, Inferred);
+    let oom = death.oom.expect("context");
+    assert_eq!(oom.cgroup.as_deref(), Some("/job"));
+}
+
+#[test]
+fn the_kernel_log_says_nothing_of_the_pids_of_another_namespace() {
+    let mut scene = gone_and_logged();
+    scene.in_pid_namespace(4_026_532_000);
+    assert_verdict!(scene, 7, Unknown, Unknown);
+}
+
+#[test]
 fn where_no_mark_can_be_seen_a_kill_in_ones_own_name_is_not_called_a_cpu_limit() {
     let mut scene = Scene::new();
     scene.push(

@@ -26,6 +26,7 @@ pub(super) struct Scene {
     pub(super) group: bool,
     pub(super) parent_death_signal: i32,
     /// What every process holds when it ends.
+    pub(super) anon_at_mark: Option<Bytes>,
     pub(super) anon_at_exit: Bytes,
     pub(super) shmem_at_exit: Bytes,
 }
@@ -55,6 +56,7 @@ impl Scene {
             exiting: false,
             group: true,
             parent_death_signal: 0,
+            anon_at_mark: None,
             anon_at_exit: Bytes(3 << 30),
             shmem_at_exit: Bytes(0),
         };
@@ -112,6 +114,16 @@ impl Scene {
             self.events.first_mut().map(|event| &mut event.what)
         {
             started.mode = Mode::Procfs;
+        }
+        self
+    }
+
+    /// As recorded inside of a pid namespace.
+    pub(super) fn in_pid_namespace(&mut self, namespace: u64) -> &mut Self {
+        if let Some(Observation::RecordingStarted(started)) =
+            self.events.first_mut().map(|event| &mut event.what)
+        {
+            started.pid_namespace = Some(namespace);
         }
         self
     }
@@ -265,7 +277,10 @@ impl Scene {
                 level("/", 1 << 34, None),
             ],
             score_adj: 1000,
-            memory: MemorySplit::default(),
+            memory: MemorySplit {
+                anon: self.anon_at_mark,
+                ..MemorySplit::default()
+            },
         });
         self.push(Source::Kernel, what);
         self
@@ -308,6 +323,24 @@ impl Scene {
 
     pub(super) fn exit(&mut self, pid: u32, status: i32) -> EventId {
         self.exit_sharing(pid, status, u64::from(pid))
+    }
+
+    /// A process that is not there any more; how it ended was not told.
+    pub(super) fn gone(&mut self, pid: u32, source: Source) -> &mut Self {
+        let gone = Exit {
+            process: key(pid),
+            ns_pid: None,
+            parent: None,
+            comm: "x".into(),
+            status: None,
+            title: None,
+            memory: MemorySplit::default(),
+            mm: 0,
+            uid: None,
+            harvested: false,
+        };
+        self.push(source, Observation::Exit(gone));
+        self
     }
 
     pub(super) fn kmsg(&mut self, line: KernelLog) -> &mut Self {

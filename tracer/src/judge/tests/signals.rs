@@ -398,21 +398,7 @@ fn an_exit_that_was_not_told_is_judged_by_the_signal_that_took_effect() {
         .signal(66, 7, 9, 0, true)
         .after(9_000_000);
     scene.ray_worker(8);
-    for pid in [7, 8] {
-        let found_gone = crate::event::Exit {
-            process: key(pid),
-            ns_pid: None,
-            parent: None,
-            comm: "x".into(),
-            status: None,
-            title: None,
-            memory: crate::event::MemorySplit::default(),
-            mm: 0,
-            uid: None,
-            harvested: false,
-        };
-        scene.push(Source::Proc, Observation::Exit(found_gone));
-    }
+    scene.gone(7, Source::Proc).gone(8, Source::Proc);
     let death = assert_verdict!(scene, 7, Signal, Proven);
     let evidence = &death.verdict.evidence;
     let lost = |piece: &crate::judge::report::Evidence| piece.what.contains("was lost");

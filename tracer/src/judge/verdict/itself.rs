@@ -101,6 +101,11 @@ pub(super) fn exited(case: &Case<'_>, caught: Option<&Seen<Signal>>) -> Draft {
     {
         return draft;
     }
+    if case.exit.exit.status.is_none()
+        && let Some(draft) = kernel::by_kernel_log(case)
+    {
+        return draft;
+    }
     // A driver disconnects from Ray at each end that it comes to: its exit code says more.
     let words = if case.role() == Role::Driver {
         None

@@ -117,8 +117,8 @@ fn marks_are_seen(case: &Case<'_>) -> bool {
     !missing && !lost
 }
 
-/// An OOM kill whose mark was lost, by the kernel log.
-fn by_kernel_log(case: &Case<'_>) -> Option<Draft> {
+/// An OOM kill whose mark was not seen, by the kernel log.
+pub(super) fn by_kernel_log(case: &Case<'_>) -> Option<Draft> {
     let report = oom::from_kernel_log(case.world, case.exit)?;
     let mut draft = Draft::new(report.killer(), Certainty::Inferred, report.clause());
     draft.oom = Some(report.report);

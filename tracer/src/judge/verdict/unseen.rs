@@ -1,11 +1,8 @@
 //! A death by a signal whose sending was not seen: procfs mode, a signal from before the attach, or an injected one.
 
-use super::{Case, Draft, SI_KERNEL, SIGKILL, itself, reasons};
+use super::{Case, Draft, SI_KERNEL, SIGKILL, itself, kernel, reasons};
 use crate::{
-    judge::{
-        oom,
-        report::{Certainty, Killer, Mechanism},
-    },
+    judge::report::{Certainty, Killer, Mechanism},
     signals,
 };
 
@@ -17,16 +14,14 @@ pub(super) fn verdict(case: &Case<'_>, signal: i32) -> Draft {
     if let Some(raylet) = case.cluster().filter(|raylet| !raylet.same(case.key()))
         && let Some(reason) = reasons::for_process(case, raylet, case.exit.time)
     {
-        let rival = oom::from_kernel_log(case.world, case.exit).filter(|_| signal == SIGKILL);
+        let rival = kernel::by_kernel_log(case).filter(|_| signal == SIGKILL);
         if rival.is_none() {
             return reason.draft(case, Certainty::Inferred);
         }
     }
     if signal == SIGKILL
-        && let Some(context) = oom::from_kernel_log(case.world, case.exit)
+        && let Some(draft) = kernel::by_kernel_log(case)
     {
-        let mut draft = Draft::new(context.killer(), Certainty::Inferred, context.clause());
-        draft.oom = Some(context.report);
         return draft;
     }
     if signal == SIGKILL
