@@ -6,7 +6,7 @@ use crate::{
     observe::stacks::Stack,
 };
 
-/// Rows of one process in one second that have a stack; growth beyond has none.
+/// Rows of one process in one second that have a stack; growth beyond has none, but where its line is that of the last.
 const MOST_RUNS: usize = 64;
 
 /// Memory that moved under one stack.
@@ -61,18 +61,36 @@ impl Ledger {
     /// Growth under `stack`. `None` where it was over before it could be seen.
     pub(super) fn grew(&mut self, time: BootTime, stack: Option<Stack>, by: Grown) {
         let full = self.runs.len() >= MOST_RUNS;
-        let stack = stack.filter(|_| !full).unwrap_or_else(unseen);
-        let joins = |run: &&mut Run| matches!(run, Run::Grew(_, last, grown) if is_one(last, &stack) && grown.mapping == by.mapping);
-        if let Some(Run::Grew(last, known, grown)) = self.runs.last_mut().filter(joins) {
-            *last = time;
-            if known.native.is_empty() {
-                known.native = stack.native;
-            }
-            grown.private += by.private;
-            grown.shared += by.shared;
-        } else {
+        let mut stack = stack.unwrap_or_else(unseen);
+        if full {
+            stack.native.clear();
+        }
+        if self.joins(time, &stack, by) {
+            return;
+        }
+        if full {
+            stack = unseen();
+        }
+        if !full || !self.joins(time, &stack, by) {
             self.runs.push(Run::Grew(time, stack, by));
         }
+    }
+
+    /// Adds to the last run where that is of this stack.
+    fn joins(&mut self, time: BootTime, stack: &Stack, by: Grown) -> bool {
+        let Some(Run::Grew(last, known, grown)) = self.runs.last_mut() else {
+            return false;
+        };
+        if !is_one(known, stack) || grown.mapping != by.mapping {
+            return false;
+        }
+        *last = time;
+        if known.native.is_empty() {
+            known.native.clone_from(&stack.native);
+        }
+        grown.private += by.private;
+        grown.shared += by.shared;
+        true
     }
 
     /// Memory of a mapping, or of none, was given back.
@@ -248,5 +266,26 @@ mod tests {
         assert_eq!(found.iter().map(|row| row.0).sum::<u64>(), 1000);
         let last = found.last().expect("a row");
         assert_eq!((last.0, last.3), (1000 - MOST_RUNS as u64, 0));
+    }
+
+    #[test]
+    fn a_line_that_calls_into_many_functions_keeps_its_growth() {
+        let mut ledger = Ledger::default();
+        for number in 0..1000 {
+            let called = NativeFrame {
+                library: "lib.so".into(),
+                function: Some(number.to_string()),
+            };
+            let native = vec![called];
+            let stack = Stack { native, ..stack(1) };
+            ledger.grew(BootTime(number), Some(stack), by(1, None));
+        }
+        let found = ledger.rows(ProcessKey::new(1, 1));
+        assert_eq!(found.len(), MOST_RUNS);
+        let (_, Observation::Stack(last)) = found.last().expect("a row") else {
+            panic!("{found:?}");
+        };
+        assert_eq!(last.grown.0, 1000 - MOST_RUNS as u64 + 1);
+        assert!(!last.frames.is_empty());
     }
 }
