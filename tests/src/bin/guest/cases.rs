@@ -66,8 +66,8 @@ pub(crate) const CASES: [(&str, Case); 30] = [
     ("sysrq_f", sysrq_f),
     ("global", global),
     ("storm", storm),
-    ("swap", swap),
     ("suspend", suspend),
+    ("swap", swap),
     ("clock_step", clock_step),
 ];
 
