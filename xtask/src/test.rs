@@ -14,11 +14,12 @@ use crate::{
 };
 use programs::{Kind, Program, built};
 
-/// Files of tests that flood the machine or that measure what others would disturb: one after the other.
-const ALONE: [&str; 12] = [
+/// Files of tests that flood the machine, that measure what others would disturb, or that count what is on it: one after the other.
+const ALONE: [&str; 13] = [
     "before",
     "blame",
     "calls",
+    "containers",
     "floods",
     "forecast",
     "gpu",

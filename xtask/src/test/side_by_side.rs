@@ -1,4 +1,4 @@
-//! Runs tests of several programs side by side, each in a process of its own: what waits beside what works.
+//! Runs tests of several programs side by side, each in a process of its own: no core waits for the end of a file of tests.
 
 use std::{
     collections::VecDeque,
@@ -20,13 +20,11 @@ struct Test<'a> {
     name: String,
 }
 
-/// Who begins with the busy tests: as many as two cores have room for.
-const WITH_BUSY: usize = 2;
-/// Who begins with the others, which wait for Ray and its time-outs most of their time.
-const WITH_OTHERS: usize = 1;
+/// Tests at a time: a third one makes Ray and the recorders wait for each other longer than their time-outs allow.
+const AT_ONCE: usize = 2;
 
 /// Runs all tests of `programs`, to the end of all; `busy` are those that keep the processor busy, the longest first.
-pub(super) fn run<'a>(programs: &[&'a Program], busy: &[&str]) -> Result<()> {
+pub(super) fn run(programs: &[&Program], busy: &[&str]) -> Result<()> {
     let mut tests = Vec::new();
     for program in programs {
         tests.extend(listed(program)?);
@@ -39,22 +37,17 @@ pub(super) fn run<'a>(programs: &[&'a Program], busy: &[&str]) -> Result<()> {
     }
     ordered.extend(tests);
     let (left, failed) = (Mutex::new(ordered), Mutex::new(Vec::new()));
-    let work = |next: fn(&mut VecDeque<Test<'a>>) -> Option<Test<'a>>| {
-        loop {
-            // The others wait for the list alone, not for this test.
-            let test = next(&mut locked(&left));
-            let Some(test) = test else { return };
-            if !passes(&test) {
-                locked(&failed).push(format!("{}: {}", test.program.suite, test.name));
-            }
+    let work = || loop {
+        // The other one waits for the list alone, not for this test.
+        let test = locked(&left).pop_front();
+        let Some(test) = test else { return };
+        if !passes(&test) {
+            locked(&failed).push(format!("{}: {}", test.program.suite, test.name));
         }
     };
     thread::scope(|scope| {
-        for _ in 0..WITH_BUSY {
-            scope.spawn(|| work(VecDeque::pop_front));
-        }
-        for _ in 0..WITH_OTHERS {
-            scope.spawn(|| work(VecDeque::pop_back));
+        for _ in 0..AT_ONCE {
+            scope.spawn(work);
         }
     });
     let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
