@@ -21,6 +21,13 @@ const FRESH: Duration = Duration::from_secs(60);
 impl Collector {
     /// Looks at the whole machine: new raylets, and all that belongs to the known ones.
     pub fn scan(&mut self) {
+        self.find_raylets();
+        self.track_family();
+        self.find_drivers();
+    }
+
+    /// Takes up the raylets that are new.
+    pub(super) fn find_raylets(&mut self) {
         for raylet in clusters::raylets() {
             let known = self.known.get(&raylet);
             if known.is_none_or(|known| known.role != Role::Raylet)
@@ -29,8 +36,6 @@ impl Collector {
                 self.found_raylet(&process);
             }
         }
-        self.track_family();
-        self.find_drivers();
     }
 
     fn is_wanted(&self, process: &Process, session_dir: Option<&str>) -> bool {

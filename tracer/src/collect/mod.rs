@@ -357,8 +357,11 @@ impl Collector {
         self.identify_due();
     }
 
-    /// Once a second: Ray's log files, what frameworks print of their settings, the clock.
+    /// Once a second: Ray's log files, what frameworks print of their settings, the clock; new raylets where no hook tells of their start.
     pub fn second(&mut self) {
+        if self.pidfds.is_some() {
+            self.find_raylets();
+        }
         self.read_configurations();
         self.follow_logs();
         self.take_gcs();

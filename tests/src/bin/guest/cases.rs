@@ -66,8 +66,8 @@ pub(crate) const CASES: [(&str, Case); 30] = [
     ("sysrq_f", sysrq_f),
     ("global", global),
     ("storm", storm),
-    ("suspend", suspend),
     ("swap", swap),
+    ("suspend", suspend),
     ("clock_step", clock_step),
 ];
 
@@ -284,6 +284,8 @@ fn memcg(stage: &mut Stage, label: &str) -> Result<()> {
 
 fn memcg_with(stage: &mut Stage, label: &str, fields: &Value) -> Result<()> {
     let cgroup = Cgroup::new(label, Some(LIMIT))?;
+    // All of the victim is in memory, also where swap is on.
+    cgroup.set("memory.swap.max", "0")?;
     let mut actor = Actor::start(&["eat"], Some(&cgroup))?;
     stage.death(label, &actor, "kernel-oom-memcg", fields)?;
     actor.go()?;
