@@ -221,6 +221,15 @@ pub fn report(file: &Path) -> Result<Value> {
     serde_json::from_slice(&output.stdout).context("the report is not JSON")
 }
 
+/// Lines of the kernel log that were lost: a small machine's is overwritten by a storm of the kernel's own reports before anybody reads it.
+#[must_use]
+pub fn missed_of_log(report: &Value) -> u64 {
+    let ledgers = report["recordings"][0]["ledgers"].as_array();
+    let rows = ledgers.into_iter().flatten();
+    let of_log = rows.filter(|row| row["hook"] == "kernel log");
+    of_log.filter_map(|row| row["missed"].as_u64()).sum()
+}
+
 /// The loss ledger: nothing vanished without being counted, and nothing was lost.
 ///
 /// # Panics
@@ -228,11 +237,8 @@ pub fn report(file: &Path) -> Result<Value> {
 /// When it does not balance.
 pub fn balanced(report: &Value) {
     let recording = &report["recordings"][0];
-    // A small machine's log is overwritten by a storm of the kernel's own reports before anybody reads it.
-    let rows = recording["ledgers"].as_array().into_iter().flatten();
-    let of_log = rows.filter(|row| row["hook"] == "kernel log");
-    let of_log: u64 = of_log.filter_map(|row| row["missed"].as_u64()).sum();
     let lost = recording["lost_events"].as_u64();
+    let of_log = missed_of_log(report);
     assert_eq!(lost, Some(of_log), "{}", recording["ledgers"]);
     for row in recording["ledgers"].as_array().into_iter().flatten() {
         let count = |name: &str| row[name].as_u64().unwrap_or_default();

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 
 use raytrace_tests::{
     exits::Exits,
-    recorder::balanced,
+    recorder::{balanced, missed_of_log},
     staging::target,
     truth::{Comparison, Sight, Truth},
     vm::{Machine, Sections},
@@ -41,14 +41,11 @@ fn kernel(suite: &str, disk: &str, arguments: &[&str], least: usize) {
     }
 }
 
-/// Events that are counted as lost, but for lines of the kernel log: a small machine overwrites that before anybody reads it, each time.
+/// Events that are counted as lost, but for lines of the kernel log, which are each time.
 fn lost(report: &Value) -> u64 {
-    let recording = &report["recordings"][0];
-    let rows = recording["ledgers"].as_array().into_iter().flatten();
-    let of_log = rows.filter(|row| row["hook"] == "kernel log");
-    let of_log: u64 = of_log.filter_map(|row| row["missed"].as_u64()).sum();
-    let all = recording["lost_events"].as_u64().unwrap_or_default();
-    all.saturating_sub(of_log)
+    let all = report["recordings"][0]["lost_events"].as_u64();
+    all.unwrap_or_default()
+        .saturating_sub(missed_of_log(report))
 }
 
 fn compare(sections: &Sections, report: &Value, least: usize) {

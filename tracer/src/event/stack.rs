@@ -21,7 +21,8 @@ pub struct PythonStack {
     pub repeats: bool,
     /// The frames, the running one first; none where the line was over before it could be seen.
     pub frames: Vec<PythonFrame>,
-    /// What the running Python frame called, the innermost first; none where that was not taken.
+    /// What the running Python frame called, the innermost first; where a thread without Python grew for it, what that one ran. None where that was
+    /// not taken.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub native: Vec<NativeFrame>,
 }

@@ -42,6 +42,11 @@ const MOST_FILES: usize = 64;
 /// A file, whatever its name: device and inode, and its time of change, for inodes are used again.
 pub(super) type FileId = (u64, u64, i64);
 
+/// Which file this is.
+pub(super) fn id(known: &fs::Metadata) -> FileId {
+    (known.dev(), known.ino(), known.mtime())
+}
+
 /// Keeps what was found in a file. Where there are too many, all others go: who is still of use is found again.
 pub(super) fn keep<T>(kept: &mut HashMap<FileId, T>, file: FileId, found: T) {
     if kept.len() >= MOST_FILES && !kept.contains_key(&file) {
@@ -112,8 +117,7 @@ impl Binaries {
     }
 
     fn info(&mut self, file: File, map: &Map<'_>) -> Result<(FileId, BinaryInfo), StackError> {
-        let known = file.metadata()?;
-        let id = (known.dev(), known.ino(), known.mtime());
+        let id = id(&file.metadata()?);
         if let Some(parsed) = self.0.get(&id) {
             let by = map.start.wrapping_sub(parsed.start);
             return Ok((id, moved(&parsed.info, by)));

@@ -1,14 +1,11 @@
 //! Names of functions, read once for each file and function, whichever process has it.
 
-use std::{
-    collections::HashMap,
-    fs::File,
-    os::unix::fs::{FileExt as _, MetadataExt as _},
-    path::Path,
-    sync::Arc,
-};
+use std::{collections::HashMap, fs::File, os::unix::fs::FileExt as _, path::Path, sync::Arc};
 
-use super::{super::binary::FileId, Bytes, demangle, symbols};
+use super::{
+    super::binary::{self, FileId},
+    Bytes, demangle, symbols,
+};
 use crate::{ids::Pid, observe::rooted};
 
 /// Functions that are kept of all files together; when there are more, all are looked for again.
@@ -30,22 +27,20 @@ impl Names {
     /// The names of the functions that begin there, in the same order.
     pub(super) fn of(&mut self, pid: Pid, path: &Path, functions: &[u64]) -> Vec<Option<Arc<str>>> {
         let opened = rooted::file(pid, path);
-        let known = opened.and_then(|file| Some((file.metadata().ok()?, file)));
-        let Some((known, file)) = known else {
+        let known = opened.and_then(|file| Some((binary::id(&file.metadata().ok()?), file)));
+        let Some((id, file)) = known else {
             return vec![None; functions.len()];
         };
-        let id = (known.dev(), known.ino(), known.mtime());
+        let mut new = functions.to_vec();
+        new.sort_unstable();
+        new.dedup();
         let is_new = |function: &u64| !self.0.contains_key(&(id, *function));
-        let mut new: Vec<u64> = functions.iter().copied().filter(is_new).collect();
+        if self.0.len() + new.iter().filter(|one| is_new(one)).count() > MOST {
+            self.0.clear();
+        } else {
+            new.retain(is_new);
+        }
         if !new.is_empty() {
-            new.sort_unstable();
-            new.dedup();
-            if self.0.len() + new.len() > MOST {
-                self.0.clear();
-                new = functions.to_vec();
-                new.sort_unstable();
-                new.dedup();
-            }
             let names = symbols::names(&file, &new);
             for (function, name) in new.into_iter().zip(names) {
                 let name = name.and_then(|name| demangle::readable(&name));
