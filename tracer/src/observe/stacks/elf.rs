@@ -14,6 +14,10 @@ use super::StackError;
 
 /// A larger file is no Python: its tables would have to be held.
 const LARGEST: u64 = 256 << 20;
+/// What is read of names; a Python has some 20,000 symbols.
+const MOST_OF_NAMES: usize = 16 << 20;
+/// A larger `.bss` or `.PyRuntime` is not searched: py-spy copies it whole. A Python's have some 100 KiB.
+const LARGEST_SECTION: u64 = 32 << 20;
 
 /// The symbols `wanted` of a program whose executable part lies at `start`, `size` bytes.
 pub(super) fn parse(
@@ -40,15 +44,22 @@ pub(super) fn parse(
         .sections()
         .filter(|section| section.kind() == SectionKind::UninitializedData)
         .map(|section| (here(section.address()), section.size()))
+        .filter(|(_, size)| *size <= LARGEST_SECTION)
         .max_by_key(|(_, size)| *size);
     let runtime = elf.section_by_name(".PyRuntime");
-    let runtime = runtime.map(|section| (here(section.address()), section.size()));
+    let runtime = runtime
+        .map(|section| (here(section.address()), section.size()))
+        .filter(|(_, size)| *size <= LARGEST_SECTION);
     let mut symbols = HashMap::new();
+    let mut read = 0;
     for symbol in elf.symbols().chain(elf.dynamic_symbols()) {
-        if let Ok(name) = symbol.name()
-            && wanted.contains(&name)
-            && !symbol.is_undefined()
-        {
+        let Ok(name) = symbol.name() else { continue };
+        // The file's reader keeps each that it was asked for.
+        read += name.len();
+        if read > MOST_OF_NAMES {
+            break;
+        }
+        if wanted.contains(&name) && !symbol.is_undefined() {
             symbols.insert(name.to_owned(), here(symbol.address()));
         }
     }

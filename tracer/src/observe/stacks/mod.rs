@@ -10,5 +10,8 @@ mod elf;
 mod layout;
 mod native;
 mod python;
+mod spy;
 
+#[cfg(any(test, fuzzing))]
+pub(crate) use native::look_through;
 pub use python::{Python, Reader, Stack, StackError, is_python};

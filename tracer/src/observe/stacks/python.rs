@@ -13,6 +13,7 @@ use super::{
     code::Memory,
     layout::Layout,
     native::{Names, Unwinder},
+    spy,
 };
 use crate::{
     event::{NativeFrame, PythonFrame},
@@ -123,18 +124,20 @@ impl Reader {
             ..Config::default()
         };
         let number = pid.0.cast_signed();
-        if !self.spies.contains_key(&file) {
-            let spy = PythonSpy::new(number, &config).map_err(failed)?;
+        let addresses = if let Some(spy) = self.spies.get_mut(&file) {
+            spy.process.pid = number;
+            PythonProcessLayout::new(&info, &spy.process, &spy.version, &config).map_err(failed)?
+        } else {
+            let (spy, addresses) = spy::new(number, &info, config).map_err(failed)?;
             keep(&mut self.spies, file, spy);
-        }
-        let spy = self.spy(file)?;
-        spy.process.pid = number;
-        let addresses = PythonProcessLayout::new(&info, &spy.process, &spy.version, &config);
-        let layout = Some(spy.version.minor).filter(|_| spy.version.major == 3);
+            addresses
+        };
+        let version = &self.spy(file)?.version;
+        let layout = Some(version.minor).filter(|_| version.major == 3);
         Ok(Python {
             pid,
             file,
-            addresses: addresses.map_err(failed)?,
+            addresses,
             memory: Memory::open(pid)?,
             layout: layout.and_then(Layout::of),
             unwinder: Unwinder::default(),

@@ -36,6 +36,30 @@ pub(super) trait Bytes {
     fn bytes(&self, at: u64, length: u64) -> Option<Vec<u8>>;
 }
 
+/// For fuzzing: the names and the callers of some addresses in a program whose file, and whose memory, is `program`.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn look_through(program: &[u8]) {
+    struct Image<'a>(&'a [u8]);
+    impl Bytes for Image<'_> {
+        fn bytes(&self, at: u64, length: u64) -> Option<Vec<u8>> {
+            let (at, length) = (usize::try_from(at).ok()?, usize::try_from(length).ok()?);
+            let bytes = self.0.get(at..at.checked_add(length)?)?;
+            Some(bytes.to_vec())
+        }
+    }
+    let image = Image(program);
+    let addresses: Vec<u64> = (0..program.len() as u64).step_by(0x333).collect();
+    for name in symbols::names(&image, &addresses).into_iter().flatten() {
+        let _readable = demangle::readable(&name);
+    }
+    let Some(tables) = modules::tables(&image, 0) else {
+        return;
+    };
+    for address in addresses {
+        let _found = row::find(&image, &tables, address);
+    }
+}
+
 /// A process's memory, of which one stack may read so much.
 struct Budget<'a, M> {
     memory: &'a M,

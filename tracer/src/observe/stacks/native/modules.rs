@@ -140,7 +140,7 @@ fn code(text: &str) -> Vec<Code> {
 }
 
 /// Mirrors `elf.h`: a program or library of 64 bits whose first bytes lie at `file`.
-fn tables(memory: &impl Bytes, file: u64) -> Option<Tables> {
+pub(super) fn tables(memory: &impl Bytes, file: u64) -> Option<Tables> {
     let head = memory.bytes(file, 64)?;
     if !head.starts_with(b"\x7fELF\x02\x01") || usize::from(u16_at(&head, 54)?) != PROGRAM_HEADER {
         return None;
