@@ -10,8 +10,8 @@ pub mod command;
 mod damage;
 pub mod event;
 pub mod explain;
-#[cfg(test)]
-mod fuzz;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod ids;
 pub mod judge;
 pub mod kernel_log;

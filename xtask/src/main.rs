@@ -1,4 +1,4 @@
-//! Development tasks of raytrace: `cargo xtask setup | build-ebpf | demo | gallery | test | vm | soak | dist | bench`.
+//! Development tasks of raytrace: `cargo xtask setup | build-ebpf | demo | gallery | test | vm | fuzz | soak | dist | bench`.
 //!
 //! Needs nothing but stable Rust to start; what a task needs besides, it installs itself and says so.
 
@@ -6,6 +6,7 @@ mod bench;
 mod demo;
 mod dist;
 mod ebpf;
+mod fuzz;
 mod gallery;
 mod layout;
 mod process;
@@ -26,7 +27,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Install what the tests need: Ray into target/ray, the eBPF toolchain, Chromium, lint tools. May be repeated.
+    /// Install what the tests need: Ray into target/ray, the eBPF toolchain, Chromium, QEMU and Debian's kernels, lint tools. May be repeated.
     Setup,
     /// Compile the eBPF programs and replace the committed object; needed after a change in tracer-ebpf.
     BuildEbpf,
@@ -41,6 +42,14 @@ enum Task {
     Test,
     /// Boot Debian's kernels in QEMU, and compare every verdict on what dies there (a part of `test`).
     Vm,
+    /// Give each parser of foreign bytes what libFuzzer makes of real samples (`cargo xtask fuzz --seconds 3600 raylet_log`).
+    Fuzz {
+        /// Their names, the files of `tests/fuzz/fuzz_targets`; all without one.
+        names: Vec<String>,
+        /// How long each.
+        #[arg(long, default_value_t = 60)]
+        seconds: u64,
+    },
     /// The long versions of tests: an hour of fuzzing a parser, the recorder killed 200 times, floods at full size.
     Soak,
     /// Build one program file for `x86_64` and one for `aarch64` that need glibc 2.28 and nothing else, into target/dist.
@@ -76,6 +85,7 @@ fn main() -> ExitCode {
         Task::Gallery { names } => gallery::make(&names),
         Task::Test => test::everything(),
         Task::Vm => test::kernels(),
+        Task::Fuzz { names, seconds } => fuzz::run_each(&names, seconds),
         Task::Soak => test::soak(),
         Task::Dist => dist::make(),
         Task::Bench { parts } => bench::run(&parts),

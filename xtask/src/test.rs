@@ -8,7 +8,7 @@ use std::{path::PathBuf, process::Command, thread};
 use anyhow::{Result, bail};
 
 use crate::{
-    ebpf, layout,
+    ebpf, fuzz, layout,
     process::{run, step},
     setup,
 };
@@ -73,7 +73,8 @@ fn on_this_kernel() -> Result<()> {
     ebpf::with_rebuilt_object(|| {
         step(
             "tests of the program, and of its eBPF part on this kernel",
-            || one_by_one(&of(&built()?, Kind::Program), &[]),
+            // What was skipped is told.
+            || one_by_one(&of(&built()?, Kind::Program), &["--nocapture"]),
         )
     })
 }
@@ -134,11 +135,8 @@ pub(crate) fn kernels() -> Result<()> {
 
 /// The long versions of the tests that have one: some hours, most of them fuzzing.
 pub(crate) fn soak() -> Result<()> {
-    step("each parser on damaged texts, an hour each", || {
-        let mut tests = cargo("test");
-        tests.args(["--release", "--package", "raytrace", "--lib", "fuzz::"]);
-        run(tests.env("RAYTRACE_FUZZ_SECONDS", "3600"))
-    })?;
+    setup::for_tests()?;
+    fuzz::run_each(&[], 3600)?;
     let program = step("build the program", build)?;
     step("long versions", || {
         let mut tests = cargo("test");

@@ -1,0 +1,4 @@
+//! Fuzzes the log of the GCS.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| raytrace::fuzz::gcs_log(input));

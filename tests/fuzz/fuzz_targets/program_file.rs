@@ -1,0 +1,4 @@
+//! Fuzzes programs and libraries of a job.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| raytrace::fuzz::program_file(input));
