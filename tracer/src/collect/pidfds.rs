@@ -13,17 +13,19 @@ use rustix::{
     process::{PidfdFlags, pidfd_open},
 };
 
-use super::Collector;
+use super::{Collector, sweep::is_dead};
 use crate::{
     event::{MemorySplit, Observation, Source},
     ids::{BootTime, Pid, ProcessKey},
-    observe::clock,
+    observe::{clock, processes},
 };
 
 /// Processes that are watched at most: each costs a descriptor.
 const MAX_WATCHED: usize = 8192;
-/// The status is there once the parent has reaped; after this time it is given up.
+/// The status is there once the parent has reaped; this long after the end of who is no zombie it is given up.
 const REAP_NS: i64 = 1_000_000_000;
+/// A busy raylet takes its time to reap; who is a zombie for longer has a parent that does not.
+const ZOMBIE_NS: i64 = 30_000_000_000;
 /// `_IOWR(PIDFS_IOCTL_MAGIC 0xFF, 11, struct pidfd_info)` with the first size of that struct, 64 bytes.
 const PIDFD_GET_INFO: libc::c_ulong = 0xC040_FF0B;
 const PIDFD_INFO_EXIT: u64 = 1 << 3;
@@ -82,7 +84,9 @@ impl Pidfds {
             }
             let Some(ended) = watched.ended else { continue };
             let status = status(&watched.fd);
-            if status.is_some() || now.since(ended) > REAP_NS {
+            let waited = now.since(ended);
+            let has_time = |process| waited <= ZOMBIE_NS && is_zombie(process);
+            if status.is_some() || (waited > REAP_NS && !has_time(watched.process)) {
                 done.push((watched.process, ended, status));
             }
         }
@@ -91,6 +95,18 @@ impl Pidfds {
         }
         done
     }
+}
+
+fn is_zombie(process: ProcessKey) -> bool {
+    let stat = processes::stat(process.pid);
+    stat.is_some_and(|stat| {
+        is_dead(&stat)
+            && ProcessKey {
+                start: stat.start,
+                ..process
+            }
+            .same(process)
+    })
 }
 
 fn readable(fd: &OwnedFd) -> bool {
@@ -144,7 +160,7 @@ impl Collector {
 
     /// A title changes with what runs; without the kernel's word at death, the last one seen counts.
     fn refresh_title(&mut self, pid: Pid) {
-        let argv = crate::observe::processes::argv(pid);
+        let argv = processes::argv(pid);
         let Some(known) = self.known.get_mut(&pid) else {
             return;
         };
