@@ -60,6 +60,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     let line = command_line(command);
     let output = finished(command)?;
     if !output.status.success() {
+        eprint!("{}", String::from_utf8_lossy(&output.stderr));
         bail!("`{line}` ended with {}", output.status);
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
@@ -75,9 +76,11 @@ pub(crate) fn succeeds(command: &mut Command) -> bool {
 
 /// Ends a recorder as Ctrl-C does.
 pub(crate) fn end(recorder: &mut Child) -> Result<ExitStatus> {
+    if let Some(status) = recorder.try_wait()? {
+        bail!("the recorder had ended by itself, with {status}");
+    }
     let pid = rustix::process::Pid::from_child(recorder);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT)
-        .context("the recorder had ended by itself")?;
+    rustix::process::kill_process(pid, rustix::process::Signal::INT)?;
     Ok(recorder.wait()?)
 }
 

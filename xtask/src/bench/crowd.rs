@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 
 use super::idle;
@@ -40,7 +40,8 @@ pub(super) fn measure(raytrace: &Path) -> Result<String> {
     );
     let result = idle::observe(&name, &recorder, &file);
     drop(recorder.stdin.take());
-    recorder.wait()?;
+    let status = recorder.wait()?;
+    ensure!(status.success(), "the recorder ended with {status}");
     result
 }
 

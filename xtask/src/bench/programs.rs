@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 
 const STATISTICS: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
@@ -60,6 +60,13 @@ fn table(raytrace: &Path) -> Result<String> {
         .collect();
     programs.sort_unstable();
     programs.dedup();
+    ensure!(
+        programs.len() == NAMES.len(),
+        "{} programs have statistics, and {} are expected; the recorder ended with {}",
+        programs.len(),
+        NAMES.len(),
+        output.status
+    );
     let mut table = String::from("| hook | calls | ns a call |\n|---|---|---|\n");
     for (name, (_, calls, nanoseconds)) in NAMES.iter().zip(&programs) {
         let each = if *calls == 0 { 0 } else { nanoseconds / calls };

@@ -36,7 +36,9 @@ fn apt_get() -> Command {
     let mut command = Command::new("apt-get");
     command
         .env("DEBIAN_FRONTEND", "noninteractive")
-        .arg("--quiet");
+        .arg("--quiet")
+        // A machine that has just started updates itself.
+        .args(["-o", "DPkg::Lock::Timeout=600"]);
     command
 }
 

@@ -8,7 +8,7 @@ use anyhow::Result;
 use super::apt;
 use crate::{
     layout,
-    process::{already, run_quietly, step, succeeds},
+    process::{already, output, run_quietly, step},
 };
 
 const PACKAGES: [&str; 5] = [
@@ -33,7 +33,7 @@ fn bpf_linker() -> Result<()> {
     version
         .arg("--version")
         .env("PATH", layout::path_with_tools());
-    if succeeds(&mut version) {
+    if output(&mut version).is_ok_and(|said| said.contains(BPF_LINKER)) {
         already("bpf-linker");
         return Ok(());
     }

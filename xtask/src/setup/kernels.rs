@@ -22,7 +22,7 @@ const MIRROR: &str = "http://deb.debian.org/debian";
 /// QEMU, and a kernel of each suite at `target/vm/SUITE/vmlinuz`.
 pub(super) fn install() -> Result<()> {
     step("virtual machines: QEMU", || {
-        apt::install(&["qemu-system-x86", "binutils"])
+        apt::install(&["qemu-system-x86", "binutils", "debian-archive-keyring"])
     })?;
     for suite in SUITES {
         step(&format!("virtual machines: the kernel of {suite}"), || {
@@ -46,12 +46,21 @@ fn kernel(suite: &str) -> Result<()> {
     let binary = depends(&settings, &image_package, "linux-binary-");
     let package = binary.unwrap_or(image_package);
     eprintln!("    {package}");
+    // What an interrupted run left may be of another version, or half.
+    let unpacked = folder.join("unpacked");
+    for left in fs::read_dir(&folder)? {
+        let left = left?.path();
+        if left == unpacked {
+            fs::remove_dir_all(left)?;
+        } else if left.extension().is_some_and(|ending| ending == "deb") {
+            fs::remove_file(left)?;
+        }
+    }
     run_quietly(
         with(&settings, "apt-get")
             .args(["download", &package])
             .current_dir(&folder),
     )?;
-    let unpacked = folder.join("unpacked");
     let archive = find(&folder, |name| name.starts_with("linux-"))?;
     run_quietly(
         Command::new("dpkg-deb")

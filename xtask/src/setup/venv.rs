@@ -6,10 +6,10 @@ use std::{
     process::Command,
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
 use super::apt;
-use crate::process::{already, run_quietly, succeeds};
+use crate::process::{already, output, run_quietly, succeeds};
 
 /// Makes `folder` an environment with these packages, unless it is one.
 pub(super) fn install(folder: &Path, packages: &[String]) -> Result<()> {
@@ -35,14 +35,23 @@ pub(super) fn install(folder: &Path, packages: &[String]) -> Result<()> {
     fs::write(&mark, wanted).with_context(|| format!("cannot write {}", mark.display()))
 }
 
+const PROBE: &str = "import sys, venv, ensurepip; sys.exit(sys.version_info[:2] != (3, 11))";
+
 /// A Python 3.11 that can make virtual environments; Debian 12's own where there is no other.
 fn python() -> Result<PathBuf> {
     for name in ["python3.11", "python3", "/usr/bin/python3"] {
-        let probe = "import sys, venv, ensurepip; sys.exit(sys.version_info[:2] != (3, 11))";
-        if succeeds(Command::new(name).args(["-c", probe])) {
+        if succeeds(Command::new(name).args(["-c", PROBE])) {
             return Ok(name.into());
         }
     }
     apt::install(&["python3", "python3-venv"])?;
-    Ok("/usr/bin/python3".into())
+    let system = "/usr/bin/python3";
+    if !succeeds(Command::new(system).args(["-c", PROBE])) {
+        let found = output(Command::new(system).arg("--version"))?;
+        bail!(
+            "Ray 2.9 needs Python 3.11, and {system} is {}; install python3.11 with its venv",
+            found.trim()
+        );
+    }
+    Ok(system.into())
 }

@@ -2,8 +2,10 @@
 
 use std::{
     collections::VecDeque,
+    fs::{self, File},
     io::Write as _,
-    process::Output,
+    path::Path,
+    process::{ExitStatus, Stdio},
     sync::{Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant},
@@ -12,7 +14,10 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 
 use super::programs::Program;
-use crate::process::{duration, output};
+use crate::{
+    layout,
+    process::{duration, output},
+};
 
 /// One test of a program.
 struct Test<'a> {
@@ -22,6 +27,8 @@ struct Test<'a> {
 
 /// Tests at a time: a third one makes Ray and the recorders wait for each other longer than their time-outs allow.
 const AT_ONCE: usize = 2;
+/// A test that goes on for longer hangs: the longest takes ten minutes on a machine that does nothing else.
+const LONGEST: Duration = Duration::from_secs(30 * 60);
 
 /// Runs all tests of `programs`, to the end of all; `busy` are those that keep the processor busy, the longest first.
 pub(super) fn run(programs: &[&Program], busy: &[&str]) -> Result<()> {
@@ -74,22 +81,44 @@ fn listed(program: &Program) -> Result<Vec<Test<'_>>> {
 
 /// Runs one, and prints in one piece what it said.
 fn passes(test: &Test) -> bool {
-    let mut command = test.program.command();
-    command.args(["--exact", &test.name, "--nocapture"]);
+    let (suite, name) = (&test.program.suite, &test.name);
+    eprintln!("    begun: {suite}: {name}");
     let began = Instant::now();
-    let done = command.output().context("cannot start it");
-    told(test, done, began.elapsed())
-}
-
-fn told(test: &Test, done: Result<Output>, took: Duration) -> bool {
-    let (passed, mut said) = match done {
-        Ok(done) => (done.status.success(), [done.stdout, done.stderr].concat()),
-        Err(error) => (false, format!("{error:#}\n").into_bytes()),
-    };
+    let log = layout::target()
+        .join("tests")
+        .join(format!("{suite}-{name}.log"));
+    let done = run_into(&log, test, began + LONGEST);
+    // What a program prints need not be text.
+    let mut said = fs::read(&log).unwrap_or_default();
+    let passed = done.as_ref().is_ok_and(ExitStatus::success);
+    if let Err(error) = done {
+        said.extend(format!("{error:#}\n").into_bytes());
+    }
     let outcome = if passed { "passed" } else { "FAILED" };
-    let (suite, name, took) = (&test.program.suite, &test.name, duration(took));
+    let took = duration(began.elapsed());
     said.extend(format!("    {outcome} in {took}: {suite}: {name}\n").into_bytes());
     // Who reads no output any more wants the tests all the same.
     let _told = std::io::stderr().lock().write_all(&said);
     passed
+}
+
+/// Runs it to its end, or to `deadline`, with its output in a file: a process that it left could hold a pipe open for ever.
+fn run_into(log: &Path, test: &Test, deadline: Instant) -> Result<ExitStatus> {
+    fs::create_dir_all(log.parent().unwrap_or(log))?;
+    let file = File::create(log)?;
+    let mut command = test.program.command();
+    command.args(["--exact", &test.name, "--nocapture"]);
+    command.stdin(Stdio::null()).stdout(file.try_clone()?);
+    let mut child = command.stderr(file).spawn().context("cannot start it")?;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if Instant::now() > deadline {
+            child.kill()?;
+            child.wait()?;
+            bail!("it was ended after {}", duration(LONGEST));
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
 }
