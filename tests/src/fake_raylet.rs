@@ -1,12 +1,13 @@
 //! A shell that passes for a raylet, with a session folder that a test has made.
 
 use std::{
-    os::unix::fs::symlink,
+    os::unix::{fs::symlink, process::CommandExt as _},
     path::Path,
     process::{Child, Command, Stdio},
 };
 
 use anyhow::Result;
+use rustix::process::{Pid, Signal, kill_process_group};
 
 /// Its name and its command line are those of a raylet; its environment holds secrets.
 pub struct FakeRaylet(Child);
@@ -33,6 +34,7 @@ impl FakeRaylet {
             .env("RAY_AUTH_TOKEN", "secret-of-ray")
             .env("RAY_memory_usage_threshold", "0.625")
             .stdin(Stdio::null())
+            .process_group(0)
             .spawn()?;
         Ok(Self(child))
     }
@@ -46,7 +48,8 @@ impl FakeRaylet {
 
 impl Drop for FakeRaylet {
     fn drop(&mut self) {
-        let _ended = self.0.kill();
+        // What its shell has started too.
+        let _ended = kill_process_group(Pid::from_child(&self.0), Signal::KILL);
         let _status = self.0.wait();
     }
 }

@@ -91,7 +91,7 @@ impl Recorder {
             seen: Vec::new(),
             file: file.to_owned(),
         };
-        recorder.wait_for("Recording to", Duration::from_secs(20))?;
+        recorder.wait_for("Recording to", Duration::from_secs(120))?;
         Ok(recorder)
     }
 
@@ -122,7 +122,7 @@ impl Recorder {
     /// Ends it with SIGINT, as Ctrl-C does, and reads its recording.
     pub fn stop(mut self) -> Result<Recorded> {
         self.signal(Signal::INT)?;
-        let status = self.wait(Duration::from_secs(30))?;
+        let status = self.wait(Duration::from_secs(120))?;
         if !status.success() {
             bail!("the recorder ended with {status}: {:#?}", self.seen);
         }

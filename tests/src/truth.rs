@@ -298,6 +298,14 @@ impl Truth {
             if killer == "unknown" && verdict["missing"].as_str().is_none_or(str::is_empty) {
                 complain("unknown, and what is missing is not said".into());
             }
+            // What is not known there stays open; what is told is right.
+            for name in TOLD_WITHOUT_PRIVILEGE {
+                let wanted = expected.fields.get(name);
+                let told = wanted.filter(|_| !death[name].is_null());
+                if let Some(what) = told.and_then(|wanted| differs(death, name, wanted)) {
+                    complain(what);
+                }
+            }
             return;
         }
         for (name, wanted) in &expected.fields {
@@ -439,6 +447,16 @@ impl Truth {
     }
 }
 
+/// Fields of a death that are compared without privilege too.
+const TOLD_WITHOUT_PRIVILEGE: [&str; 6] = [
+    "exit_code",
+    "signal",
+    "role",
+    "worker_id",
+    "job_id",
+    "actor_class",
+];
+
 /// What a demanded field differs in.
 fn differs(death: &Value, name: &str, wanted: &Value) -> Option<String> {
     let sender = &death["sender"];
@@ -471,7 +489,9 @@ fn differs(death: &Value, name: &str, wanted: &Value) -> Option<String> {
                 format!("sender's {key} is {}, not {value}", sender[key.as_str()])
             });
         }
-        _ => return None,
+        // When it was staged, and what else it may be.
+        "time" | "may_abort" => return None,
+        _ => return Some(format!("{name} is no field that is compared")),
     };
     (found != wanted).then(|| format!("{name} is {found}, not {wanted}"))
 }

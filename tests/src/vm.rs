@@ -55,6 +55,12 @@ impl Machine<'_> {
         write_initrd(self.init, &initrd, folder)?;
         File::create(&swap)?.set_len(64 << 20)?;
         let (console, out) = (folder.join("console"), folder.join("out"));
+        // What an earlier run wrote is not this one's.
+        for old in [&console, &out] {
+            if old.exists() {
+                fs::remove_file(old)?;
+            }
+        }
         let mut command = Command::new("qemu-system-x86_64");
         command
             .args([

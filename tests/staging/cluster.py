@@ -19,7 +19,7 @@ import tempfile
 import urllib.request
 
 from cgroup import MEMORY, Cgroup
-from truth import command_line, comm, process, wait_for
+from truth import PATIENCE, command_line, comm, process, wait_for
 
 LIMIT = 6 << 30
 THRESHOLD = 0.5
@@ -32,6 +32,8 @@ NUMBERS = itertools.count()
 
 # What a shell starts in the background ignores Ctrl-C, and so would all that is staged here.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# The end of a staging takes its cluster along.
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 # Joins the cgroup $1, mounts $2 at $3, does what $4 says, and becomes the rest.
 ENTER = 'echo $$ > "$1/cgroup.procs" && mount --bind "$2" "$3" && eval "$4" && shift 4 && exec "$@"'
@@ -91,18 +93,23 @@ class Cluster:
             self.leaf.give_to(user)
             self.small.give_to(user)
         self.init_program = list(init)
-        self.init = self._keep_pid_namespace() if pid_namespace else None
-        self.address = None
-        self.raylet = None
+        self.keeper = self.init = self.address = self.raylet = None
+        if pid_namespace:
+            try:
+                self.init = self._keep_pid_namespace()
+            except BaseException:
+                self.stop()
+                raise
 
     def _keep_pid_namespace(self):
         command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
         keeper = subprocess.Popen([*command, *self._shell(self.init_program)])
         children = f"/proc/{keeper.pid}/task/{keeper.pid}/children"
         self.keeper = keeper
-        inside = wait_for(lambda: open(children).read().split(), 5)
+        inside = wait_for(lambda: open(children).read().split(), PATIENCE)
         pid = int(inside[0])
-        wait_for(lambda: comm(pid) == os.path.basename(self.init_program[0]), 5)
+        if not wait_for(lambda: comm(pid) == os.path.basename(self.init_program[0]), PATIENCE):
+            raise TimeoutError(f"pid {pid} did not become {self.init_program[0]}")
         return process(pid)
 
     def _shell(self, command):
@@ -169,7 +176,7 @@ class Cluster:
         command = [f"{BIN}/ray", "start", "--head", "--disable-usage-stats", *arguments]
         if block:
             self.popen([*command, "--block"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            self.raylet = self.one(*RAYLET, seconds=120)
+            self.raylet = self.one(*RAYLET)
             # The node is whole once its agent is there.
             self.agent()
         else:
@@ -193,7 +200,7 @@ class Cluster:
                 return process(pid)
         raise RuntimeError(f"no process has pid {inside['pid']} inside")
 
-    def one(self, *names, seconds=20):
+    def one(self, *names, seconds=PATIENCE):
         """The member whose command line or title has one of `names`."""
 
         def look():
@@ -225,7 +232,7 @@ class Cluster:
         return os.path.basename(os.path.realpath(f"{self.folder}/session_latest"))
 
     def stop(self):
-        if self.init:
+        if self.keeper:
             self.keeper.send_signal(signal.SIGKILL)
             self.keeper.wait()
         self.cgroup.destroy()

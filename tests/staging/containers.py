@@ -66,7 +66,7 @@ def main():
         truth.death("one/raylet", one.raylet, "kernel-other", **expected)
         Cgroup(f"{one.small.path}/init", LIMIT).add(one.init["pid"])
         os.kill(one.init["pid"], signal.SIGUSR1)
-        if not wait_gone(one.init, 30):
+        if not wait_gone(one.init):
             truth.failed("one/init", "it was not killed at its limit")
         first.ended([one.raylet])
         time.sleep(1)

@@ -8,7 +8,7 @@ import ray
 
 import kill
 from acts import Host
-from truth import process, wait_for
+from truth import PATIENCE, catches, process, wait_for
 
 KINDS = {}
 
@@ -23,7 +23,7 @@ class Child:
 
     def __init__(self, stage, label, program, start="start"):
         self.host = Host.remote(stage.roll.folder)
-        self.boss = ray.get(self.host.who.remote(), timeout=60)
+        self.boss = ray.get(self.host.who.remote(), timeout=PATIENCE)
         if start == "start":
             self.pid = ray.get(self.host.start.remote(program, label))
             self.victim = stage.roll.wait(label)
@@ -33,15 +33,17 @@ class Child:
 
     def done(self, stage, label):
         """The child has ended and its worker has not."""
-        ray.get(self.host.wait.remote(label), timeout=40)
+        ray.get(self.host.wait.remote(label), timeout=PATIENCE)
         stage.truth.alive(label + "/worker", self.boss)
 
 
-def killed(program, killer_of, number, **expected):
+def killed(program, killer_of, number, caught=False, **expected):
     def run(stage, label):
         child = Child(stage, label, program)
         # Past the announcement and the pause that follows it.
         time.sleep(0.6)
+        if caught and not wait_for(lambda: catches(child.pid, number), PATIENCE):
+            stage.truth.failed(label, f"signal {number} has no handler")
         sender = killer_of(child.victim, number)
         stage.truth.death(label, child.victim, "signal", sender=sender, role="descendant", **expected)
         child.done(stage, label)
@@ -51,7 +53,7 @@ def killed(program, killer_of, number, **expected):
 KINDS["child_kill_9"] = killed("sleep", kill.by_shell, 9, certainty="proven", signal=9)
 # Python has no handler for SIGTERM: the default action.
 KINDS["child_kill_15"] = killed("sleep", kill.by_shell, 15, certainty="proven", signal=15)
-KINDS["child_term_caught"] = killed("term_caught", kill.by_shell, 15, certainty="inferred", exit_code=0, signal=None)
+KINDS["child_term_caught"] = killed("term_caught", kill.by_shell, 15, caught=True, certainty="inferred", exit_code=0, signal=None)
 
 
 def ends(program, killer, **expected):
@@ -137,7 +139,7 @@ def child_pid_reused(stage, label):
     if not privileged():
         return
     host = Host.remote(stage.roll.folder)
-    pair = ray.get(host.same_pid_twice.remote(label), timeout=60)
+    pair = ray.get(host.same_pid_twice.remote(label), timeout=PATIENCE)
     if pair is None:
         print(f"{label}: the pid was taken each time; not staged")
         return
@@ -151,7 +153,7 @@ def child_pid_reused(stage, label):
 def out_of_memory(stage, label, count):
     """`count` children, each at the limit of its own cgroup, all fed in one instant."""
     host = Host.remote(stage.roll.folder)
-    boss = ray.get(host.who.remote(), timeout=60)
+    boss = ray.get(host.who.remote(), timeout=PATIENCE)
     made = []
     for number in range(count):
         name = f"{label}/{number}"

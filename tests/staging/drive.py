@@ -10,7 +10,7 @@ import ray
 import descendants
 import workers
 from cgroup import MEMORY, Cgroup
-from truth import Roll, Truth, process, wait_gone
+from truth import PATIENCE, Roll, Truth, process, wait_gone
 
 MIB = 1 << 20
 TOGETHER = {**workers.KINDS, **descendants.KINDS}
@@ -36,7 +36,7 @@ class Stage:
         cgroup = Cgroup(f"{MEMORY}/small/{label.replace('/', '-')}", limit)
         return cgroup, limit
 
-    def ended(self, label, victim, seconds=30):
+    def ended(self, label, victim, seconds=PATIENCE):
         """The staging failed if the process is still there."""
         if not wait_gone(victim, seconds):
             self.truth.failed(label, f"pid {victim['pid']} was still alive {seconds} s after it should have died")

@@ -4,13 +4,14 @@ import mmap
 import os
 import time
 
-from cgroup import Cgroup
+from cgroup import MEMORY, Cgroup
 
 LIMIT, ANONYMOUS, SHARED, STEP = 300 << 20, 200 << 20, 60 << 20, 2 << 20
 
 
 def main():
-    cgroup = Cgroup.top(f"raytrace-fill-{os.getpid()}", LIMIT)
+    # Without children of its own, so that version 2 lets a process in.
+    cgroup = Cgroup(f"{MEMORY}/raytrace-fill-{os.getpid()}", LIMIT)
     cgroup.add(os.getpid())
     path = f"/dev/shm/raytrace-fill-{os.getpid()}"
     try:

@@ -1,6 +1,6 @@
 """Stages one kind of machine for `raytrace doctor`, and says which raylet and driver it has.
 
-    python machines.py --truth FILE --machine plain|nested-limit|driver-only|monitor-off|small-shm
+    python machines.py --truth FILE --machine plain|nested-limit|driver-only|monitor-off|small-shm|no-knob
 """
 
 import argparse
@@ -11,6 +11,7 @@ from cluster import Cluster
 from truth import Truth
 
 MIB = 1 << 20
+MACHINES = ["plain", "nested-limit", "driver-only", "monitor-off", "small-shm", "no-knob"]
 SMALL_SHM = "mount -t tmpfs -o size=64m none /dev/shm"
 IDLE = "import ray, time; ray.init(log_to_driver=False); print('connected', flush=True); time.sleep(600)"
 
@@ -36,7 +37,7 @@ def driver(cluster):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--truth", required=True)
-    parser.add_argument("--machine", required=True)
+    parser.add_argument("--machine", required=True, choices=MACHINES)
     arguments = parser.parse_args()
     truth = Truth(arguments.truth)
     with machine(arguments.machine) as cluster:

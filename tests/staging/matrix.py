@@ -22,7 +22,7 @@ def workers(arguments, truth):
         command += ["--repeat", str(arguments.repeat)]
         command += ["--only", *arguments.only] if arguments.only else []
         driver = cluster.python(*command)
-        if driver.wait(timeout=900) != 0:
+        if driver.wait(timeout=3600) != 0:
             truth.failed("driver", f"the driver ended with {driver.returncode}")
         if arguments.hold:
             print("staged", flush=True)

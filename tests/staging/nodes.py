@@ -42,7 +42,7 @@ class Node:
         for number, victim in enumerate(victims):
             self.truth.death(f"{self.label}/follower{number}", victim, killers, cause=cause, **expected)
 
-    def ended(self, victims, seconds=40):
+    def ended(self, victims, seconds=PATIENCE):
         for victim in victims:
             if not wait_gone(victim, seconds):
                 self.truth.failed(self.label, f"pid {victim['pid']} ({comm(victim['pid'])}) was still alive")
@@ -168,3 +168,9 @@ def run(truth, arguments):
         for number in range(arguments.repeat):
             for name in names:
                 pool.submit(stage, truth, name, number, arguments.user)
+        try:
+            pool.shutdown()
+        except BaseException:
+            # Who is interrupted begins no other cluster.
+            pool.shutdown(cancel_futures=True)
+            raise

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from cluster import Cluster
-from truth import Roll, Truth, wait_for, wait_gone
+from truth import PATIENCE, Roll, Truth, wait_for, wait_gone
 
 MIB = 1 << 20
 HELD = 1200 * MIB
@@ -30,9 +30,9 @@ def main():
         truth.write(kind="cluster", session=cluster.session(), raylet=cluster.raylet)
         command = [sys.executable, "-c", SIDECAR.format(size=HELD)]
         sidecar = subprocess.Popen(command, stdout=subprocess.PIPE)
-        cluster.small.add(sidecar.pid)
+        cluster.small.child("sidecar").add(sidecar.pid)
         sidecar.stdout.readline()
-        wait_for(lambda: private(sidecar.pid) >= HELD, 20)
+        wait_for(lambda: private(sidecar.pid) >= HELD, PATIENCE)
         cluster.cgroup.limit(sum(private(pid) for pid in cluster.cgroup.pids()) + LEFT)
         job = cluster.python("ramp_job.py", stdin=subprocess.PIPE)
         victim = Roll(cluster.folder).wait("grower")

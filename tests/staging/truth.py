@@ -5,6 +5,9 @@ import os
 import threading
 import time
 
+# Ray runs its workers at nice 15: on a busy machine one has needed a minute to begin.
+PATIENCE = 240
+
 
 class Truth:
     """A file of expectations; safe to use from several threads and, by appending whole lines, several processes."""
@@ -65,11 +68,21 @@ def command_line(pid):
         return ""
 
 
+def catches(pid, number):
+    """Whether the process has a handler for the signal, by its own status."""
+    try:
+        with open(f"/proc/{pid}/status") as file:
+            caught = next(line for line in file if line.startswith("SigCgt:")).split()[1]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return bool(int(caught, 16) >> (number - 1) & 1)
+
+
 def gone(victim):
     return process(victim["pid"]) != victim
 
 
-def wait_gone(victim, seconds=20):
+def wait_gone(victim, seconds=PATIENCE):
     """Waits until the process has ended (a zombie counts as ended)."""
     return wait_for(lambda: gone(victim), seconds)
 
@@ -100,7 +113,7 @@ class Roll:
         os.rename(path + ".new", path)
         return victim
 
-    def wait(self, label, seconds=40):
+    def wait(self, label, seconds=PATIENCE):
         path = os.path.join(self.folder, label.replace("/", "_"))
         if not wait_for(lambda: os.path.exists(path), seconds):
             raise TimeoutError(f"{label}: nobody announced itself within {seconds} s")

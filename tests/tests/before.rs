@@ -5,12 +5,12 @@ use std::{
     process::Command,
     sync::{Mutex, MutexGuard, PoisonError},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use raytrace_tests::{
     fake_raylet::FakeRaylet,
-    recorder::{Recorder, balanced},
+    recorder::{Recorder, balanced, report},
 };
 
 /// What one stages would be in the way of the other: a flood, and a process that must have stopped before its next signal.
@@ -85,7 +85,13 @@ fn an_end_that_had_begun_before_the_recorder_attached_is_no_lost_event() {
     for round in 0..8 {
         let file = folder.path().join(format!("{round}.raytrace"));
         let recorder = Recorder::start(&file, &["--raylet-pid", &of]).expect("a recorder");
-        thread::sleep(Duration::from_millis(500));
+        // Among some hundreds of ends there is one that had begun.
+        let end = Instant::now() + Duration::from_secs(60);
+        let told = || report(&file).ok()?["deaths"].as_array().map(Vec::len);
+        while told().is_none_or(|deaths| deaths <= 100) {
+            assert!(Instant::now() < end, "{:?} deaths", told());
+            thread::sleep(Duration::from_millis(100));
+        }
         let recorded = recorder.stop().expect("a recording");
         balanced(&recorded.report);
         let deaths = recorded.report["deaths"].as_array().expect("deaths");

@@ -29,7 +29,7 @@ fn recorded(version: &str, arguments: &[&str], folder: &Path) -> (Recorded, Valu
     let file = folder.join("gcs.raytrace");
     let mut recorder =
         Recorder::start(&file, &["--gcs", "--raylet-pid", &raylet]).expect("a recorder");
-    let heard = recorder.wait_for("GCS ", Duration::from_secs(20));
+    let heard = recorder.wait_for("GCS ", Duration::from_secs(60));
     println!("{}", heard.expect("what the GCS says").text);
     script.go_on().expect("the script");
     script.wait_for("staged").expect("staging");
@@ -140,7 +140,7 @@ fn a_gcs_that_never_answers_delays_nothing() {
     let asked = listener.accept().expect("a question");
     let pid = Pid::from_raw(child.cast_signed()).expect("a pid");
     kill_process(pid, Signal::KILL).expect("a signal");
-    let patience = Duration::from_secs(20);
+    let patience = Duration::from_secs(60);
     let told = recorder.wait_for(&format!("pid {child}"), patience);
     println!("{}", told.expect("its death").text);
     // The question is still open: its end is told later.

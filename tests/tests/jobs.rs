@@ -4,7 +4,7 @@ use std::{process::Command, time::Duration};
 
 use raytrace_tests::{
     recorder::{Recorder, raytrace},
-    staging,
+    soak, staging,
     truth::Sight,
 };
 
@@ -74,11 +74,7 @@ fn thousands_of_normal_exits_and_a_crowd_killed_at_once_are_all_recorded_and_not
 fn workers_that_lived_before_the_recorder_are_identified() {
     let folder = tempfile::tempdir().expect("a folder");
     // All of a large node in the long version: 200 need 16 GiB and some minutes.
-    let workers = if std::env::var_os("RAYTRACE_SOAK").is_some() {
-        200
-    } else {
-        8
-    };
+    let workers = if soak() { 200 } else { 8 };
     let arguments = ["--workers", &workers.to_string()];
     let mut script =
         staging::start_held("2.60.0", "late.py", &arguments, folder.path()).expect("a script");

@@ -230,7 +230,7 @@ fn it_waits_for_ray_where_there_is_none() {
         .args(["record", "--duration", "2s", "-o"])
         .arg(&file);
     let mut recorder = Recorder::run(command, &file).expect("a recorder");
-    let status = recorder.wait(Duration::from_secs(10)).expect("its end");
+    let status = recorder.wait(Duration::from_secs(60)).expect("its end");
     assert!(status.success());
     let said = format!("{:#?}", recorder.lines());
     assert!(

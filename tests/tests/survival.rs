@@ -215,7 +215,8 @@ fn a_disk_that_blocks_for_five_seconds_costs_nothing() {
 }
 
 /// A shell that writes to `$1` beside one that goes on while `$2` is there, with a process now and then.
-const WRITER: &str = "(while :; do echo x >>\"$1/written\"; sleep 0.05; done) & echo $! >\"$2\"
+const WRITER: &str =
+    "(while [ -d \"${2%/*}\" ]; do echo x >>\"$1/written\"; sleep 0.05; done) & echo $! >\"$2\"
 while [ -e \"$2\" ]; do /bin/true; sleep 0.05; done; wait";
 
 #[test]

@@ -88,6 +88,11 @@ fn each_view_of_the_kill_matrix_is_made_and_tells_the_same_deaths() {
     let mut arguments = vec!["--only"];
     arguments.extend(KINDS);
     let recorded = record(here, "matrix.py", &arguments);
+    for killer in ["ray-memory-monitor", "kernel-oom-memcg"] {
+        let deaths = recorded.report["deaths"].as_array().expect("deaths");
+        let is_it = |death: &Value| death["verdict"]["killer"] == killer;
+        assert!(deaths.iter().any(is_it), "no {killer} was staged");
+    }
     let seen = page(here, "matrix");
     println!("{seen}");
     let trace = run(

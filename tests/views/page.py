@@ -88,10 +88,9 @@ def lifetimes_follow_the_zoom(page):
     page.wait_for_timeout(100)
     before = bar.evaluate("bar => bar.offsetWidth")
     page.locator("#chart").evaluate("chart => chart.dispatchEvent(new KeyboardEvent('keydown', {key: '+'}))")
-    page.wait_for_timeout(100)
-    after = bar.evaluate("bar => bar.offsetWidth")
+    assert before > 10, before
+    page.wait_for_function("([bar, before]) => Math.abs(bar.offsetWidth - before) > 10", arg=[bar.element_handle(), before])
     page.locator("#chart").evaluate("chart => chart.dispatchEvent(new KeyboardEvent('keydown', {key: '0'}))")
-    assert before > 10 and abs(after - before) > 10, (before, after)
 
 
 def opens_a_death(page, data):

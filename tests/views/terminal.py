@@ -26,6 +26,9 @@ CLEAN = (b"\x1b[?1049l", b"\x1b[?25h")
 class Terminal:
     """A program on a terminal of its own."""
 
+    # A recorder goes on when its terminal is gone.
+    started = []
+
     def __init__(self, command, columns=80, lines=24, background=False, **environment):
         self.master, self.slave = os.openpty()
         self.size(columns, lines)
@@ -45,6 +48,7 @@ class Terminal:
         self.program = subprocess.Popen(
             command, stdin=slave, stdout=slave, stderr=slave, preexec_fn=attach, env={**os.environ, "TERM": "xterm-256color", **environment}
         )
+        self.started.append(self.program)
 
     def size(self, columns, lines):
         fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
@@ -218,4 +222,9 @@ def main():
             deaths_are_told_above_the_status_line(raytrace, folder, *ray)
 
 
-main()
+try:
+    main()
+finally:
+    for program in Terminal.started:
+        if program.poll() is None:
+            os.killpg(program.pid, signal.SIGKILL)

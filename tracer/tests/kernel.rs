@@ -115,6 +115,22 @@ fn kill(pid: u32, signal: &str) {
     assert!(status.success());
 }
 
+/// Waits until `condition` holds of the process's `/proc/PID/NAME`.
+fn wait_for(pid: u32, name: &str, condition: impl Fn(&str) -> bool) {
+    let path = format!("/proc/{pid}/{name}");
+    let end = Instant::now() + Duration::from_secs(60);
+    while !std::fs::read_to_string(&path).is_ok_and(|text| condition(&text)) {
+        assert!(Instant::now() < end, "{path} does not come to say it");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The value of a line of `/proc/PID/status`.
+fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    let mut values = status.lines().filter_map(|line| line.strip_prefix(name));
+    values.next().map(str::trim)
+}
+
 fn check(death: &Death, killer: Killer, certainty: Certainty) {
     let got = (death.verdict.killer, death.verdict.certainty);
     assert_eq!(
@@ -132,8 +148,8 @@ fn a_kill_by_another_process_names_the_sender_that_is_already_gone() {
         return;
     };
     let mut child = shell("exec sleep 60");
-    std::thread::sleep(Duration::from_millis(50));
     let pid = child.id();
+    wait_for(pid, "comm", |name| name.trim() == "sleep");
     kill(pid, "KILL");
     child.wait().expect("wait");
     let death = stage.death(pid);
@@ -245,21 +261,10 @@ fn what_a_thread_maps_and_the_last_steps_before_its_death_are_told() {
 
 /// Waits until a process catches a signal, by its own /proc/PID/status.
 fn wait_for_handler(pid: u32, signal: u32) {
-    let caught = || {
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-        let mask = status
-            .lines()
-            .find_map(|line| line.strip_prefix("SigCgt:"))?;
-        Some(u64::from_str_radix(mask.trim(), 16).ok()? >> (signal - 1) & 1 == 1)
-    };
-    let end = Instant::now() + Duration::from_secs(20);
-    while caught() != Some(true) {
-        assert!(
-            Instant::now() < end,
-            "pid {pid} does not catch signal {signal}"
-        );
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_for(pid, "status", |status| {
+        let mask = field(status, "SigCgt:").and_then(|mask| u64::from_str_radix(mask, 16).ok());
+        mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+    });
 }
 
 #[test]
@@ -358,16 +363,14 @@ fn a_parent_death_signal_is_told_from_a_kill_by_the_parent() {
         return;
     };
     let mut parent = python(
-        "import ctypes,os,time\npid=os.fork()\nif pid==0:\n ctypes.CDLL(None).prctl(1, 9); time.sleep(60)\nopen(f'/tmp/raytrace-pdeath-{os.getpid()}','w').write(str(pid)); time.sleep(60)",
+        "import ctypes, os, time\nif os.fork() == 0:\n libc = ctypes.CDLL(None)\n libc.prctl(1, 9)\n libc.prctl(15, b'mourns')\ntime.sleep(60)",
     );
-    let file = format!("/tmp/raytrace-pdeath-{}", parent.id());
-    std::thread::sleep(Duration::from_millis(500));
-    let child: u32 = std::fs::read_to_string(&file)
-        .expect("pid")
-        .trim()
-        .parse()
-        .expect("number");
-    let _ = std::fs::remove_file(&file);
+    let children = format!("task/{}/children", parent.id());
+    wait_for(parent.id(), &children, |pids| !pids.trim().is_empty());
+    let pids = std::fs::read_to_string(format!("/proc/{}/{children}", parent.id())).expect("pids");
+    let child: u32 = pids.trim().parse().expect("one pid");
+    // Its name is changed after it has asked for the signal.
+    wait_for(child, "comm", |name| name.trim() == "mourns");
     kill(parent.id(), "KILL");
     parent.wait().expect("wait");
     let death = stage.death(child);
@@ -411,15 +414,17 @@ fn the_end_of_a_namespaces_init_is_the_kernels_doing_but_not_for_memory() {
     assert_eq!(sleeper.verdict.cause_death_id, Some(init.id));
 }
 
-/// A memory cgroup (v1) of the test's own, removed at the end.
+/// A memory cgroup of the test's own, removed at the end.
 struct Cgroup(std::path::PathBuf);
 
 impl Cgroup {
     fn new(name: &str, limit: u64) -> Option<Self> {
-        let path = std::path::PathBuf::from(format!(
-            "/sys/fs/cgroup/memory/raytrace-{name}-{}",
-            std::process::id()
-        ));
+        let root = std::path::Path::new("/sys/fs/cgroup");
+        let (root, file) = match root.join("memory") {
+            first if first.is_dir() => (first, "memory.limit_in_bytes"),
+            _ => (root.to_owned(), "memory.max"),
+        };
+        let path = root.join(format!("raytrace-{name}-{}", std::process::id()));
         if let Err(error) = std::fs::create_dir(&path) {
             eprintln!(
                 "skipped: no memory cgroup can be made at {}: {error}",
@@ -427,7 +432,7 @@ impl Cgroup {
             );
             return None;
         }
-        std::fs::write(path.join("memory.limit_in_bytes"), limit.to_string()).expect("limit");
+        std::fs::write(path.join(file), limit.to_string()).expect("limit");
         Some(Self(path))
     }
 
@@ -520,8 +525,12 @@ fn the_biggest_in_the_cgroup_dies_for_a_small_one_that_asks() {
         return;
     };
     let mut big = cgroup.spawn("import time; b=bytearray(44<<20); time.sleep(30)");
-    std::thread::sleep(Duration::from_millis(700));
-    let mut small = cgroup.spawn("import time; b=bytearray(16<<20); time.sleep(1)");
+    wait_for(big.id(), "status", |status| {
+        let held = field(status, "RssAnon:").and_then(|text| text.strip_suffix(" kB"));
+        held.and_then(|held| held.parse().ok())
+            .is_some_and(|held: u64| held >= 44 << 10)
+    });
+    let mut small = cgroup.spawn("import time; b=bytearray(16<<20); time.sleep(5)");
     let (victim, invoker) = (big.id(), small.id());
     big.wait().expect("wait");
     let death = stage.death(victim);
