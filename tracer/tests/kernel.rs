@@ -116,7 +116,7 @@ fn kill(pid: u32, signal: &str) {
 }
 
 /// Waits until `condition` holds of the process's `/proc/PID/NAME`.
-fn wait_for(pid: u32, name: &str, condition: impl Fn(&str) -> bool) {
+fn wait_for(pid: u32, name: &str, mut condition: impl FnMut(&str) -> bool) {
     let path = format!("/proc/{pid}/{name}");
     let end = Instant::now() + Duration::from_secs(60);
     while !std::fs::read_to_string(&path).is_ok_and(|text| condition(&text)) {
@@ -365,12 +365,18 @@ fn a_parent_death_signal_is_told_from_a_kill_by_the_parent() {
     let mut parent = python(
         "import ctypes, os, time\nif os.fork() == 0:\n libc = ctypes.CDLL(None)\n libc.prctl(1, 9)\n libc.prctl(15, b'mourns')\ntime.sleep(60)",
     );
+    let mut child = 0;
     let children = format!("task/{}/children", parent.id());
-    wait_for(parent.id(), &children, |pids| !pids.trim().is_empty());
-    let pids = std::fs::read_to_string(format!("/proc/{}/{children}", parent.id())).expect("pids");
-    let child: u32 = pids.trim().parse().expect("one pid");
-    // Its name is changed after it has asked for the signal.
-    wait_for(child, "comm", |name| name.trim() == "mourns");
+    // Its name is changed after it has asked for the signal; a python3 that is a wrapper script starts others before.
+    let mourns = |pid: &u32| {
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
+        name.is_ok_and(|name| name.trim() == "mourns")
+    };
+    wait_for(parent.id(), &children, |pids| {
+        let mut pids = pids.split_whitespace().filter_map(|pid| pid.parse().ok());
+        child = pids.find(mourns).unwrap_or(0);
+        child != 0
+    });
     kill(parent.id(), "KILL");
     parent.wait().expect("wait");
     let death = stage.death(child);
