@@ -4,7 +4,6 @@ Prints a JSON line for each with the kernel's own maximum."""
 import json
 import mmap
 import os
-import resource
 import time
 
 MIB = 1 << 20

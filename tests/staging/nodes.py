@@ -9,7 +9,7 @@ import traceback
 import kill
 from cgroup import Cgroup
 from cluster import BIN, Cluster
-from truth import Roll, comm, gone, wait_for, wait_gone
+from truth import PATIENCE, Roll, comm, gone, wait_for, wait_gone
 
 KINDS = {}
 PROVEN = {"certainty": "proven"}

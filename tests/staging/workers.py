@@ -1,6 +1,5 @@
 """Deaths of Ray workers, staged by a driver on a running cluster; each entry of KINDS stages one and says what it was."""
 
-import os
 import signal
 import time
 
@@ -10,8 +9,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 import kill
 from acts import Actor, once, task
-from cgroup import Cgroup
-from truth import PATIENCE, gone, wait_for, wait_gone
+from truth import PATIENCE, gone, wait_for
 
 KINDS = {}
 
