@@ -484,6 +484,44 @@ pub(super) fn burst() -> Report {
     report(vec![job], deaths)
 }
 
+/// OOM kills of one class in two cgroups whose limits are raised in between, and kills of another class by as many shells.
+pub(super) fn scattered() -> Report {
+    let mut deaths = burst().deaths;
+    deaths.truncate(16);
+    for (number, one) in (0..).zip(&mut deaths) {
+        let number: u32 = number;
+        if number % 2 == 1 {
+            let by = format!(
+                "was ended by SIGKILL from bash (pid {}, uid 1000)",
+                70 + number
+            );
+            let id = 200 + u64::from(number);
+            let other = death(
+                id,
+                600 + number,
+                clock(12, 0, 20 * i64::from(number)),
+                Killer::Signal,
+                &by,
+            );
+            *one = titled(other, Role::Worker, "ray::score");
+            one.sender = Some(sender(70 + number, "bash", Relation::Other));
+            continue;
+        }
+        let Some(oom) = &mut one.oom else { continue };
+        if number.is_multiple_of(4) {
+            oom.cgroup = Some("/job/evaluation".into());
+            oom.task_cgroup = oom.cgroup.clone();
+        }
+        if number > 9 {
+            oom.limit_bytes = Some(gib(2.5));
+        }
+    }
+    let because = "its driver was running when the recording ended";
+    let mut job = job(Outcome::Running, None, because);
+    job.ended = None;
+    report(vec![job], deaths)
+}
+
 /// Deaths that are no memory kills: a user's kill, a crash, an exit code, an unknown one.
 pub(super) fn others() -> Report {
     let user = death(

@@ -58,6 +58,11 @@ fn thirty_kills_in_a_second() {
 }
 
 #[test]
+fn what_differs_among_many_that_are_alike_stands_on_the_line_of_each() {
+    insta::assert_snapshot!(whole(&sample::scattered(), 100));
+}
+
+#[test]
 fn deaths_that_are_no_memory_kills_and_a_recording_with_gaps() {
     insta::assert_snapshot!(whole(&sample::others(), 100));
 }
@@ -74,6 +79,7 @@ fn no_view_of_a_report_exceeds_its_width_or_prints_a_hidden_character() {
         sample::verl(),
         sample::quiet(),
         sample::burst(),
+        sample::scattered(),
         sample::others(),
         sample::hostile(),
     ];
