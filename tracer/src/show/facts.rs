@@ -80,7 +80,7 @@ fn known<const N: usize>(facts: [(&'static str, Option<String>); N]) -> impl Ite
 pub fn shared(view: &View<'_>, death: &Death) -> Vec<Fact> {
     let sender = death.sender.as_ref();
     known([
-        ("who", sender.map(|sender| who(death, sender))),
+        ("who", sender.map(who)),
         ("why", why(death)),
         ("cause", remote_cause(death)),
         ("settle", missing(death)),
@@ -90,8 +90,9 @@ pub fn shared(view: &View<'_>, death: &Death) -> Vec<Fact> {
     .collect()
 }
 
-fn who(death: &Death, sender: &SenderReport) -> String {
-    let signal = death
+/// Who sent which signal: not always the one that ended the process.
+fn who(sender: &SenderReport) -> String {
+    let signal = sender
         .signal
         .map_or_else(String::new, |signal| format!("{} ", signals::name(signal)));
     let how = words::mechanism(sender.mechanism);

@@ -111,6 +111,7 @@ fn piece(time: i64, source: &str, what: &str) -> Evidence {
         time: Some(at(time)),
         source: source.into(),
         what: what.into(),
+        by_sender: false,
     }
 }
 
@@ -133,6 +134,7 @@ fn sender(pid: u32, comm: &str, relation: Relation) -> SenderReport {
         uid: Some(1000),
         container_id: None,
         relation,
+        signal: Some(9),
         mechanism: Mechanism::Kill,
         ancestors: Vec::new(),
     }

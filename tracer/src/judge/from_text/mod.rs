@@ -164,11 +164,13 @@ fn evidence(
         time: clock.time(one.place, one.stamp).map(zone::utc),
         source: source(gathered, one.place),
         what: one.quote.clone(),
+        by_sender: false,
     });
     let remarks = remarks.iter().map(|(place, text)| Evidence {
         time: None,
         source: source(gathered, *place),
         what: text.clone(),
+        by_sender: false,
     });
     lines.chain(remarks).collect()
 }
