@@ -152,16 +152,20 @@ fn limit(oom: &OomReport) -> Option<String> {
         .map_or_else(String::new, |charging| {
             format!(", while charging {}", sanitize::name(charging))
         });
-    let Some(cgroup) = oom.cgroup.as_deref() else {
-        return oom
-            .charging
-            .as_ref()
-            .map(|_| format!("none of a cgroup: the machine{charging}"));
-    };
     let figures = match (oom.usage_bytes, oom.limit_bytes) {
         (Some(usage), Some(limit)) => format!(" {}", of(usage, limit)),
         (None, Some(limit)) => format!(" {}", size(limit)),
         _ => String::new(),
+    };
+    let Some(cgroup) = oom.cgroup.as_deref() else {
+        let charged = oom.charging.is_some();
+        return match oom.constraint.as_deref() {
+            Some("none") => charged.then(|| format!("none of a cgroup: the machine{charging}")),
+            Some("memcg") => Some(format!(
+                "a cgroup whose name was not seen{figures}{charging}"
+            )),
+            _ => charged.then(|| charging.trim_start_matches(", ").to_owned()),
+        };
     };
     let own = oom.task_cgroup.as_deref().filter(|own| *own != cgroup);
     let own = own.map_or_else(String::new, |own| {
