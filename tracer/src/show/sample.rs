@@ -5,8 +5,8 @@ use crate::{
     ids::{BootTime, Bytes, EventId, HexId, Pid, WallTime},
     judge::report::{
         AtDeath, Certainty, ClusterReport, Death, Evidence, Finding, GpuUse, Host, Job, Killer,
-        Mechanism, MemoryReport, Monitor, OomReport, Outcome, Peak, Recording, Relation, Report,
-        SenderReport, Survived, TopProcess, Utc, Verdict,
+        LimitPeak, Mechanism, MemoryReport, Monitor, OomReport, Outcome, Peak, Recording, Relation,
+        Report, SenderReport, Survived, TopProcess, Utc, Verdict,
     },
 };
 
@@ -152,6 +152,7 @@ pub(super) fn report(jobs: Vec<Job>, deaths: Vec<Death>) -> Report {
         owners: Vec::new(),
         gpus: Vec::new(),
         gpu_errors: Vec::new(),
+        limits: Vec::new(),
         in_use: None,
         shared_memory: None,
         growth: Vec::new(),
@@ -238,6 +239,24 @@ pub(super) fn quiet() -> Report {
     (exit.listed, exit.exit_code, exit.signal) = (false, Some(0), None);
     let because = "its driver exited with code 0";
     report(vec![job(Outcome::Succeeded, None, because)], vec![exit])
+}
+
+/// A pod of 24 GiB that was nearly full on a machine of 512 GiB, without Ray's monitor.
+pub(super) fn pod() -> Report {
+    let mut report = quiet();
+    report.clusters[0].monitor = None;
+    report.peak = Some(Peak {
+        time: at(clock(20, 0, 0)),
+        used_bytes: gib(30.3),
+        total_bytes: gib(512.0),
+    });
+    report.limits = vec![LimitPeak {
+        cgroup: "/sys/kubepods/pod7".into(),
+        time: at(clock(21, 0, 0)),
+        needed_bytes: gib(23.9),
+        limit_bytes: gib(24.0),
+    }];
+    report
 }
 
 /// The verl job of the documentation: a kill that was retried, and an agent whose death took 17 along.

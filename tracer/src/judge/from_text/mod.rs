@@ -69,6 +69,7 @@ pub fn judge(gathered: &Gathered, zone: Option<&TimeZone>) -> Report {
             .remarks
             .gpu_errors
             .report(|(place, stamp)| clock.time(place, stamp).map(zone::utc)),
+        limits: Vec::new(),
         in_use: None,
         shared_memory: None,
         growth: Vec::new(),

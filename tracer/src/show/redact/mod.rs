@@ -98,6 +98,9 @@ fn redact_by(scrubber: &mut Scrubber, report: &Report) -> Report {
     for file in sums.flatten() {
         redact_shared_file(scrubber, file);
     }
+    for limit in &mut report.limits {
+        limit.cgroup = scrubber.path(&limit.cgroup);
+    }
     for text in &mut report.texts {
         text.name = scrubber.path(&text.name);
     }

@@ -53,6 +53,11 @@ fn a_run_without_kills() {
 }
 
 #[test]
+fn a_run_without_kills_in_a_pod_that_was_nearly_full() {
+    insta::assert_snapshot!(whole(&sample::pod(), 100));
+}
+
+#[test]
 fn thirty_kills_in_a_second() {
     insta::assert_snapshot!(whole(&sample::burst(), 100));
 }
