@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::rows::Place;
 use crate::{
-    ids::Bytes,
+    ids::{Bytes, WallTime},
     judge::{
         report::{Death, Utc},
         timeline::{ProcessSeries, Timeline},
@@ -13,23 +13,32 @@ use crate::{
     show::{sanitize, words},
 };
 
-fn microseconds(time: Utc) -> f64 {
-    time.0.0 as f64 / 1000.0
+/// Whole ones, by which slices that lie in one another stay so: a fraction of so large a number is rounded.
+fn microseconds(time: Utc) -> i64 {
+    time.0.0.div_euclid(1000)
 }
 
 fn slice(category: &str, name: &str, place: Place, from: Utc, to: Utc, args: &Value) -> Value {
     let (start, end) = (microseconds(from), microseconds(to));
     json!({
         "ph": "X", "cat": category, "name": name, "pid": place.node, "tid": place.row,
-        "ts": start, "dur": (end - start).max(1.0), "args": args,
+        "ts": start, "dur": (end - start).max(1), "args": args,
     })
 }
 
-/// From its start to its end, or to that of the recording.
-pub(super) fn lifetime(timeline: &Timeline, process: &ProcessSeries, place: Place) -> Value {
+/// From its start to its end, or to that of the recording; the slice of its death lies inside.
+pub(super) fn lifetime(
+    timeline: &Timeline,
+    process: &ProcessSeries,
+    death: Option<&Death>,
+    place: Place,
+) -> Value {
     let first = process.private.first().map(|(time, _)| *time);
-    let from = process.started.or(first).unwrap_or(timeline.began);
-    let to = process.ended.unwrap_or(timeline.ended).max(from);
+    let mut from = process.started.or(first).unwrap_or(timeline.began);
+    let mut to = process.ended.unwrap_or(timeline.ended).max(from);
+    if let Some((act, ended)) = death.and_then(|death| span(death, process)) {
+        (from, to) = (from.min(act), to.max(ended));
+    }
     let peak = process.private.iter().map(|(_, bytes)| bytes.0).max();
     let name = words::name_of_series(process);
     let args = json!({
@@ -40,6 +49,16 @@ pub(super) fn lifetime(timeline: &Timeline, process: &ProcessSeries, place: Plac
         "outlived_the_recording": process.ended.is_none(),
     });
     slice("lifetime", &name, place, from, to, &args)
+}
+
+/// From the act that killed to the exit, a microsecond at least.
+fn span(death: &Death, process: &ProcessSeries) -> Option<(Utc, Utc)> {
+    let ended = death.exit_time.or(process.ended);
+    let act = death.time.or(ended)?;
+    let ended = ended.unwrap_or(act);
+    let act = act.min(ended);
+    let least = Utc(WallTime(act.0.0.saturating_add(1000)));
+    Some((act, ended.max(least)))
 }
 
 /// What a worker ran: its calls where the kernel told of them, else what its titles said when they were read.
@@ -98,9 +117,7 @@ pub(super) fn death(
     place: Place,
     label: &str,
 ) -> Option<Value> {
-    let ended = death.exit_time.or(process.ended);
-    let act = death.time.or(ended)?;
-    let act = ended.map_or(act, |ended| act.min(ended));
+    let (act, ended) = span(death, process)?;
     let evidence: Vec<String> = death
         .verdict
         .evidence
@@ -125,7 +142,7 @@ pub(super) fn death(
         "evidence": evidence,
     });
     let name = format!("{label}: {}", death.verdict.killer.name());
-    let mut made = slice("death", &name, place, act, ended.unwrap_or(act), &args);
+    let mut made = slice("death", &name, place, act, ended, &args);
     // A colour that no task of Ray's has.
     made["cname"] = "terrible".into();
     Some(made)
@@ -142,7 +159,7 @@ pub(super) fn flow(
         return Vec::new();
     };
     let end = microseconds(end.max(start));
-    let step = |phase: &str, place: Place, time: f64| {
+    let step = |phase: &str, place: Place, time: i64| {
         json!({
             "ph": phase, "bp": "e", "cat": "cause", "name": name, "id": id,
             "pid": place.node, "tid": place.row, "ts": time,

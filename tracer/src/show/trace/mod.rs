@@ -50,7 +50,8 @@ pub fn render(
         .collect();
     memory(&mut events, &mut rows, timeline, &places);
     for (process, place) in timeline.processes.iter().zip(&places) {
-        events.push(events::lifetime(timeline, process, *place));
+        let death = process.death.and_then(|id| deaths.get(&id)).copied();
+        events.push(events::lifetime(timeline, process, death, *place));
         let titles = rows.titles(process, *place);
         events.extend(
             titles
