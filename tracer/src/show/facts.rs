@@ -56,7 +56,7 @@ pub fn all(view: &View<'_>, death: &Death) -> Vec<Fact> {
     facts.extend(
         minute
             .into_iter()
-            .flat_map(minute::table)
+            .flat_map(|minute| minute::table(minute, view.style.width))
             .map(|line| ("minute", line)),
     );
     facts

@@ -92,7 +92,7 @@ function sections() {
 
 function detail(death) {
   const box = el('div', { className: 'death' });
-  const facts = death.facts.flatMap(([label, words]) => [el('dt', { textContent: label }), el('dd', { textContent: words })]);
+  const facts = death.facts.flatMap(([label, words]) => [el('dt', { textContent: label }), el('dd', { textContent: words, className: label === 'minute' ? 'figures' : '' })]);
   if (death.root !== null && DEATHS.has(death.root)) {
     facts.unshift(el('dt', { textContent: 'cause' }), el('dd', {}, link(DEATHS.get(death.root), `${DEATHS.get(death.root).label} ${DEATHS.get(death.root).headline}`)));
   }
