@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{RayTimeline, render};
+use super::{RayTimeline, write};
 use crate::{
     event::Role,
     ids::{Bytes, HexId, ProcessKey},
@@ -53,8 +53,9 @@ fn timeline(report: &Report) -> Timeline {
 
 fn events(report: &Report, ray: Option<&str>) -> Vec<Value> {
     let ray = ray.map(|text| RayTimeline::parse(text).expect("a timeline of Ray's"));
-    let text = render(report, &timeline(report), ray.as_ref()).expect("a trace");
-    let trace: Value = serde_json::from_str(&text).expect("JSON");
+    let mut text = Vec::new();
+    write(report, &timeline(report), ray.as_ref(), &mut text).expect("a trace");
+    let trace: Value = serde_json::from_slice(&text).expect("JSON");
     trace["traceEvents"].as_array().expect("events").clone()
 }
 
