@@ -36,6 +36,7 @@ function deathTable() {
       { label: 'What happened', value: death => death.headline, cell: death => death.headline, kind: 'wide' },
     ],
   });
+  if (DATA.deaths_left_out) section.append(el('p', { className: 'hint', textContent: `${DATA.deaths_left_out} later deaths are too many for one page: narrow it with --since, --until or --match.` }));
 }
 
 function sure(death) {
