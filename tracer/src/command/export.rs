@@ -93,8 +93,10 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     };
     match &args.output {
         Some(path) => {
+            // What cannot be made leaves no file.
+            let write = made.writer(args.format)?;
             let output = output::create(path, args.force, Some(&file))?;
-            made.write(args.format, BufWriter::new(output))
+            finished(write, BufWriter::new(output))
                 .with_context(|| format!("cannot write {}", path.display()))?;
             anstream::eprintln!("Wrote {}{}", path.display(), next(args.format));
         }
@@ -141,11 +143,20 @@ fn print(made: &Export<'_>, format: ExportFormat) -> anyhow::Result<()> {
             "a trace is not for a terminal: name a file, -o trace.json",
         ));
     }
-    match made.write(format, BufWriter::new(stdout.lock())) {
+    match finished(made.writer(format)?, BufWriter::new(stdout.lock())) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         written => written.context("cannot write to stdout"),
     }
 }
+
+/// Writes all of it.
+fn finished(write: Writer<'_>, mut output: impl Write) -> std::io::Result<()> {
+    write(&mut output)?;
+    output.flush()
+}
+
+/// Writes a recording in one of its forms.
+type Writer<'a> = Box<dyn FnOnce(&mut dyn Write) -> std::io::Result<()> + 'a>;
 
 /// A recording that is turned into something else.
 struct Export<'a> {
@@ -155,44 +166,46 @@ struct Export<'a> {
 }
 
 impl Export<'_> {
-    fn write(&self, format: ExportFormat, mut output: impl Write) -> std::io::Result<()> {
-        match format {
-            ExportFormat::ChromeTrace => self.trace(&mut output)?,
-            ExportFormat::Jsonl => {
-                for event in self.events {
-                    writeln!(
-                        output,
-                        "{}",
-                        jsonl::line(event, self.judge.wall(event.time))?
-                    )?;
-                }
+    /// What writes it, where there is something to write.
+    fn writer(&self, format: ExportFormat) -> anyhow::Result<Writer<'_>> {
+        Ok(match format {
+            ExportFormat::ChromeTrace => {
+                let timeline = self.judge.timeline(self.events);
+                let timeline =
+                    timeline.context("the recording holds no clock: its beginning is missing")?;
+                Box::new(move |mut output| {
+                    let report = self.judge.report();
+                    trace::write(&report, &timeline, self.ray.as_ref(), &mut output)
+                })
             }
-            ExportFormat::Csv => self.csv(&mut output)?,
-            ExportFormat::Flamegraph => output.write_all(&self.flamegraph()?)?,
-        }
-        output.flush()
+            ExportFormat::Flamegraph => {
+                let svg = self.flamegraph()?;
+                Box::new(move |output| output.write_all(&svg))
+            }
+            ExportFormat::Jsonl => Box::new(|output| self.jsonl(output)),
+            ExportFormat::Csv => Box::new(|output| self.csv(output)),
+        })
     }
 
-    fn trace(&self, output: &mut impl Write) -> std::io::Result<()> {
-        let timeline = self.judge.timeline(self.events);
-        let timeline = timeline.ok_or_else(|| {
-            std::io::Error::other("the recording holds no clock: its beginning is missing")
-        })?;
-        let text = trace::render(&self.judge.report(), &timeline, self.ray.as_ref())?;
-        output.write_all(text.as_bytes())
-    }
-
-    fn flamegraph(&self) -> std::io::Result<Vec<u8>> {
+    fn flamegraph(&self) -> anyhow::Result<Vec<u8>> {
         let folded = self.judge.folded();
         if folded.is_empty() {
-            return Err(std::io::Error::other(
-                "the recording holds no Python stacks: nothing that was watched grew by 64 MiB, or it was recorded with --no-stacks",
-            ));
+            anyhow::bail!(
+                "the recording holds no Python stacks: nothing that was watched grew by 64 MiB, or it was recorded with --no-stacks"
+            );
         }
-        flamegraph::render(&folded)
+        Ok(flamegraph::render(&folded)?)
     }
 
-    fn csv(&self, output: &mut impl Write) -> std::io::Result<()> {
+    fn jsonl(&self, output: &mut dyn Write) -> std::io::Result<()> {
+        for event in self.events {
+            let line = jsonl::line(event, self.judge.wall(event.time))?;
+            writeln!(output, "{line}")?;
+        }
+        Ok(())
+    }
+
+    fn csv(&self, output: &mut dyn Write) -> std::io::Result<()> {
         let timeline = self.judge.timeline(self.events);
         let processes = timeline.into_iter().flat_map(|timeline| timeline.processes);
         let names: std::collections::HashMap<_, _> = processes

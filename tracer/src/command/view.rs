@@ -124,7 +124,7 @@ pub fn show(
     let reasons = args.reasons(&shown);
     let mut timeline = timeline;
     if args.redact {
-        (shown.report, timeline) = redact::redact_both(&shown.report, timeline);
+        (shown.report, timeline) = redact::redact_both(&shown.report, timeline, recording);
     }
     let text = args.render(&shown, timeline.as_ref(), recording)?;
     match &args.output {

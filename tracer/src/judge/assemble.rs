@@ -7,7 +7,9 @@ use crate::{
     ids::{BootTime, Bytes, EventId, ProcessKey},
     judge::{
         act::{self, Act},
-        evidence, findings, gcs, gpus, jobs, minute,
+        evidence, findings, gcs, gpus, jobs,
+        limits::Limits,
+        minute,
         oom::size,
         owners, pending,
         processes::ProcessState,
@@ -27,7 +29,7 @@ use crate::{
 const SCHEMA: u32 = 1;
 
 /// The report of all that was folded in.
-pub(super) fn report(world: &World) -> Report {
+pub(super) fn report(world: &World, limits: &Limits) -> Report {
     let mut deaths: Vec<Death> = world
         .exits
         .values()
@@ -67,6 +69,7 @@ pub(super) fn report(world: &World) -> Report {
                 total_bytes,
             })
         }),
+        limits: limits.report(&world.clock, machine_bytes(world)),
         in_use: in_use(world),
         shared_memory: shared_files::report(world),
         notes: Vec::new(),
@@ -358,6 +361,14 @@ pub(super) fn monitor(world: &World, raylet: ProcessKey) -> Option<Monitor> {
             }),
             _ => None,
         })
+}
+
+/// All memory of the machine; as much as any where it is not known.
+fn machine_bytes(world: &World) -> Bytes {
+    let sampled = world.peak.map(|(_, _, total)| total);
+    let started = world.started.as_ref();
+    let told = started.map(|(_, started)| started.memory_bytes);
+    sampled.or(told).unwrap_or(Bytes(u64::MAX))
 }
 
 fn in_use(world: &World) -> Option<InUse> {

@@ -37,12 +37,10 @@ pub(super) fn gather(world: &World, exit: &ExitSeen, draft: &Draft) -> Vec<Evide
                 time: world.clock.wall(time),
                 source,
                 what,
+                by_sender: false,
             },
         ));
     };
-    for seen in world.signals_to(exit.exit.process).iter().take(MAX_SIGNALS) {
-        add(seen.time, "kernel".into(), signal_text(&seen.what));
-    }
     for seen in world
         .delivered
         .get(&exit.exit.process.truncated())
@@ -109,8 +107,28 @@ pub(super) fn gather(world: &World, exit: &ExitSeen, draft: &Draft) -> Vec<Evide
     if !pending::is(exit) {
         add(exit.time, source(exit.source).into(), exit_text(exit));
     }
+    found.extend(signals(world, exit, draft));
     found.sort_by_key(|(time, _)| *time);
     found.into_iter().map(|(_, evidence)| evidence).collect()
+}
+
+/// The first signals that it got, and that of the sender whom the verdict names.
+fn signals(world: &World, exit: &ExitSeen, draft: &Draft) -> Vec<(BootTime, Evidence)> {
+    let sent = draft.sender.as_ref().and_then(|sender| sender.signal);
+    let by_sender =
+        |seen: &Seen<Signal>| draft.sent_at == Some(seen.time) && sent == Some(seen.what.signal);
+    let all = world.signals_to(exit.exit.process).iter().enumerate();
+    all.filter(|(place, seen)| *place < MAX_SIGNALS || by_sender(seen))
+        .map(|(_, seen)| {
+            let evidence = Evidence {
+                time: world.clock.wall(seen.time),
+                source: "kernel".into(),
+                what: signal_text(&seen.what),
+                by_sender: by_sender(seen),
+            };
+            (seen.time, evidence)
+        })
+        .collect()
 }
 
 /// Lines about the whole node that a collapse rests on.

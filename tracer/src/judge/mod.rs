@@ -20,6 +20,7 @@ pub mod gpu_errors;
 mod gpus;
 mod jobs;
 pub mod killers;
+mod limits;
 pub mod live;
 mod memory;
 mod minute;
@@ -38,9 +39,10 @@ mod world;
 mod tests;
 
 use crate::{
-    event::{Event, Role},
+    event::{Event, Observation, Role},
     ids::{BootTime, EventId, ProcessKey},
     judge::{
+        limits::Limits,
         live::Live,
         report::{Death, Report, Utc},
         timeline::Timeline,
@@ -52,12 +54,16 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct Judge {
     world: World,
+    limits: Limits,
 }
 
 impl Judge {
     /// Folds one event in; returns whether verdicts given before may have changed.
     pub fn observe(&mut self, event: &Event) -> bool {
         self.world.observe(event);
+        if let Observation::Cgroup(state) = &event.what {
+            self.limits.observe(event.time, state);
+        }
         assemble::bears_on_verdicts(&event.what)
     }
 
@@ -89,7 +95,7 @@ impl Judge {
     /// Everything, with nothing more to come.
     #[must_use]
     pub fn report(&self) -> Report {
-        assemble::report(&self.world)
+        assemble::report(&self.world, &self.limits)
     }
 
     /// What grew, as folded stacks: `still held;Class;file:line function;… bytes`, the outermost frame first.

@@ -12,8 +12,8 @@ pub use finding::{Finding, Setting};
 pub use gcs::{GcsOwner, GcsReport};
 pub use growth::{Growth, GrowthLine, UnreadStacks};
 pub use memory::{
-    GpuError, GpuReport, GpuUse, InUse, Limit, MemoryReport, OomReport, Owner, OwnerKind, Peak,
-    SharedFileUse, SharedKind, SharedUse, TopProcess,
+    GpuError, GpuReport, GpuUse, InUse, Limit, LimitPeak, MemoryReport, OomReport, Owner,
+    OwnerKind, Peak, SharedFileUse, SharedKind, SharedUse, TopProcess,
 };
 pub use minute::{AtDeath, CallsReport, LastMinute, LimitBefore, MappedBefore, TopBefore};
 pub use verdict::{Certainty, Evidence, Killer, Mechanism, Relation, SenderReport, Verdict};
@@ -58,6 +58,8 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Highest use of the node's memory that was sampled.
     pub peak: Option<Peak>,
+    /// Memory cgroups with a limit below the machine's memory, and how near each came to it: the nearest first.
+    pub limits: Vec<LimitPeak>,
     /// What was in use when most was, by its heads.
     pub in_use: Option<InUse>,
     /// Shared memory by its files, when these were largest together.

@@ -13,7 +13,10 @@ use crate::{
     },
 };
 
-/// `KILLS 1, 3 and 5–9`.
+/// Longer lists of numbers leave the headline no room; each line below has its own.
+const LONGEST_LABEL: usize = 30;
+
+/// `KILLS 1, 3 and 5–9`, or `56 KILLS (first 2)`.
 #[must_use]
 pub fn label(causes: &[Cause<'_>]) -> String {
     let numbers: Vec<u32> = causes.iter().map(|cause| cause.number).collect();
@@ -22,7 +25,11 @@ pub fn label(causes: &[Cause<'_>]) -> String {
     } else {
         "DEATHS"
     };
-    format!("{word} {}", words::ranges(&numbers))
+    let label = format!("{word} {}", words::ranges(&numbers));
+    if sanitize::columns(&label) <= LONGEST_LABEL {
+        return label;
+    }
+    format!("{} {word} (first {})", causes.len(), causes[0].number)
 }
 
 /// Label, headline and the death with the least certain verdict, of one first cause or of several alike.
@@ -34,29 +41,27 @@ pub fn heading<'a>(causes: &[Cause<'a>]) -> (String, String, &'a Death) {
     }
 }
 
-/// The facts that hold for all.
+/// The facts that hold for all: those that read the same for each.
 #[must_use]
 pub fn facts(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<Fact> {
     let mut facts = facts::shared(view, causes[0].death);
-    facts.retain(|(label, _)| *label != "limit" || one_cgroup(causes));
+    for cause in &causes[1..] {
+        let own = facts::shared(view, cause.death);
+        facts.retain(|fact| own.contains(fact));
+    }
     facts
 }
 
 /// A line for each of the first `most`, and how many are left.
 #[must_use]
 pub fn lines(view: &View<'_>, causes: &[Cause<'_>], most: usize) -> Vec<String> {
-    let with_cgroup = !one_cgroup(causes);
+    let said = facts(view, causes);
     let shown = causes.iter().take(most);
-    let mut lines: Vec<String> = shown.map(|cause| line(view, cause, with_cgroup)).collect();
+    let mut lines: Vec<String> = shown.map(|cause| line(view, cause, &said)).collect();
     if causes.len() > most {
         lines.push(format!("… and {} more (--all)", causes.len() - most));
     }
     lines
-}
-
-fn one_cgroup(causes: &[Cause<'_>]) -> bool {
-    let first = cgroup(causes[0].death);
-    causes.iter().all(|cause| cgroup(cause.death) == first)
 }
 
 /// `the kernel killed 30 Rollout within 580 ms (largest 1.9 GiB): cgroup /job hit its limit of 2.0 GiB`.
@@ -81,7 +86,7 @@ pub fn headline(causes: &[Cause<'_>]) -> String {
     );
     let clause = words::common_clause(&deaths)
         .unwrap_or_else(|| format!("ended alike; the first {}", words::clause(first)));
-    words::headline_of(&subject, first, &clause)
+    words::headline_of(&subject, &deaths, &clause)
 }
 
 /// The death whose certainty holds for all.
@@ -101,19 +106,16 @@ pub fn least_certain<'a>(causes: &[Cause<'a>]) -> &'a Death {
     least
 }
 
-fn cgroup(death: &Death) -> Option<&str> {
-    death.oom.as_ref().and_then(|oom| oom.cgroup.as_deref())
-}
-
-fn line(view: &View<'_>, cause: &Cause<'_>, with_cgroup: bool) -> String {
+/// One of them: its number, which process, and the facts that are not `said` of all.
+fn line(view: &View<'_>, cause: &Cause<'_>, said: &[Fact]) -> String {
     let death = cause.death;
     let time = view.death_time(death);
     let mut parts = vec![format!("{} {time} {}", cause.number, words::subject(death))];
-    if let Some(cgroup) = cgroup(death).filter(|_| with_cgroup) {
-        let limit = death.oom.as_ref().and_then(|oom| oom.limit_bytes);
-        let limit = limit.map_or_else(String::new, |limit| format!(" {}", size(limit)));
-        parts.push(format!("{}{limit}", words::cgroup(cgroup)));
-    }
+    let own = facts::shared(view, death).into_iter();
+    parts.extend(
+        own.filter(|fact| !said.contains(fact))
+            .map(|(label, text)| format!("{label} {text}")),
+    );
     if !cause.cascade.is_empty() {
         let count = words::count(cause.cascade.len(), "death", "deaths");
         parts.push(format!("{count} followed"));

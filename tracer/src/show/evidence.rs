@@ -48,7 +48,7 @@ fn line(death: &Death, piece: &Evidence, limit: usize) -> String {
     }
 }
 
-/// The pieces that say most where not all are shown: lines of logs, then what lies nearest to the act.
+/// The pieces that say most where not all are shown: the sender's own signal, lines of logs, then what lies nearest to the act.
 fn telling(death: &Death) -> Vec<&Evidence> {
     let all = &death.verdict.evidence;
     if all.len() <= MAX_PIECES {
@@ -64,7 +64,7 @@ fn telling(death: &Death) -> Vec<&Evidence> {
     let mut acts: Vec<usize> = (0..all.len())
         .filter(|at| all[*at].source == "kernel")
         .collect();
-    acts.sort_by_key(|at| distance(&all[*at]));
+    acts.sort_by_key(|at| (!all[*at].by_sender, distance(&all[*at])));
     acts.truncate(MAX_PIECES - logs.len());
     let mut kept: Vec<usize> = logs.into_iter().chain(acts).collect();
     kept.sort_unstable();

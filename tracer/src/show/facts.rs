@@ -56,7 +56,7 @@ pub fn all(view: &View<'_>, death: &Death) -> Vec<Fact> {
     facts.extend(
         minute
             .into_iter()
-            .flat_map(minute::table)
+            .flat_map(|minute| minute::table(minute, view.style.width))
             .map(|line| ("minute", line)),
     );
     facts
@@ -80,7 +80,7 @@ fn known<const N: usize>(facts: [(&'static str, Option<String>); N]) -> impl Ite
 pub fn shared(view: &View<'_>, death: &Death) -> Vec<Fact> {
     let sender = death.sender.as_ref();
     known([
-        ("who", sender.map(|sender| who(death, sender))),
+        ("who", sender.map(who)),
         ("why", why(death)),
         ("cause", remote_cause(death)),
         ("settle", missing(death)),
@@ -90,8 +90,9 @@ pub fn shared(view: &View<'_>, death: &Death) -> Vec<Fact> {
     .collect()
 }
 
-fn who(death: &Death, sender: &SenderReport) -> String {
-    let signal = death
+/// Who sent which signal: not always the one that ended the process.
+fn who(sender: &SenderReport) -> String {
+    let signal = sender
         .signal
         .map_or_else(String::new, |signal| format!("{} ", signals::name(signal)));
     let how = words::mechanism(sender.mechanism);
@@ -151,16 +152,20 @@ fn limit(oom: &OomReport) -> Option<String> {
         .map_or_else(String::new, |charging| {
             format!(", while charging {}", sanitize::name(charging))
         });
-    let Some(cgroup) = oom.cgroup.as_deref() else {
-        return oom
-            .charging
-            .as_ref()
-            .map(|_| format!("none of a cgroup: the machine{charging}"));
-    };
     let figures = match (oom.usage_bytes, oom.limit_bytes) {
         (Some(usage), Some(limit)) => format!(" {}", of(usage, limit)),
         (None, Some(limit)) => format!(" {}", size(limit)),
         _ => String::new(),
+    };
+    let Some(cgroup) = oom.cgroup.as_deref() else {
+        let charged = oom.charging.is_some();
+        return match oom.constraint.as_deref() {
+            Some("none") => charged.then(|| format!("none of a cgroup: the machine{charging}")),
+            Some("memcg") => Some(format!(
+                "a cgroup whose name was not seen{figures}{charging}"
+            )),
+            _ => charged.then(|| charging.trim_start_matches(", ").to_owned()),
+        };
     };
     let own = oom.task_cgroup.as_deref().filter(|own| *own != cgroup);
     let own = own.map_or_else(String::new, |own| {

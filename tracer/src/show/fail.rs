@@ -106,7 +106,7 @@ mod tests {
     use super::*;
     use crate::{
         ids::{Bytes, EventId},
-        judge::report::{AtDeath, Limit},
+        judge::report::{AtDeath, Limit, Monitor},
         show::sample,
     };
 
@@ -196,6 +196,34 @@ mod tests {
         assert_eq!(
             reasons(&report, &when),
             ["--fail-above: the peak was 2.0 GiB, 100.0 % of cgroup /job 2.0 GiB, above 90.0 %"]
+        );
+    }
+
+    #[test]
+    fn a_cgroup_that_came_near_its_limit_counts_where_nothing_died() {
+        let mut report = sample::pod();
+        let when = FailWhen {
+            killers: Vec::new(),
+            above: Some(Share(0.9)),
+        };
+        assert_eq!(
+            reasons(&report, &when),
+            [
+                "--fail-above: the peak was 23.9 GiB, 99.6 % of cgroup .../kubepods/pod7 24.0 GiB, above 90.0 %"
+            ]
+        );
+        // A monitor that takes the container for the machine kills first.
+        report.clusters[0].monitor = Some(Monitor {
+            enabled: true,
+            threshold_bytes: Some(Bytes(22 << 30)),
+            total_bytes: Some(Bytes(24 << 30)),
+            refresh_ms: Some(250),
+        });
+        assert_eq!(
+            reasons(&report, &when),
+            [
+                "--fail-above: the peak was 23.9 GiB, 108.6 % of Ray's threshold in cgroup .../kubepods/pod7 22.0 GiB, above 90.0 %"
+            ]
         );
     }
 

@@ -295,8 +295,15 @@ fn peak(view: &View<'_>) -> String {
     )
 }
 
-/// Of the limits that the report knows: Ray's threshold, where the monitor counts the whole machine.
+/// Of the limits that the report knows: a cgroup's where that was nearer, else Ray's threshold, where the monitor counts the whole
+/// machine.
 fn nearest_limit(report: &Report, peak: &Peak) -> String {
+    let nearer = limit::nearest_cgroup(report);
+    if let Some(near) = nearer.filter(|near| near.share() > limit::at_peak(report, peak).share()) {
+        let figures = of(near.used, near.limit);
+        let away = size(Bytes(near.limit.0.saturating_sub(near.used.0)));
+        return format!("; nearest limit {}: {figures}, {away} away", near.whose);
+    }
     match limit::threshold(report, peak) {
         Some(threshold) if threshold > peak.used_bytes => {
             let away = Bytes(threshold.0 - peak.used_bytes.0);

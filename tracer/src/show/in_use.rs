@@ -3,24 +3,16 @@
 use crate::{
     ids::Bytes,
     judge::report::InUse,
-    show::{
-        shared_files,
-        size::{Unit, size},
-    },
+    show::{shared_files, size::Unit},
 };
 
-/// Below this the sum is in MiB.
-const LARGE: u64 = 1 << 30;
 /// A file of shared memory is named when it is at least this part of all that is in use.
 const PART: u64 = 10;
 
-/// `3.9 GiB = 1.2 these processes + 0.4 others + 0.5 shared + 1.5 cache + 0.2 kernel + 0.1 unknown`.
+/// `3.9 GiB in use, page cache included = 1.2 these processes + 0.4 others + 0.5 shared + 1.5 cache + 0.2 kernel + 0.1 unknown`.
 #[must_use]
 pub(super) fn line(sum: &InUse) -> String {
-    let unit = match sum.used_bytes.0 {
-        LARGE.. => Unit::Gib,
-        _ => Unit::Mib,
-    };
+    let unit = Unit::of(sum.used_bytes);
     let parts = [
         (sum.private_bytes, "these processes"),
         (sum.others_private_bytes, "others"),
@@ -41,8 +33,8 @@ pub(super) fn line(sum: &InUse) -> String {
     let sign = if sum.remainder_bytes < 0 { '−' } else { '+' };
     let rest = unit.figure(Bytes(sum.remainder_bytes.unsigned_abs()));
     format!(
-        "{} in use = {} {sign} {rest} unknown{whose}",
-        size(sum.used_bytes),
+        "{} in use, page cache included = {} {sign} {rest} unknown{whose}",
+        unit.sum(sum.used_bytes),
         parts.join(" + ")
     )
 }
@@ -79,7 +71,7 @@ mod tests {
         };
         assert_eq!(
             line(&sum),
-            "3.9 GiB in use = 1.2 these processes + 0.4 others + 0.5 shared + 1.5 cache + 0.2 kernel + 0.1 unknown; \
+            "3.9 GiB in use, page cache included = 1.2 these processes + 0.4 others + 0.5 shared + 1.5 cache + 0.2 kernel + 0.1 unknown; \
              0.4 of the shared is memfd:weights (Holder pid 7)"
         );
     }

@@ -8,7 +8,7 @@ use owo_colors::{OwoColorize, Style};
 use super::sanitize::columns;
 
 /// Columns that a label takes, its indent included.
-const LABEL: usize = 11;
+pub(super) const LABEL: usize = 11;
 
 /// Text that grows line by line and never exceeds its width.
 #[derive(Debug)]

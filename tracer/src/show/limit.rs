@@ -1,9 +1,9 @@
-//! How near the memory came to a limit: the node's peak against Ray's threshold or the machine, and what was in use at
-//! each kill.
+//! How near the memory came to a limit: the node's peak against Ray's threshold or the machine, each cgroup's against its own or
+//! that of a monitor that counts it, and what was in use at each kill.
 
 use crate::{
     ids::Bytes,
-    judge::report::{Death, Monitor, Peak, Report},
+    judge::report::{Death, LimitPeak, Monitor, Peak, Report},
     show::{sanitize, size::share, words},
 };
 
@@ -47,11 +47,51 @@ pub fn threshold(report: &Report, peak: &Peak) -> Option<Bytes> {
 pub fn nearest(report: &Report) -> Option<LimitUse> {
     let peak = report.peak.iter().map(|peak| at_peak(report, peak));
     let deaths = report.deaths.iter().flat_map(at_death);
-    peak.chain(deaths)
-        .max_by(|one, other| one.share().total_cmp(&other.share()))
+    fullest(peak.chain(deaths).chain(in_cgroups(report)))
 }
 
-fn at_peak(report: &Report, peak: &Peak) -> LimitUse {
+/// Where a cgroup came nearest to its limit, or to that of a monitor that counts it.
+#[must_use]
+pub fn nearest_cgroup(report: &Report) -> Option<LimitUse> {
+    fullest(in_cgroups(report))
+}
+
+fn fullest(uses: impl Iterator<Item = LimitUse>) -> Option<LimitUse> {
+    uses.max_by(|one, other| one.share().total_cmp(&other.share()))
+}
+
+/// Each cgroup against its limit, and against the threshold of a monitor that takes this limit for all memory.
+fn in_cgroups(report: &Report) -> impl Iterator<Item = LimitUse> {
+    let own = report.limits.iter().map(|peak| LimitUse {
+        used: peak.needed_bytes,
+        limit: peak.limit_bytes,
+        whose: whose_cgroup(&peak.cgroup),
+    });
+    let counted = report.limits.iter().filter_map(|peak| {
+        Some(LimitUse {
+            used: peak.needed_bytes,
+            limit: lowest_threshold(report, peak)?,
+            whose: format!("Ray's threshold in {}", whose_cgroup(&peak.cgroup)),
+        })
+    });
+    own.chain(counted)
+}
+
+/// The lowest threshold of the monitors that take this cgroup's limit for all memory.
+fn lowest_threshold(report: &Report, peak: &LimitPeak) -> Option<Bytes> {
+    let counts =
+        |monitor: &&Monitor| monitor.enabled && monitor.total_bytes == Some(peak.limit_bytes);
+    let counting = monitors(report).filter(counts);
+    counting.filter_map(|monitor| monitor.threshold_bytes).min()
+}
+
+fn whose_cgroup(path: &str) -> String {
+    format!("cgroup {}", sanitize::name(&words::cgroup(path)))
+}
+
+/// The machine's peak against Ray's threshold, else against all of its memory.
+#[must_use]
+pub fn at_peak(report: &Report, peak: &Peak) -> LimitUse {
     let threshold = threshold(report, peak).filter(|limit| *limit < peak.total_bytes);
     let whose = if threshold.is_some() {
         "Ray's threshold"
@@ -80,7 +120,7 @@ fn at_death(death: &Death) -> Vec<LimitUse> {
         Some(LimitUse {
             used: level.usage_bytes,
             limit: level.limit_bytes?,
-            whose: format!("cgroup {}", sanitize::name(&words::cgroup(&level.cgroup))),
+            whose: whose_cgroup(&level.cgroup),
         })
     });
     cgroups.chain(ray).collect()

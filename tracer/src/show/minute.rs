@@ -1,15 +1,28 @@
 //! The last minute before a death, as one line and as a table.
+//!
+//! The table's spaces are no-break ones: nothing wraps or collapses them.
 
 use crate::{
     ids::Bytes,
     judge::report::LastMinute,
-    show::{sanitize, size::size, words},
+    show::{
+        layout::LABEL,
+        sanitize,
+        size::{Unit, size},
+        words,
+    },
 };
 
 /// The moments of the line, in seconds before the death.
 const LINE: [f64; 5] = [-60.0, -30.0, -10.0, -5.0, -1.0];
-/// And those of the table.
-const TABLE: [f64; 8] = [-60.0, -30.0, -10.0, -5.0, -2.0, -1.0, -0.5, 0.0];
+/// And those of the table: as many of the first as have room.
+const TABLE: [f64; 8] = [0.0, -1.0, -10.0, -60.0, -5.0, -30.0, -2.0, -0.5];
+/// Columns of a name and its unit.
+const NAME: usize = 28;
+/// And of a figure.
+const FIGURE: usize = 7;
+/// What a table says at least.
+const FEWEST: usize = 2;
 
 /// `0.4 GiB 60 s before, …`: the private memory of the process that died; `None` where it was not sampled.
 pub(super) fn line(minute: &LastMinute) -> Option<String> {
@@ -30,27 +43,23 @@ pub(super) fn line(minute: &LastMinute) -> Option<String> {
     ))
 }
 
-/// A row a thing, then what was mapped.
-pub(super) fn table(minute: &LastMinute) -> Vec<String> {
-    let head: Vec<String> = TABLE
-        .iter()
-        .map(|moment| format!("{:>9}", format!("{moment} s").replace('-', "−")))
-        .collect();
-    let mut rows = vec![format!("{:<28}{}", "", head.concat())];
+/// A row a thing, then what was mapped, for pages of `width` columns.
+pub(super) fn table(minute: &LastMinute, width: usize) -> Vec<String> {
+    let moments = moments(width);
+    let head = moments.iter().map(|moment| format!("{moment} s"));
+    let mut rows = vec![aligned("", head.map(|cell| cell.replace('-', "−")))];
     let mut row = |name: &str, figures: &[Option<Bytes>]| {
-        if figures.iter().all(Option::is_none) {
+        let Some(most) = figures.iter().flatten().max() else {
             return;
-        }
-        let cells: Vec<String> = TABLE
-            .iter()
-            .map(|moment| at(minute, figures, *moment).map_or_else(|| "·".to_owned(), size))
-            .map(|cell| format!("{cell:>9}"))
-            .collect();
-        rows.push(format!(
-            "{:<28}{}",
-            sanitize::line(name, 27),
-            cells.concat()
-        ));
+        };
+        let unit = Unit::of(*most);
+        let name = sanitize::line(name, NAME - 5);
+        let gap = " ".repeat(NAME.saturating_sub(sanitize::columns(&name) + unit.name().len()));
+        let cells = moments.iter().map(|moment| {
+            let bytes = at(minute, figures, *moment);
+            bytes.map_or_else(|| "·".to_owned(), |bytes| unit.figure(bytes))
+        });
+        rows.push(aligned(&format!("{name}{gap}{}", unit.name()), cells));
     };
     row("this process", &minute.victim_bytes);
     for one in &minute.top {
@@ -64,9 +73,9 @@ pub(super) fn table(minute: &LastMinute) -> Vec<String> {
     for limit in &minute.limits {
         row(
             &format!(
-                "{} of {}",
-                words::cgroup(&limit.cgroup),
-                size(limit.limit_bytes)
+                "limit {} {}",
+                size(limit.limit_bytes),
+                words::cgroup(&limit.cgroup)
             ),
             &limit.usage_bytes,
         );
@@ -88,6 +97,21 @@ pub(super) fn table(minute: &LastMinute) -> Vec<String> {
     rows
 }
 
+/// The moments that have room, in order of time.
+fn moments(width: usize) -> Vec<f64> {
+    let room = width.saturating_sub(LABEL + NAME) / FIGURE;
+    let mut moments = TABLE[..room.clamp(FEWEST, TABLE.len())].to_vec();
+    moments.sort_by(f64::total_cmp);
+    moments
+}
+
+/// A name with its unit, and figures below one another.
+fn aligned(name: &str, cells: impl Iterator<Item = String>) -> String {
+    let gap = " ".repeat(NAME.saturating_sub(sanitize::columns(name)));
+    let cells: Vec<String> = cells.map(|cell| format!("{cell:>FIGURE$}")).collect();
+    format!("{name}{gap}{}", cells.concat()).replace(' ', "\u{a0}")
+}
+
 fn at(minute: &LastMinute, figures: &[Option<Bytes>], moment: f64) -> Option<Bytes> {
     let place = minute
         .seconds
@@ -102,6 +126,7 @@ mod tests {
     use crate::{
         ids::Pid,
         judge::report::{MappedBefore, TopBefore},
+        show::layout::Page,
     };
 
     #[test]
@@ -134,12 +159,27 @@ mod tests {
                 "1.0 GiB at −30 s, 2.0 GiB at −10 s, 3.0 GiB at −5 s, 4.0 GiB at −1 s, 5.0 GiB at the end of private memory"
             )
         );
-        let shown = table(&minute).join("\n");
-        assert!(
-            shown.contains("thread 77 mapped 0.5 GiB, 0.25 s before"),
-            "{shown}"
-        );
-        assert!(shown.contains("etl.py"), "{shown}");
+        let shown = |width| table(&minute, width).join("\n").replace('\u{a0}', " ");
+        insta::assert_snapshot!(shown(100), @r"
+                                      −60 s  −30 s  −10 s   −5 s   −2 s   −1 s −0.5 s    0 s
+        this process             GiB      ·    1.0    2.0    3.0      ·    4.0      ·    5.0
+        python3 etl.py 9         GiB      ·   11.0   12.0   13.0      ·   14.0      ·   15.0
+        thread 77 mapped 0.5 GiB, 0.25 s before
+        ");
+        insta::assert_snapshot!(shown(80), @r"
+                                      −60 s  −10 s   −5 s   −1 s    0 s
+        this process             GiB      ·    2.0    3.0    4.0    5.0
+        python3 etl.py 9         GiB      ·   12.0   13.0   14.0   15.0
+        thread 77 mapped 0.5 GiB, 0.25 s before
+        ");
+        for width in [80, 100] {
+            let mut page = Page::new(width);
+            for row in table(&minute, width) {
+                page.fact("minute", &row);
+            }
+            let lines = page.finish().lines().count();
+            assert_eq!(lines, table(&minute, width).len(), "a row is a line");
+        }
         assert_eq!(line(&LastMinute::default()), None);
     }
 }

@@ -5,8 +5,8 @@ use crate::{
     ids::{BootTime, Bytes, EventId, HexId, Pid, WallTime},
     judge::report::{
         AtDeath, Certainty, ClusterReport, Death, Evidence, Finding, GpuUse, Host, Job, Killer,
-        Mechanism, MemoryReport, Monitor, OomReport, Outcome, Peak, Recording, Relation, Report,
-        SenderReport, Survived, TopProcess, Utc, Verdict,
+        LimitPeak, Mechanism, MemoryReport, Monitor, OomReport, Outcome, Peak, Recording, Relation,
+        Report, SenderReport, Survived, TopProcess, Utc, Verdict,
     },
 };
 
@@ -111,6 +111,7 @@ fn piece(time: i64, source: &str, what: &str) -> Evidence {
         time: Some(at(time)),
         source: source.into(),
         what: what.into(),
+        by_sender: false,
     }
 }
 
@@ -133,6 +134,7 @@ fn sender(pid: u32, comm: &str, relation: Relation) -> SenderReport {
         uid: Some(1000),
         container_id: None,
         relation,
+        signal: Some(9),
         mechanism: Mechanism::Kill,
         ancestors: Vec::new(),
     }
@@ -150,6 +152,7 @@ pub(super) fn report(jobs: Vec<Job>, deaths: Vec<Death>) -> Report {
         owners: Vec::new(),
         gpus: Vec::new(),
         gpu_errors: Vec::new(),
+        limits: Vec::new(),
         in_use: None,
         shared_memory: None,
         growth: Vec::new(),
@@ -236,6 +239,24 @@ pub(super) fn quiet() -> Report {
     (exit.listed, exit.exit_code, exit.signal) = (false, Some(0), None);
     let because = "its driver exited with code 0";
     report(vec![job(Outcome::Succeeded, None, because)], vec![exit])
+}
+
+/// A pod of 24 GiB that was nearly full on a machine of 512 GiB, without Ray's monitor.
+pub(super) fn pod() -> Report {
+    let mut report = quiet();
+    report.clusters[0].monitor = None;
+    report.peak = Some(Peak {
+        time: at(clock(20, 0, 0)),
+        used_bytes: gib(30.3),
+        total_bytes: gib(512.0),
+    });
+    report.limits = vec![LimitPeak {
+        cgroup: "/sys/kubepods/pod7".into(),
+        time: at(clock(21, 0, 0)),
+        needed_bytes: gib(23.9),
+        limit_bytes: gib(24.0),
+    }];
+    report
 }
 
 /// The verl job of the documentation: a kill that was retried, and an agent whose death took 17 along.
@@ -478,6 +499,44 @@ pub(super) fn burst() -> Report {
             one
         })
         .collect();
+    let because = "its driver was running when the recording ended";
+    let mut job = job(Outcome::Running, None, because);
+    job.ended = None;
+    report(vec![job], deaths)
+}
+
+/// OOM kills of one class in two cgroups whose limits are raised in between, and kills of another class by as many shells.
+pub(super) fn scattered() -> Report {
+    let mut deaths = burst().deaths;
+    deaths.truncate(16);
+    for (number, one) in (0..).zip(&mut deaths) {
+        let number: u32 = number;
+        if number % 2 == 1 {
+            let by = format!(
+                "was ended by SIGKILL from bash (pid {}, uid 1000)",
+                70 + number
+            );
+            let id = 200 + u64::from(number);
+            let other = death(
+                id,
+                600 + number,
+                clock(12, 0, 20 * i64::from(number)),
+                Killer::Signal,
+                &by,
+            );
+            *one = titled(other, Role::Worker, "ray::score");
+            one.sender = Some(sender(70 + number, "bash", Relation::Other));
+            continue;
+        }
+        let Some(oom) = &mut one.oom else { continue };
+        if number.is_multiple_of(4) {
+            oom.cgroup = Some("/job/evaluation".into());
+            oom.task_cgroup = oom.cgroup.clone();
+        }
+        if number > 9 {
+            oom.limit_bytes = Some(gib(2.5));
+        }
+    }
     let because = "its driver was running when the recording ended";
     let mut job = job(Outcome::Running, None, because);
     job.ended = None;

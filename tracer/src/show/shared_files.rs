@@ -16,15 +16,12 @@ const LEAST: u64 = 64 << 20;
 /// Nor are those that hold less than this part of what the biggest process holds.
 const PART: u64 = 10;
 
-/// `0.4 GiB at most = 0.3 memfd:weights (Holder pid 7) + 0.1 object store + 0.0 other`.
+/// `1.4 GiB at most = 1.3 memfd:weights (Holder pid 7) + 0.1 object store + 0.0 other`.
 #[must_use]
 pub(super) fn line(report: &Report) -> Option<String> {
     let sum = report.shared_memory.as_ref()?;
     sum.files.first().filter(|file| file.bytes.0 >= LEAST)?;
-    let unit = match sum.shared_bytes.0 {
-        ..=0x3fff_ffff => Unit::Mib,
-        _ => Unit::Gib,
-    };
+    let unit = Unit::of(sum.shared_bytes);
     let named = sum.files.iter().take(NAMED);
     let mut parts: Vec<String> = named
         .map(|file| format!("{} {}", unit.figure(file.bytes), what(file)))
@@ -34,7 +31,7 @@ pub(super) fn line(report: &Report) -> Option<String> {
     parts.push(format!("{} other", unit.figure(Bytes(rest))));
     Some(format!(
         "{} at most = {}",
-        size(sum.shared_bytes),
+        unit.sum(sum.shared_bytes),
         parts.join(" + ")
     ))
 }
@@ -128,6 +125,25 @@ mod tests {
             Some(
                 "4.0 GiB at most = 3.0 memfd:weights (Holder pid 7) + 0.5 object store + 0.5 other"
             )
+        );
+    }
+
+    #[test]
+    fn a_small_sum_has_the_unit_of_its_parts() {
+        let mut report = sample::report(Vec::new(), Vec::new());
+        report.shared_memory = Some(SharedUse {
+            time: at(0),
+            shared_bytes: Bytes(329 << 20),
+            files: vec![SharedFileUse {
+                bytes: Bytes(320 << 20),
+                ..file("/dev/shm/plasmaX", SharedKind::ObjectStore, 0.0, 4)
+            }],
+            remainder_bytes: 9 << 20,
+            looked_ms: 3,
+        });
+        assert_eq!(
+            line(&report).as_deref(),
+            Some("329 MiB at most = 320 object store + 9 other")
         );
     }
 

@@ -3,6 +3,8 @@
 use crate::ids::{Bytes, SMALL};
 
 const MIB: f64 = 1024.0 * 1024.0;
+/// Below this a sum is in MiB.
+const LARGE: u64 = 1 << 30;
 
 pub use crate::ids::size;
 
@@ -22,6 +24,15 @@ pub enum Unit {
 }
 
 impl Unit {
+    /// That of a sum.
+    #[must_use]
+    pub fn of(sum: Bytes) -> Self {
+        match sum.0 {
+            LARGE.. => Self::Gib,
+            _ => Self::Mib,
+        }
+    }
+
     /// Its sign.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -29,6 +40,12 @@ impl Unit {
             Self::Gib => "GiB",
             Self::Mib => "MiB",
         }
+    }
+
+    /// The sum itself, with its sign.
+    #[must_use]
+    pub fn sum(self, bytes: Bytes) -> String {
+        format!("{} {}", self.figure(bytes), self.name())
     }
 
     /// `bytes` in it, without its sign.
@@ -87,6 +104,9 @@ mod tests {
     fn figures_of_a_sum_have_no_unit_of_their_own() {
         assert_eq!(Unit::Gib.figure(Bytes(3 << 29)), "1.5");
         assert_eq!(Unit::Mib.figure(Bytes(3 << 20)), "3");
+        let small = Bytes(320 << 20);
+        assert_eq!(Unit::of(small).sum(small), "320 MiB");
+        assert_eq!(Unit::of(Bytes(1 << 30)), Unit::Gib);
     }
 
     #[test]

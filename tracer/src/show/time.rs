@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use jiff::{
     SignedDuration, Timestamp, Zoned,
-    civil::{Date, DateTime},
+    civil::{Date, DateTime, Time},
     tz::{Offset, TimeZone},
 };
 
@@ -101,17 +101,23 @@ impl Zone {
         {
             return self.at(time).ok_or_else(refused);
         }
-        let time = text
-            .trim_end_matches(['Z', 'z'])
-            .parse::<jiff::civil::Time>()
-            .map_err(|_| refused())?;
-        let day = self.date(began);
-        let same_day = self.at(day.to_datetime(time)).ok_or_else(refused)?;
+        let (time, zone) = self.of_day(text).ok_or_else(refused)?;
+        let day = zone.date(began);
+        let same_day = zone.at(day.to_datetime(time)).ok_or_else(refused)?;
         let next_day = day.tomorrow().ok().map(|next| next.to_datetime(time));
-        match next_day.and_then(|next| self.at(next)) {
+        match next_day.and_then(|next| zone.at(next)) {
             Some(next) if same_day < began && next <= ended => Ok(next),
             _ => Ok(same_day),
         }
+    }
+
+    /// A time of day, and the zone that stands behind it, else this one: `08:41:07`, `08:41:07Z`, `16:41:07+08:00`.
+    fn of_day(&self, text: &str) -> Option<(Time, Self)> {
+        let (time, zone) = match text.find(['Z', 'z', '+', '-']) {
+            Some(at) => (&text[..at], text[at..].parse().ok()?),
+            None => (text, self.clone()),
+        };
+        Some((time.trim_end().parse().ok()?, zone))
     }
 
     fn at(&self, time: DateTime) -> Option<Utc> {
@@ -239,6 +245,28 @@ mod tests {
             time("2026-11-20T22:30:00Z")
         );
         assert!(utc.parse("yesterday", began, ended).is_err());
+    }
+
+    #[test]
+    fn a_time_of_day_with_a_zone_of_its_own_is_of_that_zone() {
+        let (began, ended) = (time("2026-11-20T22:00:00Z"), time("2026-11-21T03:00:00Z"));
+        let shanghai = zone("+08:00");
+        for (text, expected) in [
+            ("23:10:00Z", "2026-11-20T23:10:00Z"),
+            ("02:10:00z", "2026-11-21T02:10:00Z"),
+            ("06:30:00+08:00", "2026-11-20T22:30:00Z"),
+            ("22:30:00-03:00", "2026-11-21T01:30:00Z"),
+            ("07:10", "2026-11-20T23:10:00Z"),
+        ] {
+            assert_eq!(
+                shanghai.parse(text, began, ended),
+                Ok(time(expected)),
+                "{text}"
+            );
+        }
+        for text in ["06:30:00+99:00", "06:30:00 in Shanghai", "06:30:00Zz"] {
+            assert!(shanghai.parse(text, began, ended).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -33,10 +33,15 @@ impl<K> Default for Trends<K> {
 }
 
 impl<K: Eq + Hash> Trends<K> {
-    /// Adds the figures of one moment; things without one are forgotten.
+    /// Adds the figures of one moment, instead of those that were added for it before; things without one are forgotten.
     fn add(&mut self, now: BootTime, figures: impl Iterator<Item = (K, Bytes)>) {
         for (key, figure) in figures {
-            self.series.entry(key).or_default().push_back((now, figure));
+            let series = self.series.entry(key).or_default();
+            // A recording that has ended is looked at again and again as it was at its last moment.
+            match series.back_mut() {
+                Some((time, last)) if *time == now => *last = figure,
+                _ => series.push_back((now, figure)),
+            }
         }
         self.series.retain(|_, series| {
             while series
@@ -53,6 +58,13 @@ impl<K: Eq + Hash> Trends<K> {
     fn series(&self, key: &K) -> impl Iterator<Item = Bytes> + use<'_, K> {
         let series = self.series.get(key);
         series.into_iter().flatten().map(|(_, figure)| *figure)
+    }
+
+    /// From the oldest figure that is kept to the last one, in ns.
+    fn length_ns(&self, key: &K) -> Option<i64> {
+        let series = self.series.get(key)?;
+        let ((first, _), (last, _)) = (series.front()?, series.back()?);
+        Some(last.since(*first))
     }
 
     /// Bytes a second now; `None` as long as there is no trend.
@@ -81,6 +93,13 @@ impl Outlook {
     /// The private memory of a process over the last two minutes, the oldest first.
     pub fn series(&self, process: ProcessKey) -> impl Iterator<Item = Bytes> {
         self.processes.series(&process)
+    }
+
+    /// How many seconds that series spans.
+    #[must_use]
+    pub fn seconds(&self, process: ProcessKey) -> i64 {
+        let length = self.processes.length_ns(&process).unwrap_or(0);
+        (length + 500_000_000) / 1_000_000_000
     }
 
     /// How much a process grows, in bytes a second; `None` as long as there is no trend.
@@ -127,6 +146,22 @@ mod tests {
         assert!((rate / f64::from(10 << 20) - 1.0).abs() < 1e-6, "{rate}");
         assert_eq!(growing(60, 0).rate(&1), Some(0.0));
         assert_eq!(growing(2, 10 << 20).rate(&1), None);
+    }
+
+    #[test]
+    fn a_moment_that_is_told_again_adds_nothing_and_half_seconds_are_no_seconds() {
+        let mut trends = growing(60, 10 << 20);
+        let now = BootTime(60 * SECOND);
+        for _ in 0..500 {
+            trends.add(now, [(1, Bytes(600 << 20))].into_iter());
+        }
+        assert_eq!(trends.series(&1).count(), 61);
+        let mut trends = Trends::default();
+        for half in 0..=20 {
+            let time = BootTime(half * SECOND / 2);
+            trends.add(time, [(1, Bytes(0))].into_iter());
+        }
+        assert_eq!(trends.length_ns(&1), Some(10_000_000_000));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The words for processes, killers and outcomes that all views share.
 
+use std::collections::HashSet;
+
 use crate::{
     event::Role,
     ids::{Bytes, Pid},
@@ -196,19 +198,19 @@ pub fn subject(death: &Death) -> String {
 /// One line on who ended what: the killer first where memory was the reason.
 #[must_use]
 pub fn headline(death: &Death) -> String {
-    headline_of(&subject(death), death, &clause(death))
+    headline_of(&subject(death), &[death], &clause(death))
 }
 
-/// The headline with another subject and clause: that of several deaths.
+/// The headline of several deaths by one killer, with their subject and the clause that holds for all.
 #[must_use]
-pub fn headline_of(subject: &str, death: &Death, clause: &str) -> String {
-    match death.verdict.killer {
-        Killer::RayMemoryMonitor => format!("Ray's memory monitor killed {subject}"),
-        Killer::KernelOomMemcg => match memcg_limit(death) {
-            Some(limit) => format!("the kernel killed {subject}: {limit}"),
-            None => format!("the kernel killed {subject}: a memory cgroup was full"),
-        },
-        Killer::KernelOomGlobal if is_machine_oom(death) => {
+pub fn headline_of(subject: &str, deaths: &[&Death], clause: &str) -> String {
+    let killer = deaths.first().map(|death| death.verdict.killer);
+    match killer {
+        Some(Killer::RayMemoryMonitor) => format!("Ray's memory monitor killed {subject}"),
+        Some(Killer::KernelOomMemcg) => {
+            format!("the kernel killed {subject}{}", full_cgroup(deaths))
+        }
+        Some(Killer::KernelOomGlobal) if deaths.iter().all(|death| is_machine_oom(death)) => {
             format!("the kernel killed {subject}: the machine was out of memory")
         }
         _ => format!("{subject} {clause}"),
@@ -220,13 +222,24 @@ fn is_machine_oom(death: &Death) -> bool {
     constraint.is_none_or(|constraint| constraint == "none")
 }
 
-fn memcg_limit(death: &Death) -> Option<String> {
-    let oom = death.oom.as_ref()?;
-    let cgroup = cgroup(oom.cgroup.as_deref()?);
-    Some(match oom.limit_bytes {
-        Some(limit) => format!("cgroup {cgroup} hit its limit of {}", size(limit)),
-        None => format!("cgroup {cgroup} hit its limit"),
-    })
+/// The cgroup that was full and its limit, as far as these are the same for all; else in how many they died.
+fn full_cgroup(deaths: &[&Death]) -> String {
+    let ooms = deaths.iter().map(|death| death.oom.as_ref());
+    let limits = ooms.map(|oom| Some((oom?.cgroup.as_deref()?, oom?.limit_bytes)));
+    let limits: Option<HashSet<(&str, Option<Bytes>)>> = limits.collect();
+    let Some(limits) = limits else {
+        return ": a memory cgroup was full".to_owned();
+    };
+    let paths: HashSet<&str> = limits.iter().map(|(path, _)| *path).collect();
+    let one = paths.iter().next().filter(|_| paths.len() == 1);
+    let limit = limits.iter().next().filter(|_| limits.len() == 1);
+    match (one, limit.and_then(|(_, limit)| *limit)) {
+        (Some(path), Some(limit)) => {
+            format!(": cgroup {} hit its limit of {}", cgroup(path), size(limit))
+        }
+        (Some(path), None) => format!(": cgroup {} hit its limit", cgroup(path)),
+        (None, _) => format!(" in {} memory cgroups, each at its limit", paths.len()),
+    }
 }
 
 /// What happened to a process, as the judge says it after the name: `was ended by SIGKILL from bash (pid 7)`.

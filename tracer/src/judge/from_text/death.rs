@@ -146,6 +146,7 @@ fn sender(daemon: &Daemon) -> SenderReport {
         uid: None,
         container_id: None,
         relation: Relation::OomDaemon,
+        signal: None,
         mechanism: Mechanism::Unknown,
         ancestors: Vec::new(),
     }

@@ -69,6 +69,7 @@ pub fn judge(gathered: &Gathered, zone: Option<&TimeZone>) -> Report {
             .remarks
             .gpu_errors
             .report(|(place, stamp)| clock.time(place, stamp).map(zone::utc)),
+        limits: Vec::new(),
         in_use: None,
         shared_memory: None,
         growth: Vec::new(),
@@ -164,11 +165,13 @@ fn evidence(
         time: clock.time(one.place, one.stamp).map(zone::utc),
         source: source(gathered, one.place),
         what: one.quote.clone(),
+        by_sender: false,
     });
     let remarks = remarks.iter().map(|(place, text)| Evidence {
         time: None,
         source: source(gathered, *place),
         what: text.clone(),
+        by_sender: false,
     });
     lines.chain(remarks).collect()
 }

@@ -80,6 +80,7 @@ fn death(gathered: &Gathered, clock: &Clock, one: &Statement, judged: Verdict) -
         time: made.death.time,
         source: super::source(gathered, one.place),
         what: one.quote.clone(),
+        by_sender: false,
     }];
     made
 }
@@ -112,6 +113,7 @@ fn counted(gathered: &Gathered, clock: &Clock, made: &mut Vec<Made>) {
             what: format!(
                 "{counted} workers killed due to memory pressure; no line of the texts names this one"
             ),
+            by_sender: false,
         }];
         made.push(one);
     }

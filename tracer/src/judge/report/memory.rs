@@ -272,3 +272,16 @@ pub struct Peak {
     /// `MemTotal`.
     pub total_bytes: Bytes,
 }
+
+/// A memory cgroup when it was nearest to its limit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LimitPeak {
+    /// The cgroup.
+    pub cgroup: String,
+    /// When.
+    pub time: Utc,
+    /// What the kernel could not have taken back: its use without page cache.
+    pub needed_bytes: Bytes,
+    /// Its limit then.
+    pub limit_bytes: Bytes,
+}

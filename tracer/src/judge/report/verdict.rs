@@ -112,6 +112,9 @@ pub struct Evidence {
     pub source: String,
     /// What.
     pub what: String,
+    /// The sender's own signal, which every view shows; not part of the contract.
+    #[serde(skip)]
+    pub by_sender: bool,
 }
 
 /// The sender of the signal that killed.
@@ -129,6 +132,8 @@ pub struct SenderReport {
     pub container_id: Option<String>,
     /// What it is to the victim.
     pub relation: Relation,
+    /// The signal that it sent, which need not be the one that ended the process; `None` where none was seen.
+    pub signal: Option<i32>,
     /// How it did it.
     pub mechanism: Mechanism,
     /// Its ancestors, nearest first.

@@ -2,7 +2,7 @@
 
 use crate::{
     event::Signal,
-    ids::ProcessKey,
+    ids::{BootTime, ProcessKey},
     judge::{
         report::{Certainty, Killer, Mechanism, OomReport, Relation, SenderReport},
         world::Seen,
@@ -19,6 +19,8 @@ pub(in crate::judge) struct Draft {
     pub(in crate::judge) cause: Option<ProcessKey>,
     pub(in crate::judge) cause_remote: Option<String>,
     pub(in crate::judge) sender: Option<SenderReport>,
+    /// When the sender sent its signal.
+    pub(in crate::judge) sent_at: Option<BootTime>,
     pub(in crate::judge) oom: Option<OomReport>,
     pub(in crate::judge) missing: Option<String>,
     pub(in crate::judge) settled: bool,
@@ -33,6 +35,7 @@ impl Draft {
             cause: None,
             cause_remote: None,
             sender: None,
+            sent_at: None,
             oom: None,
             missing: None,
             settled: true,
@@ -59,6 +62,7 @@ impl Draft {
         mechanism: Mechanism,
     ) -> Self {
         let sender = &signal.what.sender;
+        self.sent_at = Some(signal.time);
         self.sender = Some(SenderReport {
             pid: sender.process.pid,
             comm: sender.comm.clone(),
@@ -66,6 +70,7 @@ impl Draft {
             uid: Some(sender.uid),
             container_id: sender.container_id.clone(),
             relation,
+            signal: Some(signal.what.signal),
             mechanism,
             ancestors: sender.ancestors.clone(),
         });
@@ -73,7 +78,7 @@ impl Draft {
     }
 
     /// By the kernel, in whose context was not seen.
-    pub(super) fn sent_by_kernel(mut self, mechanism: Mechanism) -> Self {
+    pub(super) fn sent_by_kernel(mut self, signal: i32, mechanism: Mechanism) -> Self {
         self.sender = Some(SenderReport {
             pid: crate::ids::Pid(0),
             comm: "kernel".into(),
@@ -81,6 +86,7 @@ impl Draft {
             uid: None,
             container_id: None,
             relation: Relation::Other,
+            signal: Some(signal),
             mechanism,
             ancestors: Vec::new(),
         });

@@ -71,7 +71,8 @@ fn timer(case: &Case<'_>, signal: i32) -> Option<Draft> {
         .any(|seen| seen.what == (signal, SI_KERNEL));
     (by_kernel && matches!(signal, 14 | 26 | 27)).then(|| {
         let clause = "was ended by a timer that ran out";
-        Draft::new(Killer::KernelOther, Certainty::Proven, clause).sent_by_kernel(Mechanism::Timer)
+        Draft::new(Killer::KernelOther, Certainty::Proven, clause)
+            .sent_by_kernel(signal, Mechanism::Timer)
     })
 }
 

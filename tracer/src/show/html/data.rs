@@ -27,7 +27,7 @@ use crate::{
 const MAX_DETAILED: usize = 1000;
 /// Limits of cgroups that are drawn and named: the largest, others would lie on the axis.
 const MAX_LIMITS: usize = 4;
-/// Deaths in the table.
+/// Deaths in the table; it says how many more there are.
 const MAX_DEATHS: usize = 20_000;
 
 /// All of it. Times are ms since `began`, memory is in KiB.
@@ -46,6 +46,8 @@ pub(super) struct Data {
     /// Limits of cgroups that are too many to be named.
     limits_left_out: usize,
     deaths: Vec<DeathData>,
+    /// Deaths that are too many for the page.
+    deaths_left_out: usize,
     #[serde(flatten)]
     series: Series,
 }
@@ -102,6 +104,7 @@ pub(super) fn of(shown: &Shown, style: &Style, timeline: Option<&Timeline>) -> D
     let report = &full.report;
     let (began, ended) = bounds(report, timeline);
     let (limits, limits_left_out) = most_limits(limits(report, timeline));
+    let (deaths, deaths_left_out) = deaths(&view, began);
     let offset_s = style.zone.offset_s(began);
     Data {
         began: milliseconds(began),
@@ -119,7 +122,8 @@ pub(super) fn of(shown: &Shown, style: &Style, timeline: Option<&Timeline>) -> D
             .map_or(0, |one| kib(one.host.memory_bytes)),
         limits,
         limits_left_out,
-        deaths: deaths(&view, began),
+        deaths,
+        deaths_left_out,
         series: timeline
             .map(|timeline| series::of(report, timeline))
             .unwrap_or_default(),
@@ -204,8 +208,8 @@ fn most_limits(all: Vec<Limit>) -> (Vec<Limit>, usize) {
     (kept, left_out)
 }
 
-/// First causes, each followed by what followed from it; then normal exits, where these are shown.
-fn deaths(view: &View<'_>, began: Utc) -> Vec<DeathData> {
+/// First causes, each followed by what followed from it; then normal exits, where these are shown; and how many are left out.
+fn deaths(view: &View<'_>, began: Utc) -> (Vec<DeathData>, usize) {
     let causes = view.shown.causes();
     let mut found: Vec<DeathData> = Vec::new();
     let mut seen: HashSet<EventId> = HashSet::new();
@@ -246,8 +250,9 @@ fn deaths(view: &View<'_>, began: Utc) -> Vec<DeathData> {
             found.push(shown);
         }
     }
+    let left_out = found.len().saturating_sub(MAX_DEATHS);
     found.truncate(MAX_DEATHS);
-    found
+    (found, left_out)
 }
 
 fn death(

@@ -36,6 +36,7 @@ function deathTable() {
       { label: 'What happened', value: death => death.headline, cell: death => death.headline, kind: 'wide' },
     ],
   });
+  if (DATA.deaths_left_out) section.append(el('p', { className: 'hint', textContent: `${DATA.deaths_left_out} later deaths are too many for one page: narrow it with --since, --until or --match.` }));
 }
 
 function sure(death) {
@@ -92,7 +93,7 @@ function sections() {
 
 function detail(death) {
   const box = el('div', { className: 'death' });
-  const facts = death.facts.flatMap(([label, words]) => [el('dt', { textContent: label }), el('dd', { textContent: words })]);
+  const facts = death.facts.flatMap(([label, words]) => [el('dt', { textContent: label }), el('dd', { textContent: words, className: label === 'minute' ? 'figures' : '' })]);
   if (death.root !== null && DEATHS.has(death.root)) {
     facts.unshift(el('dt', { textContent: 'cause' }), el('dd', {}, link(DEATHS.get(death.root), `${DEATHS.get(death.root).label} ${DEATHS.get(death.root).headline}`)));
   }

@@ -4,8 +4,15 @@ use serde_json::Value;
 
 use super::{render, summary};
 use crate::{
+    ids::EventId,
     judge::report::Report,
-    show::{Style, sample, sanitize::is_harmless, select::Shown, time::Zone, view::View},
+    show::{
+        Style, sample,
+        sanitize::is_harmless,
+        select::{Selection, Shown, select},
+        time::Zone,
+        view::View,
+    },
 };
 
 fn style() -> Style {
@@ -77,4 +84,27 @@ fn nothing_is_loaded_from_anywhere() {
     ] {
         assert!(!page.contains(loading), "{loading}");
     }
+}
+
+#[test]
+fn deaths_that_are_too_many_for_the_page_are_counted() {
+    let mut report = sample::flood();
+    let one = report.deaths[0].clone();
+    for number in 0..15_100 {
+        let mut more = one.clone();
+        more.id = EventId(100_000 + number);
+        report.deaths.push(more);
+    }
+    let shown = |report: &Report| {
+        let selection = Selection {
+            all: true,
+            ..Selection::default()
+        };
+        let page = render(&select(report, &selection), &style(), None).expect("a page");
+        let data = data(&page);
+        let deaths = data["deaths"].as_array().map_or(0, Vec::len);
+        (deaths, data["deaths_left_out"].as_u64())
+    };
+    assert_eq!(shown(&report), (20_000, Some(116)));
+    assert_eq!(shown(&sample::verl()).1, Some(0));
 }

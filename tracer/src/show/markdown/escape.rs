@@ -51,8 +51,7 @@ fn all_digits(shown: &str) -> bool {
 /// `text` as code: nothing in it is looked at, neither Markdown nor mentions.
 #[must_use]
 pub(super) fn code(text: &str) -> String {
-    let text = text.replace('\u{a0}', " ");
-    let text = text.trim();
+    let text = text.trim_matches(' ');
     if text.is_empty() {
         return String::new();
     }

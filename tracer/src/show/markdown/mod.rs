@@ -171,7 +171,11 @@ fn alone(view: &View<'_>, cause: &Cause<'_>, most: usize) -> Vec<String> {
 fn fact_lines(facts: &[facts::Fact]) -> Vec<String> {
     facts
         .iter()
-        .map(|(label, text)| format!("- **{label}** {}", escape::text(text)))
+        .map(|(label, text)| match *label {
+            // A table: its columns stand below one another in code only.
+            "minute" => format!("- **{label}** {}", escape::code(text)),
+            _ => format!("- **{label}** {}", escape::text(text)),
+        })
         .collect()
 }
 

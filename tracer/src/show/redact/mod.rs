@@ -6,6 +6,8 @@
 
 mod scrub;
 
+use std::path::Path;
+
 use crate::{
     event::Role,
     judge::{
@@ -25,16 +27,27 @@ pub fn redact(report: &Report) -> Report {
     redact_by(&mut Scrubber::default(), report)
 }
 
-/// The report and its timeline, under the same pseudonyms.
+/// The report and its timeline, under the same pseudonyms; `file` is where they were read from.
 #[must_use]
-pub fn redact_both(report: &Report, timeline: Option<Timeline>) -> (Report, Option<Timeline>) {
+pub fn redact_both(
+    report: &Report,
+    timeline: Option<Timeline>,
+    file: Option<&Path>,
+) -> (Report, Option<Timeline>) {
     let mut scrubber = Scrubber::default();
+    // A recording is named after its host.
+    if let Some(name) = file.and_then(Path::file_name) {
+        scrubber.learn_file(&name.to_string_lossy());
+    }
     let report = redact_by(&mut scrubber, report);
     let timeline = timeline.map(|mut timeline| {
         for process in &mut timeline.processes {
             process.label = scrubber.title(&process.label);
             for (_, title) in &mut process.titles {
                 *title = scrubber.title(title);
+            }
+            for call in &mut process.calls {
+                call.task = scrubber.code(&call.task);
             }
         }
         for cgroup in &mut timeline.cgroups {
@@ -97,6 +110,9 @@ fn redact_by(scrubber: &mut Scrubber, report: &Report) -> Report {
     let sums = sums.chain(report.in_use.iter_mut().map(|sum| &mut sum.shared_files));
     for file in sums.flatten() {
         redact_shared_file(scrubber, file);
+    }
+    for limit in &mut report.limits {
+        limit.cgroup = scrubber.path(&limit.cgroup);
     }
     for text in &mut report.texts {
         text.name = scrubber.path(&text.name);
@@ -197,6 +213,9 @@ fn redact_death(scrubber: &mut Scrubber, death: &mut Death) {
             limit.cgroup = scrubber.path(&limit.cgroup);
         }
     }
+    if let Some(calls) = &mut death.calls {
+        calls.task = scrubber.code(&calls.task);
+    }
     scrubber.text_if_any(&mut death.stack_at_death);
     scrubber.text_if_any(&mut death.then);
 }
@@ -272,7 +291,7 @@ fn redact_finding(scrubber: &mut Scrubber, finding: &mut Finding) {
 mod tests {
     use super::*;
     use crate::{
-        judge::report::Owner,
+        judge::report::{CallsReport, Owner},
         show::{json, sample},
     };
 
@@ -291,6 +310,16 @@ mod tests {
         death.verdict.evidence[0].source = "/tmp/ray/session_x/logs/raylet.out".into();
         death.top = sample::verl().deaths[0].top.clone();
         death.task_name = Some("for Acme with hf_AbCdEfGhIjKl".into());
+        death.calls = Some(CallsReport {
+            task: "for Acme with hf_AbCdEfGhIjKl".into(),
+            died_in: Some(2),
+            from_start: true,
+            running_ms: None,
+            before_bytes: None,
+            peak_bytes: None,
+            complete: 1,
+            per_call_bytes: None,
+        });
         let mut shell = death.verdict.evidence[0].clone();
         shell.what =
             "x.sh: line 12:  4218 Killed    KEY=hush python3 -m verl.main project=acme".into();
@@ -324,6 +353,21 @@ mod tests {
             "hunter2", "user lin", "/tmp", "/job", "parquet", "/usr/bin", "hush", "acme", "hf_",
         ] {
             assert!(!text.contains(secret), "{secret} in {text}");
+        }
+    }
+
+    #[test]
+    fn the_recordings_own_name_leaves_with_its_host() {
+        let mut report = staged();
+        let name = "raytrace-c-node.internal-20261120T060211Z.raytrace";
+        report.notes = ["", "/data/", "runs/"]
+            .map(|folder| format!("{folder}{name} was not ended cleanly"))
+            .to_vec();
+        let file = Path::new("/data").join(name);
+        let (report, _) = redact_both(&report, None, Some(&file));
+        assert_eq!(report.notes[0], "FILE was not ended cleanly");
+        for note in &report.notes {
+            assert!(!note.contains("c-node"), "{note}");
         }
     }
 

@@ -77,6 +77,8 @@ pub(super) struct Scrubber {
     counts: BTreeMap<&'static str, usize>,
     /// Host names and the first labels of theirs.
     hosts: BTreeMap<String, String>,
+    /// Name of the recording.
+    file: Option<String>,
     /// Names of users, by their home folders.
     users: BTreeSet<String>,
     /// Whole command lines.
@@ -112,6 +114,11 @@ impl Scrubber {
                 self.hosts.insert(known.to_owned(), name.clone());
             }
         }
+    }
+
+    /// The name of the recording that the report is of.
+    pub(super) fn learn_file(&mut self, name: &str) {
+        self.file = Some(name.to_owned());
     }
 
     /// A class, task or method: it stays wherever it stands.
@@ -233,6 +240,9 @@ impl Scrubber {
                 let short = self.command(&command);
                 text = text.replace(&command, &short);
             }
+        }
+        if let Some(file) = self.file.as_deref().filter(|file| !file.is_empty()) {
+            text = text.replace(file, "FILE");
         }
         let text = IDENTIFYING.replace_all(&text, |found: &Captures<'_>| self.replace(found));
         self.known_names(&text)

@@ -53,8 +53,18 @@ fn a_run_without_kills() {
 }
 
 #[test]
+fn a_run_without_kills_in_a_pod_that_was_nearly_full() {
+    insta::assert_snapshot!(whole(&sample::pod(), 100));
+}
+
+#[test]
 fn thirty_kills_in_a_second() {
     insta::assert_snapshot!(whole(&sample::burst(), 100));
+}
+
+#[test]
+fn what_differs_among_many_that_are_alike_stands_on_the_line_of_each() {
+    insta::assert_snapshot!(whole(&sample::scattered(), 100));
 }
 
 #[test]
@@ -74,6 +84,7 @@ fn no_view_of_a_report_exceeds_its_width_or_prints_a_hidden_character() {
         sample::verl(),
         sample::quiet(),
         sample::burst(),
+        sample::scattered(),
         sample::others(),
         sample::hostile(),
     ];

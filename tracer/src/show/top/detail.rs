@@ -49,18 +49,19 @@ pub(super) fn draw(top: &Top, frame: &mut Frame<'_>, area: Rect) {
     let paragraph = Paragraph::new(lines).wrap(Wrap { trim: false });
     frame.render_widget(paragraph, text);
     if drawn > 0 {
-        sparkline(top, frame, chart, series);
+        let members = row.map_or(&[][..], |row| row.members.as_slice());
+        let seconds = members.iter().map(|one| top.outlook.seconds(one.process));
+        sparkline(top, frame, chart, series, seconds.max().unwrap_or(0));
     }
 }
 
-/// The last two minutes, from the lowest figure up: what moves is to be seen.
-fn sparkline(top: &Top, frame: &mut Frame<'_>, area: Rect, mut series: Vec<u64>) {
+/// The last two minutes, of which `seconds` are known, from the lowest figure up: what moves is to be seen.
+fn sparkline(top: &Top, frame: &mut Frame<'_>, area: Rect, mut series: Vec<u64>, seconds: i64) {
     let low = series.iter().min().copied().unwrap_or(0);
     let high = series.iter().max().copied().unwrap_or(0);
     let [label, chart] = Layout::vertical([Constraint::Length(1), Constraint::Min(1)]).areas(area);
     let text = format!(
-        "last {} s: {} to {}",
-        series.len() - 1,
+        "last {seconds} s: {} to {}",
         size(Bytes(low)),
         size(Bytes(high))
     );

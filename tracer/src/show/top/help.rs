@@ -7,7 +7,7 @@ use ratatui::{
     widgets::{Block, Clear, Padding, Paragraph},
 };
 
-const TEXT: [&str; 17] = [
+const TEXT: [&str; 18] = [
     "↑ ↓ k j PgUp PgDn   choose a row",
     "Enter               details of the row or death, and back",
     "1 2 3, g            by class or task, by process, by component",
@@ -19,11 +19,12 @@ const TEXT: [&str; 17] = [
     "",
     "PRIVATE   memory that is nobody else's (anonymous pages)",
     "OF USED   its share of what is in use on the machine",
-    "GROWTH    over the last half minute",
+    "GROWTH    over the last 10 s; where less than 16 MiB moved, over the last",
+    "          minute, else over the last two",
     "NEXT KILLER is whoever has least left until it kills: Ray's monitor at",
     "its threshold, the kernel at the limit of a cgroup that Ray is in, or the",
-    "kernel when the machine is full. The time left goes on as in the last half",
-    "minute. Nothing is sent to any process, here or anywhere in raytrace.",
+    "kernel when the machine is full. The time left is by that growth.",
+    "Nothing is sent to any process, here or anywhere in raytrace.",
     "Any key closes this.",
 ];
 

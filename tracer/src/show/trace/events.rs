@@ -1,35 +1,47 @@
 //! The events of the trace, one function a kind. Times are µs of the wall clock, as Ray's are.
 
+use std::cmp::Reverse;
+
 use serde_json::{Value, json};
 
 use super::rows::Place;
 use crate::{
-    ids::Bytes,
+    ids::{Bytes, WallTime},
     judge::{
         report::{Death, Utc},
-        timeline::{ProcessSeries, Timeline},
+        timeline::{CallSeries, ProcessSeries, Timeline},
     },
     ray::identify,
     show::{sanitize, words},
 };
 
-fn microseconds(time: Utc) -> f64 {
-    time.0.0 as f64 / 1000.0
+/// Whole ones, by which slices that lie in one another stay so: a fraction of so large a number is rounded.
+fn microseconds(time: Utc) -> i64 {
+    time.0.0.div_euclid(1000)
 }
 
 fn slice(category: &str, name: &str, place: Place, from: Utc, to: Utc, args: &Value) -> Value {
     let (start, end) = (microseconds(from), microseconds(to));
     json!({
         "ph": "X", "cat": category, "name": name, "pid": place.node, "tid": place.row,
-        "ts": start, "dur": (end - start).max(1.0), "args": args,
+        "ts": start, "dur": (end - start).max(1), "args": args,
     })
 }
 
-/// From its start to its end, or to that of the recording.
-pub(super) fn lifetime(timeline: &Timeline, process: &ProcessSeries, place: Place) -> Value {
+/// From its start to its end, or to that of the recording; the slice of its death lies inside.
+pub(super) fn lifetime(
+    timeline: &Timeline,
+    process: &ProcessSeries,
+    death: Option<&Death>,
+    most_calls: usize,
+    place: Place,
+) -> Value {
     let first = process.private.first().map(|(time, _)| *time);
-    let from = process.started.or(first).unwrap_or(timeline.began);
-    let to = process.ended.unwrap_or(timeline.ended).max(from);
+    let mut from = process.started.or(first).unwrap_or(timeline.began);
+    let mut to = process.ended.unwrap_or(timeline.ended).max(from);
+    if let Some((act, ended)) = death.and_then(|death| span(death, process)) {
+        (from, to) = (from.min(act), to.max(ended));
+    }
     let peak = process.private.iter().map(|(_, bytes)| bytes.0).max();
     let name = words::name_of_series(process);
     let args = json!({
@@ -38,17 +50,33 @@ pub(super) fn lifetime(timeline: &Timeline, process: &ProcessSeries, place: Plac
         "worker_id": process.worker_id.as_ref().map(|id| sanitize::line(&id.0, 64)),
         "private_peak_bytes": peak,
         "outlived_the_recording": process.ended.is_none(),
+        "short_calls_left_out": process.calls.len().saturating_sub(most_calls),
     });
     slice("lifetime", &name, place, from, to, &args)
 }
 
-/// What a worker ran: its calls where the kernel told of them, else what its titles said when they were read.
-pub(super) fn methods(timeline: &Timeline, process: &ProcessSeries, place: Place) -> Vec<Value> {
+/// From the act that killed to the exit, a microsecond at least.
+fn span(death: &Death, process: &ProcessSeries) -> Option<(Utc, Utc)> {
+    let ended = death.exit_time.or(process.ended);
+    let act = death.time.or(ended)?;
+    let ended = ended.unwrap_or(act);
+    let act = act.min(ended);
+    let least = Utc(WallTime(act.0.0.saturating_add(1000)));
+    Some((act, ended.max(least)))
+}
+
+/// What a worker ran: `most` of its calls where the kernel told of them, else what its titles said when they were read.
+pub(super) fn methods(
+    timeline: &Timeline,
+    process: &ProcessSeries,
+    most: usize,
+    place: Place,
+) -> Vec<Value> {
     if process.calls.is_empty() {
         return titles(timeline, process, place);
     }
     let end = process.ended.unwrap_or(timeline.ended);
-    let calls = process.calls.iter();
+    let calls = longest(&process.calls, end, most).into_iter();
     calls
         .map(|call| {
             let args = json!({
@@ -57,16 +85,23 @@ pub(super) fn methods(timeline: &Timeline, process: &ProcessSeries, place: Place
                 "private_after_bytes": call.after,
             });
             let name = sanitize::name(&call.task);
-            slice(
-                "method",
-                &name,
-                place,
-                call.began,
-                call.ended.unwrap_or(end),
-                &args,
-            )
+            let ended = call.ended.unwrap_or(end);
+            slice("method", &name, place, call.began, ended, &args)
         })
         .collect()
+}
+
+/// At most so many calls, in order of time: those that never ended, and the longest.
+fn longest(calls: &[CallSeries], end: Utc, most: usize) -> Vec<&CallSeries> {
+    let mut kept: Vec<&CallSeries> = calls.iter().collect();
+    if kept.len() <= most {
+        return kept;
+    }
+    let lasted = |call: &CallSeries| call.ended.unwrap_or(end).0.0 - call.began.0.0;
+    kept.sort_by_key(|call| Reverse((call.ended.is_none(), lasted(call))));
+    kept.truncate(most);
+    kept.sort_by_key(|call| call.began);
+    kept
 }
 
 /// Times are those of the first look.
@@ -98,9 +133,7 @@ pub(super) fn death(
     place: Place,
     label: &str,
 ) -> Option<Value> {
-    let ended = death.exit_time.or(process.ended);
-    let act = death.time.or(ended)?;
-    let act = ended.map_or(act, |ended| act.min(ended));
+    let (act, ended) = span(death, process)?;
     let evidence: Vec<String> = death
         .verdict
         .evidence
@@ -125,7 +158,7 @@ pub(super) fn death(
         "evidence": evidence,
     });
     let name = format!("{label}: {}", death.verdict.killer.name());
-    let mut made = slice("death", &name, place, act, ended.unwrap_or(act), &args);
+    let mut made = slice("death", &name, place, act, ended, &args);
     // A colour that no task of Ray's has.
     made["cname"] = "terrible".into();
     Some(made)
@@ -142,7 +175,7 @@ pub(super) fn flow(
         return Vec::new();
     };
     let end = microseconds(end.max(start));
-    let step = |phase: &str, place: Place, time: f64| {
+    let step = |phase: &str, place: Place, time: i64| {
         json!({
             "ph": phase, "bp": "e", "cat": "cause", "name": name, "id": id,
             "pid": place.node, "tid": place.row, "ts": time,
@@ -176,4 +209,56 @@ pub(super) fn counter(
     let end = process.ended.filter(|_| !points.is_empty());
     let end = end.map(|ended| (ended, Bytes(0)));
     points.iter().copied().chain(end).map(at).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(nth: u32, began: i64, ended: Option<i64>) -> CallSeries {
+        let at = |time| Utc(WallTime(time));
+        CallSeries {
+            task: "Rollout.generate".into(),
+            nth,
+            began: at(began),
+            ended: ended.map(at),
+            before: None,
+            after: None,
+        }
+    }
+
+    #[test]
+    fn of_too_many_calls_the_longest_stay_and_the_one_that_never_ended() {
+        let calls = [
+            call(1, 0, Some(5)),
+            call(2, 10, Some(90)),
+            call(3, 100, Some(101)),
+            call(4, 110, Some(140)),
+            call(5, 150, None),
+        ];
+        let kept = |most| -> Vec<u32> {
+            let kept = longest(&calls, Utc(WallTime(151)), most);
+            kept.iter().map(|call| call.nth).collect()
+        };
+        assert_eq!(kept(3), [2, 4, 5]);
+        assert_eq!(kept(5), [1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn slices_that_lie_in_one_another_do_so_in_whole_microseconds() {
+        let place = Place { node: 1, row: 1 };
+        let made = |from: i64, to: i64| {
+            let at = |time| Utc(WallTime(1_795_326_093_864_000_000 + time));
+            let slice = slice("death", "one", place, at(from), at(to), &json!({}));
+            let figure = |key: &str| slice[key].as_i64().expect("an integer");
+            (figure("ts"), figure("ts") + figure("dur"))
+        };
+        for (from, to) in [(1, 2999), (999, 2001), (1999, 2999)] {
+            let (outer, inner) = (made(0, 3000), made(from, to));
+            assert!(
+                outer.0 <= inner.0 && inner.1 <= outer.1,
+                "{outer:?} {inner:?}"
+            );
+        }
+    }
 }

@@ -10,7 +10,10 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    io::{self, Write},
+};
 
 use serde_json::{Value, json};
 
@@ -27,17 +30,60 @@ use rows::{Place, Rows};
 
 /// Points of all processes together, at about 150 bytes each.
 const MAX_POINTS: usize = 300_000;
+/// Calls of all processes together, at about 300 bytes each: Perfetto opens some 100 MB well.
+const MAX_CALLS: usize = 100_000;
 /// A thinned series keeps at least so many.
 const FEWEST: usize = 8;
 
-/// The trace, an event a line.
-pub fn render(
+/// The list of events, an event a line, each written as it is made: a long recording has millions of them.
+struct Events<'a, W> {
+    output: &'a mut W,
+    empty: bool,
+}
+
+impl<W: Write> Events<'_, W> {
+    fn push(&mut self, event: &Value) -> io::Result<()> {
+        if !std::mem::take(&mut self.empty) {
+            self.output.write_all(b",\n")?;
+        }
+        Ok(serde_json::to_writer(&mut *self.output, event)?)
+    }
+
+    fn extend(&mut self, events: impl IntoIterator<Item = Value>) -> io::Result<()> {
+        events.into_iter().try_for_each(|event| self.push(&event))
+    }
+}
+
+/// Writes the trace.
+pub fn write(
     report: &Report,
     timeline: &Timeline,
     ray: Option<&RayTimeline>,
-) -> Result<String, serde_json::Error> {
+    output: &mut impl Write,
+) -> io::Result<()> {
+    let about = json!({"raytrace": sanitize::name(&report.raytrace)});
+    writeln!(
+        output,
+        "{{\"displayTimeUnit\":\"ms\",\"otherData\":{about},\"traceEvents\":["
+    )?;
+    let mut events = Events {
+        output: &mut *output,
+        empty: true,
+    };
+    push_all(report, timeline, ray, &mut events)?;
+    writeln!(output, "\n]}}")
+}
+
+fn push_all(
+    report: &Report,
+    timeline: &Timeline,
+    ray: Option<&RayTimeline>,
+    events: &mut Events<'_, impl Write>,
+) -> io::Result<()> {
     let mut rows = Rows::new(report, timeline, ray);
-    let mut events = ray.map_or_else(Vec::new, |ray| ray.events(&mut rows));
+    if let Some(ray) = ray {
+        events.extend(ray.events(&mut rows))?;
+    }
     let deaths: HashMap<EventId, &Death> = report
         .deaths
         .iter()
@@ -48,16 +94,15 @@ pub fn render(
         .iter()
         .map(|process| rows.process(process))
         .collect();
-    memory(&mut events, &mut rows, timeline, &places);
+    memory(events, &mut rows, timeline, &places)?;
+    let calls: usize = timeline.processes.iter().map(|one| one.calls.len()).sum();
     for (process, place) in timeline.processes.iter().zip(&places) {
-        events.push(events::lifetime(timeline, process, *place));
-        let titles = rows.titles(process, *place);
-        events.extend(
-            titles
-                .map(|place| events::methods(timeline, process, place))
-                .into_iter()
-                .flatten(),
-        );
+        let death = process.death.and_then(|id| deaths.get(&id)).copied();
+        let most = part_of(MAX_CALLS, process.calls.len(), calls);
+        events.push(&events::lifetime(timeline, process, death, most, *place))?;
+        if let Some(place) = rows.titles(process, *place) {
+            events.extend(events::methods(timeline, process, most, place))?;
+        }
     }
     let labels: HashMap<EventId, String> = causes::all(report)
         .iter()
@@ -72,30 +117,29 @@ pub fn render(
             continue;
         };
         let label = labels.get(&death.id).map_or("DEATH", String::as_str);
-        events.extend(events::death(death, process, *place, label));
-        events.extend(flows(timeline, &places, &deaths, death, *place));
+        events.extend(events::death(death, process, *place, label))?;
+        events.extend(flows(timeline, &places, &deaths, death, *place))?;
     }
-    let mut all = rows.names();
-    all.append(&mut events);
-    lines(report, &all)
+    events.extend(rows.names())
 }
 
-fn lines(report: &Report, events: &[Value]) -> Result<String, serde_json::Error> {
-    let about = json!({"raytrace": sanitize::name(&report.raytrace)});
-    let events: Result<Vec<String>, _> = events.iter().map(serde_json::to_string).collect();
-    Ok(format!(
-        "{{\"displayTimeUnit\":\"ms\",\"otherData\":{about},\"traceEvents\":[\n{}\n]}}\n",
-        events?.join(",\n")
-    ))
+/// The share of `most` that `own` of `all` get.
+fn part_of(most: usize, own: usize, all: usize) -> usize {
+    (own * most / all.max(most)).max(FEWEST)
 }
 
 /// Counters of the machine and of each process.
-fn memory(events: &mut Vec<Value>, rows: &mut Rows, timeline: &Timeline, places: &[Place]) {
+fn memory(
+    events: &mut Events<'_, impl Write>,
+    rows: &mut Rows,
+    timeline: &Timeline,
+    places: &[Place],
+) -> io::Result<()> {
     let machine = rows.machine();
     for (time, node) in thin(&node_figures(timeline), MAX_POINTS / 10, |(_, figures)| {
         figures[0]
     }) {
-        events.push(events::node(machine, time, node));
+        events.push(&events::node(machine, time, node))?;
     }
     let all: usize = timeline
         .processes
@@ -103,10 +147,11 @@ fn memory(events: &mut Vec<Value>, rows: &mut Rows, timeline: &Timeline, places:
         .map(|process| process.private.len())
         .sum();
     for (process, place) in timeline.processes.iter().zip(places) {
-        let most = process.private.len() * MAX_POINTS / all.max(MAX_POINTS);
-        let points = thin(&process.private, most.max(FEWEST), |(_, bytes)| bytes.0);
-        events.extend(events::counter(process, *place, &points));
+        let most = part_of(MAX_POINTS, process.private.len(), all);
+        let points = thin(&process.private, most, |(_, bytes)| bytes.0);
+        events.extend(events::counter(process, *place, &points))?;
     }
+    Ok(())
 }
 
 /// In use, and of that shared memory.

@@ -1,0 +1,126 @@
+//! How near each memory cgroup came to its limit over a recording, by what the kernel cannot take back.
+
+use std::collections::HashMap;
+
+use crate::{
+    event::CgroupState,
+    ids::{BootTime, Bytes},
+    judge::{clock::Clock, report::LimitPeak},
+};
+
+/// So many are reported, the nearest first: a machine may have thousands.
+const MAX_REPORTED: usize = 32;
+
+/// The moment of each cgroup at which it was nearest to its limit.
+#[derive(Debug, Default)]
+pub(super) struct Limits {
+    nearest: HashMap<String, Moment>,
+}
+
+/// What was needed of which limit.
+#[derive(Debug, Clone, Copy)]
+struct Moment {
+    time: BootTime,
+    needed: Bytes,
+    limit: Bytes,
+}
+
+impl Moment {
+    fn is_nearer_than(self, other: Self) -> bool {
+        let product = |needed: Bytes, limit: Bytes| u128::from(needed.0) * u128::from(limit.0);
+        product(self.needed, other.limit) > product(other.needed, self.limit)
+    }
+}
+
+impl Limits {
+    /// Folds one sample in.
+    pub(super) fn observe(&mut self, time: BootTime, state: &CgroupState) {
+        let Some(limit) = state.limit.filter(|limit| limit.0 > 0) else {
+            return;
+        };
+        let needed = state.needed();
+        let moment = Moment {
+            time,
+            needed,
+            limit,
+        };
+        let known = self.nearest.get(&state.path);
+        if known.is_none_or(|known| moment.is_nearer_than(*known)) {
+            self.nearest.insert(state.path.clone(), moment);
+        }
+    }
+
+    /// The nearest first; limits above the machine's memory cannot be met.
+    pub(super) fn report(&self, clock: &Clock, machine: Bytes) -> Vec<LimitPeak> {
+        let met = self.nearest.iter();
+        let met = met.filter(|(_, moment)| moment.limit < machine);
+        let mut found: Vec<LimitPeak> = met
+            .filter_map(|(path, moment)| {
+                Some(LimitPeak {
+                    cgroup: path.clone(),
+                    time: clock.wall(moment.time)?,
+                    needed_bytes: moment.needed,
+                    limit_bytes: moment.limit,
+                })
+            })
+            .collect();
+        found.sort_by(|one, other| {
+            let share = |peak: &LimitPeak| peak.needed_bytes.0 as f64 / peak.limit_bytes.0 as f64;
+            let nearer = share(other).total_cmp(&share(one));
+            nearer.then_with(|| one.cgroup.cmp(&other.cgroup))
+        });
+        found.truncate(MAX_REPORTED);
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::WallTime;
+
+    const GIB: u64 = 1 << 30;
+
+    fn state(path: &str, usage: u64, file: u64, limit: Option<u64>) -> CgroupState {
+        CgroupState {
+            path: path.into(),
+            usage: Bytes(usage * GIB),
+            file: Some(Bytes(file * GIB)),
+            limit: limit.map(|limit| Bytes(limit * GIB)),
+            ..CgroupState::default()
+        }
+    }
+
+    #[test]
+    fn each_cgroup_is_told_when_it_was_nearest_to_its_limit_then() {
+        let mut limits = Limits::default();
+        let samples = [
+            (1, state("/pod", 10, 0, Some(24))),
+            (2, state("/pod", 23, 1, Some(24))),
+            // More, of a limit that was raised; and as much as the limit, most of it page cache.
+            (3, state("/pod", 30, 0, Some(48))),
+            (4, state("/pod", 48, 40, Some(48))),
+            (5, state("/idle", 1, 0, Some(24))),
+            (6, state("/free", 90, 0, None)),
+            (7, state("/above", 90, 0, Some(600))),
+        ];
+        for (time, state) in &samples {
+            limits.observe(BootTime(*time), state);
+        }
+        let mut clock = Clock::default();
+        clock.note(BootTime(0), WallTime(0));
+        let found = limits.report(&clock, Bytes(512 * GIB));
+        let told: Vec<_> = found
+            .iter()
+            .map(|peak| {
+                (
+                    peak.cgroup.as_str(),
+                    peak.needed_bytes.0 / GIB,
+                    peak.limit_bytes.0 / GIB,
+                )
+            })
+            .collect();
+        assert_eq!(told, [("/pod", 22, 24), ("/idle", 1, 24)]);
+        assert_eq!(found[0].time.0, WallTime(2));
+    }
+}
