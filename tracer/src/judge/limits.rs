@@ -10,6 +10,8 @@ use crate::{
 
 /// So many are reported, the nearest first: a machine may have thousands.
 const MAX_REPORTED: usize = 32;
+/// So many are kept; a machine that makes ever new ones costs no more.
+const MAX_KEPT: usize = 4096;
 
 /// The moment of each cgroup at which it was nearest to its limit.
 #[derive(Debug, Default)]
@@ -26,6 +28,10 @@ struct Moment {
 }
 
 impl Moment {
+    fn share(self) -> f64 {
+        self.needed.0 as f64 / self.limit.0 as f64
+    }
+
     fn is_nearer_than(self, other: Self) -> bool {
         let product = |needed: Bytes, limit: Bytes| u128::from(needed.0) * u128::from(limit.0);
         product(self.needed, other.limit) > product(other.needed, self.limit)
@@ -48,6 +54,17 @@ impl Limits {
         if known.is_none_or(|known| moment.is_nearer_than(*known)) {
             self.nearest.insert(state.path.clone(), moment);
         }
+        if self.nearest.len() > MAX_KEPT {
+            self.forget_the_farther_half();
+        }
+    }
+
+    fn forget_the_farther_half(&mut self) {
+        let mut shares: Vec<f64> = self.nearest.values().map(|moment| moment.share()).collect();
+        let middle = shares.len() / 2;
+        let (_, middle, _) = shares.select_nth_unstable_by(middle, f64::total_cmp);
+        let middle = *middle;
+        self.nearest.retain(|_, moment| moment.share() > middle);
     }
 
     /// The nearest first; limits above the machine's memory cannot be met.
@@ -89,6 +106,17 @@ mod tests {
             limit: limit.map(|limit| Bytes(limit * GIB)),
             ..CgroupState::default()
         }
+    }
+
+    #[test]
+    fn ever_new_cgroups_take_no_more_room_and_the_nearest_stays() {
+        let mut limits = Limits::default();
+        limits.observe(BootTime(1), &state("/near", 23, 0, Some(24)));
+        for number in 0..3 * MAX_KEPT as u64 {
+            limits.observe(BootTime(2), &state(&format!("/{number}"), 1, 0, Some(24)));
+            assert!(limits.nearest.len() <= MAX_KEPT);
+        }
+        assert!(limits.nearest.contains_key("/near"));
     }
 
     #[test]
