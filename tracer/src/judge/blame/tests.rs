@@ -34,6 +34,12 @@ fn row(
 
 fn grew(blame: &mut Blame, row: &PythonStack) {
     blame.observe(BootTime(1), row, "Trainer".into());
+    settle(blame);
+}
+
+/// Nothing more comes, and no call is known.
+fn settle(blame: &mut Blame) {
+    blame.settle(None, |_, _| None);
 }
 
 fn line(growth: &Growth, function: &str) -> GrowthLine {
@@ -199,6 +205,7 @@ fn a_later_process_with_the_same_pid_has_nothing_of_the_earlier_one() {
         ..row(1, &[], None, 1, 0)
     };
     blame.observe(BootTime(9), &repeated, "Other".into());
+    settle(&mut blame);
     let all = blame.growth();
     let other = all
         .iter()
