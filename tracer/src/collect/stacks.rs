@@ -227,7 +227,7 @@ impl Watch {
             if let Some(pythons) = &mut self.pythons {
                 pythons.remove(pid);
             }
-            self.write(gone.ended(clock::boot()));
+            gone.ended(clock::boot(), sends(&self.ids, &self.recording));
         }
     }
 
@@ -301,21 +301,21 @@ impl Watch {
     }
 
     fn flush(&mut self) {
-        let rows: Vec<_> = self.watched.values_mut().flat_map(Watched::rows).collect();
-        self.write(rows);
-    }
-
-    fn write(&self, rows: Vec<(BootTime, Observation)>) {
-        for (time, what) in rows {
-            let id = self.ids.next();
-            let source = Source::Proc;
-            self.recording.send(Event {
-                id,
-                time,
-                source,
-                what,
-            });
+        for watched in self.watched.values_mut() {
+            watched.flush(sends(&self.ids, &self.recording));
         }
+    }
+}
+
+/// Writes rows; says of each whether it was taken.
+fn sends(ids: &Ids, recording: &recording::Sender) -> impl FnMut(BootTime, Observation) -> bool {
+    |time, what| {
+        recording.send(Event {
+            id: ids.next(),
+            time,
+            source: Source::Proc,
+            what,
+        })
     }
 }
 

@@ -149,23 +149,24 @@ impl Watched {
     }
 
     /// It has ended: growth that waits for the next look is nobody's.
-    pub(super) fn ended(&mut self, time: BootTime) -> Vec<(BootTime, Observation)> {
+    pub(super) fn ended(
+        &mut self,
+        time: BootTime,
+        send: impl FnMut(BootTime, Observation) -> bool,
+    ) {
         if let Some(pending) = self.pending.take() {
             self.grew(time, None, pending.level);
         }
-        self.rows()
+        self.flush(send);
     }
 
-    /// What is to be written, and is then no longer held.
-    pub(super) fn rows(&mut self) -> Vec<(BootTime, Observation)> {
+    /// Sends what is to be written, which is then no longer held.
+    pub(super) fn flush(&mut self, mut send: impl FnMut(BootTime, Observation) -> bool) {
         let process = self.process;
-        let refusal = self.reading.refusal();
-        let refusal =
-            refusal.map(|(time, reason)| (time, Observation::NoStack { process, reason }));
-        refusal
-            .into_iter()
-            .chain(self.ledger.rows(process))
-            .collect()
+        if let Some((time, reason)) = self.reading.refusal() {
+            send(time, Observation::NoStack { process, reason });
+        }
+        self.ledger.flush(process, send);
     }
 
     /// A thread of it mapped something. Mostly the kernel took the stack then; else it is read now, before the line is over.
@@ -217,7 +218,7 @@ impl Watched {
         self.claims.told(&stack, its.private);
         self.told = self.told.more(its);
         self.mark = self.mark.at_least(self.told.at_most(level));
-        self.grew(look.time, Some(stack.clone()), its);
+        self.grew(new.time, Some(stack.clone()), its);
         self.last = Some((look.now, stack));
         Ok(())
     }
