@@ -88,6 +88,23 @@ fn the_line_that_its_author_can_change_is_blamed_and_what_it_called_is_told() {
     assert_eq!(line.grown_bytes, Bytes(780 * MIB));
 }
 
+#[test]
+fn the_line_that_ran_inside_is_told_where_it_grew_at_least_half() {
+    let mut blame = Blame::default();
+    let under = |inside: u32| {
+        vec![
+            frame("/v/lib/python3.11/site-packages/torch/nn.py", "_f", inside),
+            frame("/home/u/train.py", "step", 33),
+        ]
+    };
+    let inside = |blame: &Blame| blame.growth()[0].lines[0].inside.clone();
+    grew(&mut blame, &row(1, &under(1), None, 10, 0));
+    grew(&mut blame, &row(1, &under(2), None, 30, 0));
+    assert_eq!(inside(&blame).as_deref(), Some("torch/nn.py:2 _f"));
+    grew(&mut blame, &row(1, &under(3), None, 29, 0));
+    assert_eq!(inside(&blame), None);
+}
+
 fn called(library: &str, function: Option<&str>) -> NativeFrame {
     NativeFrame {
         library: library.into(),
