@@ -148,6 +148,23 @@ impl Watched {
         now < self.hot_until
     }
 
+    /// Its program is another one now: what it had mapped was given back.
+    pub(super) fn lost_its_mappings(&mut self, time: BootTime, now: Instant) {
+        for one in self.mappings.given_back(now) {
+            let bytes = one.bytes.unsigned_abs();
+            self.ledger.freed(time, Some(one.number), bytes);
+        }
+    }
+
+    /// How many large mappings it had so far; those of the next program have later numbers.
+    pub(super) fn mappings_so_far(&self) -> u32 {
+        self.mappings.so_far()
+    }
+
+    pub(super) fn number_mappings_from(&mut self, next: u32) {
+        self.mappings.number_from(next);
+    }
+
     /// It has ended: growth that waits for the next look is nobody's.
     pub(super) fn ended(
         &mut self,
@@ -172,15 +189,17 @@ impl Watched {
     /// A thread of it mapped something. Mostly the kernel took the stack then; else it is read now, before the line is over.
     pub(super) fn mapped(&mut self, look: &mut Look<'_>, new: &NewMapping) -> Result<(), Gone> {
         self.mapper = Some(new.mapped.tid);
+        if !look.has_time {
+            // It is memory of no mapping then, whose growth the counters tell.
+            return Ok(());
+        }
         self.hot_until = look.now + STAYS_HOT;
         self.due = self.due.min(look.now + HOT);
         let age = Duration::from_nanos(look.time.since(new.time).max(0).cast_unsigned());
         let (tid, native) = (new.mapped.tid, new.native.as_ref());
         if let Some(stack) = self.reading.named(look, tid, &new.stack, native) {
             self.ledger.seen(new.time, &stack);
-            if look.has_time {
-                self.measure(look, Some(&stack));
-            }
+            self.measure(look, Some(&stack));
             self.take(look, new, Some(stack), Duration::ZERO);
             return Ok(());
         }
