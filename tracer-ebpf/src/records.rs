@@ -589,9 +589,15 @@ pub struct Steps {
     pub taken: u64,
     /// The counters at their last step, in pages.
     pub last: [i64; MEMBERS],
-    /// The counters when the process was last told to have grown.
-    pub told: [i64; MEMBERS],
-    /// Begin of the second in which such records are counted.
+    /// Private and shared memory, in pages, when a thread was last seen to have grown it.
+    pub seen: [i64; 2],
+    /// The same when the process was last told to have grown, or before the thread that grows it began to.
+    pub told: [i64; 2],
+    /// That thread; the main one for threads that run no Python.
+    pub grower: u64,
+    /// When there was last no growth that no thread was seen to make.
+    pub settled: u64,
+    /// Begin of the second in which records are counted.
     pub window: u64,
     /// Records in this second.
     pub sent: u64,

@@ -45,9 +45,10 @@ pub(crate) static STEPS: HashMap<u32, Steps> = HashMap::with_max_entries(2_048, 
 #[map]
 pub(crate) static STEPS_SCRATCH: PerCpuArray<Steps> = PerCpuArray::with_max_entries(1, 0);
 
-/// The faults of each thread of a Python process when it was last seen: 4,096 × about 80 bytes = 0.3 MiB.
+/// The faults of each thread of a Python process when it was last seen: 16,384 × about 80 bytes = 1.3 MiB. Each CPU takes 128 of them at
+/// a time, so that fewer would be given up early where there are 100.
 #[map]
-pub(crate) static FAULTS: LruHashMap<u32, u64> = LruHashMap::with_max_entries(4_096, 0);
+pub(crate) static FAULTS: LruHashMap<u32, u64> = LruHashMap::with_max_entries(16_384, 0);
 
 /// The ring for mappings and growth: 1 MiB, room for 116 records with a native stack; deaths have their own.
 #[map]

@@ -30,6 +30,12 @@ pub(crate) fn stack(python: &Python, to: *mut [PythonFrame; PYTHON_FRAMES]) -> (
     (count as u32, own)
 }
 
+/// Whether the running thread runs Python of its own.
+#[inline(always)]
+pub(crate) fn is_own(python: &Python) -> bool {
+    running(python).1
+}
+
 /// The address of the innermost frame of the running thread, or of the main thread, which is the last; 0 where that runs no Python.
 #[inline(always)]
 fn running(python: &Python) -> (u64, bool) {

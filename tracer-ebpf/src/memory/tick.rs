@@ -7,9 +7,9 @@
 //! resident), or what was faulted in between two ticks; the last 64 are kept in the map, and nothing is sent. Without ticks
 //! (`nohz_full`, no timers of high resolution) growth is known from samples alone.
 //!
-//! Each 16 MiB of private and shared memory that a Python process has grown by are told, with the stack of the thread that runs, if it took the
-//! faults: another one may run elsewhere, or have run just before. A thread that runs no Python works for another one, mostly the main
-//! thread, whose stack is told as that.
+//! Each 16 MiB of private and shared memory that a thread of a Python process has grown are told, with its stack. What grew is the running thread's
+//! if that took the faults: another one may run elsewhere, or have run just before. Where it is another one's than the growth before, it begins anew:
+//! what two threads grew never adds up. A thread that runs no Python works for another one, mostly the main thread, whose stack is told as that.
 
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_get_current_task, bpf_ktime_get_boot_ns};
 use raytrace_ebpf::records::{
@@ -24,7 +24,7 @@ use super::{
         row,
     },
     native,
-    python::stack,
+    python::{is_own, stack},
 };
 use crate::read::read;
 
@@ -38,6 +38,8 @@ const LARGE: i64 = 4096;
 const HUGE: u64 = 512;
 /// Of one process so many are told in a second.
 const A_SECOND: u64 = 100;
+/// A start differs from the same one of another source below this (`USER_HZ`).
+const CLOCK_TICK_NS: u64 = 10_000_000;
 /// `MM_ANONPAGES`, `MM_SHMEMPAGES` (include/linux/mm_types_task.h).
 const ANON: usize = 1;
 const SHMEM: usize = 3;
@@ -71,7 +73,10 @@ fn ticked<const TYPED: bool>(_timer: u64, _now: u64) {
     // SAFETY: a map value stays valid during the program; threads of one process may take a step at once and one of the two is
     // then lost: the next one has the sum.
     let steps = unsafe { &mut *steps };
-    let before = steps.last[ANON] + steps.last[SHMEM];
+    if steps.start / CLOCK_TICK_NS != start / CLOCK_TICK_NS {
+        // An earlier process's, whose end was missed.
+        return begin(tgid, start, mm);
+    }
     // SAFETY: the helper takes nothing and always answers.
     let time = unsafe { bpf_ktime_get_boot_ns() };
     let mut member = 0;
@@ -79,13 +84,62 @@ fn ticked<const TYPED: bool>(_timer: u64, _now: u64) {
         step(steps, member, counter(mm, member), time);
         member += 1;
     }
-    let moved = steps.last[ANON] + steps.last[SHMEM] - before;
-    let Some(python) = python else {
-        return;
-    };
-    if moved > 0 && faults * HUGE >= moved as u64 {
-        tell(ids, start, python, time, steps);
+    if let Some(python) = python {
+        grown(steps, mm, faults, ids, python, time);
     }
+}
+
+/// Whether the running thread has grown the process since a thread was last seen to, and if that is much with what it grew before: tells it.
+#[inline(always)]
+fn grown(steps: &mut Steps, mm: u64, faults: u64, ids: u64, python: &Python, time: u64) {
+    let now = [counter(mm, ANON), counter(mm, SHMEM)];
+    // What was given back and is taken again has grown.
+    lower(&mut steps.seen, now);
+    lower(&mut steps.told, now);
+    let moved = since(steps.seen, now, 0) + since(steps.seen, now, 1);
+    if moved < SMALLEST {
+        steps.settled = time;
+        return;
+    }
+    // Half of it would do: the counters are sums of each CPU's, a batch late.
+    if faults * HUGE * 2 < moved as u64 {
+        // It is another thread's, which comes by within a second, or nobody's: pages that were put there from outside.
+        if time.wrapping_sub(steps.settled) >= SECOND_NS {
+            steps.seen = now;
+            steps.told = now;
+            steps.settled = time;
+        }
+        return;
+    }
+    let (tgid, tid) = (ids >> 32, ids & 0xffff_ffff);
+    // What runs no Python works for the main thread.
+    if steps.grower != tid {
+        let grower = if is_own(python) { tid } else { tgid };
+        if steps.grower != grower {
+            steps.grower = grower;
+            steps.told = steps.seen;
+        }
+    }
+    steps.seen = now;
+    steps.settled = time;
+    tell(ids, python, time, steps);
+}
+
+/// What fell begins anew.
+#[inline(always)]
+fn lower(levels: &mut [i64; 2], now: [i64; 2]) {
+    if levels[0] > now[0] {
+        levels[0] = now[0];
+    }
+    if levels[1] > now[1] {
+        levels[1] = now[1];
+    }
+}
+
+/// What has grown since that, in pages.
+#[inline(always)]
+fn since(levels: [i64; 2], now: [i64; 2], of: usize) -> i64 {
+    now[of] - levels[of]
 }
 
 /// Takes a step where a counter has moved by so much.
@@ -117,13 +171,13 @@ fn step(steps: &mut Steps, member: usize, value: i64, time: u64) {
     count(row::TICK, ledger::SUBMITTED);
 }
 
-/// The faults that a thread took since it was last seen here.
+/// The faults that a thread took since it was last seen here; none where that was never: those of its whole life are no news.
 #[inline(always)]
 fn faults(task: u64, tid: u32) -> u64 {
     let now: u64 = read(task, offset!(task_min_flt));
     let Some(known) = FAULTS.get_ptr_mut(tid) else {
         let _full = FAULTS.insert(tid, now, 0);
-        return now;
+        return 0;
     };
     // SAFETY: a map value stays valid during the program, and a thread runs on one CPU.
     let before = unsafe { core::mem::replace(&mut *known, now) };
@@ -133,13 +187,14 @@ fn faults(task: u64, tid: u32) -> u64 {
 
 /// Tells who grew by much, with its stack; at most so often a second.
 #[inline(always)]
-fn tell(ids: u64, start: u64, python: &Python, time: u64, steps: &mut Steps) {
-    let (private, shared) = (since(steps, ANON), since(steps, SHMEM));
+fn tell(ids: u64, python: &Python, time: u64, steps: &mut Steps) {
+    let private = since(steps.told, steps.seen, 0);
+    let shared = since(steps.told, steps.seen, 1);
     if private + shared < LARGE {
         return;
     }
     // What is not told now is not the next one's.
-    steps.told = steps.last;
+    steps.told = steps.seen;
     count(row::TICK, ledger::SEEN);
     if time.wrapping_sub(steps.window) >= SECOND_NS {
         steps.window = time;
@@ -157,7 +212,7 @@ fn tell(ids: u64, start: u64, python: &Python, time: u64, steps: &mut Steps) {
         process: Process {
             tgid: (ids >> 32) as u32,
             tid: ids as u32,
-            start,
+            start: steps.start,
         },
         private: private as u64,
         shared: shared as u64,
@@ -209,17 +264,6 @@ unsafe fn fill(place: *mut GrewBy, grew: Grew, python: &Python) {
     }
 }
 
-/// What a counter has grown by since that was told; one that fell begins anew.
-#[inline(always)]
-fn since(steps: &mut Steps, member: usize) -> i64 {
-    let grown = steps.last[member] - steps.told[member];
-    if grown < 0 {
-        steps.told[member] = steps.last[member];
-        return 0;
-    }
-    grown
-}
-
 /// A process's first figures; from them on steps are taken.
 #[inline(always)]
 fn begin(tgid: u32, start: u64, mm: u64) {
@@ -237,7 +281,10 @@ fn begin(tgid: u32, start: u64, mm: u64) {
         counter(mm, 2),
         counter(mm, 3),
     ];
-    first.told = first.last;
+    first.seen = [first.last[ANON], first.last[SHMEM]];
+    first.told = first.seen;
+    first.grower = 0;
+    first.settled = 0;
     first.window = 0;
     first.sent = 0;
     let kept = STEPS.insert(tgid, &*first, 0).is_ok();

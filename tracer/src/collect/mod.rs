@@ -313,6 +313,11 @@ impl Collector {
             Observation::Exec(exec) => {
                 self.judge.observe(event);
                 self.identities.expect(exec.process, event.time);
+                // Only what was known before can be watched.
+                let is_known = self.known_as(exec.process).is_some();
+                if let Some(stacks) = self.stacks.as_mut().filter(|_| is_known) {
+                    stacks.replaced(exec.process);
+                }
                 false
             }
             // Many a child never execs: DataLoader's workers are forks.
@@ -340,6 +345,10 @@ impl Collector {
             self.known.remove(&process.pid);
             self.samples.forget(process.pid);
         }
+        // After an exit that was told it has been done.
+        if let Some(growth) = &mut self.growth {
+            growth.forget(process);
+        }
         self.identities.forget(process);
     }
 
@@ -365,12 +374,7 @@ impl Collector {
         self.read_configurations();
         self.follow_logs();
         self.take_gcs();
-        if let Some(stacks) = &self.stacks {
-            let known = self.known.values();
-            let python = known.filter(|known| !matches!(known.role, Role::Raylet | Role::Gcs));
-            let processes = python.map(|known| known.process.process).collect();
-            stacks.known(processes, self.samples.near());
-        }
+        self.feed_stacks();
         let now = clock::boot();
         let offset = wall_offset();
         let stepped = (offset - self.last_wall_offset).abs() > 5_000_000;
@@ -417,6 +421,7 @@ impl Collector {
         rows.extend(self.lost_words());
         let records = self.kmsg.as_ref().map_or(0, |kmsg| kmsg.lost);
         rows.extend(missed("kernel log", records));
+        rows.extend(self.left_to_looks());
         rows.extend(missed("collector", self.unheard.load(Ordering::Relaxed)));
         rows
     }

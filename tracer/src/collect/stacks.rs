@@ -14,7 +14,7 @@ mod watched;
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
+    sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
     time::{Duration, Instant},
 };
 
@@ -45,6 +45,8 @@ const TOGETHER: Duration = Duration::from_millis(50);
 const AGAIN: Duration = Duration::from_secs(2);
 /// The end of a recording waits so long for the last rows.
 const LAST_ROWS: Duration = Duration::from_secs(2);
+/// Where nothing is taken for so many seconds it hangs.
+const HANGS: u32 = 30;
 /// Rows are written this often.
 const FLUSH: Duration = Duration::from_secs(1);
 
@@ -52,6 +54,8 @@ const FLUSH: Duration = Duration::from_secs(1);
 enum Request {
     /// Everything that lives and may be Python, and whether a limit is near.
     Known(Vec<ProcessKey>, bool),
+    /// Runs another program from now on.
+    Replaced(ProcessKey),
     /// Something large was mapped.
     Mapped(NewMapping),
     /// Memory became resident.
@@ -80,6 +84,9 @@ struct Gone;
 pub struct Stacks {
     sender: Option<SyncSender<Request>>,
     ended: Receiver<()>,
+    refused: u64,
+    /// Seconds in a row in which it took nothing.
+    silent: u32,
 }
 
 impl Stacks {
@@ -102,28 +109,51 @@ impl Stacks {
         Ok(Self {
             sender: Some(sender),
             ended,
+            refused: 0,
+            silent: 0,
         })
     }
 
-    /// What lives now; told once a second.
-    pub(super) fn known(&self, processes: Vec<ProcessKey>, near: bool) {
-        if let Some(sender) = &self.sender {
-            let _next_second = sender.try_send(Request::Known(processes, near));
+    /// What lives now; told once a second. In words, once, why no more stacks are read.
+    pub(super) fn known(&mut self, processes: Vec<ProcessKey>, near: bool) -> Option<&'static str> {
+        let sent = self.send(Request::Known(processes, near));
+        let is_full = matches!(sent, Some(TrySendError::Full(_)));
+        self.silent = if is_full { self.silent + 1 } else { 0 };
+        match sent? {
+            TrySendError::Disconnected(_) => {
+                self.sender = None;
+                Some("the thread that reads them has ended")
+            }
+            TrySendError::Full(_) => {
+                (self.silent == HANGS).then_some("the thread that reads them hangs")
+            }
         }
+    }
+
+    /// It runs another program now, in an address space of its own.
+    pub(super) fn replaced(&mut self, process: ProcessKey) {
+        self.send(Request::Replaced(process));
     }
 
     /// Something large was mapped just now.
-    pub(super) fn mapped(&self, new: NewMapping) {
-        if let Some(sender) = &self.sender {
-            let _found_later = sender.try_send(Request::Mapped(new));
-        }
+    pub(super) fn mapped(&mut self, new: NewMapping) {
+        self.send(Request::Mapped(new));
     }
 
     /// A process grew by much just now.
-    pub(super) fn grew(&self, new: NewGrowth) {
-        if let Some(sender) = &self.sender {
-            let _found_later = sender.try_send(Request::Grew(new));
-        }
+    pub(super) fn grew(&mut self, new: NewGrowth) {
+        self.send(Request::Grew(new));
+    }
+
+    /// Requests that found no room, or nobody.
+    pub(super) fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    fn send(&mut self, request: Request) -> Option<TrySendError<Request>> {
+        let refused = self.sender.as_ref()?.try_send(request).err();
+        self.refused += u64::from(refused.is_some());
+        refused
     }
 }
 
@@ -171,6 +201,7 @@ impl Watch {
         loop {
             match requests.recv_timeout(wait) {
                 Ok(Request::Known(processes, near)) => self.known(&processes, near),
+                Ok(Request::Replaced(process)) => self.replaced(process),
                 Ok(Request::Mapped(new)) => self.mapped(&new),
                 Ok(Request::Grew(new)) => {
                     self.is_here(new.process);
@@ -227,7 +258,23 @@ impl Watch {
             if let Some(pythons) = &mut self.pythons {
                 pythons.remove(pid);
             }
-            self.write(gone.ended(clock::boot()));
+            gone.ended(clock::boot(), sends(&self.ids, &self.recording));
+        }
+    }
+
+    /// What is open of a watched process belongs to the address space that it had: it is taken on anew.
+    fn replaced(&mut self, process: ProcessKey) {
+        self.others.remove(&process);
+        let is_it = |known: &Watched| known.process().same(process);
+        let Some(before) = self.watched.get_mut(&process.pid).filter(|own| is_it(own)) else {
+            return;
+        };
+        before.lost_its_mappings(clock::boot(), Instant::now());
+        let numbers = before.mappings_so_far();
+        self.let_go(process.pid);
+        self.take_on(process);
+        if let Some(new) = self.watched.get_mut(&process.pid) {
+            new.number_mappings_from(numbers);
         }
     }
 
@@ -301,21 +348,21 @@ impl Watch {
     }
 
     fn flush(&mut self) {
-        let rows: Vec<_> = self.watched.values_mut().flat_map(Watched::rows).collect();
-        self.write(rows);
-    }
-
-    fn write(&self, rows: Vec<(BootTime, Observation)>) {
-        for (time, what) in rows {
-            let id = self.ids.next();
-            let source = Source::Proc;
-            self.recording.send(Event {
-                id,
-                time,
-                source,
-                what,
-            });
+        for watched in self.watched.values_mut() {
+            watched.flush(sends(&self.ids, &self.recording));
         }
+    }
+}
+
+/// Writes rows; says of each whether it was taken.
+fn sends(ids: &Ids, recording: &recording::Sender) -> impl FnMut(BootTime, Observation) -> bool {
+    |time, what| {
+        recording.send(Event {
+            id: ids.next(),
+            time,
+            source: Source::Proc,
+            what,
+        })
     }
 }
 
@@ -333,5 +380,43 @@ fn at_line(line: u32) -> crate::observe::stacks::Stack {
         running: true,
         frames: vec![frame],
         native: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stacks(sender: SyncSender<Request>) -> Stacks {
+        let (_, ended) = sync_channel(1);
+        Stacks {
+            sender: Some(sender),
+            ended,
+            refused: 0,
+            silent: 0,
+        }
+    }
+
+    #[test]
+    fn what_is_not_taken_is_counted_and_a_thread_that_hangs_is_told_once() {
+        let (sender, requests) = sync_channel(1);
+        let mut stacks = stacks(sender);
+        let said: Vec<&str> = (0..HANGS * 3)
+            .filter_map(|_| stacks.known(Vec::new(), false))
+            .collect();
+        assert_eq!(said, ["the thread that reads them hangs"]);
+        assert_eq!(stacks.refused(), u64::from(HANGS * 3 - 1));
+        drop(requests);
+    }
+
+    #[test]
+    fn a_thread_that_has_ended_is_told_once() {
+        let (sender, requests) = sync_channel(1);
+        drop(requests);
+        let mut stacks = stacks(sender);
+        let said: Vec<&str> = (0..9)
+            .filter_map(|_| stacks.known(Vec::new(), false))
+            .collect();
+        assert_eq!(said, ["the thread that reads them has ended"]);
     }
 }

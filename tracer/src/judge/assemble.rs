@@ -58,7 +58,7 @@ pub(super) fn report(world: &World, limits: &Limits) -> Report {
         owners: owners::report(world),
         gpus: gpus::report(world),
         gpu_errors: world.gpu_errors.report(|time| world.clock.wall(time)),
-        growth: world.blame.growth(),
+        growth: world.blame_so_far().growth(),
         unread_stacks: world.blame.unread(),
         settings: Vec::new(),
         findings: Vec::new(),

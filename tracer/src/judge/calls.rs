@@ -106,6 +106,14 @@ impl Calls {
         sampled.max(call.before).max(call.after)
     }
 
+    /// Whose the memory is that grew at `time`: the class or task of the call that ran then, or ran last, for growth is seen a moment after
+    /// it was made; `None` where no such call is known.
+    pub(super) fn owner_at(&self, time: BootTime) -> Option<String> {
+        let mut latest = self.complete.iter().chain(&self.running).rev();
+        let title = identify::title(&latest.find(|call| call.began <= time)?.title)?;
+        title.actor_class.or(title.task)
+    }
+
     /// What it left behind, by title; the title that grew most comes first.
     pub(super) fn growth(&self) -> Vec<Growth> {
         let titles: HashSet<&str> = self

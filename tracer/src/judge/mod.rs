@@ -101,7 +101,7 @@ impl Judge {
     /// What grew, as folded stacks: `still held;Class;file:line function;… bytes`, the outermost frame first.
     #[must_use]
     pub fn folded(&self) -> Vec<String> {
-        self.world.blame.folded()
+        self.world.blame_so_far().folded()
     }
 
     /// The series of `events`, which are those that were observed; `None` where no wall clock is known.

@@ -1,6 +1,9 @@
 //! The world: all events folded into what the verdicts ask for. Facts only; opinions are in `verdict`.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap, VecDeque},
+};
 
 use crate::{
     event::{
@@ -215,6 +218,16 @@ impl World {
             Observation::Node(node) => self.node_sampled(time, node),
             what => self.blamed(time, what),
         }
+        let calls = &self.calls;
+        let now = Some(self.last_time);
+        self.blame
+            .settle(now, |process, time| called(calls, process, time));
+    }
+
+    /// The growth so far: what waits for its call to be told is taken as it is known.
+    pub(super) fn blame_so_far(&self) -> Cow<'_, Blame> {
+        self.blame
+            .settled(|process, time| called(&self.calls, process, time))
     }
 
     fn kernel_said(&mut self, time: BootTime, line: &KernelLog) {
@@ -458,6 +471,9 @@ impl World {
         self.processes.forget(key);
         self.signals.remove(&short);
         self.delivered.remove(&short);
+        let calls = &self.calls;
+        self.blame
+            .settle(None, |process, time| called(calls, process, time));
         self.calls.remove(&short);
         self.owners.gone(key);
         self.gpus.forget(key);
@@ -540,6 +556,11 @@ impl World {
     ) -> impl DoubleEndedIterator<Item = &Seen<RayLog>> {
         self.ray_words.of_cluster(raylet)
     }
+}
+
+/// The owner that the call of a process at `time` names.
+fn called(calls: &ByProcess<Calls>, process: ProcessKey, time: BootTime) -> Option<String> {
+    calls.get(&process)?.owner_at(time)
 }
 
 fn replace<T: Clone>(list: &mut Vec<T>, new: &T, same: impl Fn(&T) -> bool) {

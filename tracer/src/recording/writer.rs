@@ -102,9 +102,9 @@ impl Sender {
         Self(None)
     }
 
-    /// Queues an event. When its queue is full it is dropped and counted.
-    pub fn send(&self, event: Event) {
-        let Some(shared) = &self.0 else { return };
+    /// Queues an event; whether it was taken. When its queue is full it is dropped and counted.
+    pub fn send(&self, event: Event) -> bool {
+        let Some(shared) = &self.0 else { return true };
         let class = Class::of(&event.what);
         let mut queues = shared.queues.lock().unwrap_or_else(PoisonError::into_inner);
         let (queue, limit, dropped) = match class {
@@ -115,7 +115,7 @@ impl Sender {
         };
         if queue.len() >= limit {
             dropped.fetch_add(1, Ordering::Relaxed);
-            return;
+            return false;
         }
         let words = class == Class::Words && queue.len() >= WORDS_QUEUE / 2;
         let urgent = is_urgent(&event.what) || words;
@@ -124,6 +124,7 @@ impl Sender {
             queues.urgent = true;
             shared.wake.notify_one();
         }
+        true
     }
 
     /// Events that were dropped: about deaths, and samples.

@@ -46,10 +46,9 @@ fn unseen() -> Stack {
     }
 }
 
-/// Whether two stacks are one as far as is known: not each look finds the native frames.
+/// Whether two stacks are one. One without native frames is not that of any that has them: what it called is not known.
 fn is_one(one: &Stack, other: &Stack) -> bool {
-    let any_unknown = one.native.is_empty() || other.native.is_empty();
-    one.frames == other.frames && (any_unknown || one.native == other.native)
+    one.frames == other.frames && one.native == other.native
 }
 
 impl Ledger {
@@ -58,39 +57,44 @@ impl Ledger {
         self.seen = Some((time, stack.clone()));
     }
 
-    /// Growth under `stack`. `None` where it was over before it could be seen.
+    /// Growth under `stack`. `None` where it was over before it could be seen. Beyond [`MOST_RUNS`] the last line has one more, without what it
+    /// called.
     pub(super) fn grew(&mut self, time: BootTime, stack: Option<Stack>, by: Grown) {
         let full = self.runs.len() >= MOST_RUNS;
         let mut stack = stack.unwrap_or_else(unseen);
-        if full {
-            stack.native.clear();
-        }
-        if self.joins(time, &stack, by) {
+        if self.joins(&stack, by) {
             return;
         }
         if full {
-            stack = unseen();
+            stack.native.clear();
+            if !self.is_last_line(&stack, by) {
+                stack = unseen();
+            }
         }
-        if !full || !self.joins(time, &stack, by) {
+        if !full || !self.joins(&stack, by) {
             self.runs.push(Run::Grew(time, stack, by));
         }
     }
 
-    /// Adds to the last run where that is of this stack.
-    fn joins(&mut self, time: BootTime, stack: &Stack, by: Grown) -> bool {
-        let Some(Run::Grew(last, known, grown)) = self.runs.last_mut() else {
+    /// Adds to the last run where that is of this stack; its time stays that of the first look, for who ran later may be another's call.
+    fn joins(&mut self, stack: &Stack, by: Grown) -> bool {
+        let Some(Run::Grew(_, known, grown)) = self.runs.last_mut() else {
             return false;
         };
         if !is_one(known, stack) || grown.mapping != by.mapping {
             return false;
         }
-        *last = time;
-        if known.native.is_empty() {
-            known.native.clone_from(&stack.native);
-        }
         grown.private += by.private;
         grown.shared += by.shared;
         true
+    }
+
+    /// Whether the last run is of this line, whatever that called.
+    fn is_last_line(&self, stack: &Stack, by: Grown) -> bool {
+        let Some(Run::Grew(_, known, grown)) = self.runs.last() else {
+            return false;
+        };
+        known.frames == stack.frames && grown.mapping == by.mapping
     }
 
     /// Memory of a mapping, or of none, was given back.
@@ -104,13 +108,23 @@ impl Ledger {
         }
     }
 
-    /// The rows, which are then no longer held.
-    pub(super) fn rows(&mut self, process: ProcessKey) -> Vec<(BootTime, Observation)> {
+    /// Sends the rows, which are then no longer held. After one that is not taken, the next one says its frames again: a row that repeats
+    /// has those of the row before it in the recording.
+    pub(super) fn flush(
+        &mut self,
+        process: ProcessKey,
+        mut send: impl FnMut(BootTime, Observation) -> bool,
+    ) {
         let mut runs = std::mem::take(&mut self.runs);
         if let Some((time, stack)) = self.seen.take() {
             runs.push(Run::Grew(time, stack, Grown::default()));
         }
-        runs.into_iter().map(|run| self.row(process, run)).collect()
+        for run in runs {
+            let (time, what) = self.row(process, run);
+            if !send(time, what) {
+                self.written = None;
+            }
+        }
     }
 
     fn row(&mut self, process: ProcessKey, run: Run) -> (BootTime, Observation) {
@@ -168,8 +182,17 @@ mod tests {
         }
     }
 
+    fn flushed(ledger: &mut Ledger) -> Vec<(BootTime, Observation)> {
+        let mut rows = Vec::new();
+        ledger.flush(ProcessKey::new(1, 1), |time, what| {
+            rows.push((time, what));
+            true
+        });
+        rows
+    }
+
     fn rows(ledger: &mut Ledger) -> Vec<(u64, Option<u32>, bool, usize)> {
-        let rows = ledger.rows(ProcessKey::new(1, 1));
+        let rows = flushed(ledger);
         let figures = |row: (BootTime, Observation)| match row.1 {
             Observation::Stack(stack) => (
                 stack.grown.0,
@@ -204,45 +227,78 @@ mod tests {
         assert!(rows(&mut ledger).is_empty());
     }
 
-    #[test]
-    fn a_look_that_found_no_native_frames_is_of_the_stack_that_had_them() {
-        let mut ledger = Ledger::default();
-        let called = |function: &str| {
-            let frame = NativeFrame {
-                library: "libc.so.6".into(),
-                function: Some(function.into()),
-            };
-            Stack {
-                native: vec![frame],
-                ..stack(1)
-            }
+    fn calling(function: &str) -> Stack {
+        let frame = NativeFrame {
+            library: "lib.so".into(),
+            function: Some(function.into()),
         };
-        ledger.grew(BootTime(1), Some(stack(1)), by(1, None));
-        ledger.grew(BootTime(2), Some(called("malloc")), by(2, None));
-        ledger.grew(BootTime(3), Some(stack(1)), by(4, None));
-        ledger.grew(BootTime(4), Some(called("mmap")), by(8, None));
-        ledger.grew(BootTime(5), Some(called("mmap")), by(8, Some(1)));
-        ledger.seen(BootTime(6), &stack(1));
-        let found = ledger.rows(ProcessKey::new(1, 1)).into_iter();
-        let found = found.map(|(_, what)| match what {
-            Observation::Stack(stack) => (
-                stack.grown.0,
-                stack.repeats,
-                stack
-                    .native
-                    .first()
-                    .and_then(|frame| frame.function.clone()),
-            ),
+        Stack {
+            native: vec![frame],
+            ..stack(1)
+        }
+    }
+
+    /// What grew, whether the frames are those before, and the function that was called.
+    fn calls(ledger: &mut Ledger) -> Vec<(u64, bool, Option<String>)> {
+        let figures = |row: (BootTime, Observation)| match row.1 {
+            Observation::Stack(stack) => {
+                let called = stack.native.into_iter().next();
+                let called = called.and_then(|frame| frame.function);
+                (stack.grown.0, stack.repeats, called)
+            }
             other => panic!("{other:?}"),
-        });
+        };
+        flushed(ledger).into_iter().map(figures).collect()
+    }
+
+    #[test]
+    fn a_look_that_found_no_native_frames_is_of_no_function() {
+        let mut ledger = Ledger::default();
+        ledger.grew(BootTime(1), Some(stack(1)), by(1, None));
+        ledger.grew(BootTime(2), Some(calling("malloc")), by(2, None));
+        ledger.grew(BootTime(3), Some(stack(1)), by(4, None));
+        ledger.grew(BootTime(4), Some(stack(1)), by(4, None));
+        ledger.grew(BootTime(5), Some(calling("mmap")), by(8, None));
+        ledger.grew(BootTime(6), Some(calling("mmap")), by(8, Some(1)));
+        ledger.seen(BootTime(7), &stack(1));
         let name = |name: &str| Some(name.to_owned());
         let wanted = [
-            (7, false, name("malloc")),
+            (1, false, None),
+            (2, false, name("malloc")),
+            (8, false, None),
             (8, false, name("mmap")),
             (8, true, None),
             (0, true, None),
         ];
-        assert_eq!(found.collect::<Vec<_>>(), wanted);
+        assert_eq!(calls(&mut ledger), wanted);
+    }
+
+    #[test]
+    fn a_row_has_the_time_of_its_first_look() {
+        let mut ledger = Ledger::default();
+        ledger.grew(BootTime(1), Some(stack(1)), by(1, None));
+        ledger.grew(BootTime(9), Some(stack(1)), by(1, None));
+        let times: Vec<u64> = flushed(&mut ledger).iter().map(|row| row.0.0).collect();
+        assert_eq!(times, [1]);
+    }
+
+    #[test]
+    fn after_a_row_that_was_dropped_the_frames_are_written_again() {
+        let mut ledger = Ledger::default();
+        let mut repeats = Vec::new();
+        for (is_taken, mapping) in [(false, 1), (true, 2), (true, 3)] {
+            ledger.grew(BootTime(1), Some(stack(1)), by(5, Some(mapping)));
+            ledger.grew(BootTime(1), Some(stack(1)), by(5, None));
+            ledger.flush(ProcessKey::new(1, 1), |_, what| {
+                let Observation::Stack(stack) = what else {
+                    panic!("{what:?}");
+                };
+                repeats.push((stack.repeats, stack.frames.len()));
+                is_taken
+            });
+        }
+        let (said, again) = ((false, 1), (true, 0));
+        assert_eq!(repeats, [said, said, said, again, again, again]);
     }
 
     #[test]
@@ -272,20 +328,15 @@ mod tests {
     fn a_line_that_calls_into_many_functions_keeps_its_growth() {
         let mut ledger = Ledger::default();
         for number in 0..1000 {
-            let called = NativeFrame {
-                library: "lib.so".into(),
-                function: Some(number.to_string()),
-            };
-            let native = vec![called];
-            let stack = Stack { native, ..stack(1) };
+            let stack = calling(&number.to_string());
             ledger.grew(BootTime(number), Some(stack), by(1, None));
         }
-        let found = ledger.rows(ProcessKey::new(1, 1));
-        assert_eq!(found.len(), MOST_RUNS);
+        let found = flushed(&mut ledger);
+        assert_eq!(found.len(), MOST_RUNS + 1);
         let (_, Observation::Stack(last)) = found.last().expect("a row") else {
             panic!("{found:?}");
         };
-        assert_eq!(last.grown.0, 1000 - MOST_RUNS as u64 + 1);
-        assert!(!last.frames.is_empty());
+        assert_eq!(last.grown.0, 1000 - MOST_RUNS as u64);
+        assert_eq!((last.frames.len(), last.native.len()), (1, 0));
     }
 }

@@ -72,6 +72,16 @@ impl Mappings {
         }
     }
 
+    /// How many there were so far.
+    pub(super) fn so_far(&self) -> u32 {
+        self.next
+    }
+
+    /// Those of another program have these numbers.
+    pub(super) fn number_from(&mut self, next: u32) {
+        self.next = next;
+    }
+
     /// All that was told of them: what of the process's private memory is in a mapping.
     pub(super) fn told(&self) -> u64 {
         self.live.iter().map(|mapping| mapping.told).sum()

@@ -148,38 +148,58 @@ impl Watched {
         now < self.hot_until
     }
 
+    /// Its program is another one now: what it had mapped was given back.
+    pub(super) fn lost_its_mappings(&mut self, time: BootTime, now: Instant) {
+        for one in self.mappings.given_back(now) {
+            let bytes = one.bytes.unsigned_abs();
+            self.ledger.freed(time, Some(one.number), bytes);
+        }
+    }
+
+    /// How many large mappings it had so far; those of the next program have later numbers.
+    pub(super) fn mappings_so_far(&self) -> u32 {
+        self.mappings.so_far()
+    }
+
+    pub(super) fn number_mappings_from(&mut self, next: u32) {
+        self.mappings.number_from(next);
+    }
+
     /// It has ended: growth that waits for the next look is nobody's.
-    pub(super) fn ended(&mut self, time: BootTime) -> Vec<(BootTime, Observation)> {
+    pub(super) fn ended(
+        &mut self,
+        time: BootTime,
+        send: impl FnMut(BootTime, Observation) -> bool,
+    ) {
         if let Some(pending) = self.pending.take() {
             self.grew(time, None, pending.level);
         }
-        self.rows()
+        self.flush(send);
     }
 
-    /// What is to be written, and is then no longer held.
-    pub(super) fn rows(&mut self) -> Vec<(BootTime, Observation)> {
+    /// Sends what is to be written, which is then no longer held.
+    pub(super) fn flush(&mut self, mut send: impl FnMut(BootTime, Observation) -> bool) {
         let process = self.process;
-        let refusal = self.reading.refusal();
-        let refusal =
-            refusal.map(|(time, reason)| (time, Observation::NoStack { process, reason }));
-        refusal
-            .into_iter()
-            .chain(self.ledger.rows(process))
-            .collect()
+        if let Some((time, reason)) = self.reading.refusal() {
+            send(time, Observation::NoStack { process, reason });
+        }
+        self.ledger.flush(process, send);
     }
 
     /// A thread of it mapped something. Mostly the kernel took the stack then; else it is read now, before the line is over.
     pub(super) fn mapped(&mut self, look: &mut Look<'_>, new: &NewMapping) -> Result<(), Gone> {
         self.mapper = Some(new.mapped.tid);
+        if !look.has_time {
+            // It is memory of no mapping then, whose growth the counters tell.
+            return Ok(());
+        }
         self.hot_until = look.now + STAYS_HOT;
         self.due = self.due.min(look.now + HOT);
         let age = Duration::from_nanos(look.time.since(new.time).max(0).cast_unsigned());
         let (tid, native) = (new.mapped.tid, new.native.as_ref());
         if let Some(stack) = self.reading.named(look, tid, &new.stack, native) {
             self.ledger.seen(new.time, &stack);
-            if look.has_time {
-                self.measure(look, Some(&stack));
-            }
+            self.measure(look, Some(&stack));
             self.take(look, new, Some(stack), Duration::ZERO);
             return Ok(());
         }
@@ -217,7 +237,7 @@ impl Watched {
         self.claims.told(&stack, its.private);
         self.told = self.told.more(its);
         self.mark = self.mark.at_least(self.told.at_most(level));
-        self.grew(look.time, Some(stack.clone()), its);
+        self.grew(new.time, Some(stack.clone()), its);
         self.last = Some((look.now, stack));
         Ok(())
     }

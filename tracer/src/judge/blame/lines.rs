@@ -16,10 +16,11 @@ const MOST_LINES: usize = 50;
 /// What stands for a line where none is known.
 const UNSEEN: &str = "a line that was over before it could be seen";
 
-/// A line or function, and what grew through each library that it called.
+/// A line or function, and what grew through each library, and under each line that it had called.
 struct Line {
     growth: GrowthLine,
     called: BTreeMap<String, u64>,
+    inside: BTreeMap<String, u64>,
 }
 
 /// By owner, the largest growth first.
@@ -52,14 +53,15 @@ fn owner(class: &str, sites: &[&(&Blamed, Sums)]) -> Growth {
         let frames = &blamed.site.frames;
         let culprit = python::culprit(frames).unwrap_or(&unseen);
         let inside = frames.first().filter(|running| *running != culprit);
+        let inside = inside.map(named);
         let called = native::worth_saying(&blamed.site.called).map(native::named);
         let called = called.as_deref();
         let key = |line| (culprit.file.as_str(), culprit.function.as_str(), line);
         let line = Some(culprit.line);
         let lines = lines.entry(key(culprit.line));
-        add(lines, culprit, line, inside).count(*sums, called);
+        add(lines, culprit, line).count(*sums, called, inside.as_deref());
         let functions = functions.entry(key(0));
-        add(functions, culprit, None, None).count(*sums, called);
+        add(functions, culprit, None).count(*sums, called, None);
     }
     Growth {
         class: class.to_owned(),
@@ -74,42 +76,49 @@ fn add<'a>(
     entry: Entry<'a, (&str, &str, u32), Line>,
     blamed: &PythonFrame,
     line: Option<u32>,
-    inside: Option<&PythonFrame>,
 ) -> &'a mut Line {
     entry.or_insert_with(|| Line {
         growth: GrowthLine {
             file: blamed.file.clone(),
             line: line.filter(|line| *line > 0),
             function: blamed.function.clone(),
-            inside: inside.map(named),
+            inside: None,
             native: None,
             grown_bytes: Bytes(0),
             shared_bytes: Bytes(0),
             held_bytes: Some(Bytes(0)),
         },
         called: BTreeMap::new(),
+        inside: BTreeMap::new(),
     })
 }
 
 impl Line {
-    fn count(&mut self, sums: Sums, called: Option<&str>) {
+    fn count(&mut self, sums: Sums, called: Option<&str>, inside: Option<&str>) {
         let known = &mut self.growth;
         let grown = sums.private + sums.shared;
         known.grown_bytes.0 += grown;
         known.shared_bytes.0 += sums.shared;
         let held = known.held_bytes.zip(sums.held);
         known.held_bytes = held.map(|(known, held)| Bytes(known.0 + held));
-        if let Some(called) = called {
-            *self.called.entry(called.to_owned()).or_default() += grown;
+        for (sums, name) in [(&mut self.called, called), (&mut self.inside, inside)] {
+            if let Some(name) = name {
+                *sums.entry(name.to_owned()).or_default() += grown;
+            }
         }
     }
 
-    /// With the call through which most of it grew, at least half.
+    /// With the call through which most of it grew, and the line that ran then, each if it was at least half.
     fn told(self) -> GrowthLine {
-        let most = self.called.into_iter().max_by_key(|(_, grown)| *grown);
-        let most = most.filter(|(_, grown)| *grown >= self.growth.grown_bytes.0 / 2);
+        let half = self.growth.grown_bytes.0.div_ceil(2);
+        let most = |sums: BTreeMap<String, u64>| {
+            let most = sums.into_iter().max_by_key(|(_, grown)| *grown);
+            most.filter(|(_, grown)| *grown >= half)
+                .map(|(name, _)| name)
+        };
         GrowthLine {
-            native: most.map(|(called, _)| called),
+            native: most(self.called),
+            inside: most(self.inside),
             ..self.growth
         }
     }

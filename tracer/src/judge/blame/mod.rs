@@ -3,8 +3,10 @@
 mod lines;
 mod native;
 mod pieces;
+mod waiting;
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
 };
@@ -16,6 +18,7 @@ use crate::{
     ray::python,
 };
 use pieces::{ERROR, Pieces};
+use waiting::{Row, Waiting, What};
 
 /// Stacks that are told apart; later ones are blamed by their owner alone. A job has some hundreds.
 const MOST_SITES: usize = 20_000;
@@ -54,7 +57,7 @@ struct Fate {
 }
 
 /// A stack with all that grew through it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Blamed {
     site: Site,
     private: u64,
@@ -63,7 +66,7 @@ struct Blamed {
 }
 
 /// One process.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Grower {
     frames: Frames,
     called: Called,
@@ -75,8 +78,9 @@ struct Grower {
 }
 
 /// All growth that was seen.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Blame {
+    waiting: Waiting,
     sites: Vec<Blamed>,
     index: HashMap<Site, usize>,
     processes: HashMap<ProcessKey, Grower>,
@@ -84,7 +88,7 @@ pub(super) struct Blame {
 }
 
 impl Blame {
-    /// Folds one look in; `owner` is whose process it was then.
+    /// Takes one look; `owner` is whose process it is as far as its events tell so far. What grew is folded in by [`Self::settle`].
     pub(super) fn observe(&mut self, time: BootTime, stack: &PythonStack, owner: String) {
         let key = stack.process.truncated();
         let process = self.processes.entry(key).or_default();
@@ -101,19 +105,19 @@ impl Blame {
         if stack.grown.0 == 0 && stack.shared.0 == 0 {
             return;
         }
-        let site = Site {
-            owner: owner.into(),
+        let growth = waiting::Growth {
+            owner,
             frames: Arc::clone(&process.frames),
             called: Arc::clone(&process.called),
+            private: stack.grown,
+            shared: stack.shared,
         };
-        let site = self.site(site);
-        let blamed = &mut self.sites[site];
-        blamed.private += stack.grown.0;
-        blamed.shared += stack.shared.0;
-        blamed.growers.insert(key);
-        if let Some(process) = self.processes.get_mut(&key) {
-            process.pieces.grew(stack.mapping, site, stack.grown.0);
-        }
+        self.waiting.push(Row {
+            time,
+            process: key,
+            mapping: stack.mapping,
+            what: What::Grew(growth),
+        });
     }
 
     /// A process gave memory back: of one of its large mappings, or other memory.
@@ -124,8 +128,67 @@ impl Blame {
         mapping: Option<u32>,
         bytes: Bytes,
     ) {
-        if let Some(process) = self.processes.get_mut(&process.truncated()) {
-            process.pieces.freed(time, mapping, bytes.0);
+        self.waiting.push(Row {
+            time,
+            process: process.truncated(),
+            mapping,
+            what: What::Freed(bytes),
+        });
+    }
+
+    /// Folds in what has waited until its call is known at `now`, or all of it where nothing more comes; `called` is the owner by the call
+    /// that a process ran at a moment.
+    pub(super) fn settle(
+        &mut self,
+        now: Option<BootTime>,
+        called: impl Fn(ProcessKey, BootTime) -> Option<String>,
+    ) {
+        while let Some(row) = self.waiting.next(now) {
+            match row.what {
+                What::Grew(growth) => {
+                    let owner = called(row.process, row.time);
+                    self.grew(row.process, row.mapping, growth, owner);
+                }
+                What::Freed(bytes) => {
+                    if let Some(process) = self.processes.get_mut(&row.process) {
+                        process.pieces.freed(row.time, row.mapping, bytes.0);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The same with all that waits folded in.
+    pub(super) fn settled(
+        &self,
+        called: impl Fn(ProcessKey, BootTime) -> Option<String>,
+    ) -> Cow<'_, Self> {
+        let mut all = Cow::Borrowed(self);
+        if !self.waiting.is_empty() {
+            all.to_mut().settle(None, called);
+        }
+        all
+    }
+
+    fn grew(
+        &mut self,
+        key: ProcessKey,
+        mapping: Option<u32>,
+        growth: waiting::Growth,
+        called: Option<String>,
+    ) {
+        let site = Site {
+            owner: called.unwrap_or(growth.owner).into(),
+            frames: growth.frames,
+            called: growth.called,
+        };
+        let site = self.site(site);
+        let blamed = &mut self.sites[site];
+        blamed.private += growth.private.0;
+        blamed.shared += growth.shared.0;
+        blamed.growers.insert(key);
+        if let Some(process) = self.processes.get_mut(&key) {
+            process.pieces.grew(mapping, site, growth.private.0);
         }
     }
 

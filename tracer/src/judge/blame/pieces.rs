@@ -15,7 +15,7 @@ pub(super) const ERROR: u64 = 20;
 const END_NS: i64 = 500_000_000;
 
 /// Memory that is given back together.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Piece {
     /// What each site grew it by.
     sites: BTreeMap<usize, u64>,
@@ -25,7 +25,7 @@ struct Piece {
 }
 
 /// All of one process.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Pieces(HashMap<Option<u32>, Piece>);
 
 impl Pieces {

@@ -34,6 +34,12 @@ fn row(
 
 fn grew(blame: &mut Blame, row: &PythonStack) {
     blame.observe(BootTime(1), row, "Trainer".into());
+    settle(blame);
+}
+
+/// Nothing more comes, and no call is known.
+fn settle(blame: &mut Blame) {
+    blame.settle(None, |_, _| None);
 }
 
 fn line(growth: &Growth, function: &str) -> GrowthLine {
@@ -80,6 +86,23 @@ fn the_line_that_its_author_can_change_is_blamed_and_what_it_called_is_told() {
         Some("torch/serialization.py:849 _save")
     );
     assert_eq!(line.grown_bytes, Bytes(780 * MIB));
+}
+
+#[test]
+fn the_line_that_ran_inside_is_told_where_it_grew_at_least_half() {
+    let mut blame = Blame::default();
+    let under = |inside: u32| {
+        vec![
+            frame("/v/lib/python3.11/site-packages/torch/nn.py", "_f", inside),
+            frame("/home/u/train.py", "step", 33),
+        ]
+    };
+    let inside = |blame: &Blame| blame.growth()[0].lines[0].inside.clone();
+    grew(&mut blame, &row(1, &under(1), None, 10, 0));
+    grew(&mut blame, &row(1, &under(2), None, 30, 0));
+    assert_eq!(inside(&blame).as_deref(), Some("torch/nn.py:2 _f"));
+    grew(&mut blame, &row(1, &under(3), None, 29, 0));
+    assert_eq!(inside(&blame), None);
 }
 
 fn called(library: &str, function: Option<&str>) -> NativeFrame {
@@ -199,6 +222,7 @@ fn a_later_process_with_the_same_pid_has_nothing_of_the_earlier_one() {
         ..row(1, &[], None, 1, 0)
     };
     blame.observe(BootTime(9), &repeated, "Other".into());
+    settle(&mut blame);
     let all = blame.growth();
     let other = all
         .iter()

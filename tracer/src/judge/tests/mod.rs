@@ -6,6 +6,7 @@ mod causes;
 mod effects;
 mod findings;
 mod gcs;
+mod growth;
 mod kernel;
 mod ray;
 mod scene;

@@ -98,14 +98,20 @@ impl Scene {
     }
 
     pub(super) fn push(&mut self, source: Source, what: Observation) -> EventId {
-        let id = EventId(self.events.len() as u64 + 1);
-        self.events.push(Event {
-            id,
+        let event = self.event(source, what);
+        let id = event.id;
+        self.events.push(event);
+        id
+    }
+
+    /// The next event, of now.
+    pub(super) fn event(&self, source: Source, what: Observation) -> Event {
+        Event {
+            id: EventId(self.events.len() as u64 + 1),
             time: BootTime(self.now),
             source,
             what,
-        });
-        id
+        }
     }
 
     /// As recorded without eBPF: no signal could be seen.

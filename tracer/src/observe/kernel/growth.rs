@@ -213,11 +213,14 @@ impl Growth {
         let _full = self.watched.insert(process.pid.0, watched, 0);
     }
 
-    /// Ends that, and gives the last steps of the process, the oldest first.
+    /// Ends that, and gives the last steps of the process, the oldest first; those of a later one with its pid stay.
     pub fn forget(&mut self, process: ProcessKey) -> Vec<Step> {
         let pid = process.pid.0;
-        let _was_not = self.watched.remove(&pid);
-        let Ok(kept) = self.steps.get(&pid, 0) else {
+        let is_it = |start: u64| ProcessKey::new(pid, start).same(process);
+        if self.watched.get(&pid, 0).is_ok_and(|own| is_it(own[0])) {
+            let _gone = self.watched.remove(&pid);
+        }
+        let Some(kept) = self.steps.get(&pid, 0).ok().filter(|own| is_it(own[0])) else {
             return Vec::new();
         };
         let _gone = self.steps.remove(&pid);

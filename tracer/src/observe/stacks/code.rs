@@ -8,6 +8,7 @@ use std::fs::File;
 use raytrace_ebpf::records;
 
 use super::{
+    frame::frame,
     layout::{Layout, LineTable},
     native::Bytes,
 };
@@ -49,11 +50,8 @@ impl Memory {
             begin => of.instruction.wrapping_sub(address + begin).cast_signed(),
         };
         let line = table.and_then(|table| line(layout.lines, &table, first, at));
-        Some(PythonFrame {
-            file,
-            function: self.string(layout, word(&code, layout.name)?)?,
-            line: line.unwrap_or(0),
-        })
+        let function = self.string(layout, word(&code, layout.name)?)?;
+        Some(frame(&file, &function, line.unwrap_or(0)))
     }
 
     fn is_code(&self, of_type: u64) -> bool {

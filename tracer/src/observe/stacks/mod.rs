@@ -7,6 +7,7 @@
 mod binary;
 mod code;
 mod elf;
+mod frame;
 mod layout;
 mod native;
 mod python;

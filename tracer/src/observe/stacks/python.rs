@@ -11,6 +11,7 @@ use raytrace_ebpf::records;
 use super::{
     binary::{Binaries, FileId, keep},
     code::Memory,
+    frame::frame,
     layout::Layout,
     native::{Names, Unwinder},
     spy,
@@ -225,10 +226,9 @@ fn stack(found: &StackTrace) -> Stack {
             .map(Pid),
         running: found.owns_gil || found.active,
         frames: frames
-            .map(|frame| PythonFrame {
-                file: frame.filename.clone(),
-                function: frame.name.clone(),
-                line: u32::try_from(frame.line).unwrap_or(0),
+            .map(|found| {
+                let line = u32::try_from(found.line).unwrap_or(0);
+                frame(&found.filename, &found.name, line)
             })
             .collect(),
         native: Vec::new(),

@@ -13,7 +13,10 @@ mod walk;
 use std::{
     cell::Cell,
     collections::{BTreeMap, HashMap},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Instant,
 };
 
@@ -26,6 +29,8 @@ use row::Row;
 const MOST_FRAMES: usize = 16;
 /// Addresses of a process of which it is kept what lies there; a job has some hundreds.
 const MOST_KEPT: usize = 8192;
+/// And of all processes: 10 MiB.
+const MOST_OF_ALL: usize = 65_536;
 /// What one stack may have read of a process's memory, each read counted as [`A_READ`] more: a new one takes some 20 KiB.
 const MOST_READ: u64 = 1 << 20;
 const A_READ: u64 = 1024;
@@ -121,6 +126,14 @@ impl Place {
 pub(super) struct Unwinder {
     modules: Modules,
     places: HashMap<u64, Option<Place>>,
+    /// Those of all processes, these included.
+    of_all: Arc<AtomicUsize>,
+}
+
+impl Drop for Unwinder {
+    fn drop(&mut self) {
+        self.forget();
+    }
 }
 
 impl Unwinder {
@@ -133,8 +146,14 @@ impl Unwinder {
         native: &kernel::Native,
         now: Instant,
     ) -> Vec<NativeFrame> {
-        if self.modules.refresh(pid, now) || self.places.len() > MOST_KEPT {
-            self.places.clear();
+        if !Arc::ptr_eq(&self.of_all, &names.places) {
+            self.forget();
+            self.of_all = Arc::clone(&names.places);
+        }
+        let is_full =
+            self.places.len() > MOST_KEPT || self.of_all.load(Ordering::Relaxed) > MOST_OF_ALL;
+        if self.modules.refresh(pid, now) || is_full {
+            self.forget();
         }
         let memory = Budget {
             memory,
@@ -186,16 +205,28 @@ impl Unwinder {
         if !self.places.contains_key(&address) {
             let (module, newly) = self.modules.at(pid, address, now)?;
             if newly {
-                self.places.clear();
+                self.forget();
             }
             let found = self.look(memory, module, address);
             // What there was no time for is looked for again.
             if found.is_none() && memory.is_spent() {
                 return None;
             }
-            self.places.insert(address, found);
+            self.keep(address, found);
         }
         self.places.get(&address)?.as_ref()
+    }
+
+    fn keep(&mut self, address: u64, found: Option<Place>) {
+        if self.places.insert(address, found).is_none() {
+            self.of_all.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn forget(&mut self) {
+        let count = self.places.len();
+        self.of_all.fetch_sub(count, Ordering::Relaxed);
+        self.places.clear();
     }
 
     fn look(&mut self, memory: &impl Bytes, module: usize, address: u64) -> Option<Place> {

@@ -1,6 +1,12 @@
 //! Names of functions, read once for each file and function, whichever process has it.
 
-use std::{collections::HashMap, fs::File, os::unix::fs::FileExt as _, path::Path, sync::Arc};
+use std::{
+    collections::HashMap,
+    fs::File,
+    os::unix::fs::FileExt as _,
+    path::Path,
+    sync::{Arc, atomic::AtomicUsize},
+};
 
 use super::{
     super::binary::{self, FileId},
@@ -19,9 +25,14 @@ impl Bytes for File {
     }
 }
 
-/// Names by file and by where the function begins in it; `None` where the file does not say.
+/// What is shared by all processes.
 #[derive(Default)]
-pub(in super::super) struct Names(HashMap<(FileId, u64), Option<Arc<str>>>);
+pub(in super::super) struct Names {
+    /// By file and by where the function begins in it; `None` where the file does not say.
+    known: HashMap<(FileId, u64), Option<Arc<str>>>,
+    /// Places that all processes have kept.
+    pub(super) places: Arc<AtomicUsize>,
+}
 
 impl Names {
     /// The names of the functions that begin there, in the same order.
@@ -34,9 +45,9 @@ impl Names {
         let mut new = functions.to_vec();
         new.sort_unstable();
         new.dedup();
-        let is_new = |function: &u64| !self.0.contains_key(&(id, *function));
-        if self.0.len() + new.iter().filter(|one| is_new(one)).count() > MOST {
-            self.0.clear();
+        let is_new = |function: &u64| !self.known.contains_key(&(id, *function));
+        if self.known.len() + new.iter().filter(|one| is_new(one)).count() > MOST {
+            self.known.clear();
         } else {
             new.retain(is_new);
         }
@@ -44,10 +55,10 @@ impl Names {
             let names = symbols::names(&file, &new);
             for (function, name) in new.into_iter().zip(names) {
                 let name = name.and_then(|name| demangle::readable(&name));
-                self.0.insert((id, function), name.map(Arc::from));
+                self.known.insert((id, function), name.map(Arc::from));
             }
         }
-        let name = |function: &u64| self.0.get(&(id, *function)).cloned().flatten();
+        let name = |function: &u64| self.known.get(&(id, *function)).cloned().flatten();
         functions.iter().map(name).collect()
     }
 }

@@ -173,3 +173,21 @@ fn a_stack_that_reads_too_much_of_its_process_is_let_go() {
     assert!(unwinder.place(pid, &budget, here, now).is_some());
     println!("{} bytes", MOST_READ - budget.left.get());
 }
+
+#[test]
+fn what_all_processes_keep_is_counted_until_they_are_gone() {
+    let all = Arc::new(AtomicUsize::new(0));
+    let unwinder = || {
+        let mut new = Unwinder::default();
+        new.of_all = Arc::clone(&all);
+        new
+    };
+    let (mut one, mut other) = (unwinder(), unwinder());
+    one.keep(1, None);
+    one.keep(1, None);
+    other.keep(1, None);
+    assert_eq!(all.load(Ordering::Relaxed), 2);
+    one.forget();
+    drop(other);
+    assert_eq!(all.load(Ordering::Relaxed), 0);
+}

@@ -1,0 +1,62 @@
+//! Rows whose owner is not certain yet: a call is told when it has run for a second, a shorter one when it has ended.
+
+use std::collections::VecDeque;
+
+use super::{Called, Frames};
+use crate::ids::{BootTime, Bytes, ProcessKey};
+
+/// A call that runs is told within this.
+const CALL_NS: i64 = 2_000_000_000;
+/// Rows that wait at most; the oldest is then taken as it is known. All processes of a busy machine write fewer in that time.
+const MOST: usize = 65_536;
+
+/// One row.
+#[derive(Debug, Clone)]
+pub(super) struct Row {
+    pub(super) time: BootTime,
+    pub(super) process: ProcessKey,
+    pub(super) mapping: Option<u32>,
+    pub(super) what: What,
+}
+
+/// What it says.
+#[derive(Debug, Clone)]
+pub(super) enum What {
+    /// Memory grew.
+    Grew(Growth),
+    /// So much was given back.
+    Freed(Bytes),
+}
+
+/// Growth under one stack.
+#[derive(Debug, Clone)]
+pub(super) struct Growth {
+    /// Whose it is where no call is known.
+    pub(super) owner: String,
+    pub(super) frames: Frames,
+    pub(super) called: Called,
+    pub(super) private: Bytes,
+    pub(super) shared: Bytes,
+}
+
+/// The rows in their order: what was given back comes after the growth that it takes away.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Waiting(VecDeque<Row>);
+
+impl Waiting {
+    pub(super) fn push(&mut self, row: Row) {
+        self.0.push_back(row);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The next row whose call is known at `now`, if it is to be; any row at the end, where nothing more comes.
+    pub(super) fn next(&mut self, now: Option<BootTime>) -> Option<Row> {
+        let is_full = self.0.len() > MOST;
+        let first = self.0.front()?;
+        let is_known = now.is_none_or(|now| now.since(first.time) >= CALL_NS);
+        (is_known || is_full).then(|| self.0.pop_front()).flatten()
+    }
+}

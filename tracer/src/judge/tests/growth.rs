@@ -1,0 +1,113 @@
+//! Whose growth it is: the call's that ran then, however late that is told.
+
+use super::scene::{MS, Scene, key};
+use crate::{
+    event::{Call, Observation, PythonFrame, PythonStack, Source},
+    ids::{BootTime, Bytes},
+    judge::{Judge, report::Growth},
+};
+
+/// Worker 7 calls `title` from one ms to another; told while it runs where there is no end.
+fn calls(scene: &mut Scene, title: &str, began: u64, ended: Option<u64>) {
+    let call = Call {
+        process: key(7),
+        title: title.into(),
+        nth: 1,
+        began: BootTime(began * MS),
+        ended: ended.map(|ended| BootTime(ended * MS)),
+        before: None,
+        after: None,
+        peak: None,
+    };
+    scene.push(Source::Kernel, Observation::Call(call));
+}
+
+/// Worker 7 has grown at `ms` under a function of this name.
+fn grows(scene: &mut Scene, ms: u64, function: &str, mib: u64) {
+    let frame = PythonFrame {
+        file: "/u/job.py".into(),
+        function: function.into(),
+        line: 12,
+    };
+    let stack = PythonStack {
+        process: key(7),
+        tid: None,
+        grown: Bytes(mib << 20),
+        shared: Bytes(0),
+        mapping: None,
+        repeats: false,
+        frames: vec![frame],
+        native: Vec::new(),
+    };
+    let mut event = scene.event(Source::Proc, Observation::Stack(stack));
+    event.time = BootTime(ms * MS);
+    scene.events.push(event);
+}
+
+fn owners(growth: &[Growth]) -> Vec<(&str, u64)> {
+    let figures = growth
+        .iter()
+        .map(|one| (one.class.as_str(), one.grown_bytes.0 >> 20));
+    figures.collect()
+}
+
+#[test]
+fn growth_is_the_tasks_that_ran_then_and_not_the_last_one_that_ran_long() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7);
+    calls(&mut scene, "ray::load", 2000, None);
+    grows(&mut scene, 3000, "load", 100);
+    calls(&mut scene, "ray::load", 2000, Some(7000));
+    // Short ones are told when they have ended; what a second's rows say comes after or before that.
+    grows(&mut scene, 7400, "parse", 300);
+    calls(&mut scene, "ray::parse", 7100, Some(7600));
+    calls(&mut scene, "ray::parse", 7700, Some(8200));
+    calls(&mut scene, "ray::tidy", 8210, Some(8300));
+    grows(&mut scene, 8000, "parse", 300);
+    // Seen a moment after its call.
+    grows(&mut scene, 8302, "tidy", 10);
+    let report = scene.report();
+    let wanted = [("parse", 600), ("load", 100), ("tidy", 10)];
+    assert_eq!(owners(&report.growth), wanted);
+}
+
+#[test]
+fn a_judge_that_goes_on_says_the_same_at_each_moment_of_what_is_known() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7);
+    grows(&mut scene, 7400, "parse", 300);
+    calls(&mut scene, "ray::parse", 7100, Some(7600));
+    // The call that it is in now.
+    grows(&mut scene, 9000, "load", 50);
+    calls(&mut scene, "ray::load", 8000, None);
+    let mut judge = Judge::default();
+    let mut found = Vec::new();
+    for event in &scene.events {
+        judge.observe(event);
+        let growth = judge.report().growth;
+        found.push(format!("{:?}", owners(&growth)));
+    }
+    found.dedup();
+    let wanted = [
+        "[]",
+        r#"[("hog", 300)]"#,
+        r#"[("parse", 300)]"#,
+        r#"[("parse", 350)]"#,
+        r#"[("parse", 300), ("load", 50)]"#,
+    ];
+    assert_eq!(found, wanted);
+}
+
+#[test]
+fn what_grew_is_settled_when_its_call_is_known_and_forgotten_by_the_judge_then() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7);
+    grows(&mut scene, 7400, "parse", 300);
+    calls(&mut scene, "ray::parse", 7100, Some(7600));
+    let mut judge = Judge::default();
+    for event in &scene.events {
+        judge.observe(event);
+    }
+    judge.forget(key(7));
+    assert_eq!(owners(&judge.report().growth), [("parse", 300)]);
+}
