@@ -3,7 +3,9 @@
 use std::{
     collections::BTreeSet,
     io::{Result, Write},
+    os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 /// An archive that is being written.
@@ -14,6 +16,7 @@ pub struct Initrd<W> {
 
 const FOLDER: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
+const LINK: u32 = 0o120_777;
 
 impl<W: Write> Initrd<W> {
     /// An empty archive.
@@ -26,6 +29,23 @@ impl<W: Write> Initrd<W> {
 
     /// Adds an executable file and the folders above it; a path that is there already stays.
     pub fn file(&mut self, path: &Path, content: &[u8]) -> Result<()> {
+        self.changed(path, content, UNIX_EPOCH)
+    }
+
+    /// The same, with its time of change: Python compiles anew what has another one than it knows.
+    pub fn changed(&mut self, path: &Path, content: &[u8], time: SystemTime) -> Result<()> {
+        self.above(path)?;
+        let time = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.entry(path, PROGRAM, time.as_secs(), content)
+    }
+
+    /// Adds a symbolic link and the folders above it.
+    pub fn link(&mut self, path: &Path, to: &Path) -> Result<()> {
+        self.above(path)?;
+        self.entry(path, LINK, 0, to.as_os_str().as_bytes())
+    }
+
+    fn above(&mut self, path: &Path) -> Result<()> {
         let mut above: Vec<&Path> = path
             .ancestors()
             .skip(1)
@@ -33,18 +53,18 @@ impl<W: Write> Initrd<W> {
             .collect();
         above.reverse();
         for folder in above {
-            self.entry(folder, FOLDER, &[])?;
+            self.entry(folder, FOLDER, 0, &[])?;
         }
-        self.entry(path, PROGRAM, content)
+        Ok(())
     }
 
     /// Ends the archive.
     pub fn finish(mut self) -> Result<W> {
-        self.entry(Path::new("TRAILER!!!"), 0, &[])?;
+        self.entry(Path::new("TRAILER!!!"), 0, 0, &[])?;
         Ok(self.to)
     }
 
-    fn entry(&mut self, path: &Path, mode: u32, content: &[u8]) -> Result<()> {
+    fn entry(&mut self, path: &Path, mode: u32, time: u64, content: &[u8]) -> Result<()> {
         if !self.written.insert(path.to_owned()) {
             return Ok(());
         }
@@ -56,7 +76,7 @@ impl<W: Write> Initrd<W> {
             0,
             0,
             1,
-            0,
+            usize::try_from(time).unwrap_or(0),
             content.len(),
             0,
             0,

@@ -5,6 +5,7 @@ pub mod day;
 pub mod exits;
 pub mod fake_raylet;
 pub mod initrd;
+mod ray_root;
 pub mod recorder;
 pub mod staging;
 pub mod stream;

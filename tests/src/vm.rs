@@ -12,25 +12,68 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::{initrd::Initrd, recorder::raytrace, staging::target};
+use crate::{initrd::Initrd, ray_root, recorder::raytrace, staging::target};
 
 /// A machine to start.
 pub struct Machine<'a> {
     /// The Debian suite whose newest kernel runs; `cargo xtask vm` puts it under `target/vm`.
     pub suite: &'a str,
-    /// The program that is its init.
-    pub init: &'a Path,
+    /// Its root file system and its init.
+    pub root: Root<'a>,
     /// The kind of its disk, whose driver the kernel must have built in: `nvme`, `ide-hd`.
     pub disk: &'a str,
     /// What QEMU is told besides: `-smp 2,maxcpus=128`.
     pub arguments: &'a [&'a str],
 }
 
+/// What a machine has besides raytrace.
+#[derive(Clone, Copy)]
+pub enum Root<'a> {
+    /// One program, its init.
+    Program(&'a Path),
+    /// Python with this version of Ray, and as its init a script of `tests/staging`.
+    Ray(&'a str, &'a str),
+}
+
+impl Root<'_> {
+    /// In MiB.
+    fn memory(self) -> &'static str {
+        match self {
+            Self::Program(_) => "512",
+            Self::Ray(..) => "7500",
+        }
+    }
+
+    /// QEMU 7.2 spoils the flags of cmpxchg16b when an interrupt comes at the wrong moment. Ray's libraries need a younger processor.
+    fn processor(self) -> &'static str {
+        match self {
+            Self::Program(_) => "qemu64,-cx16",
+            Self::Ray(..) => "max,-cx16",
+        }
+    }
+
+    /// What the kernel is told.
+    fn init(self) -> String {
+        match self {
+            Self::Program(_) => "rdinit=/init".to_owned(),
+            Self::Ray(version, name) => {
+                let (python, script) = (ray_root::python(version), ray_root::script(name));
+                format!("rdinit={} -- {}", python.display(), script.display())
+            }
+        }
+    }
+
+    /// A boot with its staging takes 30 to 100 seconds beside other tests, and much longer on a machine that is busy otherwise.
+    fn patience(self) -> Duration {
+        Duration::from_secs(match self {
+            Self::Program(_) => 400,
+            Self::Ray(..) => 2400,
+        })
+    }
+}
+
 /// What a machine wrote, by section.
 pub type Sections = HashMap<String, String>;
-
-/// A boot with its staging takes 30 to 100 seconds beside other tests, and much longer on a machine that is busy otherwise.
-const PATIENCE: Duration = Duration::from_secs(400);
 
 impl Machine<'_> {
     /// Starts it, waits until it has switched itself off, and reads what it wrote; that stays in `target/vm/SUITE/run`.
@@ -52,7 +95,10 @@ impl Machine<'_> {
         let folder = &home.join("run");
         fs::create_dir_all(folder)?;
         let (initrd, swap) = (folder.join("initrd"), folder.join("swap"));
-        write_initrd(self.init, &initrd, folder)?;
+        match self.root {
+            Root::Program(init) => write_initrd(init, &initrd, folder)?,
+            Root::Ray(version, _) => ray_root::write(version, &raytrace(), &initrd, folder)?,
+        }
         File::create(&swap)?.set_len(64 << 20)?;
         let (console, out) = (folder.join("console"), folder.join("out"));
         // What an earlier run wrote is not this one's.
@@ -68,18 +114,18 @@ impl Machine<'_> {
                 // Virtual CPUs in turn: where each has a thread, kernels now and then wait for one another for ever.
                 "tcg,thread=single",
                 "-m",
-                "512",
+                self.root.memory(),
                 "-no-reboot",
                 "-nic",
                 "none",
             ])
-            // QEMU 7.2 spoils the flags of cmpxchg16b when an interrupt comes at the wrong moment.
-            .args(["-cpu", "qemu64,-cx16"])
+            .args(["-cpu", self.root.processor()])
             .args(["-display", "none", "-monitor", "none"])
-            .args([
-                "-append",
-                "console=ttyS0 loglevel=4 panic=-1 oops=panic swapaccount=1 rdinit=/init",
-            ])
+            .arg("-append")
+            .arg(format!(
+                "console=ttyS0 loglevel=4 panic=-1 oops=panic swapaccount=1 {}",
+                self.root.init()
+            ))
             .arg("-kernel")
             .arg(kernel)
             .arg("-initrd")
@@ -92,7 +138,7 @@ impl Machine<'_> {
             ])
             .args(["-device", &format!("{},serial=swap,drive=swap", self.disk)])
             .args(self.arguments);
-        let ended = wait(&mut command);
+        let ended = wait(&mut command, self.root.patience());
         let text = fs::read_to_string(&out)
             .unwrap_or_default()
             .replace('\r', "");
@@ -107,12 +153,12 @@ impl Machine<'_> {
     }
 }
 
-fn wait(command: &mut Command) -> Result<()> {
+fn wait(command: &mut Command, patience: Duration) -> Result<()> {
     let mut child = command
         .stdin(Stdio::null())
         .spawn()
         .context("cannot start qemu-system-x86_64; run: cargo xtask vm")?;
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + patience;
     while Instant::now() < end {
         if let Some(status) = child.try_wait()? {
             if !status.success() {
@@ -124,7 +170,7 @@ fn wait(command: &mut Command) -> Result<()> {
     }
     child.kill()?;
     child.wait()?;
-    bail!("the machine did not switch itself off within {PATIENCE:?}")
+    bail!("the machine did not switch itself off within {patience:?}")
 }
 
 fn sections(text: &str) -> Sections {
@@ -141,23 +187,28 @@ fn write_initrd(init: &Path, to: &Path, folder: &Path) -> Result<()> {
         for library in libraries(&program)? {
             archive.file(&library, &fs::read(&library)?)?;
         }
-        // The tables of line numbers would fill a quarter of the machine's memory.
-        let stripped = folder.join(name);
-        let done = Command::new("strip")
-            .arg("-o")
-            .arg(&stripped)
-            .arg(&program)
-            .status()?;
-        if !done.success() {
-            bail!("strip {} ended with {done}", program.display());
-        }
+        let stripped = strip(&program, folder, name)?;
         archive.file(&Path::new("/").join(name), &fs::read(&stripped)?)?;
     }
     Ok(archive.finish()?.flush()?)
 }
 
+/// A program without its tables of line numbers, which would fill a quarter of the machine's memory.
+pub(crate) fn strip(program: &Path, folder: &Path, name: &str) -> Result<PathBuf> {
+    let stripped = folder.join(name);
+    let done = Command::new("strip")
+        .arg("-o")
+        .arg(&stripped)
+        .arg(program)
+        .status()?;
+    if !done.success() {
+        bail!("strip {} ended with {done}", program.display());
+    }
+    Ok(stripped)
+}
+
 /// The shared libraries and the loader of a program.
-fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
     let output = Command::new("ldd")
         .arg(program)
         .output()

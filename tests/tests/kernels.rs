@@ -8,7 +8,7 @@ use raytrace_tests::{
     recorder::{balanced, missed_of_log},
     staging::target,
     truth::{Comparison, Sight, Truth},
-    vm::{Machine, Sections},
+    vm::{Machine, Root, Sections},
 };
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ fn kernel(suite: &str, disk: &str, arguments: &[&str], least: usize) {
     let machine = Machine {
         suite,
         disk,
-        init: Path::new(env!("CARGO_BIN_EXE_guest")),
+        root: Root::Program(Path::new(env!("CARGO_BIN_EXE_guest"))),
         arguments,
     };
     for started in 1.. {

@@ -138,6 +138,12 @@ pub(crate) fn soak() -> Result<()> {
     setup::for_tests()?;
     fuzz::run_each(&[], 3600)?;
     let program = step("build the program", build)?;
+    step("Ray with resource isolation in QEMU", || {
+        let mut tests = cargo("test");
+        tests.args(["--package", "raytrace-tests", "--test", "isolation"]);
+        tests.args(["--", "--ignored", "--nocapture"]);
+        run(tests.env("RAYTRACE", &program))
+    })?;
     step("long versions", || {
         let mut tests = cargo("test");
         tests.args(["--package", "raytrace-tests"]);
