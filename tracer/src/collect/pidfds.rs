@@ -75,6 +75,12 @@ impl Pidfds {
         }
     }
 
+    /// Whether it has ended and its parent is waited for: its end is told from here.
+    pub(super) fn waits_for(&self, process: ProcessKey) -> bool {
+        let watched = self.watched.get(&process.pid);
+        watched.is_some_and(|own| own.ended.is_some() && own.process.same(process))
+    }
+
     /// Processes that have ended, each once, with the wait status where the kernel gives it.
     fn ended(&mut self, now: BootTime) -> Vec<(ProcessKey, BootTime, Option<i32>)> {
         let mut done = Vec::new();

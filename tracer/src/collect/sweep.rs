@@ -100,8 +100,10 @@ impl Collector {
     /// watched, and then it is told now. Else a later process with its pid would pass for it.
     fn let_go_of_ghosts(&mut self) -> bool {
         let known = self.known.values().map(|known| known.process.process);
+        let pidfds = self.pidfds.as_ref();
         let is_gone = |process: &ProcessKey| {
             look(*process, processes::stat(process.pid).as_ref()) != Found::Alive
+                && !pidfds.is_some_and(|pidfds| pidfds.waits_for(*process))
         };
         let gone: Vec<ProcessKey> = known.filter(is_gone).collect();
         let before = std::mem::replace(&mut self.ghosts, gone);
