@@ -118,7 +118,7 @@ fn redact_by(scrubber: &mut Scrubber, report: &Report) -> Report {
         text.name = scrubber.path(&text.name);
     }
     for note in &mut report.notes {
-        *note = scrubber.text(note);
+        *note = scrubber.note(note);
     }
     report
 }

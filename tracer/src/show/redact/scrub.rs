@@ -232,6 +232,25 @@ impl Scrubber {
         })
     }
 
+    /// A note on a recording, which may name its file: that is called after its host.
+    pub(super) fn note(&mut self, text: &str) -> String {
+        let is_part = |letter: char| letter.is_alphanumeric() || "._-".contains(letter);
+        let file = self.file.as_deref().filter(|file| !file.is_empty());
+        let Some(file) = file else {
+            return self.text(text);
+        };
+        let mut out = String::new();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once(file) {
+            let within = before.ends_with(is_part) || after.starts_with(is_part);
+            out += before;
+            out += if within { file } else { "FILE" };
+            rest = after;
+        }
+        out += rest;
+        self.text(&out)
+    }
+
     /// Free text.
     pub(super) fn text(&mut self, text: &str) -> String {
         let mut text = text.to_owned();
@@ -240,9 +259,6 @@ impl Scrubber {
                 let short = self.command(&command);
                 text = text.replace(&command, &short);
             }
-        }
-        if let Some(file) = self.file.as_deref().filter(|file| !file.is_empty()) {
-            text = text.replace(file, "FILE");
         }
         let text = IDENTIFYING.replace_all(&text, |found: &Captures<'_>| self.replace(found));
         self.known_names(&text)
