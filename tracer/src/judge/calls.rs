@@ -106,12 +106,11 @@ impl Calls {
         sampled.max(call.before).max(call.after)
     }
 
-    /// Whose the memory is that grew at `time`: the class or task of the call that ran then, or ran last, for growth is seen a moment after
-    /// it was made; `None` where no such call is known.
-    pub(super) fn owner_at(&self, time: BootTime) -> Option<String> {
+    /// What the call that ran at `time`, or ran last, is called: growth is seen a moment after it was made. `None` where no such call is
+    /// known.
+    pub(super) fn title_at(&self, time: BootTime) -> Option<identify::Title> {
         let mut latest = self.complete.iter().chain(&self.running).rev();
-        let title = identify::title(&latest.find(|call| call.began <= time)?.title)?;
-        title.actor_class.or(title.task)
+        identify::title(&latest.find(|call| call.began <= time)?.title)
     }
 
     /// What it left behind, by title; the title that grew most comes first.

@@ -13,7 +13,7 @@ use crate::{
     },
     ids::{BootTime, ByProcess, Bytes, EventId, HexId, ProcessKey},
     judge::{
-        blame::Blame,
+        blame::{Blame, Owner},
         calls::Calls,
         clock::Clock,
         gcs::GcsTables,
@@ -27,7 +27,7 @@ use crate::{
         report::SharedFileUse,
         shared_files::SharedFiles,
     },
-    ray::{facts::RayFact, gcs::GcsRow},
+    ray::{facts::RayFact, gcs::GcsRow, identify::Title},
 };
 
 /// A thing with the event that it stands in.
@@ -426,7 +426,11 @@ impl World {
     fn blamed(&mut self, time: BootTime, what: &Observation) {
         match what {
             Observation::Stack(stack) => {
-                let owner = self.processes.touch(stack.process).owner();
+                let process = self.processes.touch(stack.process);
+                let owner = Owner {
+                    class: process.class(),
+                    otherwise: process.owner(),
+                };
                 self.blame.observe(time, stack, owner);
             }
             Observation::Freed {
@@ -558,9 +562,9 @@ impl World {
     }
 }
 
-/// The owner that the call of a process at `time` names.
-fn called(calls: &ByProcess<Calls>, process: ProcessKey, time: BootTime) -> Option<String> {
-    calls.get(&process)?.owner_at(time)
+/// What the call of a process at `time` is called.
+fn called(calls: &ByProcess<Calls>, process: ProcessKey, time: BootTime) -> Option<Title> {
+    calls.get(&process)?.title_at(time)
 }
 
 fn replace<T: Clone>(list: &mut Vec<T>, new: &T, same: impl Fn(&T) -> bool) {

@@ -15,9 +15,10 @@ use crate::{
     event::{NativeFrame, PythonFrame, PythonStack},
     ids::{BootTime, Bytes, ProcessKey},
     judge::report::{Growth, UnreadStacks},
-    ray::python,
+    ray::{identify::Title, python},
 };
 use pieces::{ERROR, Pieces};
+pub(super) use waiting::Owner;
 use waiting::{Row, Waiting, What};
 
 /// Stacks that are told apart; later ones are blamed by their owner alone. A job has some hundreds.
@@ -89,7 +90,7 @@ pub(super) struct Blame {
 
 impl Blame {
     /// Takes one look; `owner` is whose process it is as far as its events tell so far. What grew is folded in by [`Self::settle`].
-    pub(super) fn observe(&mut self, time: BootTime, stack: &PythonStack, owner: String) {
+    pub(super) fn observe(&mut self, time: BootTime, stack: &PythonStack, owner: Owner) {
         let key = stack.process.truncated();
         let process = self.processes.entry(key).or_default();
         if !stack.repeats {
@@ -141,7 +142,7 @@ impl Blame {
     pub(super) fn settle(
         &mut self,
         now: Option<BootTime>,
-        called: impl Fn(ProcessKey, BootTime) -> Option<String>,
+        called: impl Fn(ProcessKey, BootTime) -> Option<Title>,
     ) {
         while let Some(row) = self.waiting.next(now) {
             match row.what {
@@ -161,7 +162,7 @@ impl Blame {
     /// The same with all that waits folded in.
     pub(super) fn settled(
         &self,
-        called: impl Fn(ProcessKey, BootTime) -> Option<String>,
+        called: impl Fn(ProcessKey, BootTime) -> Option<Title>,
     ) -> Cow<'_, Self> {
         let mut all = Cow::Borrowed(self);
         if !self.waiting.is_empty() {
@@ -175,10 +176,10 @@ impl Blame {
         key: ProcessKey,
         mapping: Option<u32>,
         growth: waiting::Growth,
-        called: Option<String>,
+        called: Option<Title>,
     ) {
         let site = Site {
-            owner: called.unwrap_or(growth.owner).into(),
+            owner: growth.owner.by(called).into(),
             frames: growth.frames,
             called: growth.called,
         };

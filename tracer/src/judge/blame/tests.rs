@@ -13,6 +13,14 @@ fn frame(file: &str, function: &str, line: u32) -> PythonFrame {
     }
 }
 
+/// An actor of this class.
+fn owner(class: &str) -> Owner {
+    Owner {
+        class: Some(class.to_owned()),
+        otherwise: class.to_owned(),
+    }
+}
+
 fn row(
     pid: u32,
     frames: &[PythonFrame],
@@ -33,7 +41,7 @@ fn row(
 }
 
 fn grew(blame: &mut Blame, row: &PythonStack) {
-    blame.observe(BootTime(1), row, "Trainer".into());
+    blame.observe(BootTime(1), row, owner("Trainer"));
     settle(blame);
 }
 
@@ -221,7 +229,7 @@ fn a_later_process_with_the_same_pid_has_nothing_of_the_earlier_one() {
         repeats: true,
         ..row(1, &[], None, 1, 0)
     };
-    blame.observe(BootTime(9), &repeated, "Other".into());
+    blame.observe(BootTime(9), &repeated, owner("Other"));
     settle(&mut blame);
     let all = blame.growth();
     let other = all
@@ -235,4 +243,21 @@ fn a_later_process_with_the_same_pid_has_nothing_of_the_earlier_one() {
         stack.ends_with("verl/fsdp_workers.py:612 save_checkpoint\n(1 frames of Ray's own)"),
         "{stack}"
     );
+}
+
+#[test]
+fn what_a_call_of_any_name_grows_is_its_actors_and_that_of_a_task_is_the_tasks() {
+    let title = |class: Option<&str>, task: &str| Title {
+        actor_class: class.map(str::to_owned),
+        task: Some(task.to_owned()),
+    };
+    let idle = || Owner {
+        class: None,
+        otherwise: "idle worker".into(),
+    };
+    let trainer = || owner("Trainer");
+    assert_eq!(trainer().by(Some(title(None, "step 17"))), "Trainer");
+    assert_eq!(trainer().by(Some(title(Some("Critic"), "fit"))), "Critic");
+    assert_eq!(idle().by(Some(title(None, "parse"))), "parse");
+    assert_eq!(idle().by(None), "idle worker");
 }

@@ -3,7 +3,10 @@
 use std::collections::VecDeque;
 
 use super::{Called, Frames};
-use crate::ids::{BootTime, Bytes, ProcessKey};
+use crate::{
+    ids::{BootTime, Bytes, ProcessKey},
+    ray::identify::Title,
+};
 
 /// A call that runs is told within this.
 const CALL_NS: i64 = 2_000_000_000;
@@ -28,11 +31,30 @@ pub(super) enum What {
     Freed(Bytes),
 }
 
+/// Whose growth it is, as far as the process tells.
+#[derive(Debug, Clone)]
+pub(in crate::judge) struct Owner {
+    /// The actor's class, where it is one.
+    pub(in crate::judge) class: Option<String>,
+    /// Where no call is known.
+    pub(in crate::judge) otherwise: String,
+}
+
+impl Owner {
+    /// With the call that made it: a call of an actor may have any name.
+    pub(super) fn by(self, call: Option<Title>) -> String {
+        let Some(call) = call else {
+            return self.otherwise;
+        };
+        let class = call.actor_class.or(self.class);
+        class.or(call.task).unwrap_or(self.otherwise)
+    }
+}
+
 /// Growth under one stack.
 #[derive(Debug, Clone)]
 pub(super) struct Growth {
-    /// Whose it is where no call is known.
-    pub(super) owner: String,
+    pub(super) owner: Owner,
     pub(super) frames: Frames,
     pub(super) called: Called,
     pub(super) private: Bytes,
