@@ -269,7 +269,7 @@ impl Watch {
         let Some(before) = self.watched.get_mut(&process.pid).filter(|own| is_it(own)) else {
             return;
         };
-        before.lost_its_mappings(clock::boot(), Instant::now());
+        before.lost_its_memory(clock::boot(), Instant::now());
         let numbers = before.mappings_so_far();
         self.let_go(process.pid);
         self.take_on(process);

@@ -148,11 +148,14 @@ impl Watched {
         now < self.hot_until
     }
 
-    /// Its program is another one now: what it had mapped was given back.
-    pub(super) fn lost_its_mappings(&mut self, time: BootTime, now: Instant) {
+    /// Its program is another one now: all that it held was given back.
+    pub(super) fn lost_its_memory(&mut self, time: BootTime, now: Instant) {
         for one in self.mappings.given_back(now) {
             let bytes = one.bytes.unsigned_abs();
             self.ledger.freed(time, Some(one.number), bytes);
+        }
+        if self.told.private > 0 {
+            self.ledger.freed(time, None, self.told.private);
         }
     }
 

@@ -293,13 +293,18 @@ fn mapping(record: &records::MappedBy, native: Option<Native>) -> NewMapping {
 fn growth(record: &records::GrewBy, native: Option<Native>, page: u64) -> Told {
     let records::GrewBy { grew, stack } = record;
     let frames = stack.iter().take(grew.frames as usize);
+    // Two CPUs that look at one process at once may find that it fell.
+    let bytes = |pages: u64| {
+        let pages = pages.cast_signed().max(0).unsigned_abs();
+        Bytes(pages.saturating_mul(page))
+    };
     Told::Grew(NewGrowth {
         time: BootTime(grew.header.time),
         process: ProcessKey::new(grew.process.tgid, grew.process.start),
         tid: Pid(grew.process.tid),
         of_main: grew.of_main != 0,
-        private: Bytes(grew.private * page),
-        shared: Bytes(grew.shared * page),
+        private: bytes(grew.private),
+        shared: bytes(grew.shared),
         stack: frames.copied().collect(),
         native,
     })
