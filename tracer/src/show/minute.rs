@@ -75,7 +75,7 @@ pub(super) fn table(minute: &LastMinute, width: usize) -> Vec<String> {
             &format!(
                 "limit {} {}",
                 size(limit.limit_bytes),
-                words::cgroup(&limit.cgroup)
+                last_folder(&limit.cgroup)
             ),
             &limit.usage_bytes,
         );
@@ -118,6 +118,12 @@ fn at(minute: &LastMinute, figures: &[Option<Bytes>], moment: f64) -> Option<Byt
         .iter()
         .position(|seconds| (seconds - moment).abs() < 1e-6)?;
     figures.get(place).copied().flatten()
+}
+
+/// A row has room for little, and the paths of a pod's cgroups begin alike.
+fn last_folder(path: &str) -> &str {
+    let mut names = path.rsplit('/').filter(|name| !name.is_empty());
+    names.next().unwrap_or("/")
 }
 
 #[cfg(test)]
