@@ -124,11 +124,14 @@ impl Exits {
         rows.map(|(_, status)| *status & !0x80).collect()
     }
 
-    /// Whether one that had the death's pid ended by SIGABRT.
+    /// Whether one that had the death's pid ended by the death's signal.
     #[must_use]
-    pub fn aborted(&self, death: &Value) -> bool {
+    pub fn same_signal(&self, death: &Value) -> bool {
         let pid = death["pid"].as_u64().unwrap_or_default();
-        self.of(pid).contains(&6)
+        let of_pid = self.of(pid);
+        death["signal"]
+            .as_u64()
+            .is_some_and(|signal| of_pid.contains(&signal))
     }
 
     /// Where it tells otherwise: a death with another wait status, or one that the feed has not.

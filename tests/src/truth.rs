@@ -164,11 +164,13 @@ impl Truth {
         self.exits.disagreements(staged.into_iter()).collect()
     }
 
-    /// Now and then a worker of Ray's aborts (SIGABRT) while it disconnects in order to exit: that is how it died, if the kernel's feed says so too.
-    fn aborted_by_itself(&self, death: &Value) -> bool {
-        let told = death["verdict"]["killer"] == "crash" && death["signal"] == 6;
+    /// Now and then a worker of Ray's aborts (SIGABRT) or faults (SIGSEGV) while it disconnects in order to exit: that is how it died, if the
+    /// kernel's feed says so too.
+    fn crashed_by_itself(&self, death: &Value) -> bool {
+        let of_a_crash = death["signal"] == 6 || death["signal"] == 11;
+        let told = death["verdict"]["killer"] == "crash" && of_a_crash;
         let alone = death["sender"].is_null();
-        told && alone && self.exits.aborted(death)
+        told && alone && self.exits.same_signal(death)
     }
 
     fn deaths(&self) -> impl Iterator<Item = &Expected> {
@@ -270,8 +272,8 @@ impl Truth {
             return;
         };
         let verdict = &death["verdict"];
-        let may_abort = expected.fields.get("may_abort") == Some(&Value::Bool(true));
-        if may_abort && self.aborted_by_itself(death) {
+        let may_crash = expected.fields.get("may_crash") == Some(&Value::Bool(true));
+        if may_crash && self.crashed_by_itself(death) {
             return;
         }
         let summary = verdict["summary"].as_str().unwrap_or_default();
@@ -392,7 +394,7 @@ impl Truth {
                 killer,
                 "kernel-oom-memcg" | "crash" | "kernel-other" | "exit"
             );
-            if shot && !self.aborted_by_itself(death) {
+            if shot && !self.crashed_by_itself(death) {
                 wrong.push(format!(
                     "{label}: it outlived this, and is called dead of it: {}",
                     death["verdict"]["summary"]
@@ -436,7 +438,7 @@ impl Truth {
             );
             // The monitor of 2.60 ends idle workers too, beside the one that it chose.
             let idle = killer == "ray-memory-monitor" && death["title"] == "ray::IDLE";
-            let real = idle || self.aborted_by_itself(death);
+            let real = idle || self.crashed_by_itself(death);
             if strange && !real && !staged.contains(&id) && clusters.contains(&&death["cluster"]) {
                 wrong.push(format!(
                     "nobody staged this: {}",
@@ -490,7 +492,7 @@ fn differs(death: &Value, name: &str, wanted: &Value) -> Option<String> {
             });
         }
         // When it was staged, and what else it may be.
-        "time" | "may_abort" => return None,
+        "time" | "may_crash" => return None,
         _ => return Some(format!("{name} is no field that is compared")),
     };
     (found != wanted).then(|| format!("{name} is {found}, not {wanted}"))

@@ -63,10 +63,10 @@ impl Root<'_> {
         }
     }
 
-    /// A boot with its staging takes 30 to 100 seconds beside other tests, and much longer on a machine that is busy otherwise.
+    /// A boot with its staging takes 20 to 100 seconds; one in some hundred stalls, and is started once more after this.
     fn patience(self) -> Duration {
         Duration::from_secs(match self {
-            Self::Program(_) => 400,
+            Self::Program(_) => 200,
             Self::Ray(..) => 2400,
         })
     }

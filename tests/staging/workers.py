@@ -131,7 +131,7 @@ def first_second(stage, label):
 def constructor_raises(stage, label):
     made = Actor.options().remote(stage.roll.folder, label, "raise_error")
     victim = stage.roll.wait(label)
-    stage.truth.death(label, victim, "exit", exit_code=0, may_abort=True)
+    stage.truth.death(label, victim, "exit", exit_code=0, may_crash=True)
     finish(made.who.remote())
     stage.ended(label, victim)
 
@@ -140,7 +140,7 @@ def intended(end, **options):
     """`end` makes Ray end an actor on purpose; the worker exits by itself, so that only Ray's words say why."""
     def run(stage, label):
         made, victim = actor(stage, **options)
-        stage.truth.death(label, victim, "ray-intended", signal=None, may_abort=True)
+        stage.truth.death(label, victim, "ray-intended", signal=None, may_crash=True)
         kept = end(made)
         del made
         stage.ended(label, victim)
@@ -179,7 +179,7 @@ def ray_kill_stopped(stage, label):
 def max_calls(stage, label):
     reference = once.options(name="once").remote(stage.roll.folder, label)
     victim = stage.roll.wait(label)
-    stage.truth.death(label, victim, "ray-intended", exit_code=0, may_abort=True)
+    stage.truth.death(label, victim, "ray-intended", exit_code=0, may_crash=True)
     finish(reference)
     stage.ended(label, victim)
 
@@ -281,7 +281,7 @@ def idle_reaped(stage, label):
     time.sleep(6)
     for name, victim in zip(names, victims):
         if gone(victim):
-            stage.truth.death(name, victim, "ray-intended", exit_code=0, may_abort=True)
+            stage.truth.death(name, victim, "ray-intended", exit_code=0, may_crash=True)
 
 
 ALONE["idle_reaped"] = idle_reaped
