@@ -449,15 +449,9 @@ impl Truth {
     }
 }
 
-/// Fields of a death that are compared without privilege too.
-const TOLD_WITHOUT_PRIVILEGE: [&str; 6] = [
-    "exit_code",
-    "signal",
-    "role",
-    "worker_id",
-    "job_id",
-    "actor_class",
-];
+/// Fields of a death that are compared without privilege too; roles are not all known there.
+const TOLD_WITHOUT_PRIVILEGE: [&str; 5] =
+    ["exit_code", "signal", "worker_id", "job_id", "actor_class"];
 
 /// What a demanded field differs in.
 fn differs(death: &Value, name: &str, wanted: &Value) -> Option<String> {
