@@ -98,6 +98,7 @@ def driver():
     ray.init(address="127.0.0.1:6379")
     pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
     raylet = process(next(pid for pid in pids if comm(pid) == "raylet"))
+    truth.write(kind="boot", seconds=time.time() - time.clock_gettime(time.CLOCK_BOOTTIME))
     truth.write(kind="cluster", session=os.path.basename(os.path.realpath("/tmp/ray/session_latest")), raylet=raylet)
 
     @ray.remote(num_cpus=1, max_restarts=0)
