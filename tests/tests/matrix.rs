@@ -2,7 +2,7 @@
 
 use raytrace_tests::{
     recorder::{Recorder, balanced, raytrace, without_privilege},
-    staging,
+    soak, staging,
     truth::{Comparison, Sight},
 };
 
@@ -46,6 +46,11 @@ fn matrix(version: &str, arguments: &[&str], least: usize) {
     balanced(&recorded.report);
 }
 
+/// How often each death is staged on the newest Ray.
+fn times() -> (usize, &'static str) {
+    if soak() { (5, "5") } else { (2, "2") }
+}
+
 /// The same without any capability, for the recorder and for Ray: an unprivileged container.
 fn unprivileged(version: &str, least: usize) {
     let folder = tempfile::tempdir().expect("a folder");
@@ -82,7 +87,8 @@ fn without_privilege_nothing_is_wrong_and_nothing_is_called_proven() {
 
 #[test]
 fn each_death_of_a_worker_on_ray_2_60_is_named() {
-    matrix("2.60.0", &["--repeat", "3"], 240);
+    let (times, more) = times();
+    matrix("2.60.0", &["--repeat", more], 80 * times);
 }
 
 #[test]
@@ -97,7 +103,8 @@ fn each_death_of_a_worker_on_ray_2_9_is_named() {
 
 #[test]
 fn each_death_that_takes_a_node_or_a_job_along_on_ray_2_60_is_named() {
-    matrix("2.60.0", &["--nodes", "--repeat", "3"], 90);
+    let (times, more) = times();
+    matrix("2.60.0", &["--nodes", "--repeat", more], 30 * times);
 }
 
 #[test]

@@ -147,7 +147,9 @@ pub(crate) fn soak() -> Result<()> {
     step("long versions", || {
         let mut tests = cargo("test");
         tests.args(["--package", "raytrace-tests"]);
-        tests.args(["--test", "survival", "--test", "floods", "--test", "jobs"]);
+        for name in ["survival", "floods", "jobs", "matrix"] {
+            tests.args(["--test", name]);
+        }
         tests.args(["--", "--test-threads", "1", "--nocapture"]);
         run(tests.env("RAYTRACE", &program).env("RAYTRACE_SOAK", "1"))
     })
