@@ -132,7 +132,7 @@ impl Reading {
         None
     }
 
-    /// The stack that the kernel took while its thread asked for memory, with what its Python had called; where there is time for that.
+    /// The stack that the kernel took while its thread asked for memory; with what its Python had called, where there is time for that.
     pub(super) fn named(
         &mut self,
         look: &mut Look<'_>,
@@ -140,11 +140,10 @@ impl Reading {
         stack: &[records::PythonFrame],
         native: Option<&Native>,
     ) -> Option<Stack> {
-        let is_wanted = look.has_time && !stack.is_empty();
-        let python = self.python.as_mut().filter(|_| is_wanted)?;
+        let python = self.python.as_mut().filter(|_| !stack.is_empty())?;
         let tid = processes::thread_in_namespace(self.process.pid, tid);
         let mut stack = python.named(tid, stack)?;
-        if let Some(native) = native {
+        if let Some(native) = native.filter(|_| look.has_time) {
             stack.native = look.reader.native(python, native, look.now);
         }
         Some(stack)

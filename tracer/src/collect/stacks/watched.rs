@@ -192,17 +192,15 @@ impl Watched {
     /// A thread of it mapped something. Mostly the kernel took the stack then; else it is read now, before the line is over.
     pub(super) fn mapped(&mut self, look: &mut Look<'_>, new: &NewMapping) -> Result<(), Gone> {
         self.mapper = Some(new.mapped.tid);
-        if !look.has_time {
-            // It is memory of no mapping then, whose growth the counters tell.
-            return Ok(());
-        }
         self.hot_until = look.now + STAYS_HOT;
         self.due = self.due.min(look.now + HOT);
         let age = Duration::from_nanos(look.time.since(new.time).max(0).cast_unsigned());
         let (tid, native) = (new.mapped.tid, new.native.as_ref());
         if let Some(stack) = self.reading.named(look, tid, &new.stack, native) {
             self.ledger.seen(new.time, &stack);
-            self.measure(look, Some(&stack));
+            if look.has_time {
+                self.measure(look, Some(&stack));
+            }
             self.take(look, new, Some(stack), Duration::ZERO);
             return Ok(());
         }
