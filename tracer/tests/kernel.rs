@@ -4,7 +4,6 @@
 
 use std::{
     io::{BufRead as _, Write as _},
-    os::unix::process::CommandExt,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
@@ -442,25 +441,14 @@ impl Cgroup {
         Some(Self(path))
     }
 
+    /// A Python that enters it when it has started: what it runs is then not charged there, for a full cgroup would read its files from the disk
+    /// over and over.
     fn spawn(&self, script: &str) -> Child {
-        let procs = std::fs::OpenOptions::new()
-            .write(true)
-            .open(self.0.join("cgroup.procs"))
-            .expect("cgroup.procs");
-        let mut command = Command::new("python3");
-        command
-            .args(["-c", script])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        // SAFETY: write(2) is async-signal-safe, and the descriptor is open.
-        unsafe {
-            command.pre_exec(move || {
-                rustix::io::write(&procs, b"0")
-                    .map(|_| ())
-                    .map_err(Into::into)
-            });
-        }
-        command.spawn().expect("python3")
+        let procs = self.0.join("cgroup.procs");
+        python(&format!(
+            "with open('{}', 'w') as procs: procs.write('0')\n{script}",
+            procs.display()
+        ))
     }
 }
 
@@ -499,7 +487,7 @@ fn an_oom_kill_at_a_cgroups_limit_names_limit_charge_and_invoker() {
     assert_eq!(oom.limit_bytes.map(|limit| limit.0), Some(64 << 20));
     assert_eq!(oom.charging.as_deref(), Some("anonymous memory"));
     let anon = death.memory.anon_bytes.expect("anon").0;
-    assert!((40 << 20..70 << 20).contains(&anon), "{anon}");
+    assert!((60 << 20..80 << 20).contains(&anon), "{anon}");
 }
 
 #[test]
@@ -536,7 +524,7 @@ fn the_biggest_in_the_cgroup_dies_for_a_small_one_that_asks() {
         held.and_then(|held| held.parse().ok())
             .is_some_and(|held: u64| held >= 44 << 10)
     });
-    let mut small = cgroup.spawn("import time; b=bytearray(16<<20); time.sleep(5)");
+    let mut small = cgroup.spawn("import time; b=bytearray(24<<20); time.sleep(5)");
     let (victim, invoker) = (big.id(), small.id());
     big.wait().expect("wait");
     let death = stage.death(victim);

@@ -77,7 +77,10 @@ fn taken(growth: &mut Growth, python: &str) -> Option<Taken> {
     let mut pythons = growth.take_pythons().expect("a map of interpreters");
     let mut reader = Reader::default();
     let mut opened = reader.open(process.pid).expect("an interpreter");
-    let located = opened.located(process).expect("a layout");
+    // An event of the kernel knows the start to the nanosecond, a look at /proc to the clock tick.
+    let exact = ProcessKey::new(child.id(), 9_999_999);
+    assert!(exact.same(process), "within a tick");
+    let located = opened.located(exact).expect("a layout");
     pythons.add(process.pid, &located);
     writeln!(child.stdin.take().expect("stdin")).expect("a line");
     let mut line = String::new();

@@ -91,9 +91,21 @@ pub(crate) static UNSENT: HashMap<u32, Exit> = HashMap::with_max_entries(2_048, 
 #[map]
 pub(crate) static SNAPSHOTS: HashMap<u32, Snapshot> = HashMap::with_max_entries(1_024, 0);
 
-/// The last kernel-sent SIGKILL of each CPU: target task, target tgid and current.
+/// A SIGKILL that the kernel sent.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct KernelKill {
+    /// The task it was for, 0 where there was none, and the one that ran.
+    pub(crate) target: u64,
+    pub(crate) sender: u64,
+    /// The target's process, and 1 where that was tracked.
+    pub(crate) tgid: u32,
+    pub(crate) is_tracked: u32,
+}
+
+/// The last one of each CPU.
 #[map]
-pub(crate) static LAST_KILL: PerCpuArray<[u64; 3]> = PerCpuArray::with_max_entries(1, 0);
+pub(crate) static LAST_KILL: PerCpuArray<KernelKill> = PerCpuArray::with_max_entries(1, 0);
 
 /// The loss ledger: a row a hook.
 #[map]

@@ -14,7 +14,7 @@ use super::{
         ancestors, css_name, css_parent, current, exe, header, leader_comm, memory_css, process,
         signal_struct, tgid, uid,
     },
-    maps::{DEATHS, LAST_KILL, TRACKED, WAKEUP, count, offsets, row},
+    maps::{DEATHS, KernelKill, LAST_KILL, TRACKED, WAKEUP, count, offsets, row},
 };
 use crate::read::read;
 
@@ -61,10 +61,11 @@ fn generated<C>(_context: &C, signal: u64, info: u64, target: u64, group: u64, r
     count(row::SIGNAL, ledger::SEEN);
     let target_tgid = tgid(target);
     let code = si_code(info);
+    let is_tracked = TRACKED.get_ptr(target_tgid).is_some();
     if number == SIGKILL && code == SI_KERNEL {
-        remember(target, target_tgid);
+        remember(target, target_tgid, is_tracked);
     }
-    if TRACKED.get_ptr(target_tgid).is_none() {
+    if !is_tracked {
         return count(row::SIGNAL, ledger::FILTERED);
     }
     let shared = signal_struct(target);
@@ -107,10 +108,16 @@ fn si_code(info: u64) -> i32 {
 
 /// Keeps the target of the kernel's own SIGKILL: `mark_victim` follows on this CPU when it is the OOM killer's.
 #[inline(always)]
-fn remember(target: u64, target_tgid: u32) {
+fn remember(target: u64, tgid: u32, is_tracked: bool) {
     if let Some(slot) = LAST_KILL.get_ptr_mut(0) {
+        let kill = KernelKill {
+            target,
+            sender: current(),
+            tgid,
+            is_tracked: u32::from(is_tracked),
+        };
         // SAFETY: this CPU's own slot.
-        unsafe { *slot = [target, u64::from(target_tgid), current()] };
+        unsafe { *slot = kill };
     }
 }
 

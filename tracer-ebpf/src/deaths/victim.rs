@@ -12,7 +12,7 @@ use super::{
         css_name, css_parent, current, header, leader_comm, memory_css, process, signal_struct,
         tgid,
     },
-    maps::{DEATHS, LAST_KILL, TRACKED, WAKEUP, count, offsets, row},
+    maps::{DEATHS, KernelKill, LAST_KILL, TRACKED, WAKEUP, count, offsets, row},
     memory,
 };
 use crate::read::read;
@@ -23,19 +23,12 @@ hook!(victim_btf, victim_raw, "mark_victim", marked, [0]);
 fn marked<C: EbpfContext>(context: &C, argument: u64) {
     count(row::VICTIM, ledger::SEEN);
     let invoker = current();
-    let mut last = [0u64; 3];
-    if let Some(slot) = LAST_KILL.get_ptr_mut(0) {
-        // SAFETY: this CPU's own slot; cleared, so that one kill explains one mark.
-        unsafe {
-            last = *slot;
-            *slot = [0; 3];
-        }
-    }
-    let by_kill = last[2] == invoker && last[0] != 0;
+    let last = last_kill();
+    let by_kill = last.sender == invoker && last.target != 0;
     let task = if offsets().victim_is_task != 0 {
         argument
     } else if by_kill {
-        last[0]
+        last.target
     } else {
         0
     };
@@ -43,7 +36,10 @@ fn marked<C: EbpfContext>(context: &C, argument: u64) {
         return count(row::VICTIM, ledger::FILTERED);
     }
     let victim_tgid = tgid(task);
-    if TRACKED.get_ptr(victim_tgid).is_none() {
+    let signalled = by_kill && last.tgid == victim_tgid;
+    // Since 6.16 a victim on another CPU may have told its end, with which it leaves the set, between its signal and this mark.
+    let was_tracked = signalled && last.is_tracked != 0;
+    if !was_tracked && TRACKED.get_ptr(victim_tgid).is_none() {
         return count(row::VICTIM, ledger::FILTERED);
     }
     let Some(mut entry) = DEATHS.reserve::<Victim>(0) else {
@@ -56,7 +52,7 @@ fn marked<C: EbpfContext>(context: &C, argument: u64) {
     record.invoker = process(invoker);
     leader_comm(invoker, record.invoker_comm.as_mut_ptr());
     record.mm = read(task, offsets().task_mm);
-    record.signalled = u32::from(by_kill && last[1] == u64::from(victim_tgid));
+    record.signalled = u32::from(signalled);
     let shared = signal_struct(task);
     let adj: i16 = read(shared, offsets().signal_oom_score_adj);
     record.score_adj = i32::from(adj);
@@ -73,6 +69,22 @@ fn marked<C: EbpfContext>(context: &C, argument: u64) {
     cgroups(record, task, invoker);
     entry.submit(WAKEUP);
     count(row::VICTIM, ledger::SUBMITTED);
+}
+
+/// This CPU's last SIGKILL by the kernel; cleared, so that one kill explains one mark.
+#[inline(always)]
+fn last_kill() -> KernelKill {
+    let none = KernelKill {
+        target: 0,
+        sender: 0,
+        tgid: 0,
+        is_tracked: 0,
+    };
+    match LAST_KILL.get_ptr_mut(0) {
+        // SAFETY: this CPU's own slot.
+        Some(slot) => unsafe { core::mem::replace(&mut *slot, none) },
+        None => none,
+    }
 }
 
 /// The victim's memory cgroups from its own to the root, and which of them the invoker is in too.

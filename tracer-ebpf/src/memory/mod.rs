@@ -10,6 +10,15 @@ mod vm_unmapped_area;
 
 use crate::read::read;
 
+/// A start differs from the same one of another source below this (`USER_HZ`).
+const CLOCK_TICK_NS: u64 = 10_000_000;
+
+/// Whether two starts are of one process: user space knows some from /proc alone, which cuts them.
+#[inline(always)]
+fn same_start(one: u64, other: u64) -> bool {
+    one / CLOCK_TICK_NS == other / CLOCK_TICK_NS
+}
+
 /// Declares a hook as `tp_btf` and as raw tracepoint around one body that takes its arguments as integers, and whether the verifier
 /// knows their types: [`field`].
 macro_rules! hook {

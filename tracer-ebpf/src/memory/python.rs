@@ -5,11 +5,23 @@
 use aya_ebpf::helpers::{bpf_get_current_task, generated};
 use raytrace_ebpf::records::{NONE, PYTHON_FRAMES, Python, PythonFrame};
 
-use super::maps::offset;
+use super::{
+    maps::{PYTHONS, offset},
+    same_start,
+};
 use crate::read::read;
 
 /// Threads of an interpreter that are looked at, the newest first.
 const THREADS: usize = 64;
+
+/// The interpreter of a process, where that is known.
+#[inline(always)]
+pub(crate) fn of(tgid: u32, start: u64) -> Option<&'static Python> {
+    let python = PYTHONS.get_ptr(tgid)?;
+    // SAFETY: a map value stays readable during the program; user space writes it once.
+    let python = unsafe { &*python };
+    same_start(python.start, start).then_some(python)
+}
 
 /// The frames of the running thread into `to`, a part of a reserved record, or of the main thread where that one runs no Python; how many there are,
 /// and whether they are its own.

@@ -20,11 +20,11 @@ use raytrace_ebpf::records::{
 use super::{
     hook,
     maps::{
-        FAULTS, MAPPINGS, PYTHONS, SECOND_NS, STEPS, STEPS_SCRATCH, WAKEUP, WATCHED, count, offset,
-        row,
+        FAULTS, MAPPINGS, SECOND_NS, STEPS, STEPS_SCRATCH, WAKEUP, WATCHED, count, offset, row,
     },
     native,
-    python::{is_own, stack},
+    python::{self, is_own, stack},
+    same_start,
 };
 use crate::read::read;
 
@@ -38,8 +38,6 @@ const LARGE: i64 = 4096;
 const HUGE: u64 = 512;
 /// Of one process so many are told in a second.
 const A_SECOND: u64 = 100;
-/// A start differs from the same one of another source below this (`USER_HZ`).
-const CLOCK_TICK_NS: u64 = 10_000_000;
 /// `MM_ANONPAGES`, `MM_SHMEMPAGES` (include/linux/mm_types_task.h).
 const ANON: usize = 1;
 const SHMEM: usize = 3;
@@ -59,10 +57,7 @@ fn ticked<const TYPED: bool>(_timer: u64, _now: u64) {
     if mm == 0 {
         return;
     }
-    let python = PYTHONS.get_ptr(tgid);
-    // SAFETY: as above.
-    let python = python.map(|python| unsafe { &*python });
-    let python = python.filter(|python| python.start == start);
+    let python = python::of(tgid, start);
     let faults = match python {
         Some(_) => faults(task, ids as u32),
         None => 0,
@@ -73,7 +68,7 @@ fn ticked<const TYPED: bool>(_timer: u64, _now: u64) {
     // SAFETY: a map value stays valid during the program; threads of one process may take a step at once and one of the two is
     // then lost: the next one has the sum.
     let steps = unsafe { &mut *steps };
-    if steps.start / CLOCK_TICK_NS != start / CLOCK_TICK_NS {
+    if !same_start(steps.start, start) {
         // An earlier process's, whose end was missed.
         return begin(tgid, start, mm);
     }

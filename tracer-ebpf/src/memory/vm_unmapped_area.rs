@@ -10,9 +10,9 @@ use raytrace_ebpf::records::{Header, Mapped, MappedBy, MappedDeep, Process, Pyth
 
 use super::{
     field, hook,
-    maps::{MAPPINGS, PYTHONS, SECOND_NS, WAKEUP, WATCHED, count, offset, row},
+    maps::{MAPPINGS, SECOND_NS, WAKEUP, WATCHED, count, offset, row},
     native,
-    python::stack,
+    python::{self, stack},
 };
 
 hook!(mapped_btf, mapped_raw, "vm_unmapped_area", mapped);
@@ -74,12 +74,14 @@ fn mapped<const TYPED: bool>(address: u64, info: u64) {
         calls: watched.held_calls,
         frames: 0,
     };
-    let python = PYTHONS.get_ptr(tgid).filter(|_| large);
-    // SAFETY: a map value stays readable during the program; user space writes it once.
-    let python = python.map(|python| unsafe { &*python });
+    let python = if large {
+        python::of(tgid, watched.start)
+    } else {
+        None
+    };
     let is_sent = match python {
-        Some(python) if python.start == watched.start => send_with_stack(mapped, python),
-        _ => send(mapped, large),
+        Some(python) => send_with_stack(mapped, python),
+        None => send(mapped, large),
     };
     if !is_sent {
         return count(row::MAPPED, ledger::RING_FULL);

@@ -203,14 +203,15 @@ impl Growth {
 
     /// Watches a process from now on; one that is watched already goes on.
     pub fn watch(&mut self, process: ProcessKey) {
-        let known = self.watched.get(&process.pid.0, 0);
-        if known.is_ok_and(|watched| watched[0] == process.start.0) {
+        let pid = process.pid.0;
+        let is_it = |start: u64| ProcessKey::new(pid, start).same(process);
+        if self.watched.get(&pid, 0).is_ok_and(|own| is_it(own[0])) {
             return;
         }
         let mut watched = [0; WATCHED_WORDS];
         watched[0] = process.start.0;
         // Full: this one is known from samples alone.
-        let _full = self.watched.insert(process.pid.0, watched, 0);
+        let _full = self.watched.insert(pid, watched, 0);
     }
 
     /// Ends that, and gives the last steps of the process, the oldest first; those of a later one with its pid stay.
