@@ -117,7 +117,7 @@ impl Reader {
     pub fn open(&mut self, pid: Pid) -> Result<Python, StackError> {
         let failed =
             |error: anyhow::Error| StackError::Open(reason(&error.root_cause().to_string()));
-        let (file, info) = self.binaries.of(pid)?;
+        let (file, mut info) = self.binaries.of(pid)?;
         let config = Config {
             blocking: LockingStrategy::NonBlocking,
             full_filenames: true,
@@ -127,9 +127,9 @@ impl Reader {
         let number = pid.0.cast_signed();
         let addresses = if let Some(spy) = self.spies.get_mut(&file) {
             spy.process.pid = number;
-            PythonProcessLayout::new(&info, &spy.process, &spy.version, &config).map_err(failed)?
+            spy::locate(&mut info, spy).map_err(failed)?
         } else {
-            let (spy, addresses) = spy::new(number, &info, config).map_err(failed)?;
+            let (spy, addresses) = spy::new(number, &mut info, config).map_err(failed)?;
             keep(&mut self.spies, file, spy);
             addresses
         };
@@ -209,7 +209,7 @@ fn threads(spy: &mut PythonSpy, holder_only: bool) -> Result<Vec<StackTrace>, St
     spy.config.gil_only = holder_only;
     let mut error = String::new();
     for _ in 0..TRIES {
-        match spy.get_stack_traces() {
+        match spy::guarded(|| spy.get_stack_traces()) {
             Ok(found) => return Ok(found),
             Err(torn) => error = torn.root_cause().to_string(),
         }
@@ -248,6 +248,7 @@ mod tests {
     use std::{
         io::{BufRead as _, BufReader},
         process::{Child, Command, Stdio},
+        time::Duration,
     };
 
     use super::*;
@@ -341,6 +342,40 @@ mod tests {
             let other = names.map(Pid).find(|tid| *tid != pid).expect("a thread");
             assert_eq!(top(&mut reader, Some(other)), "held");
             end(child);
+        }
+    }
+
+    /// Ends with the test, however that ends.
+    struct Ended(Child);
+
+    impl Drop for Ended {
+        fn drop(&mut self) {
+            self.0.kill().expect("kill");
+            self.0.wait().expect("wait");
+        }
+    }
+
+    #[test]
+    fn one_that_starts_is_refused_until_it_can_be_read() {
+        let code = "def stay():\n  while True:\n    sum(range(1000))\nstay()";
+        for _ in 0..8 {
+            let child = Command::new("python3").args(["-c", code]).spawn();
+            let Ok(child) = child else {
+                eprintln!("skipped: no python3 here");
+                return;
+            };
+            let child = Ended(child);
+            let mut reader = Reader::default();
+            let until = Instant::now() + Duration::from_secs(60);
+            let stays = |stack: &Stack| stack.frames.iter().any(|frame| frame.function == "stay");
+            let mut found = None;
+            while !found.as_ref().is_some_and(stays) {
+                assert!(Instant::now() < until, "{found:?}");
+                let opened = reader.open(Pid(child.0.id())).ok();
+                found = opened
+                    .and_then(|python| reader.stack(&python, None, |_| true).ok())
+                    .flatten();
+            }
         }
     }
 
