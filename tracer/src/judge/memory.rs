@@ -2,10 +2,11 @@
 
 use crate::{
     event::{Exit, MemorySplit},
-    ids::{BootTime, Bytes},
+    ids::{BootTime, Bytes, Pid, ProcessKey},
     judge::{
         crowd::{self, Crowd},
-        minute,
+        minute::{self, Outside},
+        processes::ProcessState,
         report::{GpuUse, LastMinute, MemoryReport, SharedFileUse, TopProcess},
         world::World,
     },
@@ -40,44 +41,7 @@ pub(super) fn snapshot(world: &World, exit: &Exit, time: BootTime) -> Snapshot {
             ..Snapshot::default()
         };
     }
-    let mut top: Vec<TopProcess> = world
-        .processes
-        .iter()
-        .filter(|state| state.exit.is_none() && !state.key.same(exit.process))
-        .filter_map(|state| {
-            let (sampled, split) = state.memory?;
-            Some(TopProcess {
-                pid: state.key.pid,
-                title: state.label(),
-                private_bytes: split.anon?,
-                victim: false,
-                cgroup: state.cgroup.clone(),
-                age_ms: age_ms(time, sampled),
-            })
-        })
-        .collect();
-    if let Some(private) = memory.anon_bytes {
-        let state = world.processes.get(exit.process);
-        let title = state.map_or_else(String::new, super::processes::ProcessState::label);
-        top.push(TopProcess {
-            pid: exit.process.pid,
-            title,
-            private_bytes: private,
-            victim: true,
-            cgroup: state.and_then(|state| state.cgroup.clone()),
-            age_ms: memory.age_ms,
-        });
-    }
-    top.extend(world.outside.values().map(|(sampled, one)| TopProcess {
-        pid: one.pid,
-        title: one.name.clone(),
-        private_bytes: one.private,
-        victim: false,
-        cgroup: one.cgroup.clone(),
-        age_ms: age_ms(time, *sampled),
-    }));
-    top.sort_by_key(|process| std::cmp::Reverse((process.private_bytes, process.pid)));
-    top.truncate(TOP);
+    let top = biggest(world, exit.process, &memory, time);
     Snapshot {
         minute: Some(minute::before(world, exit, time, &top)),
         top,
@@ -86,6 +50,61 @@ pub(super) fn snapshot(world: &World, exit: &Exit, time: BootTime) -> Snapshot {
         gpu,
         shared: world.shared_files.biggest(&world.processes),
     }
+}
+
+/// Whose memory a figure is.
+enum Of<'a> {
+    Dying,
+    Tracked(&'a ProcessState, BootTime),
+    Outside(&'a Outside, BootTime),
+}
+
+/// The biggest processes at the end of `dying`, that one among them. Only what is kept is put into words: thousands may die at once.
+fn biggest(
+    world: &World,
+    dying: ProcessKey,
+    memory: &MemoryReport,
+    time: BootTime,
+) -> Vec<TopProcess> {
+    let alive = world
+        .processes
+        .iter()
+        .filter(|state| state.exit.is_none() && !state.key.same(dying))
+        .filter_map(|state| {
+            let (sampled, split) = state.memory?;
+            Some((split.anon?, state.key.pid, Of::Tracked(state, sampled)))
+        });
+    let own = memory.anon_bytes.map(|own| (own, dying.pid, Of::Dying));
+    let outside = world.outside.values();
+    let outside = outside.map(|(sampled, one)| (one.private, one.pid, Of::Outside(one, *sampled)));
+    let mut found: Vec<(Bytes, Pid, Of<'_>)> = alive.chain(own).chain(outside).collect();
+    found.sort_by_key(|(private, pid, _)| std::cmp::Reverse((*private, *pid)));
+    let kept = found.into_iter().take(TOP);
+    kept.map(|(private_bytes, pid, of)| {
+        let (state, sampled) = match of {
+            Of::Dying => (world.processes.get(dying), None),
+            Of::Tracked(state, sampled) => (Some(state), Some(sampled)),
+            Of::Outside(one, sampled) => {
+                return TopProcess {
+                    pid,
+                    title: one.name.clone(),
+                    private_bytes,
+                    victim: false,
+                    cgroup: one.cgroup.clone(),
+                    age_ms: age_ms(time, sampled),
+                };
+            }
+        };
+        TopProcess {
+            pid,
+            title: state.map_or_else(String::new, ProcessState::label),
+            private_bytes,
+            victim: sampled.is_none(),
+            cgroup: state.and_then(|state| state.cgroup.clone()),
+            age_ms: sampled.map_or(memory.age_ms, |sampled| age_ms(time, sampled)),
+        }
+    })
+    .collect()
 }
 
 /// What a process held when the OOM killer marked it, where the kernel's OOM reaper took that away before the end: it begins at once on
