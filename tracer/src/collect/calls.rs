@@ -111,6 +111,10 @@ impl Calls {
 
     /// A process ended; the call that it died in, if that was not written yet.
     pub(super) fn ended(&mut self, process: ProcessKey) -> Option<Call> {
+        // An end that is told late may be that of an earlier process with this pid.
+        self.lanes
+            .get(&process.pid)
+            .filter(|lane| lane.process.same(process))?;
         let lane = self.lanes.remove(&process.pid)?;
         let running = lane.running.filter(|running| !running.announced)?;
         Some(running.call(lane.process))

@@ -240,7 +240,8 @@ impl Watch {
     }
 
     fn take_on(&mut self, process: ProcessKey) {
-        if self.watched.contains_key(&process.pid) || self.others.contains_key(&process) {
+        if self.watched.contains_key(&process.pid) || self.others.contains_key(&process.truncated())
+        {
             return;
         }
         match Watched::new(process, Instant::now()) {
@@ -248,7 +249,8 @@ impl Watch {
                 self.watched.insert(process.pid, new);
             }
             None => {
-                self.others.insert(process, Instant::now() + AGAIN);
+                self.others
+                    .insert(process.truncated(), Instant::now() + AGAIN);
             }
         }
     }
@@ -264,7 +266,7 @@ impl Watch {
 
     /// What is open of a watched process belongs to the address space that it had: it is taken on anew.
     fn replaced(&mut self, process: ProcessKey) {
-        self.others.remove(&process);
+        self.others.remove(&process.truncated());
         let is_it = |known: &Watched| known.process().same(process);
         let Some(before) = self.watched.get_mut(&process.pid).filter(|own| is_it(own)) else {
             return;
@@ -284,7 +286,7 @@ impl Watch {
         if known.is_some_and(|known| !known.same(process)) {
             self.let_go(process.pid);
         }
-        self.others.remove(&process);
+        self.others.remove(&process.truncated());
         self.take_on(process);
     }
 

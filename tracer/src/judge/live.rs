@@ -140,7 +140,7 @@ fn clusters(world: &World) -> impl Iterator<Item = &Cluster> {
 
 fn process(state: &ProcessState) -> LiveProcess {
     LiveProcess {
-        process: state.key,
+        process: state.key.truncated(),
         ns_pid: state.ns_pid.filter(|inside| *inside != state.key.pid),
         label: state.label(),
         role: state.role,

@@ -55,7 +55,7 @@ impl Memory {
     }
 
     fn is_code(&self, of_type: u64) -> bool {
-        let name = self.bytes(of_type + TYPE_NAME, 8);
+        let name = self.bytes(of_type.wrapping_add(TYPE_NAME), 8);
         let name = name.and_then(|name| word(&name, 0));
         name.and_then(|name| self.bytes(name, 5)).as_deref() == Some(b"code\0")
     }
@@ -146,7 +146,8 @@ fn locations(table: &[u8], first: u32, at: i64) -> i64 {
     let mut bytes = table.iter().copied();
     while let Some(entry) = bytes.next() {
         address += i64::from((entry & 7) + 1) * 2;
-        line += match entry >> 3 & 15 {
+        // A table that a job has made may say anything.
+        let by = match entry >> 3 & 15 {
             15 => 0,
             14 => {
                 let delta = signed(&mut bytes);
@@ -165,6 +166,7 @@ fn locations(table: &[u8], first: u32, at: i64) -> i64 {
                 0
             }
         };
+        line = line.wrapping_add(by);
         if address > at {
             break;
         }

@@ -24,8 +24,6 @@ use crate::{
 
 /// Frames of one stack that are kept, the innermost.
 const MOST_FRAMES: usize = 64;
-/// A torn read is tried again at once this often.
-const TRIES: usize = 3;
 
 /// Why there is no stack.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -208,7 +206,7 @@ impl Reader {
 fn threads(spy: &mut PythonSpy, holder_only: bool) -> Result<Vec<StackTrace>, StackError> {
     spy.config.gil_only = holder_only;
     let mut error = String::new();
-    for _ in 0..TRIES {
+    for _ in 0..spy::TRIES {
         match spy::guarded(|| spy.get_stack_traces()) {
             Ok(found) => return Ok(found),
             Err(torn) => error = torn.root_cause().to_string(),

@@ -20,6 +20,8 @@ use py_spy::{
 };
 use remoteprocess::Process;
 
+/// A torn read is tried again at once this often.
+pub(super) const TRIES: usize = 3;
 /// What py-spy reads variables by.
 const WORD: u64 = 8;
 
@@ -52,6 +54,16 @@ const _: Instant = {
     unsafe { MaybeUninit::zeroed().assume_init() }
 };
 
+/// The same up to three times: a stack that is torn says nothing of the next read of it.
+fn again<T>(part: impl Fn() -> anyhow::Result<T>) -> anyhow::Result<T> {
+    for _ in 1..TRIES {
+        if let Ok(found) = guarded(&part) {
+            return Ok(found);
+        }
+    }
+    guarded(&part)
+}
+
 /// One for the process `pid`, and where its interpreter is.
 pub(super) fn new(
     pid: i32,
@@ -61,7 +73,7 @@ pub(super) fn new(
     let process = Process::new(pid)?;
     let version = guarded(|| get_python_version(info, &process))?;
     trust_the_symbol(info);
-    let addresses = guarded(|| PythonProcessLayout::new(info, &process, &version, &config))?;
+    let addresses = again(|| PythonProcessLayout::new(info, &process, &version, &config))?;
     let mut spy = MaybeUninit::<PythonSpy>::zeroed();
     let to = spy.as_mut_ptr();
     // SAFETY: `to` points to room for it. Each field of py-spy 0.4.3, which Cargo.toml asks for exactly and without `unwind`, is written
@@ -89,7 +101,7 @@ pub(super) fn locate(
     trust_the_symbol(info);
     // Else one without a lock of the interpreter would be refused.
     spy.config.gil_only = false;
-    guarded(|| PythonProcessLayout::new(info, &spy.process, &spy.version, &spy.config))
+    again(|| PythonProcessLayout::new(info, &spy.process, &spy.version, &spy.config))
 }
 
 /// A symbol says where the interpreter is. If that is not there yet, the process is starting: py-spy's search through all variables for something
