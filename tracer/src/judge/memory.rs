@@ -54,7 +54,7 @@ pub(super) fn snapshot(world: &World, exit: &Exit, time: BootTime) -> Snapshot {
 
 /// Whose memory a figure is.
 enum Of<'a> {
-    Dying,
+    Dying(Option<&'a ProcessState>),
     Tracked(&'a ProcessState, BootTime),
     Outside(&'a Outside, BootTime),
 }
@@ -74,34 +74,35 @@ fn biggest(
             let (sampled, split) = state.memory?;
             Some((split.anon?, state.key.pid, Of::Tracked(state, sampled)))
         });
-    let own = memory.anon_bytes.map(|own| (own, dying.pid, Of::Dying));
+    let own = memory.anon_bytes;
+    let own = own.map(|own| (own, dying.pid, Of::Dying(world.processes.get(dying))));
     let outside = world.outside.values();
     let outside = outside.map(|(sampled, one)| (one.private, one.pid, Of::Outside(one, *sampled)));
     let mut found: Vec<(Bytes, Pid, Of<'_>)> = alive.chain(own).chain(outside).collect();
     found.sort_by_key(|(private, pid, _)| std::cmp::Reverse((*private, *pid)));
     let kept = found.into_iter().take(TOP);
     kept.map(|(private_bytes, pid, of)| {
-        let (state, sampled) = match of {
-            Of::Dying => (world.processes.get(dying), None),
-            Of::Tracked(state, sampled) => (Some(state), Some(sampled)),
+        let victim = matches!(of, Of::Dying(_));
+        let (title, cgroup, age_ms) = match of {
+            Of::Dying(state) => (
+                state.map_or_else(String::new, ProcessState::label),
+                state.and_then(|state| state.cgroup.clone()),
+                memory.age_ms,
+            ),
+            Of::Tracked(state, sampled) => {
+                (state.label(), state.cgroup.clone(), age_ms(time, sampled))
+            }
             Of::Outside(one, sampled) => {
-                return TopProcess {
-                    pid,
-                    title: one.name.clone(),
-                    private_bytes,
-                    victim: false,
-                    cgroup: one.cgroup.clone(),
-                    age_ms: age_ms(time, sampled),
-                };
+                (one.name.clone(), one.cgroup.clone(), age_ms(time, sampled))
             }
         };
         TopProcess {
             pid,
-            title: state.map_or_else(String::new, ProcessState::label),
+            title,
             private_bytes,
-            victim: sampled.is_none(),
-            cgroup: state.and_then(|state| state.cgroup.clone()),
-            age_ms: sampled.map_or(memory.age_ms, |sampled| age_ms(time, sampled)),
+            victim,
+            cgroup,
+            age_ms,
         }
     })
     .collect()

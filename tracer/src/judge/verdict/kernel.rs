@@ -141,13 +141,13 @@ fn marked<'a>(
 ) -> Option<&'a Seen<OomVictim>> {
     // The mark finds its signal on the same CPU only: an invoker that was moved between the two has left it elsewhere.
     let follows = |seen: &Seen<OomVictim>| {
-        (0..SHARERS_NS).contains(&seen.time.since(signal.time))
-            && seen.what.invoker.same(signal.what.sender.process)
+        seen.time >= signal.time && seen.what.invoker.same(signal.what.sender.process)
     };
-    case.world
-        .victims
-        .iter()
-        .find(|seen| seen.what.victim.same(key) && (seen.what.signalled || follows(seen)))
+    case.world.victims.iter().find(|seen| {
+        seen.what.victim.same(key)
+            && (seen.what.signalled || follows(seen))
+            && seen.time.since(signal.time).abs() < SHARERS_NS
+    })
 }
 
 /// The kernel kills every process that shares a victim's memory, without marking it.

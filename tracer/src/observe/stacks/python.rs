@@ -205,14 +205,8 @@ impl Reader {
 /// All threads, or only the one that holds the interpreter's lock, which costs a tenth.
 fn threads(spy: &mut PythonSpy, holder_only: bool) -> Result<Vec<StackTrace>, StackError> {
     spy.config.gil_only = holder_only;
-    let mut error = String::new();
-    for _ in 0..spy::TRIES {
-        match spy::guarded(|| spy.get_stack_traces()) {
-            Ok(found) => return Ok(found),
-            Err(torn) => error = torn.root_cause().to_string(),
-        }
-    }
-    Err(StackError::Torn(reason(&error)))
+    spy::again(|| spy.get_stack_traces())
+        .map_err(|torn| StackError::Torn(reason(&torn.root_cause().to_string())))
 }
 
 fn stack(found: &StackTrace) -> Stack {
@@ -252,7 +246,7 @@ mod tests {
     use super::*;
 
     /// A Python that says when it is where it stays, and then holds there.
-    fn python(code: &str) -> Option<(Child, Pid)> {
+    fn python(code: &str) -> Option<(Ended, Pid)> {
         let child = Command::new("python3")
             .args(["-u", "-c", code])
             .stdout(Stdio::piped())
@@ -265,18 +259,23 @@ mod tests {
         let output = child.stdout.take().expect("stdout");
         BufReader::new(output).read_line(&mut line).expect("a line");
         let pid = Pid(child.id());
-        Some((child, pid))
+        Some((Ended(child), pid))
     }
 
-    fn end(mut child: Child) {
-        child.kill().expect("kill");
-        child.wait().expect("wait");
+    /// Ends with the test, however that ends.
+    struct Ended(Child);
+
+    impl Drop for Ended {
+        fn drop(&mut self) {
+            self.0.kill().expect("kill");
+            self.0.wait().expect("wait");
+        }
     }
 
     #[test]
     fn the_running_line_is_found_without_stopping_the_process() {
         let code = "def grow():\n  while True:\n    sum(range(1000))\nprint('there')\ngrow()";
-        let Some((child, pid)) = python(code) else {
+        let Some((_child, pid)) = python(code) else {
             return;
         };
         assert!(is_python(pid));
@@ -287,14 +286,13 @@ mod tests {
         let top = stack.frames.first().expect("a frame");
         assert_eq!((top.function.as_str(), stack.frames.len()), ("grow", 2));
         assert!((2..=3).contains(&top.line), "{top:?}");
-        end(child);
     }
 
     #[test]
     fn a_thread_that_waits_is_not_taken_for_the_one_that_runs() {
         let code = "import threading, time\ndef idle():\n  print('there', flush=True)\n  time.sleep(600)\n\
             threading.Thread(target=idle, daemon=True).start()\nwhile True:\n  sum(range(1000))";
-        let Some((child, pid)) = python(code) else {
+        let Some((_child, pid)) = python(code) else {
             return;
         };
         let mut reader = Reader::default();
@@ -312,7 +310,6 @@ mod tests {
             stack.frames.iter().all(|frame| frame.function != "idle"),
             "{stack:?}"
         );
-        end(child);
     }
 
     #[test]
@@ -339,17 +336,7 @@ mod tests {
             let names = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok());
             let other = names.map(Pid).find(|tid| *tid != pid).expect("a thread");
             assert_eq!(top(&mut reader, Some(other)), "held");
-            end(child);
-        }
-    }
-
-    /// Ends with the test, however that ends.
-    struct Ended(Child);
-
-    impl Drop for Ended {
-        fn drop(&mut self) {
-            self.0.kill().expect("kill");
-            self.0.wait().expect("wait");
+            drop(child);
         }
     }
 

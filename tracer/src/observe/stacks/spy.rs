@@ -20,8 +20,8 @@ use py_spy::{
 };
 use remoteprocess::Process;
 
-/// A torn read is tried again at once this often.
-pub(super) const TRIES: usize = 3;
+/// A torn read is tried this often.
+const TRIES: usize = 3;
 /// What py-spy reads variables by.
 const WORD: u64 = 8;
 
@@ -32,7 +32,7 @@ thread_local! {
 
 /// Runs a part of py-spy. What that reads of a running process is torn now and then: lines that add up beyond any number, tables shorter
 /// than they say. A panic at that is an error here, and prints nothing.
-pub(super) fn guarded<T>(part: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
+fn guarded<T>(part: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {
         let print = panic::take_hook();
@@ -48,21 +48,21 @@ pub(super) fn guarded<T>(part: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Re
     done.unwrap_or_else(|_| Err(anyhow!("what was read of it makes no sense")))
 }
 
+/// The same, tried again at once where it fails: a stack that is torn says nothing of the next read of it.
+pub(super) fn again<T>(mut part: impl FnMut() -> anyhow::Result<T>) -> anyhow::Result<T> {
+    for _ in 1..TRIES {
+        if let Ok(found) = guarded(&mut part) {
+            return Ok(found);
+        }
+    }
+    guarded(part)
+}
+
 /// What is zero throughout is an `Instant`; the compiler refuses this where it is none.
 const _: Instant = {
     // SAFETY: the value of a constant is checked.
     unsafe { MaybeUninit::zeroed().assume_init() }
 };
-
-/// The same up to three times: a stack that is torn says nothing of the next read of it.
-fn again<T>(part: impl Fn() -> anyhow::Result<T>) -> anyhow::Result<T> {
-    for _ in 1..TRIES {
-        if let Ok(found) = guarded(&part) {
-            return Ok(found);
-        }
-    }
-    guarded(&part)
-}
 
 /// One for the process `pid`, and where its interpreter is.
 pub(super) fn new(
