@@ -22,7 +22,7 @@ const EACH: u64 = 4;
 /// Seconds between the ends of two slots, and before the next worker of a slot.
 const APART_S: u64 = 7;
 const BREAK_S: u64 = 60;
-const RAYLET: u32 = 100;
+pub(crate) const RAYLET: u32 = 100;
 const MIB: u64 = 1 << 20;
 
 /// Task names that must come out as text: markup, terminal codes, marks that reorder, a formula, ten kilobytes of all of them.
@@ -180,7 +180,7 @@ fn key(pid: u32, start: u64) -> ProcessKey {
     ProcessKey::new(pid, start)
 }
 
-fn split(anon: u64) -> MemorySplit {
+pub(crate) fn split(anon: u64) -> MemorySplit {
     MemorySplit {
         anon: Some(Bytes(anon)),
         file: Some(Bytes(40 * MIB)),
@@ -188,7 +188,7 @@ fn split(anon: u64) -> MemorySplit {
     }
 }
 
-fn started() -> Observation {
+pub(crate) fn started() -> Observation {
     Observation::RecordingStarted(RecordingStarted {
         raytrace: "0".into(),
         host: "gpu-07".into(),
@@ -200,10 +200,13 @@ fn started() -> Observation {
         // 2026-11-20T08:00:00Z.
         wall: WallTime(1_795_161_600_000_000_000),
         pid_namespace: None,
+        recorder: None,
+        part: None,
+        previous: None,
     })
 }
 
-fn cluster() -> Observation {
+pub(crate) fn cluster() -> Observation {
     Observation::Cluster(Cluster {
         raylet: key(RAYLET, 1),
         raylet_ns_pid: Pid(RAYLET),
@@ -217,10 +220,11 @@ fn cluster() -> Observation {
         container_id: None,
         settings: Vec::new(),
         log_utc_offset_s: None,
+        commands: Vec::new(),
     })
 }
 
-fn process(process: ProcessKey, name: &str, role: Role) -> Observation {
+pub(crate) fn process(process: ProcessKey, name: &str, role: Role) -> Observation {
     Observation::Process(Process {
         process,
         ns_pid: None,
@@ -243,7 +247,7 @@ pub fn worker_id(pid: Pid) -> String {
     format!("{:056x}", u64::from(pid.0))
 }
 
-fn identity(process: ProcessKey) -> Observation {
+pub(crate) fn identity(process: ProcessKey) -> Observation {
     Observation::Worker(Worker {
         process,
         worker_id: HexId(worker_id(process.pid)),
@@ -254,7 +258,7 @@ fn identity(process: ProcessKey) -> Observation {
     })
 }
 
-fn signal(target: ProcessKey) -> Observation {
+pub(crate) fn signal(target: ProcessKey) -> Observation {
     Observation::Signal(Signal {
         target,
         target_tid: target.pid,
@@ -277,12 +281,19 @@ fn signal(target: ProcessKey) -> Observation {
             cgroup: None,
             ancestors: Vec::new(),
             container_id: None,
+            effective_uid: Some(1000),
+            saved_uid: Some(1000),
+            file: None,
+            argv: Vec::new(),
+            exec_seen: true,
+            same_root: true,
         },
+        call: None,
     })
 }
 
 /// A call of a second that keeps a mebibyte.
-fn call(process: ProcessKey, title: &str, began: u64) -> Observation {
+pub(crate) fn call(process: ProcessKey, title: &str, began: u64) -> Observation {
     Observation::Call(Call {
         process,
         title: title.into(),
@@ -295,7 +306,7 @@ fn call(process: ProcessKey, title: &str, began: u64) -> Observation {
     })
 }
 
-fn exit(process: ProcessKey, title: &str, anon: u64) -> Observation {
+pub(crate) fn exit(process: ProcessKey, title: &str, anon: u64) -> Observation {
     Observation::Exit(Exit {
         process,
         ns_pid: None,

@@ -20,6 +20,16 @@ impl FakeRaylet {
 
     /// The same, with what its shell does.
     pub fn doing(folder: &Path, session: &Path, shell: &str) -> Result<Self> {
+        Self::with(folder, session, shell, &[])
+    }
+
+    /// The same, with more in its environment.
+    pub fn with(
+        folder: &Path,
+        session: &Path,
+        shell: &str,
+        environment: &[(&str, &str)],
+    ) -> Result<Self> {
         let program = folder.join("raylet");
         // A file of its own may still be open for writing in what another test starts at this moment.
         symlink("/bin/sh", &program)?;
@@ -33,6 +43,7 @@ impl FakeRaylet {
             .env("AWS_SECRET_ACCESS_KEY", "secret-of-another")
             .env("RAY_AUTH_TOKEN", "secret-of-ray")
             .env("RAY_memory_usage_threshold", "0.625")
+            .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .process_group(0)
             .spawn()?;

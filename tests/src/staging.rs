@@ -17,7 +17,9 @@ use crate::{
 /// The virtual environment of one version of Ray, as `cargo xtask setup` makes it.
 #[must_use]
 pub fn ray(version: &str) -> PathBuf {
-    target().join("ray").join(version)
+    let folder = target().join("ray").join(version);
+    // Its scripts name their interpreter without links on the way.
+    folder.canonicalize().unwrap_or(folder)
 }
 
 /// The Python that drives a browser and reads exports, as `cargo xtask setup` makes it.
@@ -79,6 +81,8 @@ fn spawn(
         .arg("--truth")
         .arg(&truth)
         .args(arguments)
+        // Whatever of Ray a script starts by itself writes nothing into the home of whoever runs this.
+        .env("HOME", folder)
         .stdin(input)
         .stdout(output)
         .stderr(errors)
@@ -135,6 +139,12 @@ impl Held {
         let truth = Truth::read(&self.script.truth)?;
         let raylet = truth.raylet();
         raylet.with_context(|| format!("the staging said {word} and wrote down no raylet"))
+    }
+
+    /// Waits for a line that the script prints once all its nodes stand; the pids of their raylets.
+    pub fn raylets_at(&mut self, word: &str) -> Result<Vec<u32>> {
+        self.wait_for(word)?;
+        Ok(Truth::read(&self.script.truth)?.raylets())
     }
 
     /// Lets it go on.

@@ -72,8 +72,12 @@ enum Row {
     Recorder(RecorderSeen),
     /// What should have happened evenly did not: the machine was too busy.
     Unsteady,
-    #[serde(other)]
-    Other,
+    /// What the scripts tell each other.
+    Driver,
+    /// The same.
+    Done,
+    /// The same.
+    Gcs,
 }
 
 /// What the staging saw of the recorder.
@@ -180,6 +184,17 @@ impl Truth {
         })
     }
 
+    /// The raylets of all nodes.
+    #[must_use]
+    pub fn raylets(&self) -> Vec<u32> {
+        let rows = self.rows.iter();
+        rows.filter_map(|row| match row {
+            Row::Cluster { raylet, .. } => Some(raylet.pid),
+            _ => None,
+        })
+        .collect()
+    }
+
     /// The first cluster's raylet.
     #[must_use]
     pub fn raylet(&self) -> Option<u32> {
@@ -244,7 +259,9 @@ impl Truth {
                 | Row::Boot { .. }
                 | Row::Recorder(_)
                 | Row::Unsteady
-                | Row::Other => {}
+                | Row::Driver
+                | Row::Done
+                | Row::Gcs => {}
             }
         }
         self.nothing_invented(report, &found, &mut wrong);
@@ -273,9 +290,7 @@ impl Truth {
         };
         let verdict = &death["verdict"];
         let may_crash = expected.fields.get("may_crash") == Some(&Value::Bool(true));
-        if may_crash && self.crashed_by_itself(death) {
-            return;
-        }
+        let crashed = may_crash && self.crashed_by_itself(death);
         let summary = verdict["summary"].as_str().unwrap_or_default();
         let mut complain = |what: String| wrong.push(format!("{label}: {what} | {summary}"));
         let killer = verdict["killer"].as_str().unwrap_or_default();
@@ -287,7 +302,7 @@ impl Truth {
             && killer == "exit"
             && code.is_some_and(|code| *code == death["exit_code"]);
         let fine = unknown_is_fine || exit_is_fine;
-        if !expected.killer.iter().any(|one| one == killer) && !fine {
+        if !expected.killer.iter().any(|one| one == killer) && !fine && !crashed {
             complain(format!("killer is {killer}, not {:?}", expected.killer));
         }
         if verdict["settled"] != true {
@@ -310,12 +325,16 @@ impl Truth {
             }
             return;
         }
-        for (name, wanted) in &expected.fields {
+        // A crash is another end of the same process.
+        let of_the_end = |name: &str| !TOLD_OF_ANY_END.contains(&name);
+        let fields = expected.fields.iter();
+        for (name, wanted) in fields.filter(|(name, _)| !crashed || !of_the_end(name)) {
             if let Some(what) = differs(death, name, wanted) {
                 complain(what);
             }
         }
         if let Some(cause) = &expected.cause
+            && !crashed
             && !self.leads_to(death, cause, found)
         {
             complain(format!(
@@ -330,16 +349,11 @@ impl Truth {
         let Some(wanted) = self.id_of(label, found) else {
             return false;
         };
-        let mut id = death["verdict"]["cause_death_id"].as_u64();
+        let mut id = cause_of(death);
         for _ in 0..8 {
             match id {
                 Some(id) if id == wanted => return true,
-                Some(one) => {
-                    id = found
-                        .by_id
-                        .get(&one)
-                        .and_then(|death| death["verdict"]["cause_death_id"].as_u64());
-                }
+                Some(one) => id = found.by_id.get(&one).copied().and_then(cause_of),
                 None => return false,
             }
         }
@@ -348,7 +362,7 @@ impl Truth {
 
     fn id_of(&self, label: &str, found: &Found<'_>) -> Option<u64> {
         let cause = self.deaths().find(|expected| expected.label == label)?;
-        found.of(cause.who).first()?["id"].as_u64()
+        id_in_report(found.of(cause.who).first()?)
     }
 
     fn compare_job(
@@ -378,7 +392,8 @@ impl Truth {
             .cause
             .as_ref()
             .and_then(|cause| self.id_of(cause, found));
-        if job["ended_by_death_id"].as_u64() != wanted {
+        let ended_by = in_recording(&job["ended_by_recording_id"], &job["ended_by_death_id"]);
+        if ended_by != wanted {
             wrong.push(format!(
                 "job of driver {driver}: ended by {}, not {wanted:?}: {}",
                 job["ended_by_death_id"], job["because"]
@@ -427,10 +442,10 @@ impl Truth {
         let staged: BTreeSet<u64> = self
             .deaths()
             .flat_map(|expected| found.of(expected.who))
-            .filter_map(|death| death["id"].as_u64())
+            .filter_map(id_in_report)
             .collect();
         for death in found.by_id.values() {
-            let id = death["id"].as_u64().unwrap_or_default();
+            let id = id_in_report(death).unwrap_or_default();
             let killer = death["verdict"]["killer"].as_str().unwrap_or_default();
             let strange = matches!(
                 killer,
@@ -449,6 +464,26 @@ impl Truth {
     }
 }
 
+/// Fields of a death that are the process's own, however it ended.
+const TOLD_OF_ANY_END: [&str; 4] = ["role", "worker_id", "job_id", "actor_class"];
+
+/// A death's id in a report of one recording or several.
+fn id_in_report(death: &Value) -> Option<u64> {
+    in_recording(&death["recording_id"], &death["id"])
+}
+
+/// The death that caused it, on its node or on another.
+fn cause_of(death: &Value) -> Option<u64> {
+    let verdict = &death["verdict"];
+    let link = &verdict["cause_link"];
+    in_recording(&death["recording_id"], &verdict["cause_death_id"])
+        .or_else(|| in_recording(&link["recording_id"], &link["death_id"]))
+}
+
+fn in_recording(recording: &Value, id: &Value) -> Option<u64> {
+    Some(id.as_u64()? | recording.as_u64().unwrap_or(0) << 40)
+}
+
 /// Fields of a death that are compared without privilege too; roles are not all known there.
 const TOLD_WITHOUT_PRIVILEGE: [&str; 5] =
     ["exit_code", "signal", "worker_id", "job_id", "actor_class"];
@@ -457,27 +492,31 @@ const TOLD_WITHOUT_PRIVILEGE: [&str; 5] =
 fn differs(death: &Value, name: &str, wanted: &Value) -> Option<String> {
     let sender = &death["sender"];
     let found = match name {
-        "certainty" => &death["verdict"]["certainty"],
-        "signal" | "exit_code" | "role" | "worker_id" | "job_id" | "actor_class" => &death[name],
+        "certainty" | "reason_certainty" => &death["verdict"][name],
+        "listed" | "signal" | "exit_code" | "role" | "worker_id" | "job_id" | "actor_class"
+        | "node" => &death[name],
         "limit_bytes" | "cgroup" | "constraint" => &death["oom"][name],
         "at_least" => return less(&death["memory"], wanted),
         "says" => {
-            let summary = death["verdict"]["summary"].as_str()?;
-            let wanted = wanted.as_str()?;
-            return (!summary.contains(wanted)).then(|| format!("it does not say {wanted:?}"));
+            let says = death["verdict"]["summary"].as_str().zip(wanted.as_str());
+            let says = says.is_some_and(|(summary, wanted)| summary.contains(wanted));
+            return (!says).then(|| format!("it does not say {wanted}"));
         }
         "not_before" => {
-            let (time, wanted) = (seconds(&death["time"])?, wanted.as_f64()?);
-            return (time < wanted).then(|| format!("it died at {time}, before {wanted}"));
+            let times = seconds(&death["time"]).zip(wanted.as_f64());
+            let fits = times.is_some_and(|(time, wanted)| time >= wanted);
+            return (!fits).then(|| format!("it died at {}, before {wanted}", death["time"]));
         }
-        "logged_within" => return logged_too_far_away(death, wanted.as_f64()?),
+        "logged_within" => return logged_too_far_away(death, wanted.as_f64().unwrap_or_default()),
         "mechanism" => &sender["mechanism"],
         "sender" if wanted.is_null() => {
             let named = sender["pid"].as_u64().is_some_and(|pid| pid != 0);
             return named.then(|| format!("sender is {sender}, and there was none"));
         }
         "sender" => {
-            let parts = wanted.as_object()?;
+            let Some(parts) = wanted.as_object() else {
+                return Some(format!("{wanted} is no sender that can be compared"));
+            };
             let wrong = parts
                 .iter()
                 .find(|(key, value)| sender[key.as_str()] != **value);
@@ -494,7 +533,9 @@ fn differs(death: &Value, name: &str, wanted: &Value) -> Option<String> {
 
 /// The kernel log's word on a death has its time, within so many seconds.
 fn logged_too_far_away(death: &Value, within: f64) -> Option<String> {
-    let died = seconds(&death["time"])?;
+    let Some(died) = seconds(&death["time"]) else {
+        return Some("it has no time".to_owned());
+    };
     let mut evidence = death["verdict"]["evidence"]
         .as_array()
         .into_iter()
@@ -509,10 +550,13 @@ fn logged_too_far_away(death: &Value, within: f64) -> Option<String> {
 fn less(memory: &Value, wanted: &Value) -> Option<String> {
     let short = |(key, least): (&String, &Value)| {
         let found = memory[key.as_str()].as_u64();
-        let least = least.as_u64()?;
+        let least = least.as_u64().unwrap_or(u64::MAX);
         (found < Some(least)).then(|| format!("{key} is {found:?}, less than {least}"))
     };
-    wanted.as_object()?.iter().find_map(short)
+    let Some(wanted) = wanted.as_object() else {
+        return Some(format!("{wanted} are no figures"));
+    };
+    wanted.iter().find_map(short)
 }
 
 /// The deaths of a report, by id and by pid.
@@ -528,7 +572,7 @@ impl<'a> Found<'a> {
         let by_id = deaths
             .into_iter()
             .flatten()
-            .filter_map(|death| Some((death["id"].as_u64()?, death)))
+            .filter_map(|death| Some((id_in_report(death)?, death)))
             .collect();
         Self { by_id, boot }
     }
@@ -538,7 +582,7 @@ impl<'a> Found<'a> {
         let start = self.boot + ticks / 100.0;
         let same = |death: &&&Value| {
             death["pid"] == who.pid
-                && seconds(&death["start_time"]).is_none_or(|found| (found - start).abs() < 0.05)
+                && seconds(&death["start_time"]).is_some_and(|found| (found - start).abs() < 0.05)
         };
         self.by_id.values().filter(same).copied().collect()
     }

@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::{initrd::Initrd, ray_root, recorder::raytrace, staging::target};
+use crate::{initrd::Initrd, keep, ray_root, recorder::raytrace, staging::target};
 
 /// A machine to start.
 pub struct Machine<'a> {
@@ -24,6 +24,8 @@ pub struct Machine<'a> {
     pub disk: &'a str,
     /// What QEMU is told besides: `-smp 2,maxcpus=128`.
     pub arguments: &'a [&'a str],
+    /// What the kernel is told besides: `lockdown=confidentiality`.
+    pub kernel: &'a str,
 }
 
 /// What a machine has besides raytrace.
@@ -31,6 +33,8 @@ pub struct Machine<'a> {
 pub enum Root<'a> {
     /// One program, its init.
     Program(&'a Path),
+    /// A program as init, which is given a word, and beside it another one, `/machine`.
+    Programs(&'a Path, &'a Path, &'a str),
     /// Python with this version of Ray, and as its init a script of `tests/staging`.
     Ray(&'a str, &'a str),
 }
@@ -39,7 +43,7 @@ impl Root<'_> {
     /// In MiB.
     fn memory(self) -> &'static str {
         match self {
-            Self::Program(_) => "512",
+            Self::Program(_) | Self::Programs(..) => "512",
             Self::Ray(..) => "7500",
         }
     }
@@ -47,7 +51,7 @@ impl Root<'_> {
     /// QEMU 7.2 spoils the flags of cmpxchg16b when an interrupt comes at the wrong moment. Ray's libraries need a younger processor.
     fn processor(self) -> &'static str {
         match self {
-            Self::Program(_) => "qemu64,-cx16",
+            Self::Program(_) | Self::Programs(..) => "qemu64,-cx16",
             Self::Ray(..) => "max,-cx16",
         }
     }
@@ -56,6 +60,7 @@ impl Root<'_> {
     fn init(self) -> String {
         match self {
             Self::Program(_) => "rdinit=/init".to_owned(),
+            Self::Programs(_, _, word) => format!("rdinit=/init -- {word}"),
             Self::Ray(version, name) => {
                 let (python, script) = (ray_root::python(version), ray_root::script(name));
                 format!("rdinit={} -- {}", python.display(), script.display())
@@ -63,10 +68,21 @@ impl Root<'_> {
         }
     }
 
-    /// A boot with its staging takes 20 to 100 seconds; one in some hundred stalls, and is started once more after this.
+    /// Machines with one kernel may run side by side.
+    fn folder(self) -> String {
+        match self {
+            Self::Program(_) | Self::Ray(..) => "run".to_owned(),
+            Self::Programs(_, _, word) => format!("run-{word}"),
+        }
+    }
+
+    /// A boot with its staging takes 20 to 100 seconds, beside other work twice as long; one in some hundred stalls, and is
+    /// started once more after this.
     fn patience(self) -> Duration {
         Duration::from_secs(match self {
-            Self::Program(_) => 200,
+            Self::Program(_) => 300,
+            // Several recorders, one after the other.
+            Self::Programs(..) => 400,
             Self::Ray(..) => 2400,
         })
     }
@@ -76,7 +92,7 @@ impl Root<'_> {
 pub type Sections = HashMap<String, String>;
 
 impl Machine<'_> {
-    /// Starts it, waits until it has switched itself off, and reads what it wrote; that stays in `target/vm/SUITE/run`.
+    /// Starts it, waits until it has switched itself off, and reads what it wrote; that stays in `target/vm/SUITE/run*`.
     ///
     /// A machine that stalls or panics is started once more, aloud: QEMU 7.2 without KVM does that now and then.
     pub fn run(&self) -> Result<Sections> {
@@ -92,11 +108,14 @@ impl Machine<'_> {
         if !kernel.exists() {
             bail!("no kernel at {}; run: cargo xtask vm", kernel.display());
         }
-        let folder = &home.join("run");
+        let folder = &home.join(self.root.folder());
         fs::create_dir_all(folder)?;
         let (initrd, swap) = (folder.join("initrd"), folder.join("swap"));
         match self.root {
-            Root::Program(init) => write_initrd(init, &initrd, folder)?,
+            Root::Program(init) => write_initrd(&[(init, "init")], &initrd, folder)?,
+            Root::Programs(init, other, _) => {
+                write_initrd(&[(init, "init"), (other, "machine")], &initrd, folder)?;
+            }
             Root::Ray(version, _) => ray_root::write(version, &raytrace(), &initrd, folder)?,
         }
         File::create(&swap)?.set_len(64 << 20)?;
@@ -123,7 +142,9 @@ impl Machine<'_> {
             .args(["-display", "none", "-monitor", "none"])
             .arg("-append")
             .arg(format!(
-                "console=ttyS0 loglevel=4 panic=-1 oops=panic swapaccount=1 {}",
+                "console=ttyS0 loglevel=4 panic=-1 oops=panic swapaccount=1 {} {} {}",
+                self.kernel,
+                keep::folder().map_or("", |_| "keep=1"),
                 self.root.init()
             ))
             .arg("-kernel")
@@ -145,6 +166,9 @@ impl Machine<'_> {
         let sections = sections(&text);
         // All is told then, whether it switches itself off or not.
         if sections.contains_key("end") {
+            if let Some(recording) = sections.get("recording") {
+                keep::packed(self.suite, recording)?;
+            }
             return Ok(sections);
         }
         let said = fs::read_to_string(&console).unwrap_or_default();
@@ -181,13 +205,14 @@ fn sections(text: &str) -> Sections {
         .collect()
 }
 
-fn write_initrd(init: &Path, to: &Path, folder: &Path) -> Result<()> {
+fn write_initrd(programs: &[(&Path, &str)], to: &Path, folder: &Path) -> Result<()> {
     let mut archive = Initrd::new(BufWriter::new(File::create(to)?));
-    for (program, name) in [(init.to_owned(), "init"), (raytrace(), "raytrace")] {
-        for library in libraries(&program)? {
+    let raytrace = raytrace();
+    for (program, name) in programs.iter().copied().chain([(&*raytrace, "raytrace")]) {
+        for library in libraries(program)? {
             archive.file(&library, &fs::read(&library)?)?;
         }
-        let stripped = strip(&program, folder, name)?;
+        let stripped = strip(program, folder, name)?;
         archive.file(&Path::new("/").join(name), &fs::read(&stripped)?)?;
     }
     Ok(archive.finish()?.flush()?)

@@ -63,6 +63,7 @@ ACTS = {
     "raise_error": raise_error,
     "sleep": time.sleep,
     "lie": forge.lie,
+    "worker_id": lambda: ray.get_runtime_context().get_worker_id(),
 }
 
 

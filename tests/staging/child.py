@@ -17,6 +17,7 @@ PR_SET_NO_NEW_PRIVS = 38
 PR_SET_SECCOMP = 22
 SECCOMP_MODE_FILTER = 2
 GETPPID = 110
+RT_SIGQUEUEINFO = 129
 
 
 def sleep():
@@ -102,9 +103,54 @@ def bus_error():
         mapped[0] = 1
 
 
+def queues(code):
+    """SIGKILL to itself, with any code."""
+    info = (ctypes.c_int * 32)(signal.SIGKILL, 0, int(code))
+    LIBC.syscall(RT_SIGQUEUEINFO, os.getpid(), signal.SIGKILL, ctypes.byref(info))
+    time.sleep(600)
+
+
+class SignalEvent(ctypes.Structure):
+    """struct sigevent: at a SIGEV_SIGNAL, send this one."""
+
+    _fields_ = [("value", ctypes.c_void_p), ("number", ctypes.c_int), ("notify", ctypes.c_int), ("rest", ctypes.c_char * 48)]
+
+
+def own_timer():
+    """timer_create(2) with SIGKILL."""
+    event, timer = SignalEvent(None, signal.SIGKILL, 0), ctypes.c_void_p()
+    librt = ctypes.CDLL("librt.so.1", use_errno=True)
+    if librt.timer_create(time.CLOCK_MONOTONIC, ctypes.byref(event), ctypes.byref(timer)) != 0:
+        raise OSError(ctypes.get_errno(), "timer_create")
+    librt.timer_settime(timer, 0, struct.pack("qqqq", 0, 0, 0, 50_000_000), None)
+    time.sleep(600)
+
+
+def message():
+    """mq_notify(3) with SIGKILL; the message is its own."""
+    librt = ctypes.CDLL("librt.so.1", use_errno=True)
+    name = f"/raytrace-{os.getpid()}".encode()
+    queue = librt.mq_open(name, os.O_CREAT | os.O_RDWR, 0o600, None)
+    librt.mq_unlink(name)
+    event = SignalEvent(None, signal.SIGKILL, 0)
+    if queue < 0 or librt.mq_notify(queue, ctypes.byref(event)) != 0:
+        raise OSError(ctypes.get_errno(), "mq_notify")
+    librt.mq_send(queue, b"x", 1, 0)
+    time.sleep(600)
+
+
+def file_limit():
+    """Python ignores the signal of this limit; most programs do not."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+    with open(os.path.join(ROLL.folder, LABEL.replace("/", "_") + ".file"), "wb") as file:
+        file.write(b"x" * 8192)
+
+
 if __name__ == "__main__":
     ROLL, LABEL = Roll(sys.argv[2]), sys.argv[3]
     ROLL.announce(LABEL)
     # Whoever staged this must have read the pid before it is gone.
     time.sleep(0.3)
-    globals()[sys.argv[1]]()
+    act, *details = sys.argv[1].split(":")
+    globals()[act](*details)

@@ -67,7 +67,7 @@ def free_ports(count):
 class Cluster:
     """Starts with `start`, ends with `stop`; also usable with `with`."""
 
-    def __init__(self, name, user=None, pid_namespace=False, settings=None, mounts="true", limit=LIMIT, init=("sleep", "infinity")):
+    def __init__(self, name, user=None, pid_namespace=False, settings=None, mounts="true", limit=LIMIT, init=("sleep", "infinity"), network=None):
         self.user = user
         # Shell that changes the cluster's mount namespace.
         self.mounts = mounts
@@ -92,6 +92,8 @@ class Cluster:
             os.chown(self.folder, user, user)
             self.leaf.give_to(user)
             self.small.give_to(user)
+        # A network namespace by its name (ip netns); only with a pid namespace.
+        self.network = network
         self.init_program = list(init)
         self.keeper = self.init = self.address = self.raylet = None
         if pid_namespace:
@@ -103,6 +105,9 @@ class Cluster:
 
     def _keep_pid_namespace(self):
         command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        if self.network:
+            # `ip netns exec` would mount another /sys, without cgroups.
+            command = ["nsenter", f"--net=/run/netns/{self.network}", *command]
         keeper = subprocess.Popen([*command, *self._shell(self.init_program)])
         children = f"/proc/{keeper.pid}/task/{keeper.pid}/children"
         self.keeper = keeper
@@ -122,7 +127,7 @@ class Cluster:
             command = ["setpriv", *drop, "--bounding-set=-all", "--inh-caps=-all", *command]
         if self.init:
             join = 'echo $$ > "$1/cgroup.procs" && shift && exec "$@"'
-            enter = ["nsenter", "--target", str(self.init["pid"]), "--mount", "--pid"]
+            enter = ["nsenter", "--target", str(self.init["pid"]), "--mount", "--pid", "--net"]
             return ["sh", "-c", join, "sh", self.leaf.path, *enter, *command]
         return ["unshare", "--mount", "--propagation", "private", *self._shell(command)]
 
@@ -131,9 +136,9 @@ class Cluster:
         options.setdefault("env", self.environment)
         return subprocess.Popen(self._inside(command), **options)
 
-    def run(self, command, seconds=120, check=True):
+    def run(self, command, seconds=120, check=True, **options):
         """Runs `command` inside to its end; its output is shown only when it fails."""
-        done = self.popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        done = self.popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
         try:
             output, _ = done.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:

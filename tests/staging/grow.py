@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 import time
 
@@ -21,6 +22,8 @@ def run(ray):
 
 
 def in_ray(folder):
+    # A local cluster writes ~/.ray/auth_token.
+    os.environ["HOME"] = folder
     import ray
 
     ray.init(num_cpus=1, include_dashboard=False, object_store_memory=600 << 20, _temp_dir=folder)

@@ -2,13 +2,18 @@
 
 use std::{
     path::Path,
-    process::{Command, Output},
+    process::Command,
     sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
+use raytrace::{
+    event::{Event, Observation},
+    recording,
+};
 use raytrace_tests::{
-    recorder::{raytrace, report, without_privilege},
-    staging,
+    recorder::{Recorder, raytrace, report, without_privilege},
+    skipped, staging,
 };
 use serde_json::{Map, Value};
 
@@ -54,6 +59,7 @@ fn recorded(
     python: &Path,
     arguments: &[&str],
 ) -> Map<String, Value> {
+    let home = tempfile::tempdir().expect("a home");
     let done = Command::new(raytrace())
         .arg("record")
         .args(options)
@@ -65,8 +71,11 @@ fn recorded(
         .args(arguments)
         .env("PYTHONPATH", path())
         .env("RAY_USAGE_STATS_ENABLED", "0")
+        .env("HOME", home.path())
         .output()
         .expect("a recorder");
+    let mut written = std::fs::read_dir(home.path()).expect("a home");
+    assert!(written.next().is_none(), "it wrote into the home folder");
     let said = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success(), "{said}");
     let text = String::from_utf8_lossy(&done.stdout);
@@ -127,7 +136,7 @@ fn each_line_has_its_share(report: &Value, class: &str, truth: &Map<String, Valu
         }
     }
     for site in LIBRARIES.iter().filter(|site| !truth.contains_key(**site)) {
-        eprintln!("skipped: {site}, its library is not installed");
+        skipped(format!("a site: {site}, its library is not installed"));
     }
     assert!(wrong.is_empty(), "{wrong:?} in {functions:#?}");
 }
@@ -161,25 +170,48 @@ fn without_ray_a_wrapped_program_is_blamed_by_line_too() {
     each_line_has_its_share(&report, "python", &truth);
 }
 
+fn is_sample(event: &Event) -> bool {
+    matches!(event.what, Observation::Memory(_))
+}
+
+fn is_refusal(event: &Event) -> bool {
+    matches!(event.what, Observation::NoStack { .. })
+}
+
+/// Waits until a recording that is being written holds such an event.
+fn recorded_until(file: &Path, is_it: fn(&Event) -> bool) {
+    let end = Instant::now() + Duration::from_secs(120);
+    while !recording::read(file).is_ok_and(|read| read.events.iter().any(is_it)) {
+        assert!(Instant::now() < end, "it is not recorded");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 #[test]
 fn what_may_not_be_read_costs_a_line_that_says_why() {
     let _alone = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("a.raytrace");
-    // A dumpable flag of 0 refuses every reader that has no capability for it, as Yama does in many containers.
-    let closed = "import ctypes, time; ctypes.CDLL(None).prctl(4, 0); time.sleep(2); kept = bytearray(b'x') * (300 << 20); time.sleep(2)";
-    let name = file.display().to_string();
-    let done: Output = without_privilege(
-        &raytrace(),
-        &["record", "-o", &name, "--", "python3", "-c", closed],
-    )
-    .output()
-    .expect("a recorder");
-    assert!(
-        done.status.success(),
-        "{}",
-        String::from_utf8_lossy(&done.stderr)
+    // A dumpable flag of 0 refuses every reader that has no capability for it, as Yama does in many containers. It grows when it
+    // is known, and ends when that has been told.
+    let closed = "import ctypes, os, sys, time\ndef wait(name):\n while not os.path.exists(sys.argv[1] + name): time.sleep(.05)\n\
+        ctypes.CDLL(None).prctl(4, 0); wait('/grow'); kept = bytearray(b'x') * (300 << 20); wait('/end')";
+    let (name, cues) = (
+        file.display().to_string(),
+        folder.path().display().to_string(),
     );
+    let command = ["record", "-o", &name, "--", "python3", "-c", closed, &cues];
+    let command = without_privilege(&raytrace(), &command);
+    let mut recorder = Recorder::run(command, &file).expect("a recorder");
+    for (cue, told) in [
+        ("grow", is_sample as fn(&Event) -> bool),
+        ("end", is_refusal),
+    ] {
+        recorded_until(&file, told);
+        std::fs::write(folder.path().join(cue), "").expect("a cue");
+    }
+    let status = recorder.wait(Duration::from_secs(120)).expect("its end");
+    assert!(status.success(), "{:#?}", recorder.lines());
     let report = report(&file).expect("a report");
     println!("{:#}", report["unread_stacks"]);
     let unread = report["unread_stacks"].as_array().expect("a list");

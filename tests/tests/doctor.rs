@@ -138,7 +138,7 @@ fn a_threshold_that_only_a_driver_has_is_without_effect() {
         (&check["value"], &check["expected"]),
         (&"0.98".into(), &"0.5".into())
     );
-    assert!(said.text.contains("NO EFFECT"), "{}", said.text);
+    assert!(said.text.contains("IGNORED"), "{}", said.text);
 }
 
 #[test]

@@ -55,7 +55,7 @@ fn the_queries_of_the_documentation_run_on_the_recording_and_on_its_exports() {
     assert_eq!(lines.lines().count(), written.events);
     let done = Command::new(staging::view_python())
         .arg(staging::root().join("tests/views/format.py"))
-        .arg(staging::root().join("docs/format.md"))
+        .arg(staging::root().join("docs/reference/format.md"))
         .arg(here)
         .output()
         .expect("cargo xtask setup installs what this needs");

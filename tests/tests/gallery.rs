@@ -12,7 +12,7 @@ const SAYS: [(&str, &[&str]); 12] = [
     (
         "verl/doctor.txt",
         &[
-            "NO EFFECT RAY_object_store_memory=#",
+            "IGNORED    RAY_object_store_memory=#",
             "ray start --object-store-memory=#",
             "Ray's monitor: at # GiB (#)",
         ],
@@ -26,14 +26,14 @@ const SAYS: [(&str, &[&str]); 12] = [
             "RAY_memory_usage_threshold=# has no effect",
             "RAY_object_store_memory=# has no effect",
             "param_offload=True",
-            "# WorkerDict of # MiB each held",
+            "WorkerDict # × # GiB = # GiB",
             "each call of WorkerDict.generate_sequences left # MiB behind in",
         ],
     ),
     (
         "verl/cut.txt",
         &[
-            "WorkerDict.generate_sequences in each of # workers keeps # MiB a call",
+            "WorkerDict.generate_sequences in each of # workers grows # MiB per call",
             "calls are left until",
         ],
     ),
@@ -273,7 +273,8 @@ fn quotes(text: &str) -> impl Iterator<Item = &str> {
 
 #[test]
 fn each_answer_in_the_table_of_questions_stands_in_a_kept_text() {
-    let seeds = fs::read_to_string(staging::root().join("docs/seeds.md")).expect("docs/seeds.md");
+    let questions = fs::read_to_string(staging::root().join("docs/usage/questions.md"))
+        .expect("docs/usage/questions.md");
     let mut kept = String::new();
     for (file, _) in SAYS {
         kept.push_str(&words(
@@ -281,7 +282,7 @@ fn each_answer_in_the_table_of_questions_stands_in_a_kept_text() {
         ));
     }
     let mut checked = 0;
-    for row in rows(&seeds).filter(|row| row.len() == 3) {
+    for row in rows(&questions).filter(|row| row.len() == 3) {
         for quote in quotes(row[2]) {
             checked += 1;
             assert!(kept.contains(&words(quote)), "no kept text has {quote:?}");

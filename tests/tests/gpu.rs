@@ -4,7 +4,7 @@ use std::{path::Path, process::Command};
 
 use raytrace_tests::{
     recorder::{raytrace, report},
-    staging,
+    skipped, staging,
 };
 use serde_json::Value;
 
@@ -69,7 +69,7 @@ fn what_a_process_holds_of_a_gpu_is_recorded_with_the_devices_peak() {
 #[test]
 fn a_pid_of_a_container_is_matched_to_its_process() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: a pid namespace is made by root alone");
+        skipped("a pid namespace is made by root alone");
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");

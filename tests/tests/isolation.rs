@@ -15,6 +15,7 @@ fn deaths_in_the_cgroups_of_rays_resource_isolation_are_named() {
         disk: "nvme",
         root: Root::Ray("2.60.0", "isolation.py"),
         arguments: &["-smp", "2"],
+        kernel: "",
     };
     let sections = machine.run().expect("a machine");
     let truth = Truth::parse(&sections["truth"]).expect("truth");

@@ -1,7 +1,16 @@
 //! Jobs and nodes as a whole: how a job ended, thousands of normal exits, workers that lived before the recorder.
 
-use std::{process::Command, time::Duration};
+use std::{
+    collections::BTreeSet,
+    path::Path,
+    process::Command,
+    time::{Duration, Instant},
+};
 
+use raytrace::{
+    event::{Observation, Role},
+    recording,
+};
 use raytrace_tests::{
     recorder::{Recorder, raytrace},
     soak, staging,
@@ -70,6 +79,24 @@ fn thousands_of_normal_exits_and_a_crowd_killed_at_once_are_all_recorded_and_not
     assert!(text.lines().count() < 40, "{text}");
 }
 
+/// Whether all workers that a recorder has found are identified, and are at least so many.
+fn identified(file: &Path, least: usize) -> bool {
+    let events = recording::read(file).map_or(Vec::new(), |read| read.events);
+    let (mut found, mut known) = (BTreeSet::new(), BTreeSet::new());
+    for event in &events {
+        match &event.what {
+            Observation::Process(process) if process.role == Role::Worker => {
+                found.insert(process.process);
+            }
+            Observation::Worker(worker) if !worker.driver => {
+                known.insert(worker.process);
+            }
+            _ => {}
+        }
+    }
+    found.len() >= least && found.is_subset(&known)
+}
+
 #[test]
 fn workers_that_lived_before_the_recorder_are_identified() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -79,8 +106,13 @@ fn workers_that_lived_before_the_recorder_are_identified() {
     let mut script =
         staging::start_held("2.60.0", "late.py", &arguments, folder.path()).expect("a script");
     script.wait_for("ready").expect("a cluster");
-    let recorder = Recorder::start(&folder.path().join("late.raytrace"), &[]).expect("a recorder");
-    std::thread::sleep(Duration::from_secs(2));
+    let file = folder.path().join("late.raytrace");
+    let recorder = Recorder::start(&file, &[]).expect("a recorder");
+    let end = Instant::now() + Duration::from_secs(240);
+    while !identified(&file, workers) {
+        assert!(Instant::now() < end, "the workers are not identified");
+        std::thread::sleep(Duration::from_millis(100));
+    }
     script.go_on().expect("the script");
     script.wait_for("staged").expect("staging");
     let recorded = recorder.stop().expect("a recording");

@@ -5,7 +5,8 @@ use std::{fs, path::Path};
 
 use raytrace_tests::{
     exits::Exits,
-    recorder::{balanced, missed_of_log},
+    recorder::{balanced, missed_besides_events},
+    skipped,
     staging::target,
     truth::{Comparison, Sight, Truth},
     vm::{Machine, Root, Sections},
@@ -27,6 +28,7 @@ fn kernel(suite: &str, disk: &str, arguments: &[&str], least: usize) {
         disk,
         root: Root::Program(Path::new(env!("CARGO_BIN_EXE_guest"))),
         arguments,
+        kernel: "",
     };
     for started in 1.. {
         let ran = machine.run();
@@ -45,7 +47,7 @@ fn kernel(suite: &str, disk: &str, arguments: &[&str], least: usize) {
 fn lost(report: &Value) -> u64 {
     let all = report["recordings"][0]["lost_events"].as_u64();
     all.unwrap_or_default()
-        .saturating_sub(missed_of_log(report))
+        .saturating_sub(missed_besides_events(report))
 }
 
 fn compare(sections: &Sections, report: &Value, least: usize) {
@@ -140,12 +142,120 @@ fn on_the_newest_linux_of_debian_each_staged_death_is_named() {
     matrix("trixie-backports", &["-smp", "1"], 36);
 }
 
-/// Kernels that are not fetched by themselves: `vmlinuz` in a folder of `target/vm/other` each. docs/reliability.md says which were tried.
+/// What is recorded where hooks that proof rests on are refused, in one machine.
+fn degraded(kernel: &str, act: &str) -> Sections {
+    let (init, machine) = (env!("CARGO_BIN_EXE_guest"), env!("CARGO_BIN_EXE_machine"));
+    let machine = Machine {
+        // Of these the only one that tells how a process of somebody else's has ended (6.15).
+        suite: "trixie-backports",
+        disk: "nvme",
+        root: Root::Programs(init.as_ref(), machine.as_ref(), act),
+        arguments: &["-smp", "1"],
+        kernel,
+    };
+    machine.run().expect("a machine")
+}
+
+fn json(sections: &Sections, name: &str) -> Value {
+    let text = sections.get(name).map_or("", String::as_str);
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{name}: {error}: {sections:#?}"))
+}
+
+/// Mode procfs with the reason, no word of proof, a refusal where eBPF is demanded, and each death.
+fn is_not_called_proof(sections: &Sections, name: &str, reason: &str) {
+    let required = json(sections, &format!("{name} required"));
+    let said = required["said"].as_str().unwrap_or_default();
+    assert_eq!(required["code"], 4, "{name}: {said}");
+    assert_eq!(required["file"], false, "{name}: {said}");
+    let screen = &sections[&format!("{name} screen")];
+    assert!(screen.contains("mode procfs"), "{name}: {screen}");
+    assert!(
+        !screen.contains("verdicts can be proven"),
+        "{name}: {screen}"
+    );
+    let report = json(sections, &format!("{name} report"));
+    let recording = &report["recordings"][0];
+    assert_eq!(recording["mode"], "procfs", "{name}");
+    assert_eq!(recording["probes"][0]["state"], "missing", "{name}");
+    let probe = recording["probes"][0]["reason"].as_str();
+    for text in [said, screen.as_str(), probe.unwrap_or_default()] {
+        assert!(text.contains(reason), "{name}: {reason} is not in {text}");
+    }
+    let truth = Truth::parse(&sections[&format!("{name} truth")]).expect("truth");
+    let Comparison { deaths, wrong } = truth.compare(&report, Sight::Unprivileged);
+    eprintln!(
+        "{name} refused: {deaths} deaths staged, {} wrong",
+        wrong.len()
+    );
+    assert!(wrong.is_empty(), "{name}: {}\n{screen}", wrong.join("\n"));
+    assert_eq!(deaths, 3, "{name}");
+    let told = report["deaths"].as_array().expect("deaths");
+    for killer in ["exit", "kernel-oom-memcg"] {
+        let is_its = |death: &&Value| death["verdict"]["killer"] == killer;
+        assert!(
+            told.iter().any(|death| is_its(&death)),
+            "{name}: no {killer}: {told:#?}"
+        );
+    }
+}
+
+#[test]
+fn on_a_locked_down_kernel_nothing_is_called_proof() {
+    let sections = degraded("lsm=lockdown lockdown=confidentiality", "locked");
+    // The staging itself: without it this would show nothing.
+    let lockdown = &sections["lockdown"];
+    assert!(lockdown.contains("[confidentiality]"), "{lockdown}");
+    is_not_called_proof(&sections, "all", "lockdown=confidentiality");
+}
+
+#[test]
+fn without_a_hook_that_proof_rests_on_nothing_is_called_proof() {
+    let sections = degraded("", "refused");
+    for (stem, hook) in [
+        ("fork_", "sched/sched_process_fork"),
+        ("exit_", "sched/sched_process_exit"),
+        ("signal_generate", "signal/signal_generate"),
+    ] {
+        is_not_called_proof(&sections, stem, hook);
+    }
+}
+
+#[test]
+fn a_command_line_of_a_tebibyte_and_a_cgroup_namespace_of_its_own_do_not_mislead_it() {
+    let sections = degraded("", "hostile");
+    let long = json(&sections, "long");
+    let some = 32 << 20;
+    assert_eq!(long["read"], serde_json::json!([some, some]), "of 1 TiB");
+    let peak = long["peak_kib"].as_u64().expect("a peak") >> 10;
+    eprintln!("a command line of 1 TiB: the recorder's peak is {peak} MiB");
+    assert!((1..160).contains(&peak), "{peak} MiB");
+    for rights in ["all", "few"] {
+        let seen = json(&sections, rights);
+        let of = |name: &str| seen[name].as_array().cloned().unwrap_or_default();
+        let (limits, paths) = (of("limits"), of("paths"));
+        let leads_out = |path: &Value| path.as_str().is_some_and(|path| path.contains(".."));
+        assert!(!paths.iter().any(leads_out), "{paths:?}");
+        assert!(
+            !limits.iter().any(|level| level[1] == 222),
+            "its own: {seen}"
+        );
+        if rights == "all" {
+            let theirs = limits.iter().find(|level| level[1] == 333);
+            assert_eq!(theirs.expect("a limit")[0], "/theirs", "{seen}");
+        } else {
+            assert!(limits.is_empty(), "{seen}");
+            let missing = seen["missing"][0].as_str().unwrap_or_default();
+            assert!(missing.starts_with("limits are not known"), "{seen}");
+        }
+    }
+}
+
+/// Kernels that are not fetched by themselves: `vmlinuz` in a folder of `target/vm/other` each. docs/development/reliability.md says which were tried.
 #[test]
 fn on_each_other_kernel_that_is_there_each_staged_death_is_named() {
     let folder = target().join("vm/other");
     let Ok(entries) = fs::read_dir(&folder) else {
-        return eprintln!("skipped: no kernels in {}", folder.display());
+        return skipped(format!("no kernels in {}", folder.display()));
     };
     for name in entries.flatten().map(|entry| entry.file_name()) {
         let suite = format!("other/{}", name.display());

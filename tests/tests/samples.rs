@@ -9,7 +9,7 @@ use raytrace::{
 };
 use raytrace_tests::{
     recorder::{raytrace, report},
-    staging,
+    skipped, staging,
 };
 use serde_json::Value;
 
@@ -45,7 +45,7 @@ fn recorded(name: &str) -> Recorded {
 /// The same of a script that needs a memory cgroup.
 fn recorded_in_a_cgroup(name: &str) -> Option<Recorded> {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: a memory cgroup is made by root alone");
+        skipped("a memory cgroup is made by root alone");
         return None;
     }
     Some(recorded(name))
@@ -70,7 +70,7 @@ struct Burst {
 fn what_grows_and_ends_between_two_looks_has_its_true_peak() {
     let Recorded { report, said, .. } = recorded("bursts.py");
     if report["recordings"][0]["mode"] != "ebpf" {
-        eprintln!("skipped: without eBPF nobody tells the peak of what has ended");
+        skipped("without eBPF nobody tells the peak of what has ended");
         return;
     }
     let bursts = said

@@ -8,6 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use raytrace::{
+    event::{Event, Observation},
+    recording,
+};
 use raytrace_tests::{
     recorder::{Recorder, raytrace, report},
     soak,
@@ -49,6 +53,22 @@ fn complete(file: &Path, stream: &Stream) -> usize {
     assert!(missing.is_empty(), "missing: {missing:?}");
     assert_eq!(report["recordings"][0]["lost_events"], 0);
     stream.rows().expect("truth").len()
+}
+
+/// Waits until it is so.
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < end, "{what}: not within {PATIENCE:?}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Deaths in a recording that is being written.
+fn deaths(file: &Path) -> usize {
+    let read = recording::read(file);
+    let is_exit = |event: &&Event| matches!(event.what, Observation::Exit(_));
+    read.map_or(0, |read| read.events.iter().filter(is_exit).count())
 }
 
 fn boot_seconds() -> f64 {
@@ -126,7 +146,9 @@ fn a_closed_terminal_does_not_end_a_recording() {
     let recorder = record(&file, &stream, &[]);
     recorder.signal(Signal::HUP).expect("a signal");
     let then = stream.rows().expect("truth").len();
-    thread::sleep(Duration::from_secs(1));
+    wait_until("more deaths", || {
+        stream.rows().expect("truth").len() > then + 3
+    });
     end(recorder, &stream);
     assert!(complete(&file, &stream) > then, "it went on");
 }
@@ -138,12 +160,12 @@ fn a_file_that_is_deleted_under_it_is_written_anew_with_all_that_it_saw() {
         let file = folder.path().join("a.raytrace");
         let stream = Stream::new(folder.path()).expect("a stream");
         let mut recorder = record(&file, &stream, &[]);
-        thread::sleep(Duration::from_secs(1));
+        let some = || deaths(&file) > 3;
+        wait_until("deaths in the file", some);
         fs::remove_file(format!("{}{end_of_name}", file.display())).expect("it is there");
         recorder
             .wait_for("was gone", PATIENCE)
             .expect("a word about it");
-        thread::sleep(Duration::from_millis(500));
         end(recorder, &stream);
         complete(&file, &stream);
     }
@@ -198,13 +220,15 @@ fn a_disk_that_blocks_for_five_seconds_costs_nothing() {
     let file = disk.0.join("a.raytrace");
     let stream = Stream::new(folder.path()).expect("a stream");
     let mut recorder = record(&file, &stream, &[]);
-    thread::sleep(Duration::from_millis(500));
+    recorder.wait_for("EXIT", PATIENCE).expect("a death");
     disk.freezes("-f");
     thread::sleep(Duration::from_secs(1));
     let told = recorder.lines().len();
     thread::sleep(Duration::from_secs(4));
+    let word = recorder.wait_for("EXIT", PATIENCE);
     let then = recorder.lines().len();
     disk.freezes("-u");
+    word.expect("deaths are told while the disk blocks");
     assert!(then > told, "deaths are told while the disk blocks");
     end(recorder, &stream);
     let deaths = complete(&file, &stream);
@@ -236,15 +260,19 @@ fn who_is_killed_and_waits_for_a_disk_is_pending_and_dies_when_the_disk_answers(
     let pid = fs::read_to_string(&goes_on).expect("a pid");
     let pid: u64 = pid.trim().parse().expect("a number");
     disk.freezes("-f");
-    thread::sleep(Duration::from_secs(1));
+    // It waits in the kernel, uninterruptibly.
+    let stat = || fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    wait_until("it waits for the disk", || stat().contains(") D "));
     run(Command::new("kill").args(["-9", &pid.to_string()]));
-    thread::sleep(Duration::from_secs(4));
-    let stuck = report(&file).expect("a report");
     let is_it = |death: &&Value| death["pid"] == pid;
     let waits = |report: &Value, list: &str| {
         let deaths = report[list].as_array().expect("a list");
         deaths.iter().find(is_it).cloned()
     };
+    // Its recorder has just begun: there may be nothing in the file yet.
+    let pending = || waits(&report(&file).ok()?, "pending");
+    wait_until("it is pending", || pending().is_some());
+    let stuck = report(&file).expect("a report");
     let pending = waits(&stuck, "pending").expect("it is pending");
     assert_eq!(pending["verdict"]["killer"], "signal", "{pending:#}");
     assert_eq!(pending["sender"]["comm"], "kill", "{pending:#}");
@@ -266,7 +294,9 @@ fn what_a_power_failure_leaves_on_the_disk_opens_and_holds_no_death_that_was_non
     let file = disk.0.join("a.raytrace");
     let stream = Stream::new(folder.path()).expect("a stream");
     let recorder = record(&file, &stream, &[]);
+    // Twice as long as ext4 takes to write its journal by itself.
     thread::sleep(Duration::from_secs(12));
+    wait_until("deaths in the file", || deaths(&file) > 3);
     // What the device has been given is all that outlives a power failure; the file system's journal is replayed at the mount.
     let left = folder.path().join("left");
     fs::create_dir(&left).expect("a folder");
@@ -309,7 +339,7 @@ fn a_shutdown_that_terminates_all_at_once_ends_the_recording_with_all_that_it_sa
     let file = folder.path().join("a.raytrace");
     let stream = Stream::new(folder.path()).expect("a stream");
     let mut recorder = record(&file, &stream, &[]);
-    thread::sleep(Duration::from_secs(1));
+    wait_until("deaths in the file", || deaths(&file) > 3);
     let children = format!("/proc/{0}/task/{0}/children", recorder.pid());
     let children = fs::read_to_string(children).expect("children");
     let shell = children.split_whitespace().next().expect("the shell");

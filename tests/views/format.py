@@ -1,4 +1,4 @@
-"""Runs every query and every line of Python of docs/format.md: `format.py DOCS FOLDER`.
+"""Runs every query and every line of Python of docs/reference/format.md: `format.py DOCS FOLDER`.
 
 FOLDER holds run.raytrace, run.jsonl and memory.csv. A query that finds nothing proves nothing: it must return rows.
 """
@@ -25,4 +25,4 @@ programs = re.findall(r"```python\n(.*?)```", docs, re.DOTALL)
 assert len(programs) == 2, programs
 for program in programs:
     print(program.splitlines()[0])
-    exec(compile(program, "docs/format.md", "exec"), {})
+    exec(compile(program, "docs/reference/format.md", "exec"), {})

@@ -22,34 +22,60 @@ pub const FRAMES: usize = 48;
 pub const ARGV: usize = 4096;
 /// Bytes of the title taken at exit.
 pub const TITLE: usize = 512;
+/// Bytes of a sender's command line, as its last exec was given it.
+pub const COMMAND: usize = 384;
+/// Arguments of a system call that are taken.
+pub const CALL_ARGUMENTS: usize = 3;
 
-/// Kinds of records.
-pub mod kind {
-    /// [`super::Fork`]
-    pub const FORK: u32 = 1;
-    /// [`super::Exec`]
-    pub const EXEC: u32 = 2;
-    /// [`super::Signal`]
-    pub const SIGNAL: u32 = 3;
-    /// [`super::Delivered`]
-    pub const DELIVERED: u32 = 4;
-    /// [`super::Victim`]
-    pub const VICTIM: u32 = 5;
-    /// [`super::Exit`]
-    pub const EXIT: u32 = 6;
-    /// [`super::Rename`]
-    pub const RENAME: u32 = 7;
-    /// [`super::Mapped`]
-    pub const MAPPED: u32 = 8;
-    /// [`super::Grew`]
-    pub const GREW: u32 = 9;
+/// Makes the kinds of records from one list.
+macro_rules! kinds {
+    ($($(#[$about:meta])* $kind:ident = $number:literal,)*) => {
+        /// What a record is.
+        #[repr(u32)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Kind {
+            $($(#[$about])* $kind = $number,)*
+        }
+
+        impl Kind {
+            /// The kind of this number; `None` for one that no program sends.
+            #[must_use]
+            pub const fn of(number: u32) -> Option<Self> {
+                match number {
+                    $($number => Some(Self::$kind),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// [`Fork`]
+    Fork = 1,
+    /// [`Exec`]
+    Exec = 2,
+    /// [`Signal`]
+    Signal = 3,
+    /// [`Delivered`]
+    Delivered = 4,
+    /// [`Victim`]
+    Victim = 5,
+    /// [`Exit`]
+    Exit = 6,
+    /// [`Rename`]
+    Rename = 7,
+    /// [`Mapped`]
+    Mapped = 8,
+    /// [`Grew`]
+    Grew = 9,
 }
 
 /// Begins every record.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Header {
-    /// One of [`kind`].
+    /// A [`Kind`].
     pub kind: u32,
     /// Zero.
     pub reserved: u32,
@@ -97,10 +123,36 @@ pub struct Exec {
     pub uid: u32,
     /// Valid bytes of `argv`.
     pub argv_length: u32,
+    /// Its executable.
+    pub file: File,
     /// Name after exec.
     pub comm: [u8; COMM],
     /// argv, NUL-separated.
     pub argv: [u8; ARGV],
+}
+
+/// A file as the kernel knows it, whatever its name.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct File {
+    /// `i_ino`; 0 where there is no file.
+    pub inode: u64,
+    /// `s_dev` of its file system.
+    pub device: u64,
+}
+
+/// The command line that a process was given at its last exec, tracked or not.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct Command {
+    /// The start of the process, against reuse of its pid.
+    pub start: u64,
+    /// Valid bytes of `argv`.
+    pub length: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// argv, NUL-separated.
+    pub argv: [u8; COMMAND],
 }
 
 /// An ancestor of a sender.
@@ -122,6 +174,18 @@ pub const SENDER_EXITING: u32 = 4;
 /// The sender is a kernel thread (`PF_KTHREAD`).
 pub const SENDER_KERNEL_THREAD: u32 = 8;
 
+/// The sender's last exec was seen: its command line is the one that it was given then.
+pub const SENDER_EXEC_SEEN: u32 = 16;
+/// The sender has the root folder of the target, and mounts of the same owner.
+pub const SENDER_SAME_ROOT: u32 = 32;
+/// The running task was in a 32-bit system call.
+pub const SENDER_COMPAT: u32 = 64;
+
+/// The running task was in no system call.
+pub const NO_CALL: i32 = -1;
+/// Which system call the running task was in is not known.
+pub const CALL_UNKNOWN: i32 = i32::MIN;
+
 /// `signal_generate`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
@@ -138,14 +202,24 @@ pub struct Signal {
     pub group: u32,
     /// `TRACE_SIGNAL_*`.
     pub result: i32,
-    /// [`GROUP_EXIT`], [`TOOK_EFFECT`], [`SENDER_EXITING`], [`SENDER_KERNEL_THREAD`].
+    /// [`GROUP_EXIT`], [`TOOK_EFFECT`] and those that begin with `SENDER_`.
     pub flags: u32,
     /// `signal->group_exit_code`.
     pub group_exit_code: i32,
     /// `pdeath_signal` of the target.
     pub parent_death_signal: i32,
-    /// Sender's uid.
-    pub sender_uid: u32,
+    /// Sender's real, effective and saved uid.
+    pub sender_uids: [u32; 3],
+    /// The system call that the running task was in, [`NO_CALL`] or [`CALL_UNKNOWN`].
+    pub call: i32,
+    /// Valid bytes of `command`.
+    pub command_length: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// The call's first arguments.
+    pub arguments: [u64; CALL_ARGUMENTS],
+    /// The sender's executable.
+    pub file: File,
     /// The sender (current).
     pub sender: Process,
     /// Name of the sender's leader.
@@ -156,6 +230,8 @@ pub struct Signal {
     pub exe: [[u8; EXE_PART]; EXE_PARTS],
     /// Its memory cgroup's names, innermost first.
     pub cgroup: [[u8; CGROUP_NAME]; SENDER_CGROUPS],
+    /// Its command line: the one of its last exec where that was seen, else the one that it shows.
+    pub command: [u8; COMMAND],
 }
 
 /// `signal_deliver` with the default action of a core-dumping signal.
@@ -308,16 +384,84 @@ pub struct Snapshot {
     pub title: [u8; TITLE],
 }
 
-/// The hooks, as rows of the ledger.
-pub const HOOKS: [&str; 7] = [
-    "oom/mark_victim",
-    "signal/signal_generate",
-    "signal/signal_deliver",
-    "sched/sched_process_fork",
-    "sched/sched_process_exec",
-    "sched/sched_process_exit",
-    "task/task_rename",
-];
+/// Makes the hooks of one object from one list: a hook's row of the ledger, its tracepoint, the stems of its programs (one more than the
+/// first tells what the first was left out for), and whether verdicts can be proven without it.
+macro_rules! hooks {
+    ($(#[$about:meta])* $hooks:ident {
+        $($(#[$what:meta])* $hook:ident: $name:literal, $programs:expr, required: $required:literal;)*
+    }) => {
+        $(#[$about])*
+        #[repr(u32)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum $hooks {
+            $($(#[$what])* $hook,)*
+        }
+
+        impl $hooks {
+            /// How many there are.
+            pub const COUNT: usize = [$(Self::$hook),*].len();
+            /// Each, in the order of their rows.
+            pub const ALL: [Self; Self::COUNT] = [$(Self::$hook),*];
+
+            /// Its row of the ledger.
+            #[must_use]
+            pub const fn row(self) -> u32 {
+                self as u32
+            }
+
+            /// The row of its second program, which may come between the two halves of an addition of the first one (since Linux 7.0).
+            #[must_use]
+            #[expect(clippy::cast_possible_truncation, reason = "there are some")]
+            pub const fn second_row(self) -> u32 {
+                Self::COUNT as u32 + self as u32
+            }
+
+            /// Group and name of its tracepoint: `oom/mark_victim`.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$hook => $name,)*
+                }
+            }
+
+            /// The stems of its programs: each stands as `STEM_btf` and as `STEM_raw`.
+            #[must_use]
+            pub const fn programs(self) -> &'static [&'static str] {
+                match self {
+                    $(Self::$hook => &$programs,)*
+                }
+            }
+
+            /// Whether no verdict can be proven without it.
+            #[must_use]
+            pub const fn is_required(self) -> bool {
+                match self {
+                    $(Self::$hook => $required,)*
+                }
+            }
+        }
+    };
+}
+
+hooks! {
+    /// The hooks of the object `deaths`.
+    Hook {
+        /// Whom the OOM killer chose.
+        Victim: "oom/mark_victim", ["victim"], required: true;
+        /// A signal was sent.
+        Signal: "signal/signal_generate", ["signal_generate"], required: true;
+        /// A signal was delivered.
+        Deliver: "signal/signal_deliver", ["signal_deliver"], required: false;
+        /// A process was made.
+        Fork: "sched/sched_process_fork", ["fork", "fork_second"], required: true;
+        /// A process runs a new program.
+        Exec: "sched/sched_process_exec", ["exec"], required: true;
+        /// A process ended.
+        Exit: "sched/sched_process_exit", ["exit", "exit_second"], required: true;
+        /// A thread changed its name.
+        Rename: "task/task_rename", ["rename"], required: false;
+    }
+}
 
 /// Columns of the ledger.
 pub mod ledger {
@@ -363,6 +507,34 @@ pub struct Offsets {
     pub signal_maxrss: u32,
     pub signal_oom_score_adj: u32,
     pub cred_uid: u32,
+    pub cred_euid: u32,
+    pub cred_suid: u32,
+    pub task_nsproxy: u32,
+    pub nsproxy_mnt_ns: u32,
+    pub mnt_ns_user_ns: u32,
+    pub task_fs: u32,
+    pub fs_root_dentry: u32,
+    pub file_inode: u32,
+    pub inode_number: u32,
+    pub inode_super: u32,
+    pub super_device: u32,
+    pub task_stack: u32,
+    /// From the stack's lowest address to the registers with which a task left user space, for kernels without
+    /// `bpf_task_pt_regs` (before 5.15); 0 where that is not known.
+    pub registers_on_stack: u32,
+    /// `orig_ax` or `syscallno`; [`NONE`] where the layout of the registers is not known.
+    pub registers_call: u32,
+    pub registers_arguments: [u32; CALL_ARGUMENTS],
+    /// The same for a 32-bit call.
+    pub registers_compat_arguments: [u32; CALL_ARGUMENTS],
+    /// `cs` (x86-64) or `pstate` (aarch64): under `registers_user_mask` it is `registers_user` where a task left user space.
+    pub registers_mode: u32,
+    pub registers_user_mask: u32,
+    pub registers_user: u32,
+    /// The bit of it that says that this was a 32-bit task (aarch64); 0 elsewhere.
+    pub registers_compat_mask: u32,
+    /// `thread_info.status` (x86-64), which says that the call is a 32-bit one; [`NONE`] elsewhere.
+    pub task_status: u32,
     pub mm_arg_start: u32,
     pub mm_arg_end: u32,
     pub mm_rss_stat: u32,
@@ -554,14 +726,47 @@ pub struct Python {
 pub struct Watched {
     /// Its start, as user space knows it.
     pub start: u64,
-    /// Begin of the second in which records are counted.
+    /// Its place among the [`Level`]s, given by user space.
+    pub slot: u64,
+    /// Begin of the second in which records of mappings are counted.
     pub window: u64,
     /// Mapped without a record of its own.
     pub held_bytes: u64,
     /// How many these are.
     pub held_calls: u32,
-    /// Records in this second.
+    /// Records of mappings in this second.
     pub sent: u32,
+    /// Whether the figures below were read once.
+    pub is_known: u64,
+    /// The counters at their last step, in pages.
+    pub last: [i64; MEMBERS],
+    /// Private and shared memory, in pages, when a thread was last seen to have grown it.
+    pub seen: [i64; 2],
+    /// The same when the process was last told to have grown, or before the thread that grows it began to.
+    pub told: [i64; 2],
+    /// That thread; the main one for threads that run no Python.
+    pub grower: u64,
+    /// When there was last no growth that no thread was seen to make.
+    pub settled: u64,
+    /// Begin of the second in which records of growth are counted.
+    pub grew_window: u64,
+    /// Records of growth in this second.
+    pub grew_sent: u64,
+}
+
+/// Processes that are watched at most.
+pub const WATCHED: usize = 16_384;
+
+/// What a watched process had when it was last looked at. User space reads it without a system call.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct Level {
+    /// Its start, as user space knows it.
+    pub start: u64,
+    /// Looks at it and mappings of its so far: where this did not move, it hardly ran.
+    pub looks: u64,
+    /// Its counters, in pages; each may err by a batch for each CPU.
+    pub pages: [i64; MEMBERS],
 }
 
 /// Steps that are kept of a process; a power of two.
@@ -587,26 +792,19 @@ pub struct Steps {
     pub start: u64,
     /// Steps so far: the next stands at this number, modulo [`STEPS`].
     pub taken: u64,
-    /// The counters at their last step, in pages.
-    pub last: [i64; MEMBERS],
-    /// Private and shared memory, in pages, when a thread was last seen to have grown it.
-    pub seen: [i64; 2],
-    /// The same when the process was last told to have grown, or before the thread that grows it began to.
-    pub told: [i64; 2],
-    /// That thread; the main one for threads that run no Python.
-    pub grower: u64,
-    /// When there was last no growth that no thread was seen to make.
-    pub settled: u64,
-    /// Begin of the second in which records are counted.
-    pub window: u64,
-    /// Records in this second.
-    pub sent: u64,
     /// The steps.
     pub steps: [Step; STEPS],
 }
 
-/// The hooks of the object `memory`, as rows of its ledger.
-pub const MEMORY_HOOKS: [&str; 2] = ["mmap/vm_unmapped_area", "timer/hrtimer_expire_entry"];
+hooks! {
+    /// The hooks of the object `memory`.
+    MemoryHook {
+        /// A range of addresses was found for a new mapping.
+        Mapped: "mmap/vm_unmapped_area", ["mapped"], required: false;
+        /// A timer ran out: one tick of a CPU.
+        Tick: "timer/hrtimer_expire_entry", ["tick"], required: false;
+    }
+}
 
 /// Offsets for the object `memory`, as [`Offsets`].
 #[repr(C)]

@@ -4,14 +4,14 @@ use clap::{Parser, Subcommand};
 
 use crate::command::{
     diff::DiffArgs, doctor::DoctorArgs, explain::ExplainArgs, export::ExportArgs,
-    record::RecordArgs, report::ReportArgs, top::TopArgs,
+    publish::PublishArgs, record::RecordArgs, report::ReportArgs, slice::SliceArgs, top::TopArgs,
 };
 
-/// The flight recorder for memory deaths on Ray clusters: who killed this process, what grew, whose it was.
+/// Flight recorder for memory deaths on Ray clusters: who killed each process, what grew, and what to change.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
 pub struct Cli {
-    /// More talk on stderr about what raytrace itself does (-v, -vv); `RUST_LOG` overrides it.
+    /// Increase log verbosity (-v, -vv); `RUST_LOG` overrides it.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
     /// What to do.
@@ -22,20 +22,30 @@ pub struct Cli {
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Attach to every Ray cluster of this machine and record each death with proof of who caused it.
+    /// Record every death on this Ray node, with proof of who caused it.
     Record(RecordArgs),
-    /// Print what a recording says: who killed whom, with the evidence.
+    /// Print who killed whom, with the evidence, from one or many recordings.
     Report(ReportArgs),
-    /// Say from logs alone who killed what: no recording, no root.
+    /// Explain deaths from logs alone: no recording, no root.
     Explain(ExplainArgs),
-    /// Before the run: can this machine record, who will kill first, which settings are without effect.
+    /// Check before a run: who will kill first, and which settings have no effect.
     Doctor(DoctorArgs),
-    /// Watch live: memory by class, process and component, who kills first, the last deaths.
+    /// Watch memory, the next killer and the latest deaths live.
     Top(TopArgs),
-    /// Turn a recording into a trace for Perfetto, or into lines for other programs.
+    /// Publish deaths as JSON lines and Prometheus metrics, without privilege.
+    Publish(PublishArgs),
+    /// Export a recording as a Perfetto trace, flame graph, CSV or JSON lines.
     Export(ExportArgs),
-    /// Compare two recordings: settings, memory and deaths, and which setting's change fits the change in memory.
+    /// Cut one job, one death or a span of time out of a recording.
+    Slice(SliceArgs),
+    /// Compare two recordings: settings, memory and deaths.
     Diff(DiffArgs),
+    /// Write a man page for each command into a folder: for packages.
+    #[command(hide = true)]
+    Man {
+        /// The folder.
+        folder: std::path::PathBuf,
+    },
     /// Print a completion script for a shell.
     Completions {
         /// The shell.

@@ -8,28 +8,28 @@ mod death;
 mod gpu;
 mod log;
 mod memory;
+mod near;
 mod process;
 mod recorder;
 mod stack;
 
 pub use call::Call;
-pub use death::{Ancestor, CgroupLevel, Exit, OomVictim, Sender, Signal};
+pub use death::{Ancestor, CgroupLevel, Exit, FileId, OomVictim, Sender, Signal, SystemCall};
 pub use gpu::{GpuHolder, GpuState};
 pub use log::{KernelLog, RayLog};
 pub use memory::{
-    CgroupState, Mapped, MemoryPart, MemorySplit, NodeMemory, OutsideMemory, ProcessMemory,
-    SharedFile, SharedMemory, Step,
+    CgroupState, Mapped, MemoryPart, MemorySplit, MonitorCount, NodeMemory, OutsideMemory,
+    ProcessMemory, SharedFile, SharedMemory, Step,
 };
+pub use near::{LimitName, Near, NearProcess, Within};
 pub use process::{Cluster, Exec, Process, Role, Worker};
-pub use recorder::{Ledger, Mode, Probe, ProbeState, RecordingStarted};
+pub use recorder::{Ledger, Mode, Part, Previous, Probe, ProbeState, RecordingStarted};
 pub use stack::{NativeFrame, PythonFrame, PythonStack};
-
-use serde::{Deserialize, Serialize};
 
 use crate::ids::{BootTime, Bytes, EventId, ProcessKey, WallTime};
 
 /// One observation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Event {
     /// The row in the recording; ids grow in the order in which events were received, which is not always
     /// that of their times.
@@ -43,8 +43,7 @@ pub struct Event {
 }
 
 /// Where an event comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Source {
     /// An eBPF program: the act itself was observed.
     Kernel,
@@ -71,8 +70,7 @@ pub enum Source {
 }
 
 /// What was seen.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Observation {
     /// The recorder began; first event of a recording.
     RecordingStarted(RecordingStarted),
@@ -109,7 +107,6 @@ pub enum Observation {
         /// The new title, trailing NULs removed.
         title: String,
         /// Its memory at that instant, where the kernel told.
-        #[serde(default)]
         memory: MemorySplit,
     },
     /// A worker ran a method or a task.
@@ -161,6 +158,10 @@ pub enum Observation {
     Outside(OutsideMemory),
     /// Memory of the machine.
     Node(NodeMemory),
+    /// What the memory monitor of a raylet counts, by raytrace's own reading.
+    Monitor(MonitorCount),
+    /// A limit that is about to be met, or is not any more.
+    Near(Near),
     /// Memory of a GPU, by NVML.
     Gpu(GpuState),
     /// What a Python thread was doing when its process grew, or when it was looked at.

@@ -83,6 +83,17 @@ impl Bytes {
         self.0 as f64 / (1u64 << 30) as f64
     }
 
+    /// So many times as much, cut to whole bytes; nothing where `factor` is negative or no number.
+    #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a cast of floats saturates, and memory sizes are far below 2^53"
+    )]
+    pub fn times(self, factor: f64) -> Self {
+        Self((self.0 as f64 * factor) as u64)
+    }
+
     /// As people read what grows in steps: `120 MiB`, `1.90 GiB`.
     #[must_use]
     pub fn fine(self) -> String {
@@ -98,7 +109,7 @@ impl Bytes {
 ///
 /// `start` is `task_struct.start_boottime` of the thread group's leader. /proc shows it truncated to clock
 /// ticks (10 ms): see [`ProcessKey::same`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProcessKey {
     /// The thread group id.
     pub pid: Pid,
@@ -183,9 +194,44 @@ impl fmt::Display for HexId {
 }
 
 /// The row of an event in its recording; a death's id is that of its exit event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+///
+/// In a report of several recordings the upper bits hold the recording's number, so that an id names one death; what is
+/// written out is the row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
 #[serde(transparent)]
 pub struct EventId(pub u64);
+
+impl EventId {
+    /// What stands for an event that was not seen: events are numbered from 1.
+    pub const NONE: Self = Self(0);
+
+    /// Bits of the row: no recorder lives long enough to see so many events.
+    const ROW_BITS: u32 = 40;
+
+    /// The same row in the recording with this number.
+    #[must_use]
+    pub fn in_recording(self, number: u32) -> Self {
+        Self(self.row() | u64::from(number) << Self::ROW_BITS)
+    }
+
+    /// The recording's number in the report.
+    #[must_use]
+    pub fn recording(self) -> u32 {
+        u32::try_from(self.0 >> Self::ROW_BITS).unwrap_or(u32::MAX)
+    }
+
+    /// The row in its recording.
+    #[must_use]
+    pub fn row(self) -> u64 {
+        self.0 & ((1 << Self::ROW_BITS) - 1)
+    }
+}
+
+impl Serialize for EventId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(self.row())
+    }
+}
 
 #[cfg(test)]
 mod tests {

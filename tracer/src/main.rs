@@ -11,7 +11,7 @@ fn main() -> ExitCode {
     match command::run(cli.command) {
         Ok(code) => code,
         Err(error) => {
-            anstream::eprintln!("raytrace: {error:#}");
+            anstream::eprintln!("raytrace: {}", command::message(&error));
             ExitCode::from(command::exit_code(&error))
         }
     }

@@ -2,10 +2,16 @@
 //!
 //! Needs root (CAP_BPF, CAP_PERFMON); without it the test says that it was skipped.
 
-use std::process::{Child, Command};
+#[path = "../src/skips.rs"]
+mod skips;
+
+use std::{
+    process::{Child, Command},
+    time::{Duration, Instant},
+};
 
 use raytrace::{
-    collect::{Collector, Ids, Wanted, Watch},
+    collect::{ClusterFilter, Collector, Ids, Watch},
     ids::Pid,
     observe::{
         kernel::{KernelError, attach},
@@ -23,7 +29,7 @@ fn who_is_gone_without_an_exit_event_has_a_death_once_and_the_ledger_counts_it()
     let mut kernel = match attach(false) {
         Ok(kernel) => kernel,
         Err(error @ (KernelError::NotPermitted(_) | KernelError::NoBtf { .. })) => {
-            eprintln!("skipped: {error}");
+            skips::skipped(&error);
             return;
         }
         Err(error) => panic!("{error}"),
@@ -47,7 +53,13 @@ fn who_is_gone_without_an_exit_event_has_a_death_once_and_the_ledger_counts_it()
         growth: None,
     };
     let ids = Ids::default();
-    let mut collector = Collector::new(ids, Sender::nowhere(), watch, None, Wanted::default());
+    let mut collector = Collector::new(
+        ids,
+        Sender::nowhere(),
+        watch,
+        None,
+        ClusterFilter::default(),
+    );
     let before = lost(&collector);
     for _ in 0..3 {
         collector.sweep();
@@ -58,16 +70,18 @@ fn who_is_gone_without_an_exit_event_has_a_death_once_and_the_ledger_counts_it()
         .find(|row| row.hook == "sched/sched_process_exit");
     assert_eq!(row.expect("a row").missed, 2);
     assert!(lost(&collector) >= before + 2, "what was missed is lost");
-    std::thread::sleep(std::time::Duration::from_secs(3));
-    let mut told: Vec<_> = collector
-        .told()
-        .into_iter()
-        .map(|told| told.death)
-        .collect();
-    told.sort_by_key(|death| death.signal);
+    // Each is told once its verdict is settled.
+    let until = Instant::now() + Duration::from_secs(60);
+    let mut told = Vec::new();
+    while told.len() < 2 {
+        assert!(Instant::now() < until, "told: {told:?}");
+        std::thread::sleep(Duration::from_millis(50));
+        told.extend(collector.told().into_iter().map(|told| told.death));
+    }
+    told.sort_by_key(|death| death.end.signal);
     let found: Vec<_> = told
         .iter()
-        .map(|death| (death.pid.0, death.signal))
+        .map(|death| (death.process.pid.0, death.end.signal))
         .collect();
     assert_eq!(found, [(gone.id(), None), (zombie.id(), Some(9))]);
     alive.kill().expect("a kill");

@@ -1,19 +1,26 @@
 //! `cargo xtask bench`: what recording costs, as ratios of interleaved runs with an off-against-off control.
 
+mod attach;
 mod beside;
 mod crowd;
 mod day;
+mod fleet;
+mod foresight;
+mod herd;
 mod idle;
 mod job;
 mod load;
 mod programs;
+mod scale;
 mod statistics;
+mod steps;
 
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use beside::Beside;
 pub(crate) use crowd::run as crowd;
+pub(crate) use herd::Kind as Herd;
 pub(crate) use load::Load;
 use load::{Cost, Served};
 use statistics::Ratio;
@@ -40,8 +47,20 @@ pub(crate) enum Part {
     Idle,
     /// The recorder beside a crowd.
     Crowd,
+    /// The recorder beside 100 to 3,000 processes, by thread and by cause.
+    Scale,
+    /// The same beside up to 50 workers of Ray.
+    ScaleRay,
+    /// A job of Ray beside the recorder, in its steps a second.
+    Steps,
+    /// The recorder beside a full log folder.
+    Attach,
     /// A report on the recording of a day.
     Report,
+    /// A report on up to 1,000 recordings.
+    Fleet,
+    /// The forecast of kills for memory, scored; runs nothing but itself.
+    Foresight,
 }
 
 /// Pairs of each load with the recorder.
@@ -51,11 +70,19 @@ const MANY: usize = 123;
 /// Pairs with another tool, whose cost is no matter of percents.
 const FEW: usize = 5;
 
-/// Runs these parts, all where none is named, and prints them as docs/performance.md has them.
+/// Runs these parts, all where none is named, with the release build or the program that `RAYTRACE` names, and prints them as docs/development/performance.md has them.
 pub(crate) fn run(parts: &[Part]) -> Result<()> {
-    setup::for_bench()?;
-    let raytrace = step("build raytrace", test::build)?;
+    if parts == [Part::Foresight] {
+        println!("{}", step("the forecast, scored", foresight::measure)?);
+        return Ok(());
+    }
     let wanted = |part| parts.is_empty() || parts.contains(&part);
+    if [Part::Tools, Part::Job, Part::Idle].into_iter().any(wanted) {
+        setup::for_bench()?;
+    } else {
+        setup::for_demo()?;
+    }
+    let raytrace = test::measured()?;
     let tables = [Part::Loads, Part::Armed, Part::Tools, Part::Job];
     if tables.into_iter().any(wanted) {
         println!(
@@ -94,9 +121,36 @@ pub(crate) fn run(parts: &[Part]) -> Result<()> {
         })?;
         println!("{crowd}");
     }
+    if wanted(Part::Scale) {
+        let scale = step("100 to 3,000 processes", || scale::herds(&raytrace))?;
+        println!("{scale}");
+    }
+    if wanted(Part::ScaleRay) {
+        let scale = step("8 to 50 workers of Ray", || scale::workers(&raytrace))?;
+        println!("{scale}");
+    }
+    if wanted(Part::Steps) {
+        let steps = step("a job of Ray with and without", || {
+            steps::measure(&raytrace)
+        })?;
+        println!("{steps}");
+    }
+    if wanted(Part::Attach) {
+        let attach = step("full log folders", || attach::measure(&raytrace))?;
+        println!("{attach}");
+    }
     if wanted(Part::Report) {
         let day = step("report on a day", || day::measure(&raytrace))?;
         println!("{day}");
+    }
+    if wanted(Part::Fleet) {
+        let fleet = step("reports on 10 to 1,000 recordings", || {
+            fleet::measure(&raytrace)
+        })?;
+        println!("{fleet}");
+    }
+    if wanted(Part::Foresight) {
+        println!("{}", step("the forecast, scored", foresight::measure)?);
     }
     Ok(())
 }

@@ -36,6 +36,11 @@ pub(crate) fn zig() -> PathBuf {
     target().join("zig")
 }
 
+/// The virtual environment that packs and validates.
+pub(crate) fn packaging() -> PathBuf {
+    target().join("packaging")
+}
+
 /// Where tools built by `setup` go.
 pub(crate) fn tools() -> PathBuf {
     target().join("tools")

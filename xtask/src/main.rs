@@ -1,16 +1,20 @@
-//! Development tasks of raytrace: `cargo xtask setup | build-ebpf | demo | gallery | test | vm | fuzz | soak | dist | bench`.
+//! Development tasks of raytrace: `cargo xtask setup | build-ebpf | demo | gallery | test | vm | fuzz | soak | canary | dist | bench`.
 //!
 //! Needs nothing but stable Rust to start; what a task needs besides, it installs itself and says so.
 
 mod bench;
+mod canary;
 mod demo;
 mod dist;
 mod ebpf;
+mod figures;
 mod fuzz;
 mod gallery;
 mod layout;
 mod process;
 mod setup;
+mod soak;
+mod steady;
 mod test;
 
 use std::process::ExitCode;
@@ -50,10 +54,23 @@ enum Task {
         #[arg(long, default_value_t = 60)]
         seconds: u64,
     },
-    /// The long versions of tests: an hour of fuzzing a parser, the recorder killed 200 times, floods at full size.
-    Soak,
-    /// Build one program file for `x86_64` and one for `aarch64` that need glibc 2.28 and nothing else, into target/dist.
-    Dist,
+    /// The long versions of tests: an hour of fuzzing a parser, the recorder killed 200 times, floods at full size, a month on simulated time.
+    Soak {
+        #[command(subcommand)]
+        part: Option<Soak>,
+    },
+    /// Whether the newest Ray of the package index still says what the grammars look for (a part of `soak`).
+    Canary,
+    /// Build programs for `x86_64` and `aarch64` that need glibc 2.28 and nothing else, and pack them: wheel, deb, rpm, image, tarball,
+    /// into target/dist (some of them: `cargo xtask dist x86_64`).
+    Dist {
+        /// Only these.
+        #[arg(value_parser = ["x86_64", "aarch64"])]
+        architectures: Vec<String>,
+        /// Build nothing: pack this program, for this machine.
+        #[arg(long, conflicts_with = "architectures")]
+        program: Option<std::path::PathBuf>,
+    },
     /// Measure what recording costs: interleaved pairs with and without, per hook, on an idle cluster (half an hour; some parts of it: `cargo xtask bench idle crowd`).
     Bench {
         /// Only these parts.
@@ -66,6 +83,14 @@ enum Task {
         #[arg(long)]
         member: Option<u32>,
     },
+    /// Many processes for the benchmark, until standard input ends.
+    #[command(hide = true)]
+    BenchHerd {
+        /// What they do.
+        kind: bench::Herd,
+        /// How many there are.
+        count: u32,
+    },
     /// One load of the benchmark; runs and prints its cost as JSON for each line of standard input.
     #[command(hide = true)]
     BenchLoad {
@@ -77,6 +102,18 @@ enum Task {
     },
 }
 
+/// A part of the soak.
+#[derive(Subcommand)]
+enum Soak {
+    /// Record a job of Ray for hours. The raw figures stay in target/soak/long.jsonl; a run that was broken off is gone on with.
+    Long {
+        /// In all.
+        hours: f64,
+    },
+    /// Write thirty days on simulated time.
+    Month,
+}
+
 fn main() -> ExitCode {
     let result = match Arguments::parse().task {
         Task::Setup => setup::everything(),
@@ -86,10 +123,21 @@ fn main() -> ExitCode {
         Task::Test => test::everything(),
         Task::Vm => test::kernels(),
         Task::Fuzz { names, seconds } => fuzz::run_each(&names, seconds),
-        Task::Soak => test::soak(),
-        Task::Dist => dist::make(),
+        Task::Soak { part: None } => test::soak(),
+        Task::Soak {
+            part: Some(Soak::Long { hours }),
+        } => soak::long(hours),
+        Task::Soak {
+            part: Some(Soak::Month),
+        } => soak::month(),
+        Task::Canary => canary::newest(),
+        Task::Dist {
+            architectures,
+            program,
+        } => dist::make(&architectures, program.as_deref()),
         Task::Bench { parts } => bench::run(&parts),
         Task::BenchCrowd { member } => bench::crowd(member),
+        Task::BenchHerd { kind, count } => kind.run(count),
         Task::BenchLoad { load, .. } => load.serve(),
     };
     match result {

@@ -3,12 +3,13 @@
 mod apt;
 mod ebpf;
 mod kernels;
+mod packaging;
 mod ray;
 mod venv;
 mod views;
 mod zig;
 
-use std::process::Command;
+use std::{path::PathBuf, process::Command};
 
 use anyhow::Result;
 
@@ -35,6 +36,7 @@ pub(crate) fn for_tests() -> Result<()> {
         ray::install(version)?;
     }
     views::install()?;
+    packaging()?;
     virtual_machines()
 }
 
@@ -55,6 +57,11 @@ pub(crate) fn for_bench() -> Result<()> {
     })
 }
 
+/// What `cargo xtask canary` needs: the newest Ray of the package index, and its folder.
+pub(crate) fn newest_ray() -> Result<PathBuf> {
+    ray::newest()
+}
+
 /// What `cargo xtask vm` needs: QEMU and Debian's kernels.
 pub(crate) fn virtual_machines() -> Result<()> {
     kernels::install()
@@ -63,6 +70,11 @@ pub(crate) fn virtual_machines() -> Result<()> {
 /// What `cargo xtask dist` needs for these targets.
 pub(crate) fn old_systems(targets: &[&str]) -> Result<()> {
     zig::install(targets)
+}
+
+/// What `cargo xtask dist` packs with, and the tests of deployment run.
+pub(crate) fn packaging() -> Result<()> {
+    packaging::install()
 }
 
 /// What compiles the eBPF programs.

@@ -1,34 +1,44 @@
 //! `cargo xtask test`: everything that must be right before a change lands.
 
+mod home;
 mod programs;
 mod side_by_side;
+mod skips;
 
 use std::{path::PathBuf, process::Command, thread};
 
 use anyhow::{Result, bail};
 
 use crate::{
-    ebpf, fuzz, layout,
+    canary, dist, ebpf, fuzz, layout,
     process::{run, step},
     setup,
 };
 use programs::{Kind, Program, built};
 
 /// Files of tests that flood the machine, that measure what others would disturb, or that count what is on it: one after the other.
-const ALONE: [&str; 13] = [
+const ALONE: [&str; 21] = [
+    "alerts",
     "before",
     "blame",
     "calls",
     "containers",
+    "events",
     "floods",
     "forecast",
     "gpu",
     "growth",
+    "hostile",
+    "hostile_machine",
     "kernels",
+    "packages",
     "privilege",
+    "publish",
+    "readers",
     "refusals",
     "samples",
     "survival",
+    "systemd",
 ];
 
 /// Tests that keep the processor busy, the longest first.
@@ -43,6 +53,8 @@ const BUSY: [&str; 7] = [
 ];
 
 pub(crate) fn everything() -> Result<()> {
+    skips::forget()?;
+    let home = home::begin()?;
     setup::lint_tools()?;
     // The compiler waits for the processor, downloads for the network.
     thread::scope(|scope| {
@@ -52,8 +64,11 @@ pub(crate) fn everything() -> Result<()> {
         downloaded.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         checked
     })?;
-    on_this_kernel()?;
-    end_to_end()
+    canary::known()?;
+    let on_kernel = on_this_kernel();
+    let tested = end_to_end();
+    let complete = skips::told();
+    on_kernel.and(tested).and(complete).and(home.compare())
 }
 
 /// What needs neither privilege nor Ray; and the compiler's work for the rest.
@@ -82,6 +97,9 @@ fn on_this_kernel() -> Result<()> {
 /// Real Ray, real kills.
 fn end_to_end() -> Result<()> {
     let programs = built()?;
+    step("pack the program", || {
+        dist::for_tests(&layout::target().join("debug/raytrace"))
+    })?;
     let (alone, together): (Vec<&Program>, Vec<&Program>) = of(&programs, Kind::EndToEnd)
         .into_iter()
         .partition(|program| ALONE.contains(&program.suite.as_str()));
@@ -136,6 +154,8 @@ pub(crate) fn kernels() -> Result<()> {
 /// The long versions of the tests that have one: some hours, most of them fuzzing.
 pub(crate) fn soak() -> Result<()> {
     setup::for_tests()?;
+    canary::newest()?;
+    step("a month on simulated time", crate::soak::month)?;
     fuzz::run_each(&[], 3600)?;
     let program = step("build the program", build)?;
     step("Ray with resource isolation in QEMU", || {
@@ -144,15 +164,26 @@ pub(crate) fn soak() -> Result<()> {
         tests.args(["--", "--ignored", "--nocapture"]);
         run(tests.env("RAYTRACE", &program))
     })?;
+    step("pack the program", || dist::for_tests(&program))?;
     step("long versions", || {
         let mut tests = cargo("test");
         tests.args(["--package", "raytrace-tests"]);
-        for name in ["survival", "floods", "jobs", "matrix"] {
+        for name in [
+            "survival", "floods", "jobs", "matrix", "packages", "systemd",
+        ] {
             tests.args(["--test", name]);
         }
         tests.args(["--", "--test-threads", "1", "--nocapture"]);
         run(tests.env("RAYTRACE", &program).env("RAYTRACE_SOAK", "1"))
     })
+}
+
+/// What is measured: the program that `RAYTRACE` names, else the release build.
+pub(crate) fn measured() -> Result<PathBuf> {
+    match std::env::var_os("RAYTRACE") {
+        Some(program) => Ok(program.into()),
+        None => step("build raytrace", build),
+    }
 }
 
 /// The release build of `raytrace`.

@@ -1,5 +1,5 @@
-//! A hostile job: `flood forks N`, `flood deaths N` (all at the same moment, with code 3), `flood renames N`, and `flood lines N FILE LINE`,
-//! with a hundred deaths among them.
+//! A hostile job: `flood forks N`, `flood deaths N` (all at the same moment, with code 3), `flood kills N` (by
+//! one signal to a process group), `flood renames N`, and `flood lines N FILE LINE`, with a hundred deaths among them.
 
 use std::{
     fs::File,
@@ -26,6 +26,7 @@ fn flood(words: &[&str]) -> Result<()> {
             fork(|| 0)?;
             reap()
         }),
+        ["kills", _] => kills(number),
         ["deaths", _] => deaths(number),
         ["renames", _] => rename(number),
         ["lines", _, file, line] => lines(number, file, line),
@@ -34,7 +35,7 @@ fn flood(words: &[&str]) -> Result<()> {
 }
 
 /// A child that does `act` and exits with what that gives.
-fn fork(act: impl FnOnce() -> i32) -> Result<()> {
+fn fork(act: impl FnOnce() -> i32) -> Result<i32> {
     // SAFETY: this program has one thread, so that the child may do whatever it likes.
     match unsafe { libc::fork() } {
         0 => {
@@ -42,7 +43,7 @@ fn fork(act: impl FnOnce() -> i32) -> Result<()> {
             // SAFETY: it ends the child at once.
             unsafe { libc::_exit(code) }
         }
-        1.. => Ok(()),
+        pid @ 1.. => Ok(pid),
         _ => Err(std::io::Error::last_os_error()).context("cannot fork"),
     }
 }
@@ -68,6 +69,28 @@ fn deaths(number: u64) -> Result<()> {
         })?;
     }
     drop(writer);
+    (0..number).try_for_each(|_| reap())
+}
+
+/// A group of its own, whose first process leads it.
+fn kills(number: u64) -> Result<()> {
+    let mut group = 0;
+    for _ in 0..number {
+        let pid = fork(|| {
+            loop {
+                std::thread::park();
+            }
+        })?;
+        // SAFETY: it takes two numbers; 0 makes the process the leader of a group.
+        if unsafe { libc::setpgid(pid, group) } != 0 {
+            return Err(std::io::Error::last_os_error()).context("setpgid");
+        }
+        group = if group == 0 { pid } else { group };
+    }
+    // SAFETY: kill(2) takes two numbers.
+    if unsafe { libc::kill(-group, libc::SIGKILL) } != 0 {
+        return Err(std::io::Error::last_os_error()).context("kill");
+    }
     (0..number).try_for_each(|_| reap())
 }
 

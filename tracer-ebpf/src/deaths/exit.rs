@@ -8,14 +8,14 @@
 //! another exit on that processor (`recursion_misses`): the second program finds that process still in the tracked set, and tells it.
 
 use aya_ebpf::helpers::generated;
-use raytrace_ebpf::records::{Exit, TITLE, Tracked, kind, ledger};
+use raytrace_ebpf::records::{Exit, Hook, Kind, TITLE, Tracked, ledger};
 
 use super::{
     hook,
     kernel::{current, header, leader_comm, ns_pid, parent, process, signal_struct, tgid, uid},
     maps::{
-        DEATHS, EXIT_SCRATCH, NO_WAKEUP, SNAPSHOTS, TRACKED, UNSENT, WAKEUP, count_seen, offsets,
-        row,
+        DEATHS, EXIT_SCRATCH, NO_WAKEUP, SNAPSHOTS, TRACKED, UNSENT, WAKEUP, count_second,
+        count_seen, offsets,
     },
     memory,
 };
@@ -34,7 +34,7 @@ const SIGNAL_GROUP_EXIT: u32 = 4;
 
 /// `BPF_RB_AVAIL_DATA`
 const AVAILABLE: u64 = 0;
-/// With this much in the ring (of 2 MiB) its reader is woken for a normal exit too.
+/// With this much in the ring (of 8 MiB) its reader is woken for a normal exit too.
 const FILLED: u64 = 512 << 10;
 
 #[inline(always)]
@@ -42,7 +42,7 @@ fn exited<C>(_context: &C, _task: u64) {
     match tell(0) {
         // The second program tries again.
         ledger::MAP_FULL => {}
-        outcome => count_seen(row::EXIT, outcome),
+        outcome => count_seen(Hook::Exit, outcome),
     }
 }
 
@@ -51,7 +51,7 @@ fn exited_second<C>(_context: &C, _task: u64) {
     match tell(1) {
         // The first program has told and counted it.
         ledger::FILTERED => {}
-        outcome => count_seen(row::EXIT, outcome),
+        outcome => count_second(Hook::Exit, outcome),
     }
 }
 
@@ -73,7 +73,7 @@ fn tell(scratch: u32) -> u32 {
     }
     // SAFETY: this CPU's slot of this program; the same program does not run twice at once on a CPU.
     let record: &mut Exit = unsafe { &mut *scratch };
-    record.header = header(kind::EXIT);
+    record.header = header(Kind::Exit);
     record.process = key;
     record.parent = tgid(parent(task));
     record.ns_pid = ns_pid(task);

@@ -5,12 +5,12 @@
 //!
 //! Two programs stand at the hook, for the reason that `exit` gives: the second tells what the first was left out for.
 
-use raytrace_ebpf::records::{Fork, Process, Tracked, kind, ledger};
+use raytrace_ebpf::records::{Fork, Hook, Kind, Process, Tracked, ledger};
 
 use super::{
     hook,
     kernel::{header, process},
-    maps::{DEATHS, NO_WAKEUP, TRACKED, count_seen, offsets, row},
+    maps::{DEATHS, NO_WAKEUP, TRACKED, count_second, count_seen, offsets},
 };
 use crate::read::read;
 
@@ -30,7 +30,7 @@ fn forked<C>(_context: &C, parent: u64, child: u64) {
     } else {
         ledger::FILTERED
     };
-    count_seen(row::FORK, outcome);
+    count_seen(Hook::Fork, outcome);
 }
 
 #[inline(always)]
@@ -45,7 +45,7 @@ fn forked_second<C>(_context: &C, parent: u64, child: u64) {
             return;
         }
     }
-    count_seen(row::FORK, tell(parent, child));
+    count_second(Hook::Fork, tell(parent, child));
 }
 
 /// A process, no thread, and of a tracked parent.
@@ -70,7 +70,7 @@ fn tell(parent: u64, child: Process) -> u32 {
         return ledger::RING_FULL;
     };
     record.write(Fork {
-        header: header(kind::FORK),
+        header: header(Kind::Fork),
         parent: process(parent),
         child,
     });

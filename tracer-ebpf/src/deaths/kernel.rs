@@ -2,7 +2,7 @@
 
 use aya_ebpf::helpers::{bpf_get_current_task, bpf_ktime_get_boot_ns, generated};
 use raytrace_ebpf::records::{
-    ANCESTORS, Ancestor, CGROUP_NAME, COMM, EXE_PART, EXE_PARTS, Header, Process,
+    ANCESTORS, Ancestor, CGROUP_NAME, COMM, EXE_PART, EXE_PARTS, File, Header, Kind, Process,
 };
 
 use super::maps::offsets;
@@ -31,10 +31,10 @@ pub(crate) fn current() -> u64 {
 
 /// A record's head.
 #[inline(always)]
-pub(crate) fn header(kind: u32) -> Header {
+pub(crate) fn header(kind: Kind) -> Header {
     // SAFETY: the helper takes nothing and always answers (Linux ≥ 5.8).
     Header {
-        kind,
+        kind: kind as u32,
         reserved: 0,
         time: unsafe { bpf_ktime_get_boot_ns() },
     }
@@ -78,6 +78,78 @@ pub(crate) fn parent(task: u64) -> u64 {
 pub(crate) fn uid(task: u64) -> u32 {
     let cred: u64 = read(task, offsets().task_real_cred);
     read(cred, offsets().cred_uid)
+}
+
+/// Real, effective and saved uid.
+#[inline(always)]
+pub(crate) fn uids(task: u64) -> [u32; 3] {
+    let cred: u64 = read(task, offsets().task_real_cred);
+    [
+        read(cred, offsets().cred_uid),
+        read(cred, offsets().cred_euid),
+        read(cred, offsets().cred_suid),
+    ]
+}
+
+/// Who owns the mounts that a task sees (the user namespace), and its root folder: two addresses that are compared with another task's.
+/// Nobody without rights can mount something over a file but in a user namespace of his own. Zeroes once the task has left them.
+#[inline(always)]
+pub(crate) fn root(task: u64) -> [u64; 2] {
+    let namespaces: u64 = read(task, offsets().task_nsproxy);
+    let folders: u64 = read(task, offsets().task_fs);
+    if namespaces == 0 || folders == 0 {
+        return [0; 2];
+    }
+    let mounts: u64 = read(namespaces, offsets().nsproxy_mnt_ns);
+    [
+        read(mounts, offsets().mnt_ns_user_ns),
+        read(folders, offsets().fs_root_dentry),
+    ]
+}
+
+/// A task's executable: zeroes where it has none.
+#[inline(always)]
+pub(crate) fn executable(task: u64) -> File {
+    let mut file = File {
+        inode: 0,
+        device: 0,
+    };
+    let mm: u64 = read(task, offsets().task_mm);
+    if mm == 0 {
+        return file;
+    }
+    let opened: u64 = read(mm, offsets().mm_exe_file);
+    if opened == 0 {
+        return file;
+    }
+    let inode: u64 = read(opened, offsets().file_inode);
+    if inode == 0 {
+        return file;
+    }
+    file.inode = read(inode, offsets().inode_number);
+    let system: u64 = read(inode, offsets().inode_super);
+    let device: u32 = read(system, offsets().super_device);
+    file.device = u64::from(device);
+    file
+}
+
+/// Copies the command line that the running task shows now; gives the bytes of it that are valid.
+#[inline(always)]
+pub(crate) fn arguments(task: u64, to: *mut u8, room: u32) -> u32 {
+    let mm: u64 = read(task, offsets().task_mm);
+    if mm == 0 {
+        return 0;
+    }
+    let start: u64 = read(mm, offsets().mm_arg_start);
+    let end: u64 = read(mm, offsets().mm_arg_end);
+    let mut length = end.wrapping_sub(start);
+    if length > u64::from(room) {
+        length = u64::from(room);
+    }
+    // SAFETY: callers hand a destination of `room` bytes; the helper checks the source.
+    let failed =
+        unsafe { generated::bpf_probe_read_user(to.cast(), length as u32, start as *const _) };
+    if failed != 0 { 0 } else { length as u32 }
 }
 
 /// The innermost pid of a task's leader.

@@ -3,9 +3,11 @@
 use aya_ebpf::{
     helpers::generated,
     macros::map,
-    maps::{HashMap, PerCpuArray, RingBuf},
+    maps::{HashMap, LruHashMap, PerCpuArray, RingBuf},
 };
-use raytrace_ebpf::records::{Exec, Exit, HOOKS, Offsets, Rename, Snapshot, Tracked, ledger};
+use raytrace_ebpf::records::{
+    CALL_ARGUMENTS, Command, Exec, Exit, Hook, Offsets, Rename, Snapshot, Tracked, ledger,
+};
 
 /// Offsets in this kernel's structs, set before the load.
 #[unsafe(no_mangle)]
@@ -30,6 +32,27 @@ static OFFSETS: Offsets = Offsets {
     signal_maxrss: 0,
     signal_oom_score_adj: 0,
     cred_uid: 0,
+    cred_euid: 0,
+    cred_suid: 0,
+    task_nsproxy: 0,
+    nsproxy_mnt_ns: 0,
+    mnt_ns_user_ns: 0,
+    task_fs: 0,
+    fs_root_dentry: 0,
+    file_inode: 0,
+    inode_number: 0,
+    inode_super: 0,
+    super_device: 0,
+    task_stack: 0,
+    registers_on_stack: 0,
+    registers_call: 0,
+    registers_arguments: [0; CALL_ARGUMENTS],
+    registers_compat_arguments: [0; CALL_ARGUMENTS],
+    registers_mode: 0,
+    registers_user_mask: 0,
+    registers_user: 0,
+    registers_compat_mask: 0,
+    task_status: 0,
     mm_arg_start: 0,
     mm_arg_end: 0,
     mm_rss_stat: 0,
@@ -75,13 +98,26 @@ pub(crate) fn one_cluster() -> bool {
         != 0
 }
 
+/// 1 where the kernel gives a task's user registers (`bpf_task_pt_regs`, 5.15). Set before the load, so that the verifier of an older
+/// kernel never comes to the calls.
+#[unsafe(no_mangle)]
+static HAS_REGISTERS: u32 = 0;
+
+#[inline(always)]
+pub(crate) fn has_registers() -> bool {
+    // SAFETY: the static is initialised and never written by programs.
+    unsafe { core::ptr::read_volatile(&raw const HAS_REGISTERS) != 0 }
+}
+
 /// Tracked processes by tgid: 65,536 × about 64 bytes = 4 MiB of kernel memory.
 #[map]
 pub(crate) static TRACKED: HashMap<u32, Tracked> = HashMap::with_max_entries(65_536, 0);
 
-/// The ring for everything about deaths: 2 MiB, some 3,000 ends of processes; its reader maps it twice.
+/// The ring for everything about deaths: 8 MiB. A kill takes some 1.6 KiB of it and the end that it causes up
+/// to 0.8, so that 3,000 processes which are killed at one moment find room though nobody reads meanwhile:
+/// `kill` of a process group gives the processor to nobody. Its reader maps it twice.
 #[map]
-pub(crate) static DEATHS: RingBuf = RingBuf::with_byte_size(2 << 20, 0);
+pub(crate) static DEATHS: RingBuf = RingBuf::with_byte_size(8 << 20, 0);
 
 /// Exits that found no room in the ring; user space harvests them: 2,048 × 720 bytes = 1.4 MiB.
 #[map]
@@ -107,10 +143,18 @@ pub(crate) struct KernelKill {
 #[map]
 pub(crate) static LAST_KILL: PerCpuArray<KernelKill> = PerCpuArray::with_max_entries(1, 0);
 
-/// The loss ledger: a row a hook.
+/// The loss ledger: a row a program.
 #[map]
 pub(crate) static LEDGER: PerCpuArray<u64> =
-    PerCpuArray::with_max_entries(HOOKS.len() as u32 * ledger::COLUMNS, 0);
+    PerCpuArray::with_max_entries(2 * Hook::COUNT as u32 * ledger::COLUMNS, 0);
+
+/// What each process of the machine was started as, the 4,096 that started last: × about 480 bytes = 2 MiB.
+#[map]
+pub(crate) static COMMANDS: LruHashMap<u32, Command> = LruHashMap::with_max_entries(4_096, 0);
+
+/// Where an entry of it is put together.
+#[map]
+pub(crate) static COMMAND_SCRATCH: PerCpuArray<Command> = PerCpuArray::with_max_entries(1, 0);
 
 /// Where an exec record is put together.
 #[map]
@@ -128,18 +172,31 @@ pub(crate) static RENAME_SCRATCH: PerCpuArray<Rename> = PerCpuArray::with_max_en
 #[map]
 pub(crate) static SNAPSHOT_SCRATCH: PerCpuArray<Snapshot> = PerCpuArray::with_max_entries(1, 0);
 
-/// Adds one to a column of a hook's row.
+/// Adds one to a column of a row.
 #[inline(always)]
-pub(crate) fn count(hook: u32, column: u32) {
-    if let Some(counter) = LEDGER.get_ptr_mut(hook * ledger::COLUMNS + column) {
-        // SAFETY: the pointer is this CPU's own slot, and programs on one CPU do not run at once.
+fn count_in(row: u32, column: u32) {
+    if let Some(counter) = LEDGER.get_ptr_mut(row * ledger::COLUMNS + column) {
+        // SAFETY: the pointer is this CPU's own slot, of one program alone, which the kernel does not run twice at once on a CPU.
         unsafe { *counter += 1 };
     }
 }
 
+/// Adds one to a column of the row of a hook's first program.
+#[inline(always)]
+pub(crate) fn count(hook: Hook, column: u32) {
+    count_in(hook.row(), column);
+}
+
+/// What [`count_seen`] does, for the second program of a hook.
+#[inline(always)]
+pub(crate) fn count_second(hook: Hook, outcome: u32) {
+    count_in(hook.second_row(), ledger::SEEN);
+    count_in(hook.second_row(), outcome);
+}
+
 /// Adds one to what a hook has seen, and to the column of what became of it.
 #[inline(always)]
-pub(crate) fn count_seen(hook: u32, outcome: u32) {
+pub(crate) fn count_seen(hook: Hook, outcome: u32) {
     count(hook, ledger::SEEN);
     count(hook, outcome);
 }
@@ -149,7 +206,7 @@ pub(crate) fn count_seen(hook: u32, outcome: u32) {
 /// # Safety
 /// `record` points to at least `size` bytes.
 #[inline(always)]
-pub(crate) unsafe fn send(hook: u32, record: *mut core::ffi::c_void, size: usize) {
+pub(crate) unsafe fn send(hook: Hook, record: *mut core::ffi::c_void, size: usize) {
     // SAFETY: the helper copies `size` bytes, which the caller answers for.
     let sent = unsafe {
         generated::bpf_ringbuf_output(
@@ -165,17 +222,6 @@ pub(crate) unsafe fn send(hook: u32, record: *mut core::ffi::c_void, size: usize
         ledger::RING_FULL
     };
     count(hook, outcome);
-}
-
-/// Rows of the ledger.
-pub(crate) mod row {
-    pub(crate) const VICTIM: u32 = 0;
-    pub(crate) const SIGNAL: u32 = 1;
-    pub(crate) const DELIVER: u32 = 2;
-    pub(crate) const FORK: u32 = 3;
-    pub(crate) const EXEC: u32 = 4;
-    pub(crate) const EXIT: u32 = 5;
-    pub(crate) const RENAME: u32 = 6;
 }
 
 /// `BPF_RB_NO_WAKEUP`

@@ -2,6 +2,7 @@
 //!
 //! Each hook stands twice, as `tp_btf` and as raw tracepoint with the same arguments: user space loads what the kernel takes.
 
+mod call;
 mod exec;
 mod exit;
 mod fork;

@@ -5,12 +5,12 @@
 //! Rate: two per call of a method or task; 0.7 KiB each at most. Without it there are no calls, only what /proc showed now and then.
 
 use aya_ebpf::helpers::generated;
-use raytrace_ebpf::records::{COMM, Rename, TITLE, kind, ledger};
+use raytrace_ebpf::records::{COMM, Hook, Kind, Rename, TITLE, ledger};
 
 use super::{
     hook,
     kernel::{current, header, process, read_string, signal_struct, tgid},
-    maps::{DEATHS, RENAME_SCRATCH, TRACKED, count, offsets, row, send},
+    maps::{DEATHS, RENAME_SCRATCH, TRACKED, count, offsets, send},
     memory,
 };
 use crate::read::read;
@@ -24,10 +24,10 @@ const ROOM: u64 = 1 << 20;
 
 #[inline(always)]
 fn renamed<C>(_context: &C, task: u64, name: u64) {
-    count(row::RENAME, ledger::SEEN);
+    count(Hook::Rename, ledger::SEEN);
     let group = tgid(task);
     if TRACKED.get_ptr(group).is_none() {
-        return count(row::RENAME, ledger::FILTERED);
+        return count(Hook::Rename, ledger::FILTERED);
     }
     let Some(scratch) = RENAME_SCRATCH.get_ptr_mut(0) else {
         return;
@@ -41,23 +41,23 @@ fn renamed<C>(_context: &C, task: u64, name: u64) {
     let own = tgid(current()) == group;
     let mm: u64 = read(task, offsets().task_mm);
     if !own || !(rays || key.tid == group) {
-        return count(row::RENAME, ledger::FILTERED);
+        return count(Hook::Rename, ledger::FILTERED);
     }
     record.title_length = first_string(mm, record.title.as_mut_ptr());
     // An exec names the task before it has an argv.
     if record.title_length <= 0 {
-        return count(row::RENAME, ledger::FILTERED);
+        return count(Hook::Rename, ledger::FILTERED);
     }
     // SAFETY: the helper only reads the ring's counters.
     let unread = unsafe {
         generated::bpf_ringbuf_query(core::ptr::addr_of!(DEATHS).cast_mut().cast(), UNREAD)
     };
     if unread > ROOM {
-        return count(row::RENAME, ledger::RING_FULL);
+        return count(Hook::Rename, ledger::RING_FULL);
     }
-    record.header = header(kind::RENAME);
+    record.header = header(Kind::Rename);
     record.process = key;
-    record.memory = memory::of(mm, signal_struct(task));
+    record.memory = memory::quickly(mm, signal_struct(task));
     record.reserved = 0;
     let mut size = record.title_length as usize;
     if size > TITLE {
@@ -65,7 +65,7 @@ fn renamed<C>(_context: &C, task: u64, name: u64) {
     }
     size += core::mem::offset_of!(Rename, title);
     // SAFETY: `size` is at most the size of the record.
-    unsafe { send(row::RENAME, scratch.cast(), size) }
+    unsafe { send(Hook::Rename, scratch.cast(), size) }
 }
 
 /// The string at `arg_start`: what stood behind it before is overwritten only after the name was set.

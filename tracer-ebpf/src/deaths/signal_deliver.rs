@@ -4,12 +4,12 @@
 //! Format (6.18): `sig, errno, code, sa_handler, sa_flags`. A SIGKILL here is no evidence of a kill: every group exit sends it to the
 //! siblings. Rate: every delivered signal, thrown away by number first. Without it crashes are only inferred.
 
-use raytrace_ebpf::records::{Delivered, Snapshot, kind, ledger};
+use raytrace_ebpf::records::{Delivered, Hook, Kind, Snapshot, ledger};
 
 use super::{
     hook,
     kernel::{current, header, process, signal_struct},
-    maps::{DEATHS, SNAPSHOT_SCRATCH, SNAPSHOTS, TRACKED, WAKEUP, count, offsets, row},
+    maps::{DEATHS, SNAPSHOT_SCRATCH, SNAPSHOTS, TRACKED, WAKEUP, count, offsets},
     memory,
 };
 use crate::read::read;
@@ -35,32 +35,34 @@ const FATAL: u64 = 1 << 1 | 1 << 2 | 1 << 9 | 1 << 15 | CORE | QUIET;
 #[inline(always)]
 fn delivered<C>(_context: &C, signal: u64, info: u64, action: u64) {
     let number = signal as i32;
-    if !(1..32).contains(&number) || FATAL & (1 << number) == 0 {
+    // Signals of real time, 32 to 64, are as the quiet ones.
+    let real_time = (32..=64).contains(&number);
+    if !real_time && (!(1..32).contains(&number) || FATAL & (1 << number) == 0) {
         return;
     }
-    count(row::DELIVER, ledger::SEEN);
+    count(Hook::Deliver, ledger::SEEN);
     let task = current();
     let key = process(task);
     let handler: u64 = read(action, offsets().sigaction_handler);
     if TRACKED.get_ptr(key.tgid).is_none() || (handler != 0 && number != 9) {
-        return count(row::DELIVER, ledger::FILTERED);
+        return count(Hook::Deliver, ledger::FILTERED);
     }
     keep(task, key.tgid, key.start);
-    if (CORE | QUIET) & (1 << number) == 0 {
-        return count(row::DELIVER, ledger::FILTERED);
+    if !real_time && (CORE | QUIET) & (1 << number) == 0 {
+        return count(Hook::Deliver, ledger::FILTERED);
     }
     let Some(mut record) = DEATHS.reserve::<Delivered>(0) else {
-        return count(row::DELIVER, ledger::RING_FULL);
+        return count(Hook::Deliver, ledger::RING_FULL);
     };
     let code = if info > 1 { read(info, 8) } else { 0 };
     record.write(Delivered {
-        header: header(kind::DELIVERED),
+        header: header(Kind::Delivered),
         process: key,
         signal: number,
         code,
     });
     record.submit(WAKEUP);
-    count(row::DELIVER, ledger::SUBMITTED);
+    count(Hook::Deliver, ledger::SUBMITTED);
 }
 
 /// The first look counts: later threads of the group see less.

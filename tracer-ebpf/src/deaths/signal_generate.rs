@@ -4,17 +4,17 @@
 //! thrown away by number first. Without it nobody's kill can be told from another's.
 
 use raytrace_ebpf::records::{
-    GROUP_EXIT, SENDER_CGROUPS, SENDER_EXITING, SENDER_KERNEL_THREAD, Signal, TOOK_EFFECT, kind,
-    ledger,
+    COMMAND, GROUP_EXIT, Hook, Kind, SENDER_CGROUPS, SENDER_EXEC_SEEN, SENDER_EXITING,
+    SENDER_KERNEL_THREAD, SENDER_SAME_ROOT, Signal, TOOK_EFFECT, ledger,
 };
 
 use super::{
-    hook,
+    call, hook,
     kernel::{
-        ancestors, css_name, css_parent, current, exe, header, leader_comm, memory_css, process,
-        signal_struct, tgid, uid,
+        ancestors, arguments, css_name, css_parent, current, exe, executable, header, leader_comm,
+        memory_css, process, root, signal_struct, tgid, uids,
     },
-    maps::{DEATHS, KernelKill, LAST_KILL, TRACKED, WAKEUP, count, offsets, row},
+    maps::{COMMANDS, DEATHS, KernelKill, LAST_KILL, TRACKED, WAKEUP, count, offsets},
 };
 use crate::read::read;
 
@@ -55,10 +55,11 @@ const HARMLESS: u64 = 1 << 17 | 1 << 18 | 1 << 19 | 1 << 20 | 1 << 21 | 1 << 22 
 #[inline(always)]
 fn generated<C>(_context: &C, signal: u64, info: u64, target: u64, group: u64, result: u64) {
     let number = signal as i32;
-    if !(1..64).contains(&number) || HARMLESS & (1 << number) != 0 {
+    // Those of real time, 32 to 64, have no bit in the sets: fatal by default, and told where they took effect.
+    if !(1..=64).contains(&number) || is_in(HARMLESS, number) {
         return;
     }
-    count(row::SIGNAL, ledger::SEEN);
+    count(Hook::Signal, ledger::SEEN);
     let target_tgid = tgid(target);
     let code = si_code(info);
     let is_tracked = TRACKED.get_ptr(target_tgid).is_some();
@@ -66,7 +67,7 @@ fn generated<C>(_context: &C, signal: u64, info: u64, target: u64, group: u64, r
         remember(target, target_tgid, is_tracked);
     }
     if !is_tracked {
-        return count(row::SIGNAL, ledger::FILTERED);
+        return count(Hook::Signal, ledger::FILTERED);
     }
     let shared = signal_struct(target);
     let flags: u32 = read(shared, offsets().signal_flags);
@@ -74,15 +75,15 @@ fn generated<C>(_context: &C, signal: u64, info: u64, target: u64, group: u64, r
     let result = result as i32;
     let dying = flags & SIGNAL_GROUP_EXIT != 0;
     let effect = dying && exit_code == number && (result == 0 || result == 4);
-    if TELLING & (1 << number) == 0 && !effect {
-        return count(row::SIGNAL, ledger::FILTERED);
+    if !is_in(TELLING, number) && !effect {
+        return count(Hook::Signal, ledger::FILTERED);
     }
     let Some(mut entry) = DEATHS.reserve::<Signal>(0) else {
-        return count(row::SIGNAL, ledger::RING_FULL);
+        return count(Hook::Signal, ledger::RING_FULL);
     };
     // SAFETY: the reservation is of this size; every field is written below, and all are plain bytes.
     let record = unsafe { &mut *entry.as_mut_ptr() };
-    record.header = header(kind::SIGNAL);
+    record.header = header(Kind::Signal);
     record.target = process(target);
     record.signal = number;
     record.code = code;
@@ -91,9 +92,15 @@ fn generated<C>(_context: &C, signal: u64, info: u64, target: u64, group: u64, r
     record.flags = if dying { GROUP_EXIT } else { 0 } | if effect { TOOK_EFFECT } else { 0 };
     record.group_exit_code = exit_code;
     record.parent_death_signal = read(target, offsets().task_pdeath_signal);
-    sender(record);
+    sender(target, record);
     entry.submit(WAKEUP);
-    count(row::SIGNAL, ledger::SUBMITTED);
+    count(Hook::Signal, ledger::SUBMITTED);
+}
+
+/// Whether a set holds a signal.
+#[inline(always)]
+fn is_in(set: u64, number: i32) -> bool {
+    number < 32 && set & (1 << number) != 0
 }
 
 /// The siginfo pointer is 0 for `SI_USER` and 1 for `SI_KERNEL`; only above that it is memory.
@@ -122,7 +129,7 @@ fn remember(target: u64, tgid: u32, is_tracked: bool) {
 }
 
 #[inline(always)]
-fn sender(record: &mut Signal) {
+fn sender(target: u64, record: &mut Signal) {
     let task = current();
     let flags: u32 = read(task, offsets().task_flags);
     if flags & PF_EXITING != 0 {
@@ -131,8 +138,16 @@ fn sender(record: &mut Signal) {
     if flags & PF_KTHREAD != 0 {
         record.flags |= SENDER_KERNEL_THREAD;
     }
+    let seen_from = root(task);
+    if seen_from[0] != 0 && seen_from == root(target) {
+        record.flags |= SENDER_SAME_ROOT;
+    }
     record.sender = process(task);
-    record.sender_uid = uid(task);
+    record.sender_uids = uids(task);
+    record.reserved = 0;
+    record.file = executable(task);
+    call::take(task, record);
+    command(task, record);
     leader_comm(task, record.sender_comm.as_mut_ptr());
     ancestors(task, &mut record.ancestors);
     exe(task, &mut record.exe);
@@ -144,4 +159,20 @@ fn sender(record: &mut Signal) {
             css = css_parent(css);
         }
     }
+}
+
+/// The command line of the sender's last exec; where that was before the recorder, the one that it shows now.
+#[inline(always)]
+fn command(task: u64, record: &mut Signal) {
+    if let Some(known) = COMMANDS.get_ptr(record.sender.tgid) {
+        // SAFETY: a map value stays readable during the program. One that is replaced meanwhile has another start.
+        let known = unsafe { &*known };
+        if known.start == record.sender.start {
+            record.flags |= SENDER_EXEC_SEEN;
+            record.command_length = known.length;
+            record.command = known.argv;
+            return;
+        }
+    }
+    record.command_length = arguments(task, record.command.as_mut_ptr(), COMMAND as u32);
 }

@@ -4,7 +4,7 @@
 //! own SIGKILL just before, the victim was dying already. Rate: one per OOM kill. Without it no OOM kill is proven.
 
 use aya_ebpf::{EbpfContext, helpers::generated};
-use raytrace_ebpf::records::{CGROUPS, FRAMES, Victim, kind, ledger};
+use raytrace_ebpf::records::{CGROUPS, FRAMES, Hook, Kind, Victim, ledger};
 
 use super::{
     hook,
@@ -12,7 +12,7 @@ use super::{
         css_name, css_parent, current, header, leader_comm, memory_css, process, signal_struct,
         tgid,
     },
-    maps::{DEATHS, KernelKill, LAST_KILL, TRACKED, WAKEUP, count, offsets, row},
+    maps::{DEATHS, KernelKill, LAST_KILL, TRACKED, WAKEUP, count, offsets},
     memory,
 };
 use crate::read::read;
@@ -21,7 +21,7 @@ hook!(victim_btf, victim_raw, "mark_victim", marked, [0]);
 
 #[inline(always)]
 fn marked<C: EbpfContext>(context: &C, argument: u64) {
-    count(row::VICTIM, ledger::SEEN);
+    count(Hook::Victim, ledger::SEEN);
     let invoker = current();
     let last = last_kill();
     let by_kill = last.sender == invoker && last.target != 0;
@@ -33,21 +33,21 @@ fn marked<C: EbpfContext>(context: &C, argument: u64) {
         0
     };
     if task == 0 {
-        return count(row::VICTIM, ledger::FILTERED);
+        return count(Hook::Victim, ledger::FILTERED);
     }
     let victim_tgid = tgid(task);
     let signalled = by_kill && last.tgid == victim_tgid;
     // Since 6.16 a victim on another CPU may have told its end, with which it leaves the set, between its signal and this mark.
     let was_tracked = signalled && last.is_tracked != 0;
     if !was_tracked && TRACKED.get_ptr(victim_tgid).is_none() {
-        return count(row::VICTIM, ledger::FILTERED);
+        return count(Hook::Victim, ledger::FILTERED);
     }
     let Some(mut entry) = DEATHS.reserve::<Victim>(0) else {
-        return count(row::VICTIM, ledger::RING_FULL);
+        return count(Hook::Victim, ledger::RING_FULL);
     };
     // SAFETY: the reservation is of this size; every field is written below, and all are plain bytes.
     let record = unsafe { &mut *entry.as_mut_ptr() };
-    record.header = header(kind::VICTIM);
+    record.header = header(Kind::Victim);
     record.victim = process(task);
     record.invoker = process(invoker);
     leader_comm(invoker, record.invoker_comm.as_mut_ptr());
@@ -68,7 +68,7 @@ fn marked<C: EbpfContext>(context: &C, argument: u64) {
     } as i64;
     cgroups(record, task, invoker);
     entry.submit(WAKEUP);
-    count(row::VICTIM, ledger::SUBMITTED);
+    count(Hook::Victim, ledger::SUBMITTED);
 }
 
 /// This CPU's last SIGKILL by the kernel; cleared, so that one kill explains one mark.
@@ -81,7 +81,7 @@ fn last_kill() -> KernelKill {
         is_tracked: 0,
     };
     match LAST_KILL.get_ptr_mut(0) {
-        // SAFETY: this CPU's own slot.
+        // SAFETY: this CPU's own slot, of plain numbers. Since Linux 7.0 `signal_generate` may come between: half of a kill fits no victim.
         Some(slot) => unsafe { core::mem::replace(&mut *slot, none) },
         None => none,
     }

@@ -1,11 +1,12 @@
 //! The maps: watched processes, their last steps, the ring, the ledger; all preallocated.
 
 use aya_ebpf::{
-    helpers::generated,
     macros::map,
-    maps::{HashMap, LruHashMap, PerCpuArray, RingBuf},
+    maps::{Array, HashMap, LruHashMap, PerCpuArray, RingBuf},
 };
-use raytrace_ebpf::records::{MEMBERS, MemoryOffsets, Python, Steps, Watched, ledger};
+use raytrace_ebpf::records::{
+    self, Level, MEMBERS, MemoryHook, MemoryOffsets, Python, Steps, Watched, ledger,
+};
 
 /// Offsets in this kernel's structs, set before the load; the verifier then takes them for constants.
 #[unsafe(no_mangle)]
@@ -29,19 +30,31 @@ macro_rules! offset {
 
 pub(crate) use offset;
 
-/// Watched processes by tgid, added and removed by user space: 16,384 × about 88 bytes = 1.4 MiB of kernel memory.
+/// Watched processes by tgid, added and removed by user space: 16,384 × about 200 bytes = 3.1 MiB of kernel memory.
 #[map]
-pub(crate) static WATCHED: HashMap<u32, Watched> = HashMap::with_max_entries(16_384, 0);
+pub(crate) static WATCHED: HashMap<u32, Watched> =
+    HashMap::with_max_entries(records::WATCHED as u32, 0);
+
+/// `BPF_F_MMAPABLE` (5.5): user space reads the values where they are.
+const MMAPABLE: u32 = 1 << 10;
+
+/// What each of them had at its last look, in the place that user space gave it: 16,384 × 48 bytes = 0.8 MiB.
+#[map]
+pub(crate) static LEVELS: Array<Level> = Array::with_max_entries(records::WATCHED as u32, MMAPABLE);
+
+/// When a timer of each CPU was last followed.
+#[map]
+pub(crate) static FOLLOWED: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
 
 /// Python processes whose interpreter is known, by tgid, added and removed by user space: 2,048 × about 100 bytes = 0.2 MiB.
 #[map]
 pub(crate) static PYTHONS: HashMap<u32, Python> = HashMap::with_max_entries(2_048, 0);
 
-/// The last steps of each watched process: 2,048 × about 1.2 KiB = 2.4 MiB.
+/// The last steps of those that took one; of more, those whose last step is the oldest give up theirs: 2,048 × about 1.1 KiB = 2.2 MiB.
 #[map]
-pub(crate) static STEPS: HashMap<u32, Steps> = HashMap::with_max_entries(2_048, 0);
+pub(crate) static STEPS: LruHashMap<u32, Steps> = LruHashMap::with_max_entries(2_048, 0);
 
-/// What a process begins with; its figures are filled in before it is copied into the map.
+/// A process's first step is put together here before it is copied into the map.
 #[map]
 pub(crate) static STEPS_SCRATCH: PerCpuArray<Steps> = PerCpuArray::with_max_entries(1, 0);
 
@@ -60,19 +73,14 @@ pub(crate) const WAKEUP: u64 = 2;
 
 /// The loss ledger: a row a hook.
 #[map]
-pub(crate) static LEDGER: PerCpuArray<u64> = PerCpuArray::with_max_entries(2 * ledger::COLUMNS, 0);
-
-/// Rows of the ledger.
-pub(crate) mod row {
-    pub(crate) const MAPPED: u32 = 0;
-    pub(crate) const TICK: u32 = 1;
-}
+pub(crate) static LEDGER: PerCpuArray<u64> =
+    PerCpuArray::with_max_entries(MemoryHook::COUNT as u32 * ledger::COLUMNS, 0);
 
 /// Adds one to a column of a hook's row.
 #[inline(always)]
-pub(crate) fn count(hook: u32, column: u32) {
-    if let Some(counter) = LEDGER.get_ptr_mut(hook * ledger::COLUMNS + column) {
-        // SAFETY: the pointer is this CPU's own slot, and programs on one CPU do not run at once.
+pub(crate) fn count(hook: MemoryHook, column: u32) {
+    if let Some(counter) = LEDGER.get_ptr_mut(hook.row() * ledger::COLUMNS + column) {
+        // SAFETY: the pointer is this CPU's own slot, of one program alone, which the kernel does not run twice at once on a CPU.
         unsafe { *counter += 1 };
     }
 }

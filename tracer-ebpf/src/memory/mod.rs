@@ -2,9 +2,11 @@
 //!
 //! Each hook stands twice, as `tp_btf` and as raw tracepoint with the same arguments: user space loads what the kernel takes.
 
+mod levels;
 mod maps;
 mod native;
 mod python;
+mod steps;
 mod tick;
 mod vm_unmapped_area;
 

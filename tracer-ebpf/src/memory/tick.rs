@@ -2,7 +2,7 @@
 //! it was looked at last.
 //!
 //! Format (6.18): `hrtimer, now, function, softexpires`; no argument is read. Rate: `CONFIG_HZ` (100 to 1000 a second) for each busy CPU, and
-//! timers of high resolution; an idle CPU has none. What is not watched costs one lookup, and a page fault costs nothing: a
+//! timers of high resolution, of which one each half millisecond is followed; an idle CPU has none. What is not watched costs one lookup, and a page fault costs nothing: a
 //! tracepoint there (`kmem/rss_stat`) costs 3 to 4 % of each fault, whatever its program does. A step is a move of max(1 MiB, 1/64 of what is
 //! resident), or what was faulted in between two ticks; the last 64 are kept in the map, and nothing is sent. Without ticks
 //! (`nohz_full`, no timers of high resolution) growth is known from samples alone.
@@ -13,26 +13,23 @@
 
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_get_current_task, bpf_ktime_get_boot_ns};
 use raytrace_ebpf::records::{
-    Grew, GrewBy, GrewDeep, Header, MEMBERS, Process, Python, STEPS as KEPT, Step, Steps, kind,
-    ledger,
+    Grew, GrewBy, GrewDeep, Header, Kind, MemoryHook, Process, Python, Watched, ledger,
 };
 
 use super::{
-    hook,
-    maps::{
-        FAULTS, MAPPINGS, SECOND_NS, STEPS, STEPS_SCRATCH, WAKEUP, WATCHED, count, offset, row,
-    },
+    hook, levels,
+    maps::{FAULTS, FOLLOWED, MAPPINGS, SECOND_NS, WAKEUP, WATCHED, count, offset},
     native,
     python::{self, is_own, stack},
-    same_start,
+    steps::{self, SMALLEST},
 };
 use crate::read::read;
 
 hook!(tick_btf, tick_raw, "hrtimer_expire_entry", ticked);
 
-/// Pages of 1 MiB, at 4 KiB a page.
-const SMALLEST: i64 = 256;
-/// And of 16 MiB.
+/// Ticks are 1 to 10 ms apart. A timer that expires so soon after the last one is another one: audio, storage and some runtimes have 50,000 a second.
+const APART_NS: u64 = 500_000;
+/// Pages of 16 MiB, at 4 KiB a page.
 const LARGE: i64 = 4096;
 /// And of a huge page, which is one fault.
 const HUGE: u64 = 512;
@@ -44,50 +41,69 @@ const SHMEM: usize = 3;
 
 #[inline(always)]
 fn ticked<const TYPED: bool>(_timer: u64, _now: u64) {
+    // SAFETY: the helper takes nothing and always answers.
+    let time = unsafe { bpf_ktime_get_boot_ns() };
+    if !is_apart(time) {
+        return;
+    }
     let ids = bpf_get_current_pid_tgid();
     let tgid = (ids >> 32) as u32;
-    let Some(watched) = WATCHED.get_ptr(tgid) else {
+    let Some(watched) = WATCHED.get_ptr_mut(tgid) else {
         return;
     };
-    // SAFETY: a map value stays readable during the program.
-    let start = unsafe { (*watched).start };
+    // SAFETY: a map value stays valid during the program. Threads of one process may be looked at at once: what one of them writes
+    // is lost then, and the next look has the sum.
+    let watched = unsafe { &mut *watched };
     // SAFETY: the helper takes nothing and always answers.
     let task = unsafe { bpf_get_current_task() };
     let mm: u64 = read(task, offset!(task_mm));
     if mm == 0 {
         return;
     }
-    let python = python::of(tgid, start);
+    let python = python::of(tgid, watched.start);
     let faults = match python {
         Some(_) => faults(task, ids as u32),
         None => 0,
     };
-    let Some(steps) = STEPS.get_ptr_mut(tgid) else {
-        return begin(tgid, start, mm);
-    };
-    // SAFETY: a map value stays valid during the program; threads of one process may take a step at once and one of the two is
-    // then lost: the next one has the sum.
-    let steps = unsafe { &mut *steps };
-    if !same_start(steps.start, start) {
-        // An earlier process's, whose end was missed.
-        return begin(tgid, start, mm);
+    let now = [
+        counter(mm, 0),
+        counter(mm, 1),
+        counter(mm, 2),
+        counter(mm, 3),
+    ];
+    levels::looked(watched, now);
+    if watched.is_known == 0 {
+        watched.is_known = 1;
+        watched.last = now;
+        watched.seen = [now[ANON], now[SHMEM]];
+        watched.told = watched.seen;
+        return;
     }
-    // SAFETY: the helper takes nothing and always answers.
-    let time = unsafe { bpf_ktime_get_boot_ns() };
-    let mut member = 0;
-    while member < MEMBERS {
-        step(steps, member, counter(mm, member), time);
-        member += 1;
-    }
+    steps::take(tgid, watched, &now, time);
     if let Some(python) = python {
-        grown(steps, mm, faults, ids, python, time);
+        grown(watched, [now[ANON], now[SHMEM]], faults, ids, python, time);
     }
+}
+
+/// Whether no other timer of this CPU was followed just before.
+#[inline(always)]
+fn is_apart(time: u64) -> bool {
+    let Some(last) = FOLLOWED.get_ptr_mut(0) else {
+        return true;
+    };
+    // SAFETY: this CPU's own slot.
+    unsafe {
+        if time.wrapping_sub(*last) < APART_NS {
+            return false;
+        }
+        *last = time;
+    }
+    true
 }
 
 /// Whether the running thread has grown the process since a thread was last seen to, and if that is much with what it grew before: tells it.
 #[inline(always)]
-fn grown(steps: &mut Steps, mm: u64, faults: u64, ids: u64, python: &Python, time: u64) {
-    let now = [counter(mm, ANON), counter(mm, SHMEM)];
+fn grown(steps: &mut Watched, now: [i64; 2], faults: u64, ids: u64, python: &Python, time: u64) {
     // What was given back and is taken again has grown.
     lower(&mut steps.seen, now);
     lower(&mut steps.told, now);
@@ -137,35 +153,6 @@ fn since(levels: [i64; 2], now: [i64; 2], of: usize) -> i64 {
     now[of] - levels[of]
 }
 
-/// Takes a step where a counter has moved by so much.
-#[inline(always)]
-fn step(steps: &mut Steps, member: usize, value: i64, time: u64) {
-    let resident = steps.last[0] + steps.last[ANON] + steps.last[SHMEM];
-    let least = if resident / 64 > SMALLEST {
-        resident / 64
-    } else {
-        SMALLEST
-    };
-    let before = steps.last[member & 3];
-    let by = if value > before {
-        value - before
-    } else {
-        before - value
-    };
-    if by < least {
-        return;
-    }
-    steps.last[member & 3] = value;
-    let at = (steps.taken as usize) & (KEPT - 1);
-    steps.steps[at] = Step {
-        time,
-        pages: (value << 2) | member as i64,
-    };
-    steps.taken = steps.taken.wrapping_add(1);
-    count(row::TICK, ledger::SEEN);
-    count(row::TICK, ledger::SUBMITTED);
-}
-
 /// The faults that a thread took since it was last seen here; none where that was never: those of its whole life are no news.
 #[inline(always)]
 fn faults(task: u64, tid: u32) -> u64 {
@@ -182,7 +169,7 @@ fn faults(task: u64, tid: u32) -> u64 {
 
 /// Tells who grew by much, with its stack; at most so often a second.
 #[inline(always)]
-fn tell(ids: u64, python: &Python, time: u64, steps: &mut Steps) {
+fn tell(ids: u64, python: &Python, time: u64, steps: &mut Watched) {
     let private = since(steps.told, steps.seen, 0);
     let shared = since(steps.told, steps.seen, 1);
     if private + shared < LARGE {
@@ -190,17 +177,17 @@ fn tell(ids: u64, python: &Python, time: u64, steps: &mut Steps) {
     }
     // What is not told now is not the next one's.
     steps.told = steps.seen;
-    count(row::TICK, ledger::SEEN);
-    if time.wrapping_sub(steps.window) >= SECOND_NS {
-        steps.window = time;
-        steps.sent = 0;
+    count(MemoryHook::Tick, ledger::SEEN);
+    if time.wrapping_sub(steps.grew_window) >= SECOND_NS {
+        steps.grew_window = time;
+        steps.grew_sent = 0;
     }
-    if steps.sent >= A_SECOND {
-        return count(row::TICK, ledger::FILTERED);
+    if steps.grew_sent >= A_SECOND {
+        return count(MemoryHook::Tick, ledger::FILTERED);
     }
     let grew = Grew {
         header: Header {
-            kind: kind::GREW,
+            kind: Kind::Grew as u32,
             reserved: 0,
             time,
         },
@@ -215,10 +202,10 @@ fn tell(ids: u64, python: &Python, time: u64, steps: &mut Steps) {
         of_main: 0,
     };
     if !send(grew, python) {
-        return count(row::TICK, ledger::RING_FULL);
+        return count(MemoryHook::Tick, ledger::RING_FULL);
     }
-    steps.sent += 1;
-    count(row::TICK, ledger::SUBMITTED);
+    steps.grew_sent += 1;
+    count(MemoryHook::Tick, ledger::SUBMITTED);
 }
 
 #[inline(always)]
@@ -257,40 +244,6 @@ unsafe fn fill(place: *mut GrewBy, grew: Grew, python: &Python) {
             ..grew
         });
     }
-}
-
-/// A process's first figures; from them on steps are taken.
-#[inline(always)]
-fn begin(tgid: u32, start: u64, mm: u64) {
-    count(row::TICK, ledger::SEEN);
-    let Some(scratch) = STEPS_SCRATCH.get_ptr_mut(0) else {
-        return;
-    };
-    // SAFETY: this CPU's own slot.
-    let first = unsafe { &mut *scratch };
-    first.start = start;
-    first.taken = 0;
-    first.last = [
-        counter(mm, 0),
-        counter(mm, 1),
-        counter(mm, 2),
-        counter(mm, 3),
-    ];
-    first.seen = [first.last[ANON], first.last[SHMEM]];
-    first.told = first.seen;
-    first.grower = 0;
-    first.settled = 0;
-    first.window = 0;
-    first.sent = 0;
-    let kept = STEPS.insert(tgid, &*first, 0).is_ok();
-    count(
-        row::TICK,
-        if kept {
-            ledger::SUBMITTED
-        } else {
-            ledger::MAP_FULL
-        },
-    );
 }
 
 /// A counter of an mm: since 6.2 a `percpu_counter`, whose batched total errs by a batch (1 MiB on 128 CPUs) a CPU that moved it.

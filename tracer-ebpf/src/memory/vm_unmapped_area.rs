@@ -6,11 +6,13 @@
 //! From 16 MiB on it carries the Python stack of its thread where user space has said where the interpreter is, and from 5.15 on the native one.
 
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_ktime_get_boot_ns};
-use raytrace_ebpf::records::{Header, Mapped, MappedBy, MappedDeep, Process, Python, kind, ledger};
+use raytrace_ebpf::records::{
+    Header, Kind, Mapped, MappedBy, MappedDeep, MemoryHook, Process, Python, ledger,
+};
 
 use super::{
-    field, hook,
-    maps::{MAPPINGS, SECOND_NS, WAKEUP, WATCHED, count, offset, row},
+    field, hook, levels,
+    maps::{MAPPINGS, SECOND_NS, WAKEUP, WATCHED, count, offset},
     native,
     python::{self, stack},
 };
@@ -33,13 +35,13 @@ fn mapped<const TYPED: bool>(address: u64, info: u64) {
     if length < SMALLEST {
         return;
     }
-    count(row::MAPPED, ledger::SEEN);
+    count(MemoryHook::Mapped, ledger::SEEN);
     let ids = bpf_get_current_pid_tgid();
     let tgid = (ids >> 32) as u32;
     // Errors are the last page of addresses.
     let failed = address >= 4096u64.wrapping_neg();
     let Some(watched) = WATCHED.get_ptr_mut(tgid).filter(|_| !failed) else {
-        return count(row::MAPPED, ledger::FILTERED);
+        return count(MemoryHook::Mapped, ledger::FILTERED);
     };
     // SAFETY: a map value stays valid during the program. Two threads may add at once and lose one of two sums: the records are
     // exact, only what was left out of them may be short.
@@ -48,6 +50,7 @@ fn mapped<const TYPED: bool>(address: u64, info: u64) {
     let time = unsafe { bpf_ktime_get_boot_ns() };
     watched.held_bytes += length;
     watched.held_calls += 1;
+    levels::mapped(watched);
     if time.wrapping_sub(watched.window) >= SECOND_NS {
         watched.window = time;
         watched.sent = 0;
@@ -55,11 +58,11 @@ fn mapped<const TYPED: bool>(address: u64, info: u64) {
     let large = watched.held_bytes >= LARGE;
     let most = if large { LARGE_A_SECOND } else { A_SECOND };
     if watched.sent >= most {
-        return count(row::MAPPED, ledger::FILTERED);
+        return count(MemoryHook::Mapped, ledger::FILTERED);
     }
     let mapped = Mapped {
         header: Header {
-            kind: kind::MAPPED,
+            kind: Kind::Mapped as u32,
             reserved: 0,
             time,
         },
@@ -84,12 +87,12 @@ fn mapped<const TYPED: bool>(address: u64, info: u64) {
         None => send(mapped, large),
     };
     if !is_sent {
-        return count(row::MAPPED, ledger::RING_FULL);
+        return count(MemoryHook::Mapped, ledger::RING_FULL);
     }
     watched.sent += 1;
     watched.held_bytes = 0;
     watched.held_calls = 0;
-    count(row::MAPPED, ledger::SUBMITTED);
+    count(MemoryHook::Mapped, ledger::SUBMITTED);
 }
 
 #[inline(always)]

@@ -3,7 +3,7 @@
 //! Runs in the thread that empties the kernel's ring, so it keeps little and looks at no clock. Async and threaded actors overwrite
 //! each other's title: a call then ends where the next one began.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use crate::{
     event::{Call, MemorySplit},
@@ -15,6 +15,8 @@ use crate::{
 const LONG_NS: i64 = 50_000_000;
 /// A call that runs for this time is written before it ends: its process may die in it.
 const ANNOUNCED_NS: i64 = 1_000_000_000;
+/// What runs is looked through this often for such calls.
+const LOOKED_THROUGH_NS: i64 = 100_000_000;
 /// A move of memory that makes a short call worth a row.
 const MOVED: u64 = 1 << 20;
 /// Titles of one process that are counted; tasks may have a name each.
@@ -24,6 +26,7 @@ const MAX_TITLES: usize = 256;
 #[derive(Default)]
 pub(super) struct Calls {
     lanes: HashMap<Pid, Lane>,
+    looked_through: BootTime,
 }
 
 /// One process.
@@ -32,13 +35,13 @@ struct Lane {
     /// The class of its actor.
     actor: Option<String>,
     running: Option<Running>,
-    counts: HashMap<String, u32>,
+    counts: HashMap<Arc<str>, u32>,
     /// Anonymous memory when the last written call ended; before that, when the first began.
     told: Option<Bytes>,
 }
 
 struct Running {
-    title: String,
+    title: Arc<str>,
     nth: u32,
     began: BootTime,
     before: MemorySplit,
@@ -49,7 +52,7 @@ impl Running {
     fn call(&self, process: ProcessKey) -> Call {
         Call {
             process,
-            title: self.title.clone(),
+            title: self.title.to_string(),
             nth: self.nth,
             began: self.began,
             ended: None,
@@ -98,6 +101,10 @@ impl Calls {
 
     /// Calls that have run for a while by `now`, each once.
     pub(super) fn due(&mut self, now: BootTime) -> Vec<Call> {
+        if now.since(self.looked_through) < LOOKED_THROUGH_NS {
+            return Vec::new();
+        }
+        self.looked_through = now;
         let old = |lane: &mut Lane| {
             let running = lane
                 .running
@@ -138,17 +145,18 @@ impl Lane {
             // An actor between two calls has the bare class for its title, as a task of that name would.
             class.is_none_or(|class| running.title.strip_prefix("ray::") != Some(class))
         });
-        if let Some(class) = class {
-            self.actor = Some(class.to_owned());
+        if class.is_some() && class != self.actor.as_deref() {
+            self.actor = class.map(str::to_owned);
         }
         let call = ended.and_then(|running| self.worth(&running, time, memory));
-        let idle = identify::title(title).is_none()
+        let idle = identify::is_idle(title)
             || (self.actor.is_some() && title.strip_prefix("ray::") == self.actor.as_deref());
         if !idle {
             self.told = self.told.or(memory.anon);
+            let (title, nth) = self.count(title);
             self.running = Some(Running {
-                title: title.to_owned(),
-                nth: self.count(title),
+                title,
+                nth,
                 began: time,
                 before: *memory,
                 announced: false,
@@ -168,16 +176,19 @@ impl Lane {
         Some(running.ended(self.process, time, memory))
     }
 
-    fn count(&mut self, title: &str) -> u32 {
+    /// The title, of which there is one however often it comes, and how often it came.
+    fn count(&mut self, title: &str) -> (Arc<str>, u32) {
         if self.counts.len() >= MAX_TITLES && !self.counts.contains_key(title) {
             self.counts.retain(|_, count| *count > 1);
             if self.counts.len() >= MAX_TITLES {
                 self.counts.clear();
             }
         }
-        let count = self.counts.entry(title.to_owned()).or_default();
+        let known = self.counts.get_key_value(title);
+        let title = known.map_or_else(|| title.into(), |(title, _)| Arc::clone(title));
+        let count = self.counts.entry(Arc::clone(&title)).or_default();
         *count += 1;
-        *count
+        (title, *count)
     }
 }
 
@@ -194,6 +205,7 @@ mod tests {
             shmem: Some(Bytes(0)),
             swap: None,
             peak: Some(Bytes((mib + 8) << 20)),
+            own: None,
         }
     }
 

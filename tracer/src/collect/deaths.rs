@@ -6,6 +6,7 @@ use crate::{
     ids::{BootTime, EventId, ProcessKey},
     judge::{
         Judge,
+        cause::Cause,
         report::{Death, Killer},
     },
 };
@@ -22,18 +23,18 @@ const KEEP_NS: i64 = 150_000_000_000;
 const KEEP_MOST: usize = 20_000;
 
 /// A death to tell.
-pub struct Told {
+pub struct DeathUpdate {
     /// The death.
     pub death: Death,
     /// What was told of it before, when its verdict had not settled.
-    pub before: Option<String>,
+    pub before: Option<Cause>,
 }
 
 struct Waiting {
     id: EventId,
     process: ProcessKey,
     exit: BootTime,
-    told: Option<String>,
+    told: Option<Cause>,
 }
 
 /// All that wait, and all that are kept for a while.
@@ -59,7 +60,7 @@ impl Deaths {
     }
 
     /// What is to be told now, and the processes that may be forgotten.
-    pub fn tell(&mut self, judge: &Judge, now: BootTime) -> (Vec<Told>, Vec<ProcessKey>) {
+    pub fn tell(&mut self, judge: &Judge, now: BootTime) -> (Vec<DeathUpdate>, Vec<ProcessKey>) {
         let mut told = Vec::new();
         let kept = &mut self.kept;
         self.waiting.retain_mut(|waiting| {
@@ -74,8 +75,8 @@ impl Deaths {
             };
             let late = now.since(waiting.exit) > patience;
             if settled || (waiting.told.is_none() && late) {
-                let before = waiting.told.replace(death.verdict.clause.clone());
-                told.push(Told { death, before });
+                let before = waiting.told.replace(death.verdict.cause.clone());
+                told.push(DeathUpdate { death, before });
             }
             if settled {
                 kept.push_back((now, waiting.process));

@@ -2,40 +2,74 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    fs::File,
+    path::Path,
     sync::Arc,
-    time::Duration,
 };
 
 use super::{Collector, sweep};
 use crate::{
     event::{Cluster, Observation, Process, Role, Source},
-    ids::{Pid, ProcessKey},
+    ids::{HexId, Pid, ProcessKey},
     observe::{clock, clusters, processes, rooted::Folder},
-    ray::{identify, log::file_name},
+    ray::identify,
 };
 
-/// A driver's log that was written this lately is read although nobody has it open.
-const FRESH: Duration = Duration::from_secs(60);
+/// Clusters that are followed, of all users and of one: what calls itself a raylet costs some descriptors.
+const MOST_CLUSTERS: usize = 512;
+const MOST_OF_ONE: usize = 128;
 
 impl Collector {
     /// Looks at the whole machine: new raylets, and all that belongs to the known ones.
     pub fn scan(&mut self) {
-        self.find_raylets();
-        self.track_family();
+        self.scan_in(&table());
+    }
+
+    /// The same with what is due as often: who ended unseen, what is over. /proc is gone through once for all of it.
+    pub fn look_over(&mut self) {
+        let table = table();
+        self.scan_in(&table);
+        self.sweep_in(&table);
+        self.release();
+    }
+
+    fn scan_in(&mut self, table: &Table) {
+        self.find_raylets_in(table);
+        self.track_family_in(table);
         self.find_drivers();
     }
 
     /// Takes up the raylets that are new.
     pub(super) fn find_raylets(&mut self) {
-        for raylet in clusters::raylets() {
+        self.find_raylets_in(&table());
+    }
+
+    fn find_raylets_in(&mut self, table: &Table) {
+        let named = table.iter().filter(|(_, stat)| stat.comm == "raylet");
+        let called: Vec<Pid> = named.map(|(pid, _)| *pid).collect();
+        self.refused.retain(|refused| called.contains(&refused.pid));
+        for raylet in called {
             let known = self.known.get(&raylet);
-            if known.is_none_or(|known| known.role != Role::Raylet)
-                && let Some(process) = processes::describe(raylet)
+            if known.is_some_and(|known| known.role == Role::Raylet)
+                || processes::key(raylet).is_none_or(|key| self.refused.contains(&key))
+            {
+                continue;
+            }
+            if let Some(process) = processes::describe(raylet)
+                && identify::role("raylet", &process.argv) == Some(Role::Raylet)
             {
                 self.found_raylet(&process);
             }
         }
+    }
+
+    /// Whether one more cluster of this raylet's user may be followed. Those that are over count until they are let go.
+    fn has_room(&mut self, raylet: &Process) -> bool {
+        let of_user = self.owners.values().filter(|user| **user == raylet.uid);
+        let has_room = self.owners.len() < MOST_CLUSTERS && of_user.count() < MOST_OF_ONE;
+        if !has_room && self.refused.insert(raylet.process.truncated()) {
+            self.left_out += 1;
+        }
+        has_room
     }
 
     fn is_wanted(&self, process: &Process, session_dir: Option<&str>) -> bool {
@@ -45,17 +79,20 @@ impl Collector {
             .is_none_or(|pid| pid == process.process.pid);
         let by_folder = self.wanted.session_dir.as_ref().is_none_or(|wanted| {
             let real = std::fs::canonicalize(wanted).unwrap_or_else(|_| wanted.clone());
-            session_dir.is_some_and(|folder| {
-                std::path::Path::new(folder) == wanted || std::path::Path::new(folder) == real
-            })
+            session_dir
+                .is_some_and(|folder| Path::new(folder) == wanted || Path::new(folder) == real)
         });
-        by_pid && by_folder
+        let by_user = self
+            .wanted
+            .user
+            .is_none_or(|user| process.uid == Some(user));
+        by_pid && by_folder && by_user
     }
 
     /// Takes up a raylet: its cluster, its logs, itself.
     pub(super) fn found_raylet(&mut self, process: &Process) {
         let key = process.process.truncated();
-        if self.clusters.contains_key(&key) {
+        if self.clusters.contains_key(&key) || !self.has_room(process) {
             return;
         }
         let cluster = clusters::describe(process);
@@ -74,6 +111,7 @@ impl Collector {
             self.watch_init(process.process.pid);
         }
         self.clusters.insert(key, cluster);
+        self.owners.insert(key, process.uid);
         self.follow_logs();
         // Who was nobody's may be its part.
         self.strangers.clear();
@@ -85,7 +123,11 @@ impl Collector {
             let Some(folder) = held(&mut self.folders, *key, cluster) else {
                 continue;
             };
-            for name in ["raylet.out", "gcs_server.out"] {
+            let raylet = self.known.get(&key.pid);
+            let raylet = raylet.filter(|known| known.process.process.same(*key));
+            let argv = raylet.map_or(&[][..], |known| &known.process.argv);
+            let own = clusters::log_name(key.pid, argv);
+            for name in [own.as_str(), "gcs_server.out"] {
                 self.logs
                     .follow(*key, &folder, name, cluster.log_utc_offset_s);
             }
@@ -115,15 +157,11 @@ impl Collector {
             clock::boot(),
             Observation::Process(process.clone()),
         );
-        let pid = process.process.pid;
-        self.known.insert(
-            pid,
-            super::Known {
-                process,
-                role,
-                identified: true,
-            },
-        );
+        self.know(super::Known {
+            process,
+            role,
+            identified: true,
+        });
     }
 
     /// The init of a raylet's container: with it the kernel ends all of them, so that its death is the cause of theirs.
@@ -146,17 +184,14 @@ impl Collector {
             clock::boot(),
             Observation::Process(process.clone()),
         );
-        self.known.insert(
-            pid,
-            super::Known {
-                process,
-                role: Role::Descendant,
-                identified: false,
-            },
-        );
+        self.know(super::Known {
+            process,
+            role: Role::Descendant,
+            identified: false,
+        });
     }
 
-    fn track_one(&mut self, process: ProcessKey) {
+    pub(super) fn track_one(&mut self, process: ProcessKey) {
         if let Some(tracked) = &mut self.tracked
             && !tracked.contains(process.pid.0)
         {
@@ -172,9 +207,14 @@ impl Collector {
 
     /// Every descendant of what is tracked, and what of a session lost its parent: marked until nothing is new.
     pub(super) fn track_family(&mut self) {
+        self.track_family_in(&table());
+    }
+
+    fn track_family_in(&mut self, first: &Table) {
+        let mut again;
+        let mut current = first;
         for _ in 0..4 {
-            let table = table();
-            let new = self.new_family(&table);
+            let new = self.new_family(current);
             if new.is_empty() {
                 return;
             }
@@ -184,10 +224,12 @@ impl Collector {
             for key in new {
                 self.identify(key.pid);
             }
+            again = table();
+            current = &again;
         }
     }
 
-    fn new_family(&mut self, table: &HashMap<Pid, processes::Stat>) -> Vec<ProcessKey> {
+    fn new_family(&mut self, table: &Table) -> Vec<ProcessKey> {
         let own = Pid(std::process::id());
         let mut family: HashSet<Pid> = self.known.keys().copied().collect();
         family.extend(self.parts(table));
@@ -222,7 +264,7 @@ impl Collector {
 
     /// Parts of the known clusters that are nobody's children any more: `ray start` leaves the GCS, the dashboard and its helpers
     /// to init. Their command lines name the session or the GCS.
-    fn parts(&mut self, table: &HashMap<Pid, processes::Stat>) -> Vec<Pid> {
+    fn parts(&mut self, table: &Table) -> Vec<Pid> {
         let seen = |pid: &Pid, stat: &processes::Stat| self.strangers.get(pid) == Some(&stat.start);
         let new: Vec<Pid> = table
             .iter()
@@ -267,99 +309,6 @@ impl Collector {
             .find(|(_, cluster)| names(argv, cluster))
             .map(|(raylet, _)| *raylet)
     }
-
-    /// Drivers connect without being anyone's child: they are found by the log files that they make.
-    pub fn find_drivers(&mut self) {
-        let mut found = Vec::new();
-        for (key, cluster) in &self.clusters {
-            let Some(folder) = held(&mut self.folders, *key, cluster) else {
-                continue;
-            };
-            // A session's folder may hold thousands of files: it is read again only when one was made.
-            let changed = folder.changed();
-            if changed.is_some() && self.changed.insert(*key, changed) == Some(changed) {
-                continue;
-            }
-            let names = folder.names();
-            for name in names.filter(|name| name.starts_with("python-core-driver-")) {
-                let new = self.drivers.insert((*key, name.clone()));
-                if let Some(pid) = file_name::parse(&name)
-                    .and_then(|name| name.pid)
-                    .filter(|_| new)
-                {
-                    found.push((
-                        *key,
-                        pid,
-                        Arc::clone(&folder),
-                        name,
-                        cluster.log_utc_offset_s,
-                    ));
-                }
-            }
-        }
-        let any = !found.is_empty();
-        for (cluster, ray_pid, folder, name, offset) in found {
-            let Some(log) = folder.file(name.as_ref()) else {
-                continue;
-            };
-            // A session may hold the logs of thousands of jobs that are over.
-            if self.found_driver(cluster, ray_pid, &log) || is_fresh(&log) {
-                self.logs.follow(cluster, &folder, &name, offset);
-            }
-        }
-        if any {
-            self.track_family();
-        }
-    }
-
-    /// Tracks a driver, once; its log names the pid that it has in Ray's namespace. False where it is gone.
-    fn found_driver(&mut self, cluster: ProcessKey, ray_pid: Pid, log: &File) -> bool {
-        let known = |known: &super::Known| {
-            known.process.ns_pid.unwrap_or(known.process.process.pid) == ray_pid && known.identified
-        };
-        if self.known.values().any(known) {
-            return true;
-        }
-        let contained = self
-            .clusters
-            .get(&cluster)
-            .is_some_and(|one| one.raylet_ns_pid != one.raylet.pid);
-        let pid = if contained {
-            processes::in_namespace(cluster.pid, ray_pid)
-        } else {
-            Some(ray_pid)
-        };
-        let Some(process) = pid.and_then(processes::describe) else {
-            return false;
-        };
-        // The log of a driver that is gone may name a pid that somebody else has now, and anybody can make a file that names init.
-        if !processes::holds_open(process.process.pid, log) {
-            return false;
-        }
-        self.track_one(process.process);
-        let process = Process {
-            cluster: Some(cluster),
-            ..process
-        };
-        self.emit(
-            Source::Proc,
-            clock::boot(),
-            Observation::Process(process.clone()),
-        );
-        let key = process.process;
-        self.known.insert(
-            key.pid,
-            super::Known {
-                process,
-                role: Role::Other,
-                identified: false,
-            },
-        );
-        if !self.identify(key.pid) {
-            self.identities.expect(key, clock::boot());
-        }
-        true
-    }
 }
 
 /// The log folder of a cluster, held open once it is there.
@@ -376,14 +325,16 @@ pub(super) fn held(
     Some(folder)
 }
 
-/// Whether a file was written so lately that its process may have ended just now.
-fn is_fresh(log: &File) -> bool {
-    let written = log.metadata().and_then(|data| data.modified());
-    written.is_ok_and(|written| written.elapsed().unwrap_or_default() < FRESH)
-}
-
-/// Whether a command line names the session or the GCS of a cluster.
+/// Whether a command line names the session or the GCS of a cluster, and no other node of it: one host may carry several.
 fn names(argv: &[String], cluster: &Cluster) -> bool {
+    let node = identify::option(argv, "node-id").and_then(HexId::parse);
+    if node.is_some() && cluster.node_id.is_some() && node != cluster.node_id {
+        return false;
+    }
+    let of_head = matches!(identify::role("", argv), Some(Role::Gcs | Role::Dashboard));
+    if of_head && !cluster.head {
+        return false;
+    }
     let marks = [cluster.session.as_deref(), cluster.gcs_address.as_deref()];
     let marks = marks.into_iter().flatten().filter(|mark| !mark.is_empty());
     marks
@@ -391,7 +342,10 @@ fn names(argv: &[String], cluster: &Cluster) -> bool {
         .any(|mark| argv.iter().any(|argument| argument.contains(mark)))
 }
 
-fn table() -> HashMap<Pid, processes::Stat> {
+/// Every process of the machine.
+pub(super) type Table = HashMap<Pid, processes::Stat>;
+
+pub(super) fn table() -> Table {
     processes::all()
         .into_iter()
         .filter_map(|pid| Some((pid, processes::stat(pid)?)))

@@ -8,7 +8,7 @@ use crate::{
     ids::BootTime,
     observe::{
         clock,
-        kernel::{NewMapping, Told},
+        kernel::{MemoryRecord, NewMapping},
     },
 };
 
@@ -36,8 +36,8 @@ impl Collector {
         growth.drain(|told| found.push(told));
         for told in found {
             match told {
-                Told::Mapped(new) => self.mapped(new),
-                Told::Grew(new) => {
+                MemoryRecord::Mapped(new) => self.mapped(new),
+                MemoryRecord::Grew(new) => {
                     if let Some(stacks) = &mut self.stacks {
                         stacks.grew(new);
                     }
@@ -62,7 +62,12 @@ impl Collector {
         };
         let known = self.known.values();
         let python = known.filter(|known| !matches!(known.role, Role::Raylet | Role::Gcs));
-        let processes = python.map(|known| known.process.process).collect();
+        let growth = self.growth.as_ref();
+        let slot = |process| growth.and_then(|growth| growth.slot(process));
+        let processes = python
+            .map(|known| known.process.process)
+            .map(|process| (process, slot(process)))
+            .collect();
         if let Some(reason) = stacks.known(processes, self.samples.near()) {
             let probe = Probe {
                 name: STACKS.into(),

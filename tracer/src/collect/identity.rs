@@ -6,7 +6,7 @@ use super::{Collector, Known, discover::held};
 use crate::{
     event::{Observation, Process, Role, Source, Worker},
     ids::{BootTime, Pid, ProcessKey},
-    observe::{clock, processes, rooted::Folder},
+    observe::{clock, processes, rooted::Folder, stall},
     ray::{identify, log::file_name},
 };
 
@@ -54,6 +54,18 @@ impl Collector {
         }
     }
 
+    /// Keeps what is known of a process, which is sampled from now on.
+    pub(super) fn know(&mut self, known: Known) {
+        let process = known.process.process;
+        let before = self.known.insert(process.pid, known);
+        if before.is_some_and(|before| before.process.process.same(process)) {
+            return;
+        }
+        // Of an earlier one with its pid.
+        self.samples.forget(process.pid);
+        self.samples.begin(process);
+    }
+
     /// Describes a process and finds its worker id; true when nothing more is to be learnt.
     pub(super) fn identify(&mut self, pid: Pid) -> bool {
         let Some(mut process) = processes::describe(pid) else {
@@ -94,14 +106,11 @@ impl Collector {
         if identified && news && role == Role::Driver {
             self.driver_settings(key);
         }
-        self.known.insert(
-            pid,
-            Known {
-                process,
-                role,
-                identified,
-            },
-        );
+        self.know(Known {
+            process,
+            role,
+            identified,
+        });
         done
     }
 
@@ -183,7 +192,7 @@ impl Collector {
             };
             let ours =
                 |name: &String| name.starts_with("python-core-worker-") && name.ends_with(&ending);
-            let names = folder.names().filter(ours);
+            let names = folder.names().into_iter().filter(ours);
             let offset = cluster.log_utc_offset_s;
             found.extend(names.map(|name| (*raylet, Arc::clone(&folder), name, offset)));
         }
@@ -191,7 +200,7 @@ impl Collector {
         if let [(raylet, folder, name, offset)] = found.as_slice()
             && folder
                 .file(name.as_ref())
-                .is_some_and(|log| made_by(&log, process))
+                .is_some_and(|log| made_by(log, process))
         {
             self.logs.hold(process, *raylet, folder, name, *offset);
             if let Some(worker_id) = file_name::parse(name).and_then(|name| name.worker_id) {
@@ -211,11 +220,12 @@ impl Collector {
 }
 
 /// Whether a process was there when the file was made.
-fn made_by(log: &File, process: ProcessKey) -> bool {
-    let Ok(made) = log
-        .metadata()
-        .and_then(|data| data.created().or_else(|_| data.modified()))
-    else {
+fn made_by(log: File, process: ProcessKey) -> bool {
+    let made = move || {
+        let data = log.metadata().ok()?;
+        data.created().or_else(|_| data.modified()).ok()
+    };
+    let Some(made) = stall::ask_for(process.pid, made) else {
         return false;
     };
     let age = made.elapsed().unwrap_or_default();

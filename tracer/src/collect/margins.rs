@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::ids::{BootTime, Bytes};
+use crate::ids::{BootTime, Bytes, ProcessKey};
 
 /// Less than this share of a limit is near.
 const NEAR: f64 = 0.1;
@@ -24,6 +24,8 @@ pub(super) struct Limit {
     pub(super) limit: Bytes,
     /// Whose memory counts, that of strangers too.
     pub(super) counts: Counts,
+    /// The raylet whose monitor this is.
+    pub(super) raylet: Option<ProcessKey>,
 }
 
 /// Whose memory counts against a limit.
@@ -92,6 +94,7 @@ mod tests {
             used: Bytes(used << 20),
             limit: Bytes(10_000 << 20),
             counts: Counts::Machine,
+            raylet: None,
         };
         margins.near(BootTime(100 * SECOND + tenths * SECOND / 10), &[limit])
     }
@@ -130,6 +133,7 @@ mod tests {
             used: Bytes(used),
             limit: Bytes(limit),
             counts: counts.clone(),
+            raylet: None,
         };
         let (machine, pod) = (Counts::Machine, Counts::Cgroup("/pod".into()));
         let limits = [limit(50, 100, &machine), limit(1, 60, &pod)];

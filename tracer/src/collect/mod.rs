@@ -4,8 +4,12 @@
 //! which reads /proc and logs and may be slow.
 
 mod calls;
+mod commands;
+pub(crate) mod costs;
 mod deaths;
 mod discover;
+mod drivers;
+mod endings;
 mod gcs;
 mod gpus;
 mod growth;
@@ -20,6 +24,7 @@ mod shared_files;
 pub mod stacks;
 mod surroundings;
 mod sweep;
+mod turns;
 mod words;
 
 use std::{
@@ -29,10 +34,12 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::SystemTime,
 };
 
-pub use deaths::{Deaths, Told};
+use commands::Commands;
+pub use deaths::{DeathUpdate, Deaths};
+use drivers::Drivers;
+use endings::Heard;
 use gcs::GcsRows;
 use gpus::GpuRows;
 use identity::Identities;
@@ -43,15 +50,18 @@ use shared_files::SharedFiles;
 use surroundings::Surroundings;
 
 use crate::{
-    event::{Cluster, Event, Ledger, Mode, Observation, Probe, Process, Role, Source},
+    event::{
+        Cluster, Event, Ledger, Mode, Near, Observation, Previous, Probe, Process, Role, Source,
+    },
     ids::{BootTime, EventId, Pid, ProcessKey},
-    judge::{Judge, live::Live},
+    judge::{Judge, foresight::Foresight, live::Live, report::Utc},
     observe::{
         clock,
         kernel::{Growth, Ledgers, Tracked},
         kmsg::Kmsg,
         ray_logs::RayLogs,
         rooted::Folder,
+        stall,
     },
     recording,
 };
@@ -73,11 +83,13 @@ impl Ids {
 
 /// Which raylets are wanted.
 #[derive(Debug, Clone, Default)]
-pub struct Wanted {
+pub struct ClusterFilter {
     /// Only the one of this session folder.
     pub session_dir: Option<PathBuf>,
     /// Only this raylet.
     pub raylet: Option<Pid>,
+    /// Only raylets of this user.
+    pub user: Option<u32>,
 }
 
 /// How processes are watched.
@@ -108,7 +120,10 @@ pub struct Collector {
     ids: Ids,
     recording: recording::Sender,
     judge: Judge,
-    wanted: Wanted,
+    foresight: Foresight,
+    /// What was foreseen and is not told yet.
+    foreseen: Vec<(BootTime, Near)>,
+    wanted: ClusterFilter,
     tracked: Option<Tracked>,
     ledgers: Option<Ledgers>,
     growth: Option<Growth>,
@@ -120,11 +135,15 @@ pub struct Collector {
     /// Lines of logs that were not read before the end.
     unread_words: u64,
     clusters: HashMap<ProcessKey, Cluster>,
-    /// The log folder of each cluster, and when it last changed.
+    /// The log folder of each cluster.
     folders: HashMap<ProcessKey, Arc<Folder>>,
-    changed: HashMap<ProcessKey, Option<SystemTime>>,
-    /// Logs of drivers that were looked at, by cluster.
-    drivers: HashSet<(ProcessKey, String)>,
+    /// The user of each cluster's raylet.
+    owners: HashMap<ProcessKey, Option<u32>>,
+    /// Raylets that are not followed because too many are; and how many there were.
+    refused: HashSet<ProcessKey>,
+    left_out: u64,
+    drivers: Drivers,
+    commands: Commands,
     known: HashMap<Pid, Known>,
     /// Processes that were looked at and are no part of Ray, by their start.
     strangers: HashMap<Pid, BootTime>,
@@ -146,11 +165,12 @@ pub struct Collector {
     /// Whose end had begun when they were put into the tracked set: no event is owed for them.
     late: HashSet<ProcessKey>,
     /// Who was known and not in /proc at the last look.
-    ghosts: Vec<ProcessKey>,
+    stale: Vec<ProcessKey>,
     /// Rounds in which nothing of a cluster was alive.
     ended_clusters: HashMap<ProcessKey, u32>,
     /// Events of the kernel that found no room on the way here.
     unheard: Arc<AtomicU64>,
+    costs: costs::Costs,
 }
 
 impl Collector {
@@ -161,7 +181,7 @@ impl Collector {
         recording: recording::Sender,
         watch: Watch,
         kmsg: Option<Kmsg>,
-        wanted: Wanted,
+        wanted: ClusterFilter,
     ) -> Self {
         let (tracked, ledgers, growth, pidfds) = match watch {
             Watch::Kernel {
@@ -175,6 +195,8 @@ impl Collector {
             ids,
             recording,
             judge: Judge::default(),
+            foresight: Foresight::default(),
+            foreseen: Vec::new(),
             wanted,
             tracked,
             ledgers,
@@ -186,8 +208,11 @@ impl Collector {
             unread_words: 0,
             clusters: HashMap::new(),
             folders: HashMap::new(),
-            changed: HashMap::new(),
-            drivers: HashSet::new(),
+            owners: HashMap::new(),
+            refused: HashSet::new(),
+            left_out: 0,
+            drivers: Drivers::default(),
+            commands: Commands::default(),
             known: HashMap::new(),
             strangers: HashMap::new(),
             identities: Identities::default(),
@@ -204,15 +229,17 @@ impl Collector {
             missed_exits: 0,
             suspects: Vec::new(),
             late: HashSet::new(),
-            ghosts: Vec::new(),
+            stale: Vec::new(),
             ended_clusters: HashMap::new(),
             unheard: Arc::default(),
+            costs: costs::Costs::default(),
         }
     }
 
     /// The first events: the machine, and the probes.
-    pub fn begin(&mut self, mode: Mode, probes: Vec<Probe>) {
+    pub fn begin(&mut self, mode: Mode, probes: Vec<Probe>, previous: Option<Previous>) {
         let mut started = crate::observe::host::started(mode);
+        started.previous = previous;
         let (boot, wall) = clock::both();
         started.wall = wall;
         let started = Observation::RecordingStarted(started);
@@ -225,7 +252,9 @@ impl Collector {
     /// Reads the Python stacks of what grows, from now on.
     pub fn read_stacks(&mut self) -> std::io::Result<()> {
         let pythons = self.growth.as_mut().and_then(Growth::take_pythons);
-        let stacks = stacks::Stacks::start(self.ids.clone(), self.recording.clone(), pythons)?;
+        let levels = self.growth.as_ref().and_then(Growth::levels);
+        let kernel = stacks::Kernel { pythons, levels };
+        let stacks = stacks::Stacks::start(self.ids.clone(), self.recording.clone(), kernel)?;
         self.stacks = Some(stacks);
         Ok(())
     }
@@ -287,32 +316,36 @@ impl Collector {
             source,
             what,
         };
-        self.judge.observe(&event);
-        if let (Observation::Process(process), Some(growth)) = (&event.what, &mut self.growth) {
-            growth.watch(process.process);
-        }
-        if let Observation::Exit(exit) = &event.what {
-            self.deaths.add(event.id, exit.process, event.time);
-        }
+        self.observe(&event);
         self.recording.send(event);
+    }
+
+    /// Takes in an event that the recording has or is about to get.
+    fn observe(&mut self, event: &Event) {
+        self.judge.observe(event);
+        match &event.what {
+            Observation::Process(process) => {
+                if let Some(growth) = &mut self.growth {
+                    growth.watch(process.process);
+                }
+            }
+            Observation::Exit(exit) => self.deaths.add(event.id, exit.process, event.time),
+            Observation::Call(call) => self.foresight.called(call),
+            _ => {}
+        }
     }
 
     /// Takes an event that the kernel thread has recorded; true when it is a death: Ray's logs are to be read before it is told.
     pub fn kernel_event(&mut self, event: &Event) -> bool {
         match &event.what {
-            // A worker's last words must be known before its death is judged.
             Observation::Exit(exit) => {
-                let process = exit.process;
-                self.last_words(process, exit.ns_pid);
-                self.judge.observe(event);
-                self.deaths.add(event.id, process, event.time);
-                self.last_steps(exit, event.time);
-                self.gone(process);
+                self.ended(exit, Heard::Recorded(event));
                 true
             }
             Observation::Exec(exec) => {
-                self.judge.observe(event);
+                self.observe(event);
                 self.identities.expect(exec.process, event.time);
+                self.samples.executed(exec.process.pid);
                 // Only what was known before can be watched.
                 let is_known = self.known_as(exec.process).is_some();
                 if let Some(stacks) = self.stacks.as_mut().filter(|_| is_known) {
@@ -322,38 +355,38 @@ impl Collector {
             }
             // Many a child never execs: DataLoader's workers are forks.
             Observation::Fork { child, .. } => {
-                self.judge.observe(event);
+                self.observe(event);
                 self.identities.expect(*child, event.time);
                 false
             }
             // Ray's handler prints a stack first: what was full is still full. The file may be gone with its process.
             Observation::Signal(signal) if signal.signal == SIGBUS => {
-                self.judge.observe(event);
+                self.observe(event);
                 self.sample_shared_memory(clock::boot());
                 false
             }
+            Observation::Signal(signal) => {
+                self.observe(event);
+                self.look_at_command(signal);
+                false
+            }
             _ => {
-                self.judge.observe(event);
+                self.observe(event);
                 false
             }
         }
-    }
-
-    fn gone(&mut self, process: ProcessKey) {
-        // Its pid may be another's by now.
-        if self.known_as(process).is_some() {
-            self.known.remove(&process.pid);
-            self.samples.forget(process.pid);
-        }
-        // After an exit that was told it has been done.
-        if let Some(growth) = &mut self.growth {
-            growth.forget(process);
-        }
-        self.identities.forget(process);
     }
 
     /// What is due: logs, the kernel log, identities, and in procfs mode the ends of processes.
     pub fn tick(&mut self) {
+        self.charged(costs::Cause::Logs, Self::read_both_logs);
+        self.charged(costs::Cause::Identities, |own| {
+            own.poll_pidfds();
+            own.identify_due();
+        });
+    }
+
+    fn read_both_logs(&mut self) {
         self.read_logs();
         if let Some(kmsg) = &mut self.kmsg {
             let mut found = Vec::new();
@@ -362,12 +395,15 @@ impl Collector {
                 self.emit(Source::Kmsg, time, Observation::Kmsg(line));
             }
         }
-        self.poll_pidfds();
-        self.identify_due();
     }
 
     /// Once a second: Ray's log files, what frameworks print of their settings, the clock; new raylets where no hook tells of their start.
     pub fn second(&mut self) {
+        self.charged(costs::Cause::Second, Self::each_second);
+        self.costs.log();
+    }
+
+    fn each_second(&mut self) {
         if self.pidfds.is_some() {
             self.find_raylets();
         }
@@ -376,12 +412,17 @@ impl Collector {
         self.take_gcs();
         self.feed_stacks();
         let now = clock::boot();
+        for near in self.foresight.look(now, &self.judge) {
+            self.foreseen.push((now, near.clone()));
+            self.emit(Source::Recorder, now, Observation::Near(near));
+        }
         let offset = wall_offset();
         let stepped = (offset - self.last_wall_offset).abs() > 5_000_000;
         if stepped || now.since(self.last_minute) >= 60_000_000_000 {
             self.last_wall_offset = offset;
             self.last_minute = now;
             self.set_log_offsets();
+            self.commands.forget();
             let (boot, wall) = clock::both();
             self.emit(Source::Recorder, boot, Observation::Clock { wall });
             self.write_ledgers();
@@ -389,13 +430,20 @@ impl Collector {
     }
 
     /// Deaths whose verdict is new or has settled since the last call.
-    pub fn told(&mut self) -> Vec<Told> {
+    pub fn told(&mut self) -> Vec<DeathUpdate> {
         let now = clock::boot();
         let (told, done) = self.deaths.tell(&self.judge, now);
         for process in done {
             self.judge.forget(process);
         }
         told
+    }
+
+    /// What was foreseen, or has passed, since the last call, with its time.
+    pub fn foreseen(&mut self) -> Vec<(Option<Utc>, Near)> {
+        let told = std::mem::take(&mut self.foreseen);
+        let wall = |(time, near)| (self.judge.wall(time), near);
+        told.into_iter().map(wall).collect()
     }
 
     /// Whether a verdict waits for what Ray's logs will say, or processes end without the kernel's word.
@@ -423,6 +471,9 @@ impl Collector {
         rows.extend(missed("kernel log", records));
         rows.extend(self.left_to_looks());
         rows.extend(missed("collector", self.unheard.load(Ordering::Relaxed)));
+        rows.extend(missed("reads that hang", stall::left_out()));
+        rows.extend(missed("clusters", self.left_out));
+        rows.extend(missed("drivers' logs", self.drivers.left_out));
         rows
     }
 

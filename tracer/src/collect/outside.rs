@@ -8,6 +8,7 @@ use crate::{
     event::{MemorySplit, Observation, OutsideMemory, Source},
     ids::{BootTime, Bytes, Pid, ProcessKey},
     observe::{
+        forks,
         memory::{self, MemoryFiles},
         processes,
     },
@@ -18,21 +19,30 @@ use crate::{
 const MOST: usize = 3;
 /// Smaller ones are nobody's suspect.
 const SMALLEST: u64 = 64 << 20;
+/// Of smaller ones nobody asks whether they are forks.
+const FORKED: u64 = 8 << 20;
+
+/// The name of one that is not to be named: only one user's are wanted.
+const ANOTHERS: &str = "a process of another user";
 
 /// Those that were told last.
 #[derive(Default)]
 pub(super) struct Outsiders(HashMap<Pid, OutsideMemory>);
 
 impl Collector {
-    /// Called once a second near a limit, which counts the memory of `counts`.
-    pub(super) fn sample_outside(&mut self, now: BootTime, counts: &Counts) {
+    /// Called every two seconds near a limit, which counts the memory of `counts`. Returns what all
+    /// processes outside Ray hold together, this one among them.
+    pub(super) fn sample_outside(&mut self, now: BootTime, counts: &Counts) -> Bytes {
         let own = Pid(std::process::id());
         let mut found: Vec<(Pid, Bytes)> = processes::all()
             .into_iter()
-            .filter(|pid| *pid != own && !self.known.contains_key(pid))
-            .filter_map(|pid| Some((pid, MemoryFiles::open(pid).ok()?.count()?.anon)))
-            .filter(|(pid, anon)| anon.0 >= SMALLEST && is_counted(*pid, counts))
+            .filter(|pid| !self.known.contains_key(pid))
+            .filter_map(|pid| Some((pid, private(pid)?)))
             .collect();
+        let all = Bytes(found.iter().map(|(_, private)| private.0).sum());
+        found.retain(|(pid, private)| {
+            *pid != own && private.0 >= SMALLEST && is_counted(*pid, counts)
+        });
         found.sort_by_key(|(pid, anon)| std::cmp::Reverse((*anon, *pid)));
         found.truncate(MOST);
         let gone = |known: &OutsideMemory| !found.iter().any(|(pid, _)| *pid == known.process.pid);
@@ -59,6 +69,7 @@ impl Collector {
         for (pid, _) in found {
             self.outsider(now, pid);
         }
+        all
     }
 
     fn outsider(&mut self, now: BootTime, pid: Pid) {
@@ -69,18 +80,31 @@ impl Collector {
         if last.is_some_and(|last| !moved(last.memory.anon, memory.anon)) {
             return;
         }
-        let told = OutsideMemory {
+        let mut told = OutsideMemory {
             process: ProcessKey {
                 pid,
                 start: stat.start,
             },
-            name: name(&stat.comm, &processes::argv(pid)),
-            cgroup: processes::cgroup(pid),
+            name: ANOTHERS.to_owned(),
+            cgroup: None,
             memory,
         };
+        let wanted = self.wanted.user;
+        if wanted.is_none_or(|user| processes::only_user(pid) == Some(user)) {
+            told.name = name(&stat.comm, &processes::argv(pid));
+            told.cgroup = processes::cgroup(pid);
+        }
         self.outsiders.0.insert(pid, told.clone());
         self.emit(Source::Proc, now, Observation::Outside(told));
     }
+}
+
+/// Private memory of one process; of a fork, what it has faulted in at most: the rest is its
+/// parent's.
+fn private(pid: Pid) -> Option<Bytes> {
+    let anon = MemoryFiles::open(pid).ok()?.count()?.anon;
+    let fork = (anon.0 >= FORKED).then(|| forks::forked(pid)).flatten();
+    Some(fork.map_or(anon, |fork| anon.min(fork.faulted)))
 }
 
 fn is_counted(pid: Pid, counts: &Counts) -> bool {

@@ -13,7 +13,7 @@ use rustix::{
     process::{PidfdFlags, pidfd_open},
 };
 
-use super::{Collector, sweep::is_dead};
+use super::{Collector, endings::Heard, sweep::is_dead};
 use crate::{
     event::{MemorySplit, Observation, Source},
     ids::{BootTime, Pid, ProcessKey},
@@ -146,7 +146,7 @@ impl Collector {
         let ended = pidfds.ended(clock::boot());
         let deaths = !ended.is_empty();
         for (process, time, status) in ended {
-            self.ended(Source::Pidfd, time, process, status);
+            self.found_ended(process, status, Heard::Now(Source::Pidfd, time));
         }
         if deaths {
             self.read_logs();

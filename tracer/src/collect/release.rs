@@ -27,8 +27,8 @@ impl Collector {
         for key in over {
             self.clusters.remove(&key);
             self.folders.remove(&key);
-            self.changed.remove(&key);
-            self.drivers.retain(|(cluster, _)| *cluster != key);
+            self.owners.remove(&key);
+            self.drivers.forget(key);
             self.surroundings.forget(key);
             self.logs.forget(key);
         }

@@ -57,8 +57,8 @@ struct Followed {
     name: String,
     bytes: Bytes,
     holds: BTreeMap<Pid, Hold>,
-    /// Where it lies, for one that has a name.
-    place: Option<PathBuf>,
+    /// Where it lies as a process sees it, for one that has a name.
+    place: Option<(Pid, PathBuf)>,
     /// The last row: size and holders.
     told: Option<(Bytes, Vec<ProcessKey>)>,
 }
@@ -82,11 +82,11 @@ impl Followed {
         };
         self.holds.retain(|_, hold| lives(hold));
         let mut size = None;
-        for hold in self.holds.values_mut() {
+        for (pid, hold) in &mut self.holds {
             let Some(path) = hold.open.as_deref().filter(|_| size.is_none()) else {
                 continue;
             };
-            size = shared_files::size(path, id);
+            size = shared_files::size(*pid, path, id);
             if size.is_none() {
                 hold.open = None;
             }
@@ -94,9 +94,9 @@ impl Followed {
         self.holds
             .retain(|_, hold| hold.open.is_some() || hold.touched.0 > 0);
         if size.is_none()
-            && let Some(place) = &self.place
+            && let Some((pid, place)) = &self.place
         {
-            size = shared_files::size(place, id);
+            size = shared_files::size(*pid, place, id);
             self.place = self.place.take().filter(|_| size.is_some());
         }
         let touched = self.holds.values().map(|hold| hold.touched).max();
@@ -166,7 +166,7 @@ impl SharedFiles {
             for found in shared_files::lying_in(pid, point, device, SMALLEST) {
                 let place = found.path.clone();
                 if let Some(file) = self.follow(found) {
-                    file.place = Some(place);
+                    file.place = Some((pid, place));
                 }
             }
         }
@@ -227,7 +227,7 @@ impl SharedFiles {
             let known = self.files.get(&id).filter(|file| file.can_be_asked());
             let size = match known {
                 Some(file) => Some(file.bytes),
-                None => shared_files::size(&place, id),
+                None => shared_files::size(process.pid, &place, id),
             };
             let Some(bytes) = size else {
                 unasked.push((id, mapping));
@@ -244,7 +244,7 @@ impl SharedFiles {
                     path,
                 };
                 if let Some(file) = self.follow(found) {
-                    file.place = Some(place);
+                    file.place = Some((process.pid, place));
                 }
             }
             self.map(id, process, role, part);

@@ -24,7 +24,7 @@ use crate::{
     ids::{BootTime, Pid, ProcessKey},
     observe::{
         clock,
-        kernel::{NewGrowth, NewMapping, Pythons},
+        kernel::{Levels, NewGrowth, NewMapping, Pythons, Slot},
         stacks::Reader,
     },
     recording,
@@ -33,27 +33,33 @@ use watched::Watched;
 
 /// Requests that wait at most; later ones are dropped, for a second brings the next list, and a look finds what grew.
 const QUEUE: usize = 256;
-/// Processor time a second that goes into growth, all processes together; when it is spent, only counters are looked at.
-const BUDGET: Duration = Duration::from_millis(100);
+/// Processor time a second that goes into growth, all processes together, far from any limit and near one; when it is spent, only counters are looked at.
+const BUDGET: Duration = Duration::from_millis(8);
+const BUDGET_NEAR: Duration = Duration::from_millis(15);
 /// What was not needed is kept for the next burst, up to so much.
 const SAVED: Duration = Duration::from_secs(2);
+/// So much of that is kept for what the kernel tells with its stack: that costs a tenth of a stack that is read from outside.
+const FOR_KERNEL: Duration = Duration::from_millis(300);
 /// The longest wait for the next turn.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 /// While nothing grows, those whose turn is so near have it together: each wake-up costs as much as some looks.
 const TOGETHER: Duration = Duration::from_millis(50);
-/// What is no Python is looked at again after this.
+/// What is no Python is looked at again after this, then after twice that, and so on up to the longest: what execs is told at once where the kernel tells it.
 const AGAIN: Duration = Duration::from_secs(2);
+const AGAIN_AT_MOST: Duration = Duration::from_secs(60);
 /// The end of a recording waits so long for the last rows.
 const LAST_ROWS: Duration = Duration::from_secs(2);
 /// Where nothing is taken for so many seconds it hangs.
 const HANGS: u32 = 30;
-/// Rows are written this often.
-const FLUSH: Duration = Duration::from_secs(1);
+/// The budget is counted this often, and near a limit rows are written.
+const SECOND: Duration = Duration::from_secs(1);
+/// Far from any limit rows are written each so many seconds: growth of one line in that time is one row.
+const FLUSH: u32 = 5;
 
 /// What the collector tells.
 enum Request {
     /// Everything that lives and may be Python, and whether a limit is near.
-    Known(Vec<ProcessKey>, bool),
+    Known(Vec<(ProcessKey, Option<Slot>)>, bool),
     /// Runs another program from now on.
     Replaced(ProcessKey),
     /// Something large was mapped.
@@ -75,6 +81,16 @@ struct Look<'a> {
     near: bool,
     /// Whether there is time left in this second for more than the counters.
     has_time: bool,
+    /// And for a stack that is read from outside.
+    may_read: bool,
+}
+
+/// What the kernel gives to the thread.
+pub struct Kernel {
+    /// Where it is told of interpreters, where it takes stacks.
+    pub pythons: Option<Pythons>,
+    /// What it has seen of all processes.
+    pub levels: Option<Levels>,
 }
 
 /// The process has ended.
@@ -91,18 +107,14 @@ pub struct Stacks {
 
 impl Stacks {
     /// Starts it.
-    pub fn start(
-        ids: Ids,
-        recording: recording::Sender,
-        pythons: Option<Pythons>,
-    ) -> std::io::Result<Self> {
+    pub fn start(ids: Ids, recording: recording::Sender, kernel: Kernel) -> std::io::Result<Self> {
         let (sender, receiver) = sync_channel(QUEUE);
         let (ending, ended) = sync_channel(1);
         std::thread::Builder::new()
             .name("stacks".into())
             .stack_size(1 << 20)
             .spawn(move || {
-                Watch::new(ids, recording, pythons).run(&receiver);
+                Watch::new(ids, recording, kernel).run(&receiver);
                 // Nobody waits for it any more where this fails.
                 let _late = ending.try_send(());
             })?;
@@ -115,7 +127,11 @@ impl Stacks {
     }
 
     /// What lives now; told once a second. In words, once, why no more stacks are read.
-    pub(super) fn known(&mut self, processes: Vec<ProcessKey>, near: bool) -> Option<&'static str> {
+    pub(super) fn known(
+        &mut self,
+        processes: Vec<(ProcessKey, Option<Slot>)>,
+        near: bool,
+    ) -> Option<&'static str> {
         let sent = self.send(Request::Known(processes, near));
         let is_full = matches!(sent, Some(TrySendError::Full(_)));
         self.silent = if is_full { self.silent + 1 } else { 0 };
@@ -164,33 +180,45 @@ impl Drop for Stacks {
     }
 }
 
+/// What is no Python.
+struct Other {
+    /// When it is looked at again, and how long that is after the last look.
+    next: Instant,
+    wait: Duration,
+}
+
 /// What the thread holds.
 struct Watch {
     ids: Ids,
     recording: recording::Sender,
     reader: Reader,
     pythons: Option<Pythons>,
+    levels: Option<Levels>,
     watched: HashMap<Pid, Watched>,
-    /// Those that are no Python, until they are looked at again: a shell may become one.
-    others: HashMap<ProcessKey, Instant>,
+    /// Those that are no Python: a shell may become one.
+    others: HashMap<ProcessKey, Other>,
     near: bool,
     second: Instant,
+    /// Seconds since rows were written.
+    unwritten: u32,
     /// The thread's processor time up to then, and how much more it may become.
     until_this_second: Duration,
     budget: Duration,
 }
 
 impl Watch {
-    fn new(ids: Ids, recording: recording::Sender, pythons: Option<Pythons>) -> Self {
+    fn new(ids: Ids, recording: recording::Sender, kernel: Kernel) -> Self {
         Self {
             ids,
             recording,
             reader: Reader::default(),
-            pythons,
+            pythons: kernel.pythons,
+            levels: kernel.levels,
             watched: HashMap::new(),
             others: HashMap::new(),
             near: false,
             second: Instant::now(),
+            unwritten: 0,
             until_this_second: clock::cpu_time(),
             budget: SAVED,
         }
@@ -218,13 +246,12 @@ impl Watch {
     }
 
     /// Takes on what is new, lets go what is gone.
-    fn known(&mut self, processes: &[ProcessKey], near: bool) {
+    fn known(&mut self, processes: &[(ProcessKey, Option<Slot>)], near: bool) {
         self.near = near;
-        let alive: HashSet<ProcessKey> = processes.iter().map(|key| key.truncated()).collect();
+        let alive = processes.iter().map(|(key, _)| key.truncated());
+        let alive: HashSet<ProcessKey> = alive.collect();
         let lives = |own: ProcessKey| alive.contains(&own.truncated());
-        let now = Instant::now();
-        self.others
-            .retain(|other, until| now < *until && lives(*other));
+        self.others.retain(|other, _| lives(*other));
         let gone: Vec<Pid> = self
             .watched
             .iter()
@@ -234,25 +261,28 @@ impl Watch {
         for pid in gone {
             self.let_go(pid);
         }
-        for process in processes {
+        for (process, slot) in processes {
             self.take_on(*process);
+            if let Some(own) = self.watched.get_mut(&process.pid) {
+                own.has_slot(*slot);
+            }
         }
     }
 
     fn take_on(&mut self, process: ProcessKey) {
-        if self.watched.contains_key(&process.pid) || self.others.contains_key(&process.truncated())
-        {
+        let (key, now) = (process.truncated(), Instant::now());
+        let known = self.others.get(&key);
+        if self.watched.contains_key(&process.pid) || known.is_some_and(|other| now < other.next) {
             return;
         }
-        match Watched::new(process, Instant::now()) {
-            Some(new) => {
-                self.watched.insert(process.pid, new);
-            }
-            None => {
-                self.others
-                    .insert(process.truncated(), Instant::now() + AGAIN);
-            }
+        if let Some(new) = Watched::new(process, now) {
+            self.others.remove(&key);
+            self.watched.insert(process.pid, new);
+            return;
         }
+        let wait = known.map_or(AGAIN, |other| (other.wait * 2).min(AGAIN_AT_MOST));
+        let next = now + wait;
+        self.others.insert(key, Other { next, wait });
     }
 
     fn let_go(&mut self, pid: Pid) {
@@ -298,13 +328,15 @@ impl Watch {
 
     /// Looks at all whose turn it is; until the next one's.
     fn look(&mut self, now: Instant) -> Duration {
-        if now.duration_since(self.second) >= FLUSH {
+        if now.duration_since(self.second) >= SECOND {
             let spent = clock::cpu_time().saturating_sub(self.until_this_second);
-            let earned = BUDGET.mul_f64(now.duration_since(self.second).as_secs_f64());
+            let budget = if self.near { BUDGET_NEAR } else { BUDGET };
+            let earned = budget.mul_f64(now.duration_since(self.second).as_secs_f64());
             self.budget = (self.budget.saturating_sub(spent) + earned).min(SAVED);
             self.until_this_second += spent;
             self.second = now;
-            self.flush();
+            self.unwritten += 1;
+            self.write();
         }
         let due = self.watched.iter().filter(|(_, own)| {
             let early = if own.is_hot(now) {
@@ -315,8 +347,12 @@ impl Watch {
             own.due() <= now + early
         });
         let due: Vec<Pid> = due.map(|(pid, _)| *pid).collect();
+        let (levels, near) = (self.levels, self.near);
         for pid in due {
-            self.with(pid, Watched::look);
+            let own = self.watched.get_mut(&pid);
+            if own.is_some_and(|own| !own.is_still(levels, now, near)) {
+                self.with(pid, Watched::look);
+            }
         }
         let next = self.watched.values().map(Watched::due).min();
         let next = next.unwrap_or(now + LONGEST_WAIT).min(now + LONGEST_WAIT);
@@ -334,6 +370,7 @@ impl Watch {
             return;
         };
         let began = clock::cpu_time();
+        let spent = began.saturating_sub(self.until_this_second);
         let mut look = Look {
             reader: &mut self.reader,
             pythons: self.pythons.as_mut(),
@@ -341,7 +378,8 @@ impl Watch {
             now: Instant::now(),
             began,
             near: self.near,
-            has_time: began.saturating_sub(self.until_this_second) < self.budget,
+            has_time: spent < self.budget,
+            may_read: spent + FOR_KERNEL < self.budget,
         };
         let done = what(watched, &mut look);
         if done.is_err() {
@@ -349,7 +387,19 @@ impl Watch {
         }
     }
 
+    /// Writes what is due.
+    fn write(&mut self) {
+        if self.near || self.unwritten >= FLUSH {
+            return self.flush();
+        }
+        let full = self.watched.values_mut().filter(|own| own.is_full());
+        for watched in full {
+            watched.flush(sends(&self.ids, &self.recording));
+        }
+    }
+
     fn flush(&mut self) {
+        self.unwritten = 0;
         for watched in self.watched.values_mut() {
             watched.flush(sends(&self.ids, &self.recording));
         }

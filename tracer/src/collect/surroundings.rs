@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    Collector,
+    Collector, Known,
     margins::{Counts, Limit},
     samples::{AT_LEAST_NS, moved},
 };
@@ -26,6 +26,8 @@ use crate::{
 /// The last row of each, and the hierarchy.
 pub(super) struct Surroundings {
     hierarchy: Option<Hierarchy>,
+    /// The cgroups that tracked processes are in, as of the last second.
+    paths: BTreeSet<String>,
     cgroups: HashMap<String, (BootTime, CgroupState)>,
     shared_memory: HashMap<ProcessKey, (BootTime, SharedMemory)>,
 }
@@ -34,6 +36,7 @@ impl Default for Surroundings {
     fn default() -> Self {
         Self {
             hierarchy: Hierarchy::find(),
+            paths: BTreeSet::new(),
             cgroups: HashMap::new(),
             shared_memory: HashMap::new(),
         }
@@ -41,6 +44,13 @@ impl Default for Surroundings {
 }
 
 impl Surroundings {
+    fn find_paths<'a>(&mut self, known: impl Iterator<Item = &'a Known>) {
+        let paths: BTreeSet<&str> = known
+            .filter_map(|known| known.process.cgroup.as_deref())
+            .collect();
+        self.paths = paths.into_iter().map(str::to_owned).collect();
+    }
+
     /// A raylet is gone for good.
     pub(super) fn forget(&mut self, raylet: ProcessKey) {
         self.shared_memory.retain(|known, _| !known.same(raylet));
@@ -48,15 +58,15 @@ impl Surroundings {
 }
 
 impl Collector {
-    /// The cgroup of each tracked process, and what of those above it has a limit.
-    pub(super) fn read_cgroups(&self) -> Vec<CgroupState> {
+    /// The cgroup of each tracked process, and what of those above it has a limit. Which cgroups these are is found out where it is the `turn`.
+    pub(super) fn read_cgroups(&mut self, turn: bool) -> Vec<CgroupState> {
+        if turn {
+            self.surroundings.find_paths(self.known.values());
+        }
         let Some(hierarchy) = &self.surroundings.hierarchy else {
             return Vec::new();
         };
-        let known = self.known.values();
-        let paths: BTreeSet<&str> = known
-            .filter_map(|known| known.process.cgroup.as_deref())
-            .collect();
+        let paths = self.surroundings.paths.iter().map(String::as_str);
         let mut levels: HashMap<String, CgroupState> = HashMap::new();
         for path in paths {
             let found = hierarchy.on_path(path).into_iter();
@@ -73,6 +83,7 @@ impl Collector {
             used: node.used(),
             limit: node.total,
             counts: Counts::Machine,
+            raylet: None,
         }];
         limits.extend(cgroups.iter().filter_map(|level| {
             Some(Limit {
@@ -80,6 +91,7 @@ impl Collector {
                 used: level.needed(),
                 limit: level.limit?,
                 counts: Counts::Cgroup(level.path.clone()),
+                raylet: None,
             })
         }));
         let lives = |cluster: &&Cluster| self.known_as(cluster.raylet).is_some();
@@ -96,6 +108,7 @@ impl Collector {
                 used: count.used,
                 limit: monitor.threshold(count.total),
                 counts: self.counted_by(cluster.raylet, count.total, node, cgroups),
+                raylet: Some(cluster.raylet),
             });
         }
         limits
@@ -151,8 +164,7 @@ impl Collector {
             .filter(|raylet| self.known_as(*raylet).is_some())
             .collect();
         for raylet in raylets {
-            let path = sessions::seen_by(raylet.pid, "/dev/shm");
-            let Some((free, total)) = sessions::space(&path) else {
+            let Some((free, total)) = sessions::space_seen_by(raylet.pid, "/dev/shm") else {
                 continue;
             };
             let used = Bytes(total.0.saturating_sub(free.0));

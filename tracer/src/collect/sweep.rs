@@ -3,15 +3,20 @@
 //!
 //! A slow look: who is still in the tracked set, and no longer in /proc, was missed. Never per event.
 
-use super::Collector;
+use std::collections::HashSet;
+
+use raytrace_ebpf::records::Hook;
+
+use super::{
+    Collector,
+    discover::{Table, table},
+    endings::Heard,
+};
 use crate::{
-    event::{Exit, Ledger, MemorySplit, Observation, Process, Source},
-    ids::{BootTime, ProcessKey},
+    event::{Ledger, Process, Source},
+    ids::ProcessKey,
     observe::{clock, processes},
 };
-
-/// The hook that should have told it.
-const HOOK: &str = "sched/sched_process_exit";
 
 /// What /proc tells of a process.
 #[derive(Debug, PartialEq, Eq)]
@@ -58,12 +63,24 @@ impl Collector {
     /// Gives each tracked process that is gone without an exit event its death, with what is known. It must be gone at two looks, so that
     /// an event that is under way has come.
     pub fn sweep(&mut self) {
+        self.sweep_in(&table());
+    }
+
+    /// The same by a table that was read just before: who lived then lives.
+    pub(super) fn sweep_in(&mut self, table: &Table) {
         let tracked = self.tracked.as_ref();
         let all = tracked.map(super::Tracked::all).unwrap_or_default();
         let suspects = std::mem::take(&mut self.suspects);
-        self.late.retain(|late| all.contains(late));
+        if !self.late.is_empty() {
+            let there: HashSet<ProcessKey> = all.iter().copied().collect();
+            self.late.retain(|late| there.contains(late));
+        }
         let mut any = false;
-        for process in all {
+        let lived = |process: ProcessKey| {
+            let stat = table.get(&process.pid);
+            stat.is_some() && look(process, stat) == Found::Alive
+        };
+        for process in all.into_iter().filter(|process| !lived(*process)) {
             let stat = processes::stat(process.pid);
             let Found::Gone(status) = look(process, stat.as_ref()) else {
                 continue;
@@ -87,10 +104,10 @@ impl Collector {
                     continue;
                 }
                 any = true;
-                self.ended(Source::Proc, clock::boot(), process, status);
+                self.found_ended(process, status, Heard::Now(Source::Proc, clock::boot()));
             }
         }
-        any |= self.let_go_of_ghosts();
+        any |= self.drop_stale_processes(lived);
         if any {
             self.read_logs();
         }
@@ -98,23 +115,24 @@ impl Collector {
 
     /// Who is known and not in /proc, at two looks: its end was dropped on the way here, though the recording has it, or it could not be
     /// watched, and then it is told now. Else a later process with its pid would pass for it.
-    fn let_go_of_ghosts(&mut self) -> bool {
+    fn drop_stale_processes(&mut self, lived: impl Fn(ProcessKey) -> bool) -> bool {
         let known = self.known.values().map(|known| known.process.process);
         let pidfds = self.pidfds.as_ref();
         let is_gone = |process: &ProcessKey| {
-            look(*process, processes::stat(process.pid).as_ref()) != Found::Alive
+            !lived(*process)
+                && look(*process, processes::stat(process.pid).as_ref()) != Found::Alive
                 && !pidfds.is_some_and(|pidfds| pidfds.waits_for(*process))
         };
         let gone: Vec<ProcessKey> = known.filter(is_gone).collect();
-        let before = std::mem::replace(&mut self.ghosts, gone);
+        let before = std::mem::replace(&mut self.stale, gone);
         let both: Vec<ProcessKey> = self
-            .ghosts
-            .extract_if(.., |ghost| before.contains(ghost))
+            .stale
+            .extract_if(.., |process| before.contains(process))
             .collect();
         let mut told = false;
         for process in both {
             if self.pidfds.is_some() && !self.judge.has_ended(process) {
-                self.ended(Source::Proc, clock::boot(), process, None);
+                self.found_ended(process, None, Heard::Now(Source::Proc, clock::boot()));
                 told = true;
             }
             self.gone(process);
@@ -127,36 +145,9 @@ impl Collector {
         known.filter(|known| known.process.same(process))
     }
 
-    /// The death of a process whose exit the kernel has not told.
-    pub(super) fn ended(
-        &mut self,
-        source: Source,
-        time: BootTime,
-        process: ProcessKey,
-        status: Option<i32>,
-    ) {
-        let known = self.known_as(process);
-        let exit = Exit {
-            process,
-            ns_pid: known.and_then(|known| known.ns_pid),
-            parent: known.and_then(|known| known.parent),
-            comm: known.map(|known| known.comm.clone()).unwrap_or_default(),
-            status,
-            title: None,
-            memory: MemorySplit::default(),
-            mm: 0,
-            uid: known.and_then(|known| known.uid),
-            harvested: false,
-        };
-        self.last_words(process, exit.ns_pid);
-        self.emit(source, time, Observation::Exit(exit.clone()));
-        self.last_steps(&exit, time);
-        self.gone(process);
-    }
-
     /// Puts the exits that were missed into the ledger's row.
     pub(super) fn count_missed(&self, rows: &mut [Ledger]) {
-        if let Some(row) = rows.iter_mut().find(|row| row.hook == HOOK) {
+        if let Some(row) = rows.iter_mut().find(|row| row.hook == Hook::Exit.name()) {
             row.missed = self.missed_exits;
         }
     }
@@ -165,7 +156,7 @@ impl Collector {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::Pid;
+    use crate::ids::{BootTime, Pid};
 
     /// Above the greatest pid that a kernel gives.
     const PROCESS: ProcessKey = ProcessKey {

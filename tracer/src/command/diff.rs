@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::Context as _;
 
-use super::{code, report::empty, view::output};
+use super::{code, fleet, report::empty, view::output};
 use crate::{
     judge::{diff::compare, judge, report::Report},
     recording,
@@ -27,17 +27,17 @@ pub enum DiffFormat {
 /// Arguments of `diff`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  raytrace diff before.raytrace after.raytrace      one setting changed: what came of it
-  raytrace diff verl.raytrace easyr1.raytrace       two frameworks on the same job
+  raytrace diff before.raytrace after.raytrace      Compare before and after a change of a setting
+  raytrace diff verl.raytrace easyr1.raytrace       Compare two frameworks on the same job
   raytrace diff a.raytrace b.raytrace --format json | jq '.fits'
 
 Exit codes: 0 ok, 2 a file is not there, 6 a recording is damaged or of a newer raytrace")]
 pub struct DiffArgs {
-    /// The first recording.
+    /// First recording.
     a: PathBuf,
-    /// The second.
+    /// Second recording.
     b: PathBuf,
-    /// The form.
+    /// Output format.
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
     format: DiffFormat,
 }
@@ -67,8 +67,11 @@ pub fn run(args: &DiffArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// What a recording says, and whether it is damaged.
+/// What a recording says, or those of a folder together, and whether any is damaged.
 fn read(file: &Path) -> anyhow::Result<(Report, bool)> {
+    if file.is_dir() {
+        return of_folder(file);
+    }
     let read = recording::read(file)?;
     if read.events.is_empty() {
         return Err(empty(file));
@@ -77,4 +80,16 @@ fn read(file: &Path) -> anyhow::Result<(Report, bool)> {
         anstream::eprintln!("raytrace: {warning}");
     }
     Ok((judge(&read.events), read.damaged))
+}
+
+fn of_folder(folder: &Path) -> anyhow::Result<(Report, bool)> {
+    let files = fleet::expand(&[folder.to_owned()])?;
+    let (outlines, failed) = fleet::outlines(&files);
+    let joined = fleet::join(outlines, failed, fleet::Reach::default())?;
+    if joined.damaged {
+        for note in &joined.report.notes {
+            anstream::eprintln!("raytrace: {note}");
+        }
+    }
+    Ok((joined.report, joined.damaged))
 }

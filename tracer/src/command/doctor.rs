@@ -11,6 +11,7 @@ use super::{
     view::output::{print, width},
 };
 use crate::{
+    bounded,
     event::{GpuHolder, GpuState, Mode, Probe, ProbeState},
     ids::{Bytes, Pid},
     judge::doctor::{
@@ -25,16 +26,16 @@ use crate::{
 /// Arguments of `doctor`.
 #[derive(Debug, Clone, Copy, clap::Args)]
 #[command(after_help = "Examples:
-  sudo raytrace doctor                      every raylet of this machine
-  sudo raytrace doctor --raylet-pid 12104   one of them
+  sudo raytrace doctor                      Check every raylet of this machine
+  sudo raytrace doctor --raylet-pid 12104   Check one of them
   raytrace doctor --format json | jq '.checks[] | select(.state == \"problem\")'
 
 Exit codes: 0 no problem, 9 a problem was found")]
 pub struct DoctorArgs {
-    /// Only this raylet.
+    /// Check only this raylet.
     #[arg(long, value_name = "PID")]
     raylet_pid: Option<u32>,
-    /// How to print it.
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
@@ -83,7 +84,7 @@ fn look(wanted: Option<Pid>) -> anyhow::Result<Machine> {
         .filter_map(|node| node.cluster.as_ref())
         .collect();
     let old = sessions::old(&clusters).map(|(folder, sessions, bytes)| OldSessions {
-        folder: without_root(&folder),
+        folder: folder.to_string_lossy().into_owned(),
         sessions,
         bytes,
     });
@@ -101,15 +102,6 @@ fn look(wanted: Option<Pid>) -> anyhow::Result<Machine> {
         old_sessions: old.into_iter().collect(),
         nodes,
     })
-}
-
-/// `/proc/PID/root/tmp/ray` as its process calls it.
-fn without_root(folder: &Path) -> String {
-    let parts = folder.strip_prefix("/proc").ok().map(|rest| {
-        let inside: std::path::PathBuf = rest.iter().skip(2).collect();
-        Path::new("/").join(inside)
-    });
-    parts.as_deref().unwrap_or(folder).display().to_string()
 }
 
 /// Attaches as `record` would, and detaches.
@@ -139,7 +131,7 @@ fn output() -> Folder {
         None => here,
     };
     let path = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
-    node::folder(&path, &path.to_string_lossy()).unwrap_or(Folder {
+    node::folder(sessions::space(&path), &path.to_string_lossy()).unwrap_or(Folder {
         path: path.display().to_string(),
         free: Bytes(0),
         total: Bytes(0),
@@ -183,7 +175,7 @@ fn on_gpu(process: &GpuHolder) -> GpuProcess {
 
 /// A user's name, by /etc/passwd.
 fn user(uid: u32) -> Option<String> {
-    let users = std::fs::read_to_string("/etc/passwd").ok()?;
+    let users = bounded::text("/etc/passwd", bounded::LARGE).ok()?;
     users.lines().find_map(|line| {
         let fields: Vec<&str> = line.split(':').collect();
         (fields.get(2)?.parse() == Ok(uid)).then(|| fields[0].to_owned())

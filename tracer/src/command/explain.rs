@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{self, IsTerminal as _, Read},
+    io::{self, BufRead as _, BufReader, IsTerminal as _, Read},
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -10,23 +10,36 @@ use std::{
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::view::{ViewArgs, show};
-use crate::{explain::Explainer, judge::from_text, show::time::Zone};
+use super::{
+    Failure, code,
+    report::{self, ReportArgs},
+    view::{ViewArgs, show},
+};
+use crate::{explain::Explainer, judge::from_text, recording, show::time::Zone};
 
 /// Files below a folder that are looked at.
 const MAX_FILES: usize = 100_000;
+/// By so much of an input it is told whether it is a text.
+const BEGINNING: usize = 64 << 10;
 
 /// Arguments of `explain`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   raytrace explain driver.log raylet.out dmesg.txt
   raytrace explain /tmp/ray/session_latest --timezone Asia/Shanghai
+  raytrace explain gpu-01/session_x gpu-02/session_x  several nodes of a cluster
   kubectl logs POD | raytrace explain --format json
-  raytrace explain session.tar.gz --match WorkerDict --redact --format markdown")]
+  raytrace explain session.tar.gz --match WorkerDict --redact --format markdown
+
+Exit codes:
+  0  success
+  2  nothing matches, or the input is empty
+  6  the input is not text
+  8  --fail-on matched")]
 pub struct ExplainArgs {
-    /// Logs, session folders, or tar archives of them; standard input without any, or where `-` stands.
+    /// Logs, session folders, or tar archives of them [default: standard input, also `-`].
     files: Vec<PathBuf>,
-    /// Zone of times in the logs that have none: +08:00, Asia/Shanghai (their node's own).
+    /// Time zone of log lines without one: +08:00, Asia/Shanghai.
     #[arg(long, value_name = "ZONE", allow_hyphen_values = true)]
     timezone: Option<Zone>,
     #[command(flatten)]
@@ -40,30 +53,77 @@ pub fn run(args: ExplainArgs) -> anyhow::Result<ExitCode> {
         timezone,
         view,
     } = args;
+    if let Some(file) = recording_in(&files)? {
+        return report::run(&ReportArgs::of(file, view));
+    }
     let inputs = inputs(&files)?;
     let mut explainer = Explainer::default();
     let progress = progress(&inputs);
+    let mut texts = 0;
     for input in &inputs {
-        read(input, &mut explainer, &progress)
+        texts += read(input, &mut explainer, &progress)
             .with_context(|| format!("cannot read {}", input.name()))?;
     }
     progress.finish_and_clear();
+    if texts == 0 {
+        return Err(empty(&inputs));
+    }
     let zone = timezone.as_ref().map(Zone::time_zone);
     let report = from_text::judge(&explainer.finish(), zone.as_ref());
     show(&report, None, None, &view)
 }
 
+/// The recording that is to be explained: that is what `report` does.
+fn recording_in(files: &[PathBuf]) -> anyhow::Result<Option<PathBuf>> {
+    let is_one = |file: &&PathBuf| file.is_file() && recording::is_recording(file);
+    match (files, files.iter().find(is_one)) {
+        ([_], Some(file)) => {
+            anstream::eprintln!(
+                "{0} is a recording: this is raytrace report {0}",
+                file.display()
+            );
+            Ok(Some(file.clone()))
+        }
+        (_, Some(file)) => Err(Failure {
+            code: code::USAGE,
+            message: format!(
+                "{0} is a recording and the rest are logs: a recording has its cluster's logs in it, raytrace report {0}",
+                file.display()
+            ),
+        }
+        .into()),
+        (_, None) => Ok(None),
+    }
+}
+
+/// There was nothing to read.
+fn empty(inputs: &[Input]) -> anyhow::Error {
+    let what = match inputs {
+        [] => "the folder has no logs (*.out, *.err, *.log, *.txt)".to_owned(),
+        [one] => format!("{} is empty", one.name()),
+        all => format!("all {} inputs are empty", all.len()),
+    };
+    let message =
+        format!("{what}: nothing to explain; name logs: raytrace explain /tmp/ray/session_latest");
+    let code = code::USAGE;
+    Failure { code, message }.into()
+}
+
 /// One thing to read.
 enum Input {
+    /// Standard input.
     Stdin,
+    /// A file that was named.
     File(PathBuf),
+    /// A file below a folder that was named.
+    Found(PathBuf),
 }
 
 impl Input {
     fn name(&self) -> String {
         match self {
             Self::Stdin => "standard input".into(),
-            Self::File(path) => path.display().to_string(),
+            Self::File(path) | Self::Found(path) => path.display().to_string(),
         }
     }
 }
@@ -81,7 +141,7 @@ fn inputs(given: &[PathBuf]) -> anyhow::Result<Vec<Input>> {
             let mut files = Vec::new();
             walk(path, &mut files).with_context(|| format!("cannot list {}", path.display()))?;
             files.sort();
-            inputs.extend(files.into_iter().map(Input::File));
+            inputs.extend(files.into_iter().map(Input::Found));
         } else {
             inputs.push(Input::File(path.clone()));
         }
@@ -131,7 +191,7 @@ fn progress(inputs: &[Input]) -> ProgressBar {
     let total: u64 = inputs
         .iter()
         .filter_map(|input| match input {
-            Input::File(path) => std::fs::metadata(path).ok(),
+            Input::File(path) | Input::Found(path) => std::fs::metadata(path).ok(),
             Input::Stdin => None,
         })
         .map(|metadata| metadata.len())
@@ -148,52 +208,108 @@ fn progress(inputs: &[Input]) -> ProgressBar {
     bar
 }
 
-fn read(input: &Input, explainer: &mut Explainer, progress: &ProgressBar) -> anyhow::Result<()> {
-    match input {
+/// Reads it; how many texts it held.
+fn read(input: &Input, explainer: &mut Explainer, progress: &ProgressBar) -> anyhow::Result<usize> {
+    let (path, other) = match input {
         Input::Stdin => {
             if io::stdin().is_terminal() {
                 anstream::eprintln!(
                     "reading from the terminal; end with Ctrl-D, or name files: raytrace explain FILE…"
                 );
             }
-            explainer.read("stdin", io::stdin().lock(), |_| {})?;
+            let stdin = io::stdin().lock();
+            return text("stdin", stdin, Other::Refuse, explainer);
         }
-        Input::File(path) => {
-            let file = progress.wrap_read(File::open(path)?);
-            let name = path.display().to_string();
-            let packed = has_extension(path, &["gz", "tgz"]);
-            if packed {
-                let plain = name.trim_end_matches(".gz").replace(".tgz", ".tar");
-                contents(&plain, flate2::read::MultiGzDecoder::new(file), explainer)?;
-            } else {
-                contents(&name, file, explainer)?;
-            }
-        }
+        Input::File(path) => (path, Other::Refuse),
+        Input::Found(path) => (path, Other::Skip),
+    };
+    let file = progress.wrap_read(File::open(path)?);
+    let name = path.display().to_string();
+    if has_extension(path, &["gz", "tgz"]) {
+        let plain = name.trim_end_matches(".gz").replace(".tgz", ".tar");
+        let unpacked = flate2::read::MultiGzDecoder::new(file);
+        contents(&plain, unpacked, other, explainer)
+    } else {
+        contents(&name, file, other, explainer)
     }
-    Ok(())
 }
 
-/// A text, or the logs in an archive.
-fn contents(name: &str, text: impl Read, explainer: &mut Explainer) -> anyhow::Result<()> {
+/// A text, or the logs in an archive; how many texts it held.
+fn contents(
+    name: &str,
+    packed: impl Read,
+    other: Other,
+    explainer: &mut Explainer,
+) -> anyhow::Result<usize> {
     if !has_extension(Path::new(name), &["tar"]) {
-        explainer.read(name, text, |_| {})?;
-        return Ok(());
+        return text(name, packed, other, explainer);
     }
-    let mut archive = tar::Archive::new(text);
+    let mut texts = 0;
+    let (archive_name, mut archive) = (name, tar::Archive::new(packed));
     for entry in archive.entries()? {
         let entry = entry?;
         let path = entry.path()?.into_owned();
         if !entry.header().entry_type().is_file() || !is_log(&path) {
             continue;
         }
-        let name = path.display().to_string();
-        if has_extension(&path, &["gz"]) {
-            explainer.read(&name, flate2::read::MultiGzDecoder::new(entry), |_| {})?;
+        // Archives of several nodes hold the same names.
+        let name = format!("{archive_name}/{}", path.display());
+        texts += if has_extension(&path, &["gz"]) {
+            let unpacked = flate2::read::MultiGzDecoder::new(entry);
+            text(&name, unpacked, Other::Skip, explainer)?
         } else {
-            explainer.read(&name, entry, |_| {})?;
-        }
+            text(&name, entry, Other::Skip, explainer)?
+        };
     }
-    Ok(())
+    Ok(texts)
+}
+
+/// What becomes of an input that is no text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Other {
+    /// It was named: whoever did so is told.
+    Refuse,
+    /// It lies among others.
+    Skip,
+}
+
+/// Reads one text, if it is one; whether there was any.
+fn text(
+    name: &str,
+    source: impl Read,
+    other: Other,
+    explainer: &mut Explainer,
+) -> anyhow::Result<usize> {
+    let mut source = BufReader::with_capacity(BEGINNING, source);
+    let beginning = source.fill_buf()?;
+    if beginning.is_empty() {
+        return Ok(0);
+    }
+    if !is_text(beginning) {
+        let message = format!(
+            "{name} is not text: raytrace explains logs as they are, packed (.gz) or in an archive (.tar, .tar.gz)"
+        );
+        if other == Other::Skip {
+            tracing::warn!("{message}");
+            return Ok(0);
+        }
+        let code = code::RECORDING;
+        return Err(Failure { code, message }.into());
+    }
+    explainer.read(name, source, |_| {})?;
+    Ok(1)
+}
+
+/// Whether this is the beginning of a text. A log that was cut while it was written begins with one hole of zeros; whatever bytes it
+/// has beside lines, hardly any are control characters.
+fn is_text(beginning: &[u8]) -> bool {
+    let holes = beginning
+        .split(|byte| *byte != 0)
+        .filter(|run| !run.is_empty());
+    let letters = beginning.iter().filter(|byte| **byte != 0).count();
+    let is_control = |byte: &&u8| matches!(**byte, 1..=7 | 14..=26 | 28..=31 | 127);
+    let controls = beginning.iter().filter(is_control).count();
+    holes.count() <= 8 && controls * 50 <= letters
 }
 
 fn has_extension(path: &Path, known: &[&str]) -> bool {
@@ -212,7 +328,7 @@ mod tests {
     fn deaths(given: &[PathBuf]) -> (usize, Vec<String>) {
         let mut explainer = Explainer::default();
         for input in inputs(given).expect("inputs") {
-            read(&input, &mut explainer, &ProgressBar::hidden()).expect("a text");
+            let _texts = read(&input, &mut explainer, &ProgressBar::hidden()).expect("a text");
         }
         let report = from_text::judge(&explainer.finish(), None);
         let names = report.texts.into_iter().map(|text| text.name).collect();
@@ -255,5 +371,24 @@ mod tests {
         let error = read(&missing, &mut Explainer::default(), &ProgressBar::hidden());
         assert!(error.is_err());
         assert_eq!(missing.name(), "/nowhere/raylet.out");
+    }
+
+    #[test]
+    fn a_text_is_told_from_other_files() {
+        let holes = [&[0; 4096][..], KILL.as_bytes()].concat();
+        let coloured = "\x1b[36m(pid=7)\x1b[0m caf\u{e9}\r\n\t".repeat(9);
+        let latin = b"caf\xe9 \xfc\xdf, a line that is not UTF-8\n".as_slice();
+        for text in [KILL.as_bytes(), &holes, coloured.as_bytes(), latin] {
+            assert!(is_text(text), "{}", String::from_utf8_lossy(text));
+        }
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        let numbers =
+            (0..5000_u32).flat_map(|number| number.wrapping_mul(2_654_435_761).to_le_bytes());
+        gzip.write_all(&numbers.collect::<Vec<u8>>()).expect("gzip");
+        let program = std::fs::read("/proc/self/exe").expect("a program");
+        let wide: Vec<u8> = KILL.bytes().flat_map(|byte| [byte, 0]).collect();
+        for other in [&gzip.finish().expect("gzip"), &program[..BEGINNING], &wide] {
+            assert!(!is_text(other), "{:?}", &other[..16]);
+        }
     }
 }

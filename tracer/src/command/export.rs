@@ -14,6 +14,7 @@ use super::{
     view::output,
 };
 use crate::{
+    bounded,
     event::Event,
     judge::Judge,
     recording,
@@ -29,11 +30,11 @@ use crate::{
 pub enum ExportFormat {
     /// A trace for ui.perfetto.dev: lifetimes, deaths with their evidence, memory.
     ChromeTrace,
-    /// Every event as JSON on a line of its own.
+    /// One JSON object per event.
     Jsonl,
-    /// Which lines of Python grew the memory, as an SVG for any browser: width is what grew, and what of it is still held.
+    /// Lines of Python that grew memory, as an SVG; width is growth.
     Flamegraph,
-    /// The memory samples, for a spreadsheet or a data frame.
+    /// Memory samples, for a spreadsheet or a data frame.
     Csv,
 }
 
@@ -47,20 +48,20 @@ pub enum ExportFormat {
   raytrace export run.raytrace --format csv -o memory.csv
   raytrace export run.raytrace --format flamegraph -o growth.svg
 
-The columns and kinds are described in docs/format.md")]
+Columns and kinds: docs/reference/format.md")]
 pub struct ExportArgs {
-    /// The recording; without it the newest one of this folder, else of /var/lib/raytrace.
+    /// Recording [default: the newest in this folder, else in /var/lib/raytrace].
     file: Option<PathBuf>,
-    /// What it is turned into.
+    /// Output format.
     #[arg(long, value_enum, value_name = "FORMAT")]
     format: ExportFormat,
-    /// What `ray timeline` wrote: its rows and ours become one trace (chrome-trace only).
+    /// Merge with the output of `ray timeline` (chrome-trace only).
     #[arg(long, value_name = "RAY.json")]
     with: Option<PathBuf>,
-    /// Write to this file, which must not exist; without it to stdout.
+    /// Write to this file instead of stdout; it must not exist.
     #[arg(short, long, value_name = "OUTPUT")]
     output: Option<PathBuf>,
-    /// Overwrite the file of -o.
+    /// Overwrite the output file.
     #[arg(long, requires = "output")]
     force: bool,
 }
@@ -128,9 +129,12 @@ fn next(format: ExportFormat) -> &'static str {
     }
 }
 
+/// Ray writes some 300 bytes a task, of 100,000 tasks at most.
+const TIMELINE_BYTES: u64 = 1 << 30;
+
 fn ray_timeline(path: &Path) -> anyhow::Result<RayTimeline> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path)
+    let text = bounded::text(path, TIMELINE_BYTES)
         .with_context(|| format!("cannot read --with {shown}; make it: ray timeline"))?;
     RayTimeline::parse(&text).map_err(|error| usage(&format!("--with {shown}: {error}")))
 }

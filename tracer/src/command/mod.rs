@@ -4,14 +4,18 @@ pub mod diff;
 pub mod doctor;
 pub mod explain;
 pub mod export;
+mod fleet;
 mod observing;
+pub mod publish;
 pub mod record;
 pub mod report;
+pub mod slice;
 pub mod top;
 pub mod view;
 
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use clap::CommandFactory as _;
 use tracing_subscriber::EnvFilter;
 
@@ -50,6 +54,22 @@ pub struct Failure {
     pub message: String,
 }
 
+/// An error with its causes, each once: many say themselves what caused them.
+#[must_use]
+pub fn message(error: &anyhow::Error) -> String {
+    let mut message = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if message.contains(&cause) {
+            continue;
+        }
+        if !message.is_empty() {
+            message.push_str(": ");
+        }
+        message.push_str(&cause);
+    }
+    message
+}
+
 /// The exit code of an error.
 #[must_use]
 pub fn exit_code(error: &anyhow::Error) -> u8 {
@@ -59,6 +79,8 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
     match error.downcast_ref::<RecordingError>() {
         Some(
             RecordingError::Damaged { .. }
+            | RecordingError::Cut { .. }
+            | RecordingError::Empty(_)
             | RecordingError::Newer { .. }
             | RecordingError::NotARecording(_),
         ) => code::RECORDING,
@@ -91,12 +113,19 @@ pub fn init_log(verbose: u8) {
 pub fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Record(args) => record::run(args),
-        Command::Report(args) => report::run(args),
+        Command::Report(args) => report::run(&args),
+        Command::Slice(args) => slice::run(&args),
         Command::Explain(args) => explain::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Export(args) => export::run(&args),
         Command::Diff(args) => diff::run(&args),
         Command::Top(args) => top::run(&args),
+        Command::Publish(args) => publish::run(&args),
+        Command::Man { folder } => {
+            clap_mangen::generate_to(Cli::command(), &folder)
+                .with_context(|| format!("cannot write into {}", folder.display()))?;
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Completions { shell } => {
             // Into a buffer: clap_complete panics where a pipe is closed early.
             let mut script = Vec::new();
@@ -104,5 +133,22 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
             view::output::print(&String::from_utf8_lossy(&script))?;
             Ok(ExitCode::SUCCESS)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use anyhow::Context as _;
+
+    use super::*;
+
+    #[test]
+    fn what_caused_an_error_is_said_once() {
+        let missing = crate::recording::read(Path::new("/nowhere/a.raytrace")).map(drop);
+        let said = message(&missing.context("a report").expect_err("no file"));
+        assert!(said.starts_with("a report: cannot open"), "{said}");
+        assert_eq!(said.matches("No such file").count(), 1, "{said}");
     }
 }

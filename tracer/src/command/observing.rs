@@ -11,9 +11,12 @@ use tokio::{
 
 use super::record::attach::Attached;
 use crate::{
-    collect::{Collector, Ids, Wanted, kernel_thread},
-    event::Event,
-    observe::kernel::{Keep, Ring},
+    collect::{ClusterFilter, Collector, Ids, costs::Cause, kernel_thread},
+    event::{Event, Previous},
+    observe::{
+        clock,
+        kernel::{Keep, Ring},
+    },
     recording::Sender,
 };
 
@@ -21,6 +24,9 @@ use crate::{
 const TICK: Duration = Duration::from_millis(25);
 /// The whole machine is looked over this often, for what no hook tells.
 const SCAN: Duration = Duration::from_secs(10);
+/// Where that is many processes, less often: after so many times the processor time that it took, but within a minute.
+const SCAN_REST: u32 = 400;
+const SCAN_AT_MOST: Duration = Duration::from_secs(60);
 /// All that is looked at again and again has its turn this often, at one time: each wake-up costs as much as the looks themselves. Logs while
 /// no death waits for them, drivers, in procfs mode new processes, and near a limit memory.
 const BEAT: Duration = Duration::from_millis(100);
@@ -60,11 +66,12 @@ pub(super) struct Observing {
 }
 
 impl Observing {
-    /// Everything but the thread that empties the ring; all goes to `sender`.
+    /// Everything but the thread that empties the ring; all goes to `sender`. `previous` is the recording that an earlier recorder left.
     pub(super) fn prepare(
         attached: Attached,
         sender: Sender,
-        wanted: Wanted,
+        wanted: ClusterFilter,
+        previous: Option<Previous>,
     ) -> anyhow::Result<Self> {
         let ids = Ids::default();
         let ring = attached.ring;
@@ -77,7 +84,7 @@ impl Observing {
         let mappings = mappings.map(wait).transpose();
         let mappings = mappings.context("cannot wait for the ring of mappings")?;
         let mut collector = Collector::new(ids, sender, attached.watch, attached.kmsg, wanted);
-        collector.begin(attached.mode, attached.probes);
+        collector.begin(attached.mode, attached.probes, previous);
         Ok(Self {
             collector,
             ring,
@@ -127,20 +134,29 @@ impl Observing {
             }
             _ = self.beat.tick() => {
                 self.collector.tick();
-                self.collector.find_drivers();
-                self.collector.look_for_children();
-                self.collector.take_mappings();
+                self.collector.charged(Cause::Drivers, |own| {
+                    own.find_drivers();
+                    own.look_for_children();
+                });
+                self.collector.charged(Cause::Mappings, Collector::take_mappings);
                 self.collector.sample();
             }
-            () = large_mapping(self.mappings.as_ref()) => self.collector.take_mappings(),
-            _ = self.scan.tick() => {
-                self.collector.scan();
-                self.collector.sweep();
-                self.collector.release();
+            () = large_mapping(self.mappings.as_ref()) => {
+                self.collector.charged(Cause::Mappings, Collector::take_mappings);
             }
+            _ = self.scan.tick() => self.look_over(),
             () = std::future::ready(()), if crowded => {}
         }
         Step::Other
+    }
+
+    /// Looks at all processes of the machine, the more seldom the longer that takes.
+    fn look_over(&mut self) {
+        let began = clock::cpu_time();
+        self.collector.charged(Cause::Scan, Collector::look_over);
+        let took = clock::cpu_time().saturating_sub(began);
+        self.scan
+            .reset_after((took * SCAN_REST).clamp(SCAN, SCAN_AT_MOST));
     }
 
     /// Takes the event and those that wait behind it, but not for ever while ever more come; true when there may be more.
@@ -148,7 +164,9 @@ impl Observing {
         let behind = std::iter::from_fn(|| self.events.as_mut()?.try_recv().ok());
         let (mut deaths, mut taken) = (false, 0);
         for event in first.into_iter().chain(behind).take(AT_ONCE) {
-            deaths |= self.collector.kernel_event(&event);
+            deaths |= self
+                .collector
+                .charged(Cause::Events, |own| own.kernel_event(&event));
             taken += 1;
         }
         if deaths {

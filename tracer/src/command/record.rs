@@ -2,9 +2,11 @@
 
 pub(super) mod attach;
 mod cgroup;
+mod directory;
 mod output;
 pub(super) mod own;
 pub(super) mod privileges;
+mod service;
 mod wrapped;
 
 use std::{
@@ -18,11 +20,16 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::observing::{Observing, Step};
 use crate::{
-    collect::{Collector, Wanted},
+    bounded,
+    collect::{ClusterFilter, Collector},
     ids::Pid,
+    observe::{clusters, processes, stall},
     recording::{Retention, Writer},
 };
 use wrapped::Wrapped;
+
+/// The machine and the probes are in the file after some ms; a disk that hangs or is full is told, and tried again.
+const FIRST_EVENTS: Duration = Duration::from_secs(10);
 
 /// Arguments of `record`.
 #[derive(Debug, clap::Args)]
@@ -31,65 +38,93 @@ use wrapped::Wrapped;
     reason = "they are flags of a command line"
 )]
 #[command(after_help = "Examples:
-  sudo raytrace record                      every cluster of this machine, now or when one starts
+  sudo raytrace record                      Record every cluster of this machine, now or when one starts
   sudo raytrace record -o oom.raytrace --duration 2h
-  sudo raytrace record -- python3 train.py  a job and all that it starts; ends with it and gives its exit code
-  raytrace record                           without privilege: exit codes and Ray's own reasons, no senders
+  sudo raytrace record --directory /var/lib/raytrace --rotate 6h --keep-files 28 --max-total 20GiB
+                                            Record always: one file after another, the oldest deleted
+  sudo raytrace record -- python3 train.py  Record a job; end with it, with its exit code
+  raytrace record                           Without privilege: exit codes and Ray's reasons, no senders
 
-Exit codes: 0 ok, 3 a privilege or 4 the kernel lacks something (only with --require-ebpf), 5 no Ray (only with --require-ray),
-7 a probe is missing (only with --strict); with -- COMMAND, the command's own.")]
+Exit codes:
+  0  success; with -- COMMAND, the command's own
+  1  the end of the recording could not be written
+  3  a privilege is missing (--require-ebpf)
+  4  the kernel lacks a feature (--require-ebpf)
+  5  no Ray is running (--require-ray)
+  7  a probe is missing (--strict)")]
 pub struct RecordArgs {
-    /// Where to write; default raytrace-HOST-TIME.raytrace in the current folder.
+    /// Output file [default: raytrace-HOST-TIME.raytrace in the current folder].
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// End after this time: 90s, 15m, 2h.
+    #[command(flatten)]
+    directory: directory::DirectoryArgs,
+    /// Stop after this time: 90s, 15m, 2h.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Duration>,
-    /// Samples stay in full detail for this time; of older ones, except around deaths, one a minute is kept.
+    /// Keep samples in full detail for this time. Older ones are downsampled to one a minute, then one per ten minutes
+    /// and one per hour. Those around deaths are kept longer.
     #[arg(long, value_name = "TIME", default_value = "6h", value_parser = parse_duration)]
     keep: Duration,
-    /// Keep the file below this size by giving up older samples, except around deaths: 500MiB, 2GiB.
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    max_size: Option<u64>,
-    /// Only the cluster with this session folder (/tmp/ray/session_…).
+    /// Keep the file below this size by downsampling older samples: 500MiB, 8GiB. Those around the first and the last
+    /// deaths are kept.
+    #[arg(long, value_name = "SIZE", default_value = "2GiB", value_parser = parse_size)]
+    max_size: u64,
+    /// Record only the cluster with this session folder (/tmp/ray/session_…).
     #[arg(long, value_name = "DIR")]
     session_dir: Option<PathBuf>,
-    /// Only the cluster of this raylet.
+    /// Record only the cluster of this raylet.
     #[arg(long, value_name = "PID")]
     raylet_pid: Option<u32>,
-    /// Fail instead of recording without eBPF.
+    /// Record only clusters whose raylet runs as this user; do not name other users' processes.
+    #[arg(long, value_name = "NAME|UID", value_parser = parse_user)]
+    user: Option<u32>,
+    /// Fail instead of falling back to procfs mode.
     #[arg(long)]
     require_ebpf: bool,
-    /// Fail instead of waiting when no Ray is running.
+    /// Fail instead of waiting for Ray to start.
     #[arg(long)]
     require_ray: bool,
-    /// Fail when any probe is missing.
+    /// Fail if any probe is missing.
     #[arg(long)]
     strict: bool,
-    /// Do not read the Python stacks of processes that grow.
+    /// Do not read Python stacks.
     #[arg(long)]
     no_stacks: bool,
-    /// Run COMMAND as root although sudo was used by somebody else.
+    /// Run COMMAND as root instead of as the user who ran sudo.
     #[arg(long)]
     as_root: bool,
-    /// Move the recorder into a memory cgroup that it makes for itself, so that a limit on what it records is none on it.
+    /// Move the recorder into a memory cgroup of its own, out of the limits of what it records.
     #[arg(long)]
     own_cgroup: bool,
-    /// Sample memory ten times a second all the time, not only near a limit.
-    #[arg(long)]
+    /// Sample memory ten times a second all the time, not only near a limit: what `cargo xtask bench` measures.
+    #[arg(long, hide = true)]
     armed: bool,
-    /// Ask Ray's GCS every 10 s, with the raylet's own token where one is in use: names of actors and placement groups, jobs' entrypoints.
+    /// Ask Ray's GCS every 10 s for names of actors and placement groups and for entrypoints of jobs, with the raylet's
+    /// token if authentication is on.
     #[arg(long)]
     gcs: bool,
-    /// Run this command and track everything that it starts.
+    /// Run this command and record everything that it starts.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
+}
+
+/// A number, or a name of /etc/passwd.
+fn parse_user(text: &str) -> Result<u32, String> {
+    if let Ok(number) = text.parse() {
+        return Ok(number);
+    }
+    let users = bounded::text("/etc/passwd", bounded::LARGE).unwrap_or_default();
+    let number = users.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split(':').collect();
+        (fields.first() == Some(&text)).then_some(fields.get(2)?.parse().ok())?
+    });
+    number.ok_or_else(|| format!("/etc/passwd has no user {text}; give the number: id -u {text}"))
 }
 
 fn parse_duration(text: &str) -> Result<Duration, String> {
     let span: jiff::SignedDuration = text
         .parse()
-        .map_err(|error| format!("{error}; write it like 90s, 15m or 2h"))?;
+        .map_err(|error| format!("{error}; for example 90s, 15m or 2h"))?;
     Duration::try_from(span).map_err(|error| error.to_string())
 }
 
@@ -110,7 +145,7 @@ fn parse_size(text: &str) -> Result<u64, String> {
     // An empty recording has some pages.
     bytes
         .filter(|bytes| *bytes >= 1 << 20)
-        .ok_or_else(|| format!("{text} is no size of 1 MiB or more; write it like 500MiB or 2GiB"))
+        .ok_or_else(|| format!("invalid size {text}: minimum 1 MiB; for example 500MiB or 2GiB"))
 }
 
 /// Runs it.
@@ -120,6 +155,27 @@ pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
         .build()
         .context("cannot start the event loop")?;
     runtime.block_on(record(args))
+}
+
+/// A session's folder is there before anybody can name it: here, or in the root of a container whose raylet was given it.
+fn refuse_missing_session(folder: &Path) -> anyhow::Result<()> {
+    let given = |pid: &Pid| {
+        let raylet = processes::describe(*pid)?;
+        let session = clusters::describe(&raylet).session_dir?;
+        Some(Path::new(&session) == folder)
+    };
+    let raylets = clusters::raylets();
+    if folder.is_dir() || raylets.iter().any(|pid| given(pid) == Some(true)) {
+        return Ok(());
+    }
+    anyhow::bail!(super::Failure {
+        code: super::code::USAGE,
+        message: format!(
+            "--session-dir {}: there is no such folder, and none of {} raylets here has it; list them: ls -d /tmp/ray/session_*",
+            folder.display(),
+            raylets.len()
+        ),
+    });
 }
 
 /// The signals that a recorder takes, caught before it says that it records.
@@ -149,8 +205,15 @@ struct Session {
 }
 
 async fn record(args: RecordArgs) -> anyhow::Result<ExitCode> {
-    let path = output::choose(args.output.clone())?;
-    let narrow = args.session_dir.is_some() || args.raylet_pid.is_some();
+    if let Some(folder) = &args.session_dir {
+        refuse_missing_session(folder)?;
+    }
+    let directory = args.directory.open()?;
+    let path = match &directory {
+        Some(directory) => directory.path.clone(),
+        None => output::choose(args.output.clone())?,
+    };
+    let narrow = args.session_dir.is_some() || args.raylet_pid.is_some() || args.user.is_some();
     let attached = attach::attach(narrow, args.require_ebpf)?;
     if args.strict {
         attach::refuse_missing(&attached.probes)?;
@@ -162,13 +225,17 @@ async fn record(args: RecordArgs) -> anyhow::Result<ExitCode> {
     };
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
     let folder = folder.unwrap_or(Path::new("."));
-    let prepared = Writer::prepare(&path, owner, retention)?;
-    let wanted = Wanted {
+    let (rotation, previous) = directory.map_or((None, None), |directory| {
+        (Some(directory.rotation), directory.previous)
+    });
+    let prepared = Writer::prepare(&path, owner, retention)?.rotating(rotation);
+    let wanted = ClusterFilter {
         session_dir: args.session_dir.clone(),
         raylet: args.raylet_pid.map(Pid),
+        user: args.user,
     };
     let (mode, probes) = (attached.mode, attached.probes.clone());
-    let mut observing = Observing::prepare(attached, prepared.sender(), wanted)?;
+    let mut observing = Observing::prepare(attached, prepared.sender(), wanted, previous)?;
     if args.armed {
         observing.collector.keep_armed();
     }
@@ -177,6 +244,7 @@ async fn record(args: RecordArgs) -> anyhow::Result<ExitCode> {
     own::survive();
     // Threads have the rights of the one that starts them: from here on all have few.
     let writer = privileges::reduce(owner, Some(folder), args.own_cgroup, || prepared.start())?;
+    stall::begin();
     observing.start()?;
     let gpus = observing.collector.watch_gpus();
     let collector = &mut observing.collector;
@@ -198,6 +266,10 @@ async fn record(args: RecordArgs) -> anyhow::Result<ExitCode> {
     }
     let signals = Signals::catch().context("cannot catch signals")?;
     let mut screen = output::Screen::new(wrapped.is_some());
+    // Whoever reads that it records may end it at once, and has a file that can be read.
+    if !writer.wait_for_first(FIRST_EVENTS) {
+        screen.trouble(&writer.sender());
+    }
     screen.started(
         &path,
         mode,
@@ -206,6 +278,7 @@ async fn record(args: RecordArgs) -> anyhow::Result<ExitCode> {
         collector.workers(),
         &gpus,
     );
+    service::ready();
     let mut session = Session {
         observing,
         writer,
@@ -213,8 +286,8 @@ async fn record(args: RecordArgs) -> anyhow::Result<ExitCode> {
         screen,
     };
     let status = session.run(args.duration, signals, wrapped).await;
-    session.end().await;
-    Ok(status.unwrap_or(ExitCode::SUCCESS))
+    let whole = session.end().await;
+    Ok(status.unwrap_or_else(|| ExitCode::from(u8::from(!whole))))
 }
 
 impl Session {
@@ -246,14 +319,19 @@ impl Session {
     }
 
     fn second(&mut self) {
+        service::alive();
         self.screen.news(self.observing.collector.gcs_news());
+        for (time, near) in self.observing.collector.foreseen() {
+            self.screen.near(time, &near);
+        }
         self.screen
             .status(self.began.elapsed(), &self.observing.collector);
         self.screen.trouble(&self.writer.sender());
     }
 
-    /// Ray's last lines, then the end of the recording.
-    async fn end(mut self) {
+    /// Ray's last lines, then the end of the recording; whether it is whole.
+    async fn end(mut self) -> bool {
+        service::ending();
         let screen = &mut self.screen;
         let tell = |collector: &mut Collector| {
             for told in collector.told() {
@@ -263,9 +341,11 @@ impl Session {
         self.observing.finish(tell).await;
         let ledger = self.observing.collector.ledger();
         let lost = ledger.iter().map(crate::event::Ledger::lost).sum();
-        let path = self.writer.path().to_owned();
+        let path = self.writer.path();
         let summary = self.writer.finish();
         self.screen
             .ended(&path, self.began.elapsed(), &summary, lost);
+        self.screen.hanging(&stall::hanging());
+        summary.failure.is_none()
     }
 }

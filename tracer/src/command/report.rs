@@ -6,11 +6,11 @@ use std::{
 };
 
 use super::{
-    Failure, code,
+    Failure, code, fleet,
     view::{self, ViewArgs},
 };
 use crate::{
-    judge::Judge,
+    judge::{Judge, timeline::Timeline},
     recording::{self, place},
 };
 
@@ -18,6 +18,8 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   raytrace report                             the newest recording
+  raytrace report gpu-01.raytrace gpu-02.raytrace  several nodes
+  raytrace report /var/lib/raytrace --since -2h    the files that are needed
   raytrace report run.raytrace --kill 2       one kill with all its evidence
   raytrace report run.raytrace --match 41877  any pid or id of a traceback
   raytrace report run.raytrace --since -10m   its last ten minutes
@@ -30,22 +32,81 @@ use crate::{
 Exit codes: 0 ok, 2 what was asked for is not there, 6 the recording is damaged
 or of a newer raytrace, 8 --fail-on or --fail-above was met")]
 pub struct ReportArgs {
-    /// The recording; without it the newest one of this folder, else of /var/lib/raytrace.
-    file: Option<PathBuf>,
+    /// Recordings of one or many nodes, or folders of them [default: the newest in this folder, else in
+    /// /var/lib/raytrace].
+    files: Vec<PathBuf>,
     #[command(flatten)]
     view: ViewArgs,
 }
 
+impl ReportArgs {
+    /// Those of a report on `file`.
+    pub(super) fn of(file: PathBuf, view: ViewArgs) -> Self {
+        let files = vec![file];
+        Self { files, view }
+    }
+}
+
 /// Runs it.
-pub fn run(args: ReportArgs) -> anyhow::Result<ExitCode> {
-    let file = match args.file {
-        Some(file) => file,
-        None => newest()?,
+pub fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
+    let file = match args.files.as_slice() {
+        [] => newest()?,
+        [file] if !file.is_dir() => file.clone(),
+        files => return several(files, &args.view),
     };
+    one(&file, &args.view)
+}
+
+/// Several recordings.
+fn several(arguments: &[PathBuf], view: &ViewArgs) -> anyhow::Result<ExitCode> {
+    let files = fleet::expand(arguments)?;
+    if let [file] = files.as_slice() {
+        return one(file, view);
+    }
+    let (outlines, failed) = fleet::outlines(&files);
+    let reach = match fleet::bounds(&outlines) {
+        Some((began, ended)) => view.reach(began, ended)?,
+        None => fleet::Reach::default(),
+    };
+    let joined = fleet::join(outlines, failed, reach)?;
+    // What is drawn over time is of one recorder.
+    let timeline = joined.single.filter(|_| view.draws());
+    let timeline = timeline.map(|files| series(&files)).transpose()?.flatten();
+    let folder = match arguments {
+        [folder] => Some(folder.as_path()),
+        _ => None,
+    };
+    let code = view::show(&joined.report, timeline, folder, view)?;
+    if !joined.damaged || code != ExitCode::SUCCESS {
+        return Ok(code);
+    }
+    // A report for people has it among its notes.
+    if !view.is_read_on_stdout() {
+        for note in &joined.report.notes {
+            anstream::eprintln!("raytrace: {note}");
+        }
+    }
+    Ok(ExitCode::from(code::RECORDING))
+}
+
+/// The series over time of one recorder's files.
+fn series(files: &[PathBuf]) -> anyhow::Result<Option<Timeline>> {
+    let (mut judge, mut events) = (Judge::default(), Vec::new());
+    recording::parts_in_batches(files, |batch| {
+        for event in &batch {
+            judge.observe(event);
+        }
+        events.extend(batch);
+    })?;
+    Ok(judge.timeline(&events))
+}
+
+/// One recording.
+fn one(file: &Path, view: &ViewArgs) -> anyhow::Result<ExitCode> {
     let mut judge = Judge::default();
     // Only what is drawn over time needs the events once more.
-    let (draws, mut events) = (args.view.draws(), Vec::new());
-    let read = recording::in_batches(&file, |batch| {
+    let (draws, mut events) = (view.draws(), Vec::new());
+    let read = recording::in_batches(file, |batch| {
         for event in &batch {
             judge.observe(event);
         }
@@ -54,17 +115,23 @@ pub fn run(args: ReportArgs) -> anyhow::Result<ExitCode> {
         }
     })?;
     if read.count == 0 {
-        return Err(empty(&file));
+        return Err(empty(file));
     }
     let mut report = judge.report();
+    if read.live {
+        report = report.while_recording();
+    }
     report.notes.extend(read.warnings.iter().cloned());
     let timeline = draws.then(|| judge.timeline(&events));
-    let code = view::show(&report, timeline.flatten(), Some(&file), &args.view)?;
+    let code = view::show(&report, timeline.flatten(), Some(file), view)?;
     if !read.damaged || code != ExitCode::SUCCESS {
         return Ok(code);
     }
-    for warning in &read.warnings {
-        anstream::eprintln!("raytrace: {warning}");
+    // A report for people has it among its notes.
+    if !view.is_read_on_stdout() {
+        for warning in &read.warnings {
+            anstream::eprintln!("raytrace: {warning}");
+        }
     }
     Ok(ExitCode::from(code::RECORDING))
 }

@@ -26,17 +26,17 @@ const KEYS: usize = 256;
 /// Arguments of `top`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  sudo raytrace top                 attach to every Ray cluster of this machine; nothing is written
-  sudo raytrace top run.raytrace    follow what `raytrace record` is writing: no second set of probes
-  raytrace top                      without privilege: the same picture, verdicts are inferred at most
+  sudo raytrace top                 Attach to every Ray cluster of this machine; write nothing
+  sudo raytrace top run.raytrace    Follow what `raytrace record` is writing; attach nothing
+  raytrace top                      Without privilege: the same, but no verdict is proven
   ssh -t gpu-07 sudo raytrace top
 
-Keys: arrows choose, Enter shows details, g groups by class, process or component, s sorts, / filters, Tab goes to the deaths,
-? explains, q ends. NO_COLOR=1 draws without colours.
+Keys: arrows select, Enter opens details, g groups by class, process or component, s sorts,
+/ filters, Tab switches to the deaths, ? shows help, q quits. NO_COLOR=1 turns colors off.
 
 Exit codes: 0 ok, 2 not on a terminal or no such file, 6 the recording is damaged or of a newer raytrace")]
 pub struct TopArgs {
-    /// A recording to follow; without it raytrace attaches by itself.
+    /// Recording to follow; without one, raytrace attaches itself.
     file: Option<PathBuf>,
 }
 

@@ -1,6 +1,8 @@
 //! What every command that prints a report shares: which deaths, in which form, to where, and when it is a failure.
 
 pub(super) mod output;
+#[cfg(test)]
+mod redacted;
 
 use std::{
     io::IsTerminal as _,
@@ -11,17 +13,19 @@ use std::{
 use anyhow::Context as _;
 use clap::builder::NonEmptyStringValueParser;
 
-use super::{Failure, code};
+use super::{Failure, code, fleet::Reach};
 use crate::{
     judge::{
         report::{Killer, Report, Utc},
         timeline::Timeline,
     },
     show::{
-        Style, fail, html, json, limit, markdown, redact,
+        Style, fail, html, json, limit, markdown,
+        redact::{self, Known},
         select::{Kill, Selection, Shown, select},
-        text,
+        summary, text,
         time::Zone,
+        words,
     },
 };
 
@@ -31,7 +35,7 @@ type Killers = Vec<Killer>;
 /// The forms of a report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
-    /// For people, in colour on a terminal.
+    /// For people; colored on a terminal.
     #[default]
     Text,
     /// One object with everything; fields are added, never renamed.
@@ -44,68 +48,76 @@ pub enum Format {
 
 /// Options of every command that prints a report.
 #[derive(Debug, Default, clap::Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "they are flags of a command line"
+)]
 pub struct ViewArgs {
-    /// The form.
+    /// Output format.
     #[arg(
         long,
         value_enum,
         default_value_t,
         value_name = "FORMAT",
-        help_heading = "Form"
+        help_heading = "Output"
     )]
     format: Format,
-    /// Write to this file, which must not exist.
-    #[arg(short, long, value_name = "OUTPUT", help_heading = "Form")]
+    /// Print five lines for a chat: cause, victim, call and line, one fix, where to read more.
+    #[arg(long, conflicts_with = "format", help_heading = "Output")]
+    summary: bool,
+    /// Write to this file; it must not exist.
+    #[arg(short, long, value_name = "OUTPUT", help_heading = "Output")]
     output: Option<PathBuf>,
-    /// Overwrite the file of -o.
-    #[arg(long, requires = "output", help_heading = "Form")]
+    /// Overwrite the output file.
+    #[arg(long, requires = "output", help_heading = "Output")]
     force: bool,
-    /// Zone of all times: UTC, +08:00, Asia/Shanghai.
+    /// Time zone of the output: UTC, +08:00, Asia/Shanghai.
     #[arg(
         long,
         value_name = "ZONE",
         default_value = "UTC",
         hide_default_value = true,
         allow_hyphen_values = true,
-        help_heading = "Form"
+        help_heading = "Output"
     )]
     tz: Zone,
-    /// Take out arguments, host and user names, addresses and paths; names of classes and methods stay.
-    #[arg(long, help_heading = "Form")]
+    /// Redact arguments, host and user names, addresses and paths; keep names of classes and methods.
+    #[arg(long, help_heading = "Output")]
     redact: bool,
-    /// One first cause in full: its number after KILL or DEATH, or #ID with a death's id from the JSON.
-    #[arg(long, value_name = "ID", help_heading = "Which deaths")]
+    /// Show one first cause in full: the number after KILL or DEATH, or #ID from the JSON.
+    #[arg(long, value_name = "ID", help_heading = "Selection")]
     kill: Option<Kill>,
-    /// Deaths with this in them: a pid of the host or the container, the beginning of a worker, actor, task, job, node or
-    /// container id (4 digits or more), or a part of a name.
-    #[arg(long = "match", value_name = "TEXT", value_parser = NonEmptyStringValueParser::new(), help_heading = "Which deaths")]
+    /// Show deaths that match: a pid of the host or the container, the first 4 or more digits of a worker, actor, task,
+    /// job, node or container id, or part of a name.
+    #[arg(long = "match", value_name = "TEXT", value_parser = NonEmptyStringValueParser::new(), help_heading = "Selection")]
     matching: Option<String>,
-    /// Deaths from then on: 08:41:07, 2026-11-20T08:41:07Z, or -10m for the last ten minutes.
+    /// Show deaths after this time: 08:41:07, 2026-11-20T08:41:07Z, or -10m for the last ten minutes.
     #[arg(
         long,
         value_name = "TIME",
         allow_hyphen_values = true,
-        help_heading = "Which deaths"
+        help_heading = "Selection"
     )]
     since: Option<String>,
-    /// Deaths up to then.
+    /// Show deaths before this time.
     #[arg(
         long,
         value_name = "TIME",
         allow_hyphen_values = true,
-        help_heading = "Which deaths"
+        help_heading = "Selection"
     )]
     until: Option<String>,
-    /// Fold nothing and list normal exits too.
-    #[arg(long, help_heading = "Which deaths")]
+    /// Show everything: fold nothing, list normal exits.
+    #[arg(long, help_heading = "Selection")]
     all: bool,
-    /// Exit with 8 when one of these is the first cause of a death that is shown; without a list kernel-oom-memcg,
-    /// kernel-oom-global and ray-memory-monitor. Others: ray-intended, ray-collapse, kernel-other, signal, crash, exit, unknown.
-    #[arg(long, value_name = "KILLER,…", num_args = 0..=1, default_missing_value = "kernel-oom-memcg,kernel-oom-global,ray-memory-monitor",
-          value_parser = fail::parse_killers, help_heading = "For scripts")]
+    /// Exit with code 8 if one of these killers is the first cause of a death shown. Without a list: kernel-oom-memcg,
+    /// kernel-oom-global, kernel-oom, ray-memory-monitor. Others: ray-intended, ray-collapse, kernel-other, signal,
+    /// crash, exit, unknown.
+    #[arg(long, value_name = "KILLER,…", num_args = 0..=1, default_missing_value = "kernel-oom-memcg,kernel-oom-global,kernel-oom,ray-memory-monitor",
+          value_parser = fail::parse_killers, help_heading = "Scripts")]
     fail_on: Option<Killers>,
-    /// Exit with 8 when memory went above this share of its nearest limit (Ray's threshold, a cgroup, the machine): 85%.
-    #[arg(long, value_name = "PERCENT", help_heading = "For scripts")]
+    /// Exit with code 8 if memory exceeded this share of its nearest limit (Ray's threshold, a cgroup, the machine): 85%.
+    #[arg(long, value_name = "PERCENT", help_heading = "Scripts")]
     fail_above: Option<fail::Share>,
 }
 
@@ -119,20 +131,16 @@ pub fn show(
 ) -> anyhow::Result<ExitCode> {
     args.refuse_terminal()?;
     let selection = args.selection(report)?;
-    let mut shown = select(report, &selection);
+    let shown = select(report, &selection);
     args.refuse_nothing(report, &shown)?;
     let reasons = args.reasons(&shown);
-    let mut timeline = timeline;
-    if args.redact {
-        (shown.report, timeline) = redact::redact_both(&shown.report, timeline, recording);
-    }
-    let text = args.render(&shown, timeline.as_ref(), recording)?;
+    let (text, known) = args.text(shown, timeline, recording)?;
     match &args.output {
         Some(path) => output::write(path, args.force, recording, &text)?,
         None => output::print(&text)?,
     }
     for reason in &reasons {
-        anstream::eprintln!("raytrace: {reason}");
+        anstream::eprintln!("raytrace: {}", known.take_out(reason));
     }
     Ok(if reasons.is_empty() {
         ExitCode::SUCCESS
@@ -153,6 +161,32 @@ impl ViewArgs {
         self.format == Format::Html
     }
 
+    /// What is printed, and what of the recording must not be.
+    fn text(
+        &self,
+        mut shown: Shown,
+        mut timeline: Option<Timeline>,
+        recording: Option<&Path>,
+    ) -> anyhow::Result<(String, Known)> {
+        let mut known = Known::default();
+        if self.redact {
+            (shown.report, timeline, known) =
+                redact::redact_both(&shown.report, timeline, recording);
+        }
+        let text = self.render(&shown, timeline.as_ref(), recording, &known)?;
+        // Of a page only the data may hold names; its scripts are the same for all.
+        let text = match self.format {
+            Format::Html => text,
+            _ => known.take_out(&text),
+        };
+        Ok((text, known))
+    }
+
+    /// Whether people read it where errors are printed.
+    pub(super) fn is_read_on_stdout(&self) -> bool {
+        self.format == Format::Text && self.output.is_none()
+    }
+
     /// A page of a megabyte is not for a terminal.
     fn refuse_terminal(&self) -> anyhow::Result<()> {
         if self.draws() && self.output.is_none() && std::io::stdout().is_terminal() {
@@ -160,6 +194,21 @@ impl ViewArgs {
             return Err(usage(message.to_owned()));
         }
         Ok(())
+    }
+
+    /// From when to when deaths are asked for, in what reaches from `began` to `ended`.
+    pub(super) fn reach(&self, began: Utc, ended: Utc) -> anyhow::Result<Reach> {
+        let of = |option: &str, text: &Option<String>| {
+            let moment = text
+                .as_deref()
+                .map(|text| self.tz.parse(text, began, ended));
+            let moment = moment.transpose();
+            moment.map_err(|error| usage(format!("{option}: {error}")))
+        };
+        Ok(Reach {
+            since: of("--since", &self.since)?,
+            until: of("--until", &self.until)?,
+        })
     }
 
     fn selection(&self, report: &Report) -> anyhow::Result<Selection> {
@@ -213,7 +262,7 @@ impl ViewArgs {
         if let Some(kill) = self.kill {
             let asked = match kill {
                 Kill::Number(number) => format!("no first cause has the number {number}"),
-                Kill::Id(id) => format!("no death has the id #{}", id.0),
+                Kill::Id(id) => format!("no death has the id {}", words::death_id(id)),
             };
             let known = match shown.totals.0 {
                 0 => "there is none".to_owned(),
@@ -252,6 +301,7 @@ impl ViewArgs {
         shown: &Shown,
         timeline: Option<&Timeline>,
         recording: Option<&Path>,
+        known: &Known,
     ) -> anyhow::Result<String> {
         let file = recording.map(|path| path.display().to_string());
         let width = match self.output {
@@ -264,13 +314,15 @@ impl ViewArgs {
             // A recording is named after its host.
             file: file.map(|file| if self.redact { "FILE".to_owned() } else { file }),
         };
+        if self.summary {
+            return Ok(summary::text(&shown.report, &style));
+        }
         Ok(match self.format {
             Format::Text => text::render(shown, &style),
             Format::Json => json::render(&shown.report).context("cannot write the JSON")?,
             Format::Markdown => markdown::render(shown, &style),
-            Format::Html => {
-                html::render(shown, &style, timeline).context("cannot write the page's data")?
-            }
+            Format::Html => html::render(shown, &style, timeline, known)
+                .context("cannot write the page's data")?,
         })
     }
 }
@@ -281,7 +333,7 @@ fn bounds(report: &Report) -> Option<(Utc, Utc)> {
     let recordings = recordings.flat_map(|recording| [recording.started, recording.ended]);
     let mut times: Vec<Utc> = recordings.collect();
     if times.is_empty() {
-        times.extend(report.deaths.iter().filter_map(|death| death.time));
+        times.extend(report.deaths.iter().filter_map(|death| death.when.time));
     }
     Some((*times.iter().min()?, *times.iter().max()?))
 }

@@ -1,12 +1,10 @@
 //! A call: what a worker ran from one change of its title to the next.
 
-use serde::{Deserialize, Serialize};
-
 use crate::ids::{BootTime, Bytes, ProcessKey};
 
 /// One run of a method or task, as the titles at its two ends show it. One that takes long is written when it has run for a second and
 /// again when it ends; one that neither took long nor moved memory is only counted, in the `nth` of the next.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
     /// The worker.
     pub process: ProcessKey,

@@ -1,12 +1,12 @@
 //! What the kernel tells of deaths: signals, the OOM killer's choice, exits.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::MemorySplit;
 use crate::ids::{Bytes, Pid, ProcessKey};
 
 /// A signal sent to a tracked process (`signal/signal_generate`).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Signal {
     /// The target's thread group.
     pub target: ProcessKey,
@@ -31,13 +31,36 @@ pub struct Signal {
     pub took_effect: bool,
     /// The target's `pdeath_signal`.
     pub parent_death_signal: i32,
-    /// Who ran when it was sent: the sender for `SI_USER`, `SI_TKILL`, `SI_QUEUE`; for `SI_KERNEL` whoever
-    /// happened to be on the CPU.
+    /// Who ran when it was sent: the sender, or whoever happened to be on the CPU when the kernel sent it.
     pub sender: Sender,
+    /// The system call that it was in then: by it the two are told apart. `None` where that is not known.
+    pub call: Option<SystemCall>,
+}
+
+/// The system call that a task is in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SystemCall {
+    /// Its name, `#NUMBER` for one that bears on no signal; empty where the task is in none: in user space, or a thread of the kernel.
+    pub name: String,
+    /// Its first arguments.
+    pub arguments: [i64; 3],
+}
+
+/// A file as the kernel knows it, whatever its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileId {
+    /// Its inode.
+    pub inode: u64,
+    /// The kernel's number of its file system (`s_dev`).
+    pub device: u64,
 }
 
 /// Who sent a signal, taken in the kernel at that moment.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is something that the kernel said"
+)]
 pub struct Sender {
     /// The sending process.
     pub process: ProcessKey,
@@ -59,10 +82,22 @@ pub struct Sender {
     pub ancestors: Vec<Ancestor>,
     /// Container id, from its cgroup path.
     pub container_id: Option<String>,
+    /// Effective user id.
+    pub effective_uid: Option<u32>,
+    /// Saved user id.
+    pub saved_uid: Option<u32>,
+    /// The executable itself.
+    pub file: Option<FileId>,
+    /// Its command line: as its last exec was given it, else as it showed it then. At most 384 bytes.
+    pub argv: Vec<String>,
+    /// Whether that exec was seen; else `argv` is what the process has made of it.
+    pub exec_seen: bool,
+    /// Whether it has the root folder of the target, and mounts of the same owner: only then a path is the same file for both.
+    pub same_root: bool,
 }
 
 /// An ancestor of a sender.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Ancestor {
     /// Its thread group id.
     pub pid: Pid,
@@ -71,7 +106,7 @@ pub struct Ancestor {
 }
 
 /// `oom/mark_victim` with what stood around it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct OomVictim {
     /// The victim's thread group.
     pub victim: ProcessKey,
@@ -97,7 +132,7 @@ pub struct OomVictim {
 }
 
 /// One level of a memory cgroup path.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CgroupLevel {
     /// Path from the root of the memory hierarchy.
     pub path: String,
@@ -110,7 +145,7 @@ pub struct CgroupLevel {
 }
 
 /// The end of a process.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Exit {
     /// Which.
     pub process: ProcessKey,

@@ -1,11 +1,9 @@
 //! Memory of GPUs.
 
-use serde::{Deserialize, Serialize};
-
 use crate::ids::{Bytes, Pid, ProcessKey};
 
 /// Memory of one GPU and who holds it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuState {
     /// NVML's index.
     pub device: u32,
@@ -20,7 +18,7 @@ pub struct GpuState {
 }
 
 /// A process on a GPU.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuHolder {
     /// As NVML tells it: of the host, or of the container that the recorder runs in.
     pub pid: Pid,

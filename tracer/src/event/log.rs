@@ -1,15 +1,12 @@
 //! What logs say, line by line: the kernel's and Ray's.
 
-use serde::{Deserialize, Serialize};
-
 use crate::{
     ids::{Bytes, Pid, ProcessKey},
     ray::facts::RayFact,
 };
 
 /// A parsed line of the kernel log. Pids are those of the initial namespace.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "line", rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KernelLog {
     /// `NAME invoked oom-killer: gfp_mask=…, order=…, oom_score_adj=…`
     Invoked {
@@ -82,7 +79,7 @@ pub enum KernelLog {
 }
 
 /// A parsed record of one of Ray's logs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RayLog {
     /// The cluster whose session holds the file; `None` in `explain`.
     pub cluster: Option<ProcessKey>,

@@ -1,11 +1,9 @@
 //! Memory: of processes, cgroups, `/dev/shm` and the machine.
 
-use serde::{Deserialize, Serialize};
-
 use crate::ids::{BootTime, Bytes, Pid, ProcessKey};
 
 /// A process's memory, as the kernel counts it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemorySplit {
     /// Anonymous pages.
     pub anon: Option<Bytes>,
@@ -17,9 +15,19 @@ pub struct MemorySplit {
     pub swap: Option<Bytes>,
     /// Highest resident size.
     pub peak: Option<Bytes>,
+    /// Of the anonymous pages, those that count as this process's: a page that a forked child
+    /// shares with its parent counts once, as the parent's. `None` where nothing is shared so, or
+    /// nobody looked.
+    pub own: Option<Bytes>,
 }
 
 impl MemorySplit {
+    /// Private memory: the anonymous pages that are its own.
+    #[must_use]
+    pub fn private(&self) -> Option<Bytes> {
+        self.own.or(self.anon)
+    }
+
     /// Resident memory, if any part is known.
     #[must_use]
     pub fn resident(&self) -> Option<Bytes> {
@@ -32,7 +40,7 @@ impl MemorySplit {
 }
 
 /// The file system at `/dev/shm`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharedMemory {
     /// The raylet in whose mounts it was looked at.
     pub raylet: ProcessKey,
@@ -43,7 +51,7 @@ pub struct SharedMemory {
 }
 
 /// A file that is shared memory, mapped by many or by nobody: of tmpfs, a memfd, a shared mapping.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharedFile {
     /// Device and inode: the object store is one file, however many have mapped it.
     pub device: u64,
@@ -63,7 +71,7 @@ pub struct SharedFile {
 }
 
 /// A memory cgroup's figures, those of the cgroups below it included.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CgroupState {
     /// Path from the root of the memory hierarchy.
     pub path: String,
@@ -95,8 +103,19 @@ impl CgroupState {
     }
 }
 
+/// What the memory monitor of a raylet counts, read by raytrace as that version of Ray computes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MonitorCount {
+    /// The raylet.
+    pub raylet: ProcessKey,
+    /// In use.
+    pub used: Bytes,
+    /// It kills above this, by the settings in the raylet's environment.
+    pub threshold: Bytes,
+}
+
 /// Memory of one process, sampled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessMemory {
     /// Which.
     pub process: ProcessKey,
@@ -105,7 +124,7 @@ pub struct ProcessMemory {
 }
 
 /// `mmap/vm_unmapped_area`: what a thread maps, from 1 MiB up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mapped {
     /// Which process.
     pub process: ProcessKey,
@@ -120,8 +139,7 @@ pub struct Mapped {
 }
 
 /// A part of a process's memory, as the kernel counts them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemoryPart {
     /// File pages.
     File,
@@ -134,7 +152,7 @@ pub enum MemoryPart {
 }
 
 /// A move of one part by max(1 MiB, 1/64 of what was resident).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
     /// When.
     pub time: BootTime,
@@ -145,21 +163,20 @@ pub struct Step {
 }
 
 /// Memory of a process that is not tracked, one of the machine's biggest.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutsideMemory {
     /// Which.
     pub process: ProcessKey,
     /// Its name: the program and what it runs, without arguments that may be secret.
     pub name: String,
     /// Path of its memory cgroup.
-    #[serde(default)]
     pub cgroup: Option<String>,
     /// Its memory.
     pub memory: MemorySplit,
 }
 
 /// Memory of the machine and what Ray's monitor makes of it, sampled.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodeMemory {
     /// `MemTotal`.
     pub total: Bytes,
@@ -183,6 +200,9 @@ pub struct NodeMemory {
     pub cpu_lists: Option<Bytes>,
     /// µs in which at least one task of the machine waited for memory, since boot.
     pub stalled_us: Option<u64>,
+    /// Private memory of all processes outside Ray, counted one by one; `None` where that was not
+    /// done for this row.
+    pub others: Option<Bytes>,
 }
 
 impl NodeMemory {

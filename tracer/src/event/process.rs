@@ -1,11 +1,11 @@
 //! Who is there: clusters, processes and the roles that they have in Ray.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::ids::{Bytes, HexId, Pid, ProcessKey};
 
 /// A raylet and the session that it serves.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Cluster {
     /// The raylet; it names the cluster on this machine.
     pub raylet: ProcessKey,
@@ -31,10 +31,13 @@ pub struct Cluster {
     pub settings: Vec<(String, String)>,
     /// Seconds east of UTC of the raylet's local time, which its logs use (from its TZ and zone files).
     pub log_utc_offset_s: Option<i32>,
+    /// Paths that led to the `ray` script of this raylet's installation when somebody who was started by
+    /// them had sent a signal: links to it, or the installation by another path.
+    pub commands: Vec<String>,
 }
 
 /// A process as /proc shows it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Process {
     /// Which.
     pub process: ProcessKey,
@@ -63,7 +66,7 @@ pub struct Process {
 }
 
 /// What a process is to Ray.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// A worker of Ray's (tasks and actors run in it).
@@ -93,7 +96,7 @@ impl Role {
 }
 
 /// What ties a process to a Ray worker id.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Worker {
     /// The process.
     pub process: ProcessKey,
@@ -110,7 +113,7 @@ pub struct Worker {
 }
 
 /// A new program in a process.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Exec {
     /// Which.
     pub process: ProcessKey,
@@ -124,4 +127,6 @@ pub struct Exec {
     pub argv: Vec<String>,
     /// Real user id.
     pub uid: Option<u32>,
+    /// The executable itself: of a script, its interpreter.
+    pub file: Option<super::FileId>,
 }

@@ -1,11 +1,11 @@
 //! What the recorder says of itself: its mode, its probes, what it lost.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use crate::ids::{Bytes, WallTime};
+use crate::ids::{Bytes, ProcessKey, WallTime};
 
 /// Facts about the machine and the recorder.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RecordingStarted {
     /// raytrace's version.
     pub raytrace: String,
@@ -25,10 +25,38 @@ pub struct RecordingStarted {
     pub wall: WallTime,
     /// The pid namespace of the recorder (inode number), where readable.
     pub pid_namespace: Option<u64>,
+    /// The recorder itself, as it sees itself.
+    pub recorder: Option<ProcessKey>,
+    /// Which file of a recorder that writes one after another; `None` in the first.
+    pub part: Option<Part>,
+    /// The recording of this host that lay in the same folder when the recorder began.
+    pub previous: Option<Previous>,
+}
+
+/// A file that goes on where another of the same recorder ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// The wall clock when the recorder began: the same in all its files, and in no other recorder's.
+    pub began: WallTime,
+    /// The files before this one.
+    pub number: u32,
+    /// The name of the file before.
+    pub before: String,
+}
+
+/// A recording of an earlier recorder: what lies between its end and this one's beginning, nobody saw.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Previous {
+    /// Its file's name.
+    pub file: String,
+    /// When its last event happened.
+    pub ended: WallTime,
+    /// Whether it ended as asked.
+    pub clean: bool,
 }
 
 /// How a recording observes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// eBPF programs are attached: acts are observed.
@@ -38,7 +66,7 @@ pub enum Mode {
 }
 
 /// One hook or file that the recorder wants.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Probe {
     /// `oom/mark_victim`, `/dev/kmsg`, …
     pub name: String,
@@ -51,7 +79,7 @@ pub struct Probe {
 }
 
 /// Whether a probe works.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProbeState {
     /// Attached.
@@ -60,10 +88,12 @@ pub enum ProbeState {
     Degraded,
     /// Not there; `reason` says why.
     Missing,
+    /// It was there, and went away; `reason` says how.
+    Gone,
 }
 
 /// The loss ledger of one hook: `seen = submitted + filtered + ring_full + map_full`, `received = written + dropped`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Ledger {
     /// The hook, as the probe's name.
     pub hook: String,
@@ -81,7 +111,6 @@ pub struct Ledger {
     /// kernel does not count.
     pub recursion_misses: Option<u64>,
     /// A second program tells what the first was left out for.
-    #[serde(default)]
     pub second: bool,
     /// Records that user space took out of the ring.
     pub received: u64,
@@ -90,7 +119,6 @@ pub struct Ledger {
     /// Of these, dropped because a queue was full.
     pub dropped: u64,
     /// Lost: what a look at /proc found that the hook had not told.
-    #[serde(default)]
     pub missed: u64,
 }
 

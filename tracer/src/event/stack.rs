@@ -1,11 +1,9 @@
 //! Stacks of Python and of what it called, with what their processes grew by.
 
-use serde::{Deserialize, Serialize};
-
 use crate::ids::{Bytes, Pid, ProcessKey};
 
 /// A stack with what its process grew by meanwhile. Looks at one stack that follow each other are one row.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PythonStack {
     /// Which.
     pub process: ProcessKey,
@@ -23,12 +21,11 @@ pub struct PythonStack {
     pub frames: Vec<PythonFrame>,
     /// What the running Python frame called, the innermost first; where a thread without Python grew for it, what that one ran. None where that was
     /// not taken.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub native: Vec<NativeFrame>,
 }
 
 /// One frame of a Python stack.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PythonFrame {
     /// The file as Python names it.
     pub file: String,
@@ -39,7 +36,7 @@ pub struct PythonFrame {
 }
 
 /// One frame of C or Rust.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NativeFrame {
     /// The name of the library's or program's file.
     pub library: String,

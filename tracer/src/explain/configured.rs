@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::peel::Peeled;
+use super::peel::LogLine;
 use crate::{
     judge::from_text::claim::{Configured, Place, Remarks},
     ray::log::{configuration::Configuration, gpu_moved},
@@ -53,7 +53,7 @@ impl Configurations {
     /// Takes a line.
     pub(super) fn line(
         &mut self,
-        line: &Peeled,
+        line: &LogLine,
         own: Option<String>,
         place: Place,
         remarks: &mut Remarks,
@@ -136,7 +136,7 @@ impl Configurations {
 }
 
 /// `TaskRunner (pid 2413)`.
-fn printer(line: &Peeled) -> Option<String> {
+fn printer(line: &LogLine) -> Option<String> {
     let speaker = line.speaker.as_ref()?;
     Some(match speaker.pid {
         Some(pid) => format!("{} (pid {pid})", speaker.name),

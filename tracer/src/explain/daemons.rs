@@ -8,10 +8,13 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::{pattern, peel::Peeled};
+use super::{pattern, peel::LogLine};
 use crate::{
     ids::Pid,
-    judge::from_text::claim::{Claim, Daemon, Domain, KernelOom, Place, Scope, Statement, Subject},
+    judge::{
+        cause::Scope,
+        from_text::claim::{Claim, Daemon, Domain, KernelOom, Place, Statement, Subject},
+    },
 };
 
 /// Words of these lines.
@@ -67,7 +70,7 @@ static PBS: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"PBS: job killed: (?:v?mem|pmem) (.{1,60}) exceeded limit (\S+)"));
 
 /// What a line says, if it is one of these.
-pub(super) fn line(line: &Peeled, place: Place, out: &mut Vec<Statement>) {
+pub(super) fn line(line: &LogLine, place: Place, out: &mut Vec<Statement>) {
     let Some((subject, claim)) = read(line) else {
         return;
     };
@@ -83,7 +86,7 @@ pub(super) fn line(line: &Peeled, place: Place, out: &mut Vec<Statement>) {
     });
 }
 
-fn read(line: &Peeled) -> Option<(Subject, Claim)> {
+fn read(line: &LogLine) -> Option<(Subject, Claim)> {
     let text = line.text.trim();
     let own = line.program.as_ref().and_then(|(_, pid)| *pid);
     if let Some(found) = EARLYOOM.captures(text) {

@@ -8,12 +8,15 @@ use std::{collections::HashMap, sync::LazyLock};
 
 use regex::Regex;
 
-use super::{pattern, peel::Peeled, task_dump::Columns};
+use super::{pattern, peel::LogLine, task_dump::Columns};
 use crate::{
     event::KernelLog,
     ids::{Bytes, Pid},
-    judge::from_text::claim::{
-        Claim, Domain, KernelOom, Place, Remarks, Scope, Stamp, Statement, Subject, Task,
+    judge::{
+        cause::Scope,
+        from_text::claim::{
+            Claim, Domain, KernelOom, Place, Remarks, Stamp, Statement, Subject, Task,
+        },
     },
     kernel_log,
 };
@@ -101,7 +104,7 @@ impl Kernel {
     }
 
     /// Takes a line.
-    pub(super) fn line(&mut self, line: &Peeled, place: Place, out: &mut Vec<Statement>) {
+    pub(super) fn line(&mut self, line: &LogLine, place: Place, out: &mut Vec<Statement>) {
         let text = line.text.trim();
         if self.dump(text) {
             return;
@@ -213,7 +216,7 @@ impl Kernel {
         pid: Pid,
         comm: String,
         oom: KernelOom,
-        line: &Peeled,
+        line: &LogLine,
         place: Place,
         out: &mut Vec<Statement>,
     ) {
@@ -233,7 +236,7 @@ impl Kernel {
     fn killed(
         &mut self,
         killed: &KernelLog,
-        line: &Peeled,
+        line: &LogLine,
         place: Place,
         out: &mut Vec<Statement>,
     ) {
@@ -315,7 +318,7 @@ impl Kernel {
     }
 
     /// Lines that the parser of whole lines does not know: cut ones, and the reaper's.
-    fn loose(&mut self, text: &str, line: &Peeled, place: Place, out: &mut Vec<Statement>) {
+    fn loose(&mut self, text: &str, line: &LogLine, place: Place, out: &mut Vec<Statement>) {
         if let Some(found) = REAPED.captures(text) {
             let Ok(pid) = found[1].parse().map(Pid) else {
                 return;
@@ -368,7 +371,7 @@ impl Pending {
 }
 
 /// A line of NVIDIA's driver about an error of a GPU, unless a program other than the kernel wrote it.
-pub(super) fn gpu_error(line: &Peeled, place: Place, remarks: &mut Remarks) {
+pub(super) fn gpu_error(line: &LogLine, place: Place, remarks: &mut Remarks) {
     let program = line.program.as_ref().map(|(name, _)| name.as_str());
     let foreign = program.is_some_and(|name| name != "kernel");
     if !foreign
@@ -424,7 +427,7 @@ fn subject(pid: Pid, comm: String) -> Subject {
     }
 }
 
-fn statement(line: &Peeled, place: Place, pid: Pid, comm: String, claim: Claim) -> Statement {
+fn statement(line: &LogLine, place: Place, pid: Pid, comm: String, claim: Claim) -> Statement {
     Statement {
         place,
         stamp: line.stamp,

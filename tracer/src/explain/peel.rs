@@ -25,7 +25,7 @@ const MAX_INNER: usize = 4000;
 
 /// A line without its wrappings.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Peeled {
+pub(super) struct LogLine {
     /// The message, with Ray's own prefix `[time level pid tid] (component) file.cc:1:` taken off.
     pub(super) text: String,
     /// The record with that prefix, where it has one.
@@ -89,11 +89,11 @@ static RAY: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// Hands out the lines that `raw` holds: one, or several where a wrapper put several into one.
-pub(super) fn peel(raw: &str, out: &mut dyn FnMut(Peeled)) {
-    nested(raw, Peeled::default(), MAX_NESTED, out);
+pub(super) fn peel(raw: &str, out: &mut dyn FnMut(LogLine)) {
+    nested(raw, LogLine::default(), MAX_NESTED, out);
 }
 
-fn nested(raw: &str, mut peeled: Peeled, depth: u8, out: &mut dyn FnMut(Peeled)) {
+fn nested(raw: &str, mut peeled: LogLine, depth: u8, out: &mut dyn FnMut(LogLine)) {
     let coloured = raw.contains(['\u{1b}', '\\', '^']) || raw.contains("m(") || raw.contains("[0m");
     let plain = if coloured {
         COLOUR.replace_all(raw, "")
@@ -112,7 +112,7 @@ fn nested(raw: &str, mut peeled: Peeled, depth: u8, out: &mut dyn FnMut(Peeled))
 }
 
 /// A message may hold newlines as `\n`: each is a line of its own.
-fn finish(rest: &str, outer: &Peeled, out: &mut dyn FnMut(Peeled)) {
+fn finish(rest: &str, outer: &LogLine, out: &mut dyn FnMut(LogLine)) {
     if !rest.contains("\\n") {
         return one(rest, outer.clone(), out);
     }
@@ -125,7 +125,7 @@ fn finish(rest: &str, outer: &Peeled, out: &mut dyn FnMut(Peeled)) {
     }
 }
 
-fn one(rest: &str, mut peeled: Peeled, out: &mut dyn FnMut(Peeled)) {
+fn one(rest: &str, mut peeled: LogLine, out: &mut dyn FnMut(LogLine)) {
     let rest = ray_prefix(rest, &mut peeled);
     if rest.contains("[repeated ")
         && let Some(found) = REPEATED.captures(rest)
@@ -138,7 +138,7 @@ fn one(rest: &str, mut peeled: Peeled, out: &mut dyn FnMut(Peeled)) {
 }
 
 /// A JSON line: the message inside, with its time.
-fn inner(value: &Value, json: &str, outer: &Peeled, depth: u8, out: &mut dyn FnMut(Peeled)) {
+fn inner(value: &Value, json: &str, outer: &LogLine, depth: u8, out: &mut dyn FnMut(LogLine)) {
     let text = ["log", "message", "msg", "MESSAGE", "text"]
         .iter()
         .find_map(|key| value.get(key)?.as_str());
@@ -197,7 +197,7 @@ fn json_times(value: &Value, stamp: &mut Stamp) {
 }
 
 /// Takes off layer after layer.
-fn layers<'a>(line: &'a str, peeled: &mut Peeled) -> &'a str {
+fn layers<'a>(line: &'a str, peeled: &mut LogLine) -> &'a str {
     let mut rest = line;
     for _ in 0..MAX_LAYERS {
         let Some(shorter) = layer(rest, peeled) else {
@@ -208,7 +208,7 @@ fn layers<'a>(line: &'a str, peeled: &mut Peeled) -> &'a str {
     rest
 }
 
-fn layer<'a>(rest: &'a str, peeled: &mut Peeled) -> Option<&'a str> {
+fn layer<'a>(rest: &'a str, peeled: &mut LogLine) -> Option<&'a str> {
     let first = *rest.as_bytes().first()?;
     match first {
         b'(' => speaker(rest, peeled),
@@ -225,7 +225,7 @@ fn cut<'a>(regex: &Regex, rest: &'a str) -> Option<&'a str> {
     Some(&rest[regex.find(rest)?.end()..])
 }
 
-fn pod_or_dmesg<'a>(rest: &'a str, peeled: &mut Peeled) -> Option<&'a str> {
+fn pod_or_dmesg<'a>(rest: &'a str, peeled: &mut LogLine) -> Option<&'a str> {
     if let Some(found) = DMESG.captures(rest) {
         let boot = found
             .get(1)
@@ -238,7 +238,7 @@ fn pod_or_dmesg<'a>(rest: &'a str, peeled: &mut Peeled) -> Option<&'a str> {
     cut(&POD, rest)
 }
 
-fn dated<'a>(rest: &'a str, peeled: &mut Peeled) -> Option<&'a str> {
+fn dated<'a>(rest: &'a str, peeled: &mut LogLine) -> Option<&'a str> {
     for regex in [&CRI, &ISO] {
         if let Some(found) = regex.captures(rest) {
             peeled.stamp.utc = peeled.stamp.utc.or_else(|| stamp::zoned(&found[1]));
@@ -258,7 +258,7 @@ fn dated<'a>(rest: &'a str, peeled: &mut Peeled) -> Option<&'a str> {
 }
 
 /// `HOST kernel: ` behind an ISO time.
-fn journal<'a>(rest: &'a str, peeled: &mut Peeled) -> Option<&'a str> {
+fn journal<'a>(rest: &'a str, peeled: &mut LogLine) -> Option<&'a str> {
     let found = SYSLOG
         .captures(rest)
         .filter(|found| found.get(1).is_none())?;
@@ -266,7 +266,7 @@ fn journal<'a>(rest: &'a str, peeled: &mut Peeled) -> Option<&'a str> {
     Some(&rest[found[0].len()..])
 }
 
-fn named<'a>(rest: &'a str, peeled: &mut Peeled) -> Option<&'a str> {
+fn named<'a>(rest: &'a str, peeled: &mut LogLine) -> Option<&'a str> {
     if let Some(found) = SYSLOG.captures(rest).filter(|found| found.get(1).is_some()) {
         program(&found, peeled);
         return Some(&rest[found[0].len()..]);
@@ -275,12 +275,12 @@ fn named<'a>(rest: &'a str, peeled: &mut Peeled) -> Option<&'a str> {
     cut(&POD, rest)
 }
 
-fn program(found: &regex::Captures<'_>, peeled: &mut Peeled) {
+fn program(found: &regex::Captures<'_>, peeled: &mut LogLine) {
     let pid = found.get(3).and_then(|pid| pid.as_str().parse().ok());
     peeled.program = Some((found[2].to_owned(), pid.map(Pid)));
 }
 
-fn speaker<'a>(rest: &'a str, peeled: &mut Peeled) -> Option<&'a str> {
+fn speaker<'a>(rest: &'a str, peeled: &mut LogLine) -> Option<&'a str> {
     let found = SPEAKER.captures(rest)?;
     let name = found[1].trim().trim_end_matches(',');
     let pid = found
@@ -300,7 +300,7 @@ fn speaker<'a>(rest: &'a str, peeled: &mut Peeled) -> Option<&'a str> {
 }
 
 /// Ray's own prefix; lines that the driver quotes are indented.
-fn ray_prefix<'a>(rest: &'a str, peeled: &mut Peeled) -> &'a str {
+fn ray_prefix<'a>(rest: &'a str, peeled: &mut LogLine) -> &'a str {
     let trimmed = rest.trim_start();
     let Some(found) = RAY.captures(trimmed) else {
         return rest;

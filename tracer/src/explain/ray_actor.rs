@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::{HexIds, pattern, peel::Peeled, ray_exit};
+use super::{HexIds, pattern, peel::LogLine, ray_exit};
 use crate::{
     ids::Pid,
     judge::from_text::claim::{Claim, Place, Stamp, Statement, Subject},
@@ -105,7 +105,7 @@ impl Actors {
     }
 
     /// Takes a line.
-    pub(super) fn line(&mut self, line: &Peeled, place: Place, out: &mut Vec<Statement>) {
+    pub(super) fn line(&mut self, line: &LogLine, place: Place, out: &mut Vec<Statement>) {
         let text = line.text.trim();
         if text.is_empty() {
             return;
@@ -159,7 +159,7 @@ impl Actors {
         &mut self,
         text: &str,
         reason: &str,
-        line: &Peeled,
+        line: &LogLine,
         place: Place,
         out: &mut Vec<Statement>,
     ) {
@@ -231,7 +231,7 @@ impl Block {
     }
 
     fn without_reason(self) -> Option<Statement> {
-        self.statement(Claim::Died("no reason is given".into()))
+        self.statement(Claim::Died)
     }
 
     fn statement(self, claim: Claim) -> Option<Statement> {

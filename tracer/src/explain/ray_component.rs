@@ -1,11 +1,15 @@
 //! Records of Ray's own components (raylet, GCS, core workers) as claims, read by the parsers of `ray::log`.
 
-use super::{peel::Peeled, ray_exit, ray_worker};
+use super::{peel::LogLine, ray_exit, ray_worker};
 use crate::{
     event::Role,
     ids::{HexId, Pid},
-    judge::from_text::claim::{
-        Claim, MonitorState, Place, Remarks, Statement, Subject, UNREGISTERED,
+    judge::{
+        cause::{Cause, Request},
+        from_text::claim::{
+            Claim, Gathered, MonitorState, Place, Remarks, Spoken, Statement, Subject,
+        },
+        said,
     },
     ray::{
         facts::{ExitType, RayFact},
@@ -14,7 +18,7 @@ use crate::{
 };
 
 /// Words of these records.
-pub(super) const ANCHORS: [&str; 31] = [
+pub(super) const ANCHORS: [&str; 38] = [
     "Stop: sending SIG",
     "Started worker process with pid",
     "disconnect_type=0",
@@ -46,7 +50,17 @@ pub(super) const ANCHORS: [&str; 31] = [
     "Force kill actor request has received",
     "Will resubmit task",
     "no workers are available for killing",
+    "Registering new node.",
+    "Registering node info,",
+    "death reason = ",
+    "Removing node, node id = ",
+    "received notification on actor, state: ",
+    " is failed on worker ",
+    "Actor creation task succeeded.",
 ];
+
+/// Sayings of processes and nodes elsewhere that are kept.
+const MAX_SPOKEN: usize = 200_000;
 
 /// Digits of a worker's id.
 const WORKER_DIGITS: usize = 56;
@@ -86,15 +100,15 @@ impl Components {
     /// Takes a line.
     pub(super) fn line(
         &mut self,
-        line: &Peeled,
+        line: &LogLine,
         place: Place,
         out: &mut Vec<Statement>,
-        remarks: &mut Remarks,
+        gathered: &mut Gathered,
     ) {
         let Some((component, pid)) = &line.component else {
             if self.raylet.is_open() {
                 self.raylet.push(&line.text, &mut self.records);
-                self.emit(None, line, place, out, remarks);
+                self.emit(None, line, place, out, gathered);
             }
             return;
         };
@@ -111,22 +125,27 @@ impl Components {
             _ => &mut self.core_worker,
         };
         parser.push(record, &mut self.records);
-        self.emit(Some((component, *pid)), line, place, out, remarks);
+        self.emit(Some((component, *pid)), line, place, out, gathered);
     }
 
     /// Ends what is open.
-    pub(super) fn flush(&mut self, place: Place, out: &mut Vec<Statement>, remarks: &mut Remarks) {
+    pub(super) fn flush(
+        &mut self,
+        place: Place,
+        out: &mut Vec<Statement>,
+        gathered: &mut Gathered,
+    ) {
         self.raylet.flush(&mut self.records);
-        self.emit(None, &Peeled::default(), place, out, remarks);
+        self.emit(None, &LogLine::default(), place, out, gathered);
     }
 
     fn emit(
         &mut self,
         writer: Option<(&str, Pid)>,
-        line: &Peeled,
+        line: &LogLine,
         place: Place,
         out: &mut Vec<Statement>,
-        remarks: &mut Remarks,
+        gathered: &mut Gathered,
     ) {
         let raylet = writer
             .filter(|(component, _)| *component == "raylet")
@@ -136,7 +155,8 @@ impl Components {
             .filter(|(component, _)| component.is_empty())
             .map(|(_, pid)| pid);
         for record in std::mem::take(&mut self.records) {
-            remark(&record.fact, remarks);
+            remark(&record.fact, &mut gathered.remarks);
+            self.speak(&record.fact, line, place, gathered);
             let Some((mut subject, claim)) = claim(&record.fact, raylet) else {
                 continue;
             };
@@ -157,6 +177,20 @@ impl Components {
                 claim,
             });
         }
+    }
+}
+
+impl Components {
+    /// Keeps what a record says of processes and nodes that may be elsewhere.
+    fn speak(&self, fact: &RayFact, line: &LogLine, place: Place, gathered: &mut Gathered) {
+        let room = MAX_SPOKEN.saturating_sub(gathered.spoken.len());
+        let said = said::sayings(fact).into_iter().flatten().take(room);
+        gathered.spoken.extend(said.map(|what| Spoken {
+            place,
+            stamp: line.stamp,
+            by: self.own.0.clone(),
+            what,
+        }));
     }
 }
 
@@ -204,9 +238,9 @@ fn worker(worker_id: Option<&HexId>, pid: Option<Pid>) -> Subject {
     }
 }
 
-fn collapse(clause: &str) -> Claim {
+fn collapse(cause: Cause) -> Claim {
     Claim::Collapse {
-        clause: clause.to_owned(),
+        cause,
         remote: None,
     }
 }
@@ -237,27 +271,24 @@ fn about_worker(fact: &RayFact) -> Option<(Subject, Claim)> {
             owner_died(owner_worker_id.as_ref(), reason),
         ),
         RayFact::JobFinished { worker_id } => {
-            let clause = "was ended by its raylet: its job had finished";
-            (
-                worker(Some(worker_id), None),
-                Claim::Intended(clause.into()),
-            )
+            let subject = worker(Some(worker_id), None);
+            (subject, Claim::Intended(Cause::JobEnded))
         }
         RayFact::KillActorRequested {
             worker_id,
             actor_id,
         } => {
-            let clause = "was ended by Ray: `ray.kill`, or its actor was out of scope";
             let mut subject = worker(Some(worker_id), None);
             subject.actor_id.clone_from(actor_id);
-            (subject, Claim::Intended(clause.into()))
+            let cause = Cause::requested(Request::KillOrOutOfScope);
+            (subject, Claim::Intended(cause))
         }
         RayFact::NotRegistered { pid, alive: true } => {
-            let clause = "was ended by its raylet: it did not register in time";
-            (worker(None, Some(*pid)), Claim::Intended(clause.into()))
+            let claim = Claim::Intended(Cause::DidNotRegister);
+            (worker(None, Some(*pid)), claim)
         }
         RayFact::NotRegistered { pid, alive: false } => {
-            (worker(None, Some(*pid)), Claim::Died(UNREGISTERED.into()))
+            (worker(None, Some(*pid)), Claim::Unregistered)
         }
         RayFact::StopSignal {
             process_group,
@@ -265,10 +296,7 @@ fn about_worker(fact: &RayFact) -> Option<(Subject, Claim)> {
             ..
         } => {
             let subject = worker(worker_id.as_ref(), Some(*process_group));
-            (
-                subject,
-                collapse("was ended by its raylet, which was shutting down"),
-            )
+            (subject, collapse(Cause::RayletShutdown { told_by: None }))
         }
         _ => return by_itself(fact),
     })
@@ -289,17 +317,21 @@ fn by_itself(fact: &RayFact) -> Option<(Subject, Claim)> {
             worker_id,
             exit_type,
             detail,
+            ..
         } => (
             worker(Some(worker_id), None),
             ray_exit::exit(name(*exit_type), detail),
         ),
         RayFact::RayletLost { worker_id, .. } => (
             worker(worker_id.as_ref(), None),
-            collapse("exited because its raylet had gone"),
+            collapse(Cause::RayletGone {
+                raylet_pid: None,
+                by_own_log: true,
+            }),
         ),
         RayFact::ForceKillActor { worker_id, reason } => {
-            let clause = format!("exited on Ray's request: {reason}");
-            (worker(worker_id.as_ref(), None), Claim::Intended(clause))
+            let claim = Claim::Intended(Cause::asked(reason.as_str()));
+            (worker(worker_id.as_ref(), None), claim)
         }
         RayFact::FailureSignal {
             signal,
@@ -311,30 +343,32 @@ fn by_itself(fact: &RayFact) -> Option<(Subject, Claim)> {
 
 /// A driver that left is the end of its job, as every job has one; a worker that owned others died.
 fn owner_died(owner: Option<&HexId>, reason: &str) -> Claim {
-    let clause = format!("was ended by its raylet: {reason}");
+    let died = Cause::OwnerDied {
+        says: Some(reason.to_owned()),
+    };
     let Some(owner) = owner.filter(|owner| owner.0.len() == WORKER_DIGITS) else {
         return match reason {
-            "job finished" | "its job finished" => Claim::Intended(clause),
-            _ => Claim::Died(clause),
+            "job finished" | "its job finished" => Claim::Intended(Cause::JobEnded),
+            _ => Claim::Died,
         };
     };
     let tail = owner.0[8..].bytes().filter(|digit| *digit == b'f').count();
     // All of them are, in a text without damage; a worker's are random.
     if tail >= DRIVER_DIGITS {
-        Claim::Intended(clause)
+        Claim::Intended(died)
     } else {
-        collapse(&clause)
+        collapse(died)
     }
 }
 
 /// The raylet's view of a disconnect. An end that it did not expect says nothing of its reason.
 fn disconnected(exit_type: ExitType) -> Option<Claim> {
     Some(match exit_type {
-        ExitType::NodeOutOfMemory => Claim::MemoryDigit("disconnect_type=4".into()),
-        ExitType::SystemError => Claim::Lost("disconnect_type=0".into()),
+        ExitType::NodeOutOfMemory => Claim::MemoryDigit,
+        ExitType::SystemError => Claim::Lost,
         ExitType::UserError => Claim::Exit {
             code: None,
-            why: Some("an exception while its actor was created".into()),
+            creating_actor: true,
         },
         // An end that was wanted; by whom stands in a line of its own.
         ExitType::IntendedSystemExit | ExitType::IntendedUserExit | ExitType::Other => return None,
@@ -344,19 +378,21 @@ fn disconnected(exit_type: ExitType) -> Option<Claim> {
 fn about_raylet(fact: &RayFact, pid: Option<Pid>) -> Option<(Subject, Claim)> {
     let claim = match fact {
         RayFact::RayletSigterm => Claim::Signalled(15),
-        RayFact::AgentFailed { agent } => {
-            collapse(&format!("ended itself because its {agent} had failed"))
-        }
+        RayFact::AgentFailed { agent } => collapse(Cause::AgentDied {
+            agent: agent.clone(),
+        }),
         RayFact::RayletShutdown { reason, message } => {
             let words = message.as_deref().unwrap_or(reason);
-            let clause = format!("ended itself: {words}");
+            let cause = Cause::RayletEndedItself {
+                says: words.to_owned(),
+            };
             match reason.as_str() {
-                "EXPECTED_TERMINATION" => Claim::Intended(clause),
-                _ => collapse(&clause),
+                "EXPECTED_TERMINATION" => Claim::Intended(cause),
+                _ => collapse(cause),
             }
         }
         RayFact::RayletMarkedDead { reason } => Claim::Collapse {
-            clause: "ended itself: the GCS had marked its node dead, or was gone".into(),
+            cause: Cause::GcsLost,
             remote: Some(reason.clone()),
         },
         _ => return None,

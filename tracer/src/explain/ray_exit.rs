@@ -8,22 +8,28 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::pattern;
-use crate::judge::from_text::claim::Claim;
+use crate::judge::{
+    cause::{Cause, Request},
+    from_text::claim::Claim,
+};
 
 static CODE: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"exits? with (?:an )?exit code (\d{1,3})\b"));
 static SIGTERM: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?:process receives? a|terminated by|received) SIGTERM"));
 
+/// An exception in the constructor of its actor.
+const CREATION_FAILED: Claim = Claim::Exit {
+    code: None,
+    creating_actor: true,
+};
+
 /// The claim of `Worker exit type: T Worker exit detail: D`, of `exit_type = T, exit_detail = D`, and of a worker's own last words.
 pub(super) fn exit(exit_type: &str, detail: &str) -> Claim {
     let kind = exit_type.trim();
     let detail = without_traceback(detail);
     if kind == "USER_ERROR" {
-        return Claim::Exit {
-            code: None,
-            why: Some("an exception while its actor was created".into()),
-        };
+        return CREATION_FAILED;
     }
     if kind == "NODE_OUT_OF_MEMORY" || killed_for_memory(detail) {
         return Claim::RayMemory(Box::default());
@@ -38,16 +44,18 @@ pub(super) fn exit(exit_type: &str, detail: &str) -> Claim {
     {
         return Claim::Exit {
             code: Some(code),
-            why: None,
+            creating_actor: false,
         };
     }
     if let Some(claim) = asked(detail) {
         return claim;
     }
     match kind {
-        "INTENDED_SYSTEM_EXIT" | "INTENDED_USER_EXIT" => Claim::Intended(first_sentence(detail)),
-        _ if broken(detail) => Claim::Lost(first_sentence(detail)),
-        _ => Claim::Died(first_sentence(detail)),
+        "INTENDED_SYSTEM_EXIT" | "INTENDED_USER_EXIT" => {
+            Claim::Intended(Cause::asked(first_sentence(detail)))
+        }
+        _ if broken(detail) => Claim::Lost,
+        _ => Claim::Died,
     }
 }
 
@@ -71,21 +79,20 @@ pub(super) fn actor(reason: &str) -> Claim {
         return claim;
     }
     if reason.contains("creation task") {
-        return Claim::Exit {
-            code: None,
-            why: Some("an exception while its actor was created".into()),
-        };
+        return CREATION_FAILED;
     }
     if reason.contains("node has died")
         || reason.contains("node was terminated")
         || reason.contains("node is dead")
     {
         return Claim::Collapse {
-            clause: "ended with its node, which Ray counts as dead".into(),
+            cause: Cause::NodeDead {
+                says: Some(first_sentence(reason)),
+            },
             remote: Some(first_sentence(reason)),
         };
     }
-    Claim::Died(first_sentence(reason))
+    Claim::Died
 }
 
 /// What Ray says, without what the user's code raised: its words are anything.
@@ -100,26 +107,11 @@ pub(super) fn killed_for_memory(text: &str) -> bool {
 
 /// What Ray, or the death of an owner, asked for.
 fn asked(text: &str) -> Option<Claim> {
-    let intended = [
-        ("killed by `ray.kill`", "was ended by `ray.kill`"),
-        ("killed by ray.kill", "was ended by `ray.kill`"),
-        (
-            "all references to the actor were removed",
-            "was ended by Ray: all references to its actor were gone",
-        ),
-        (
-            "out of scope",
-            "was ended by Ray: all references to its actor were gone",
-        ),
-        (
-            "it was terminated by `ray.cancel`",
-            "was ended by `ray.cancel`",
-        ),
-        ("exit_actor()", "exited by `ray.actor.exit_actor()`"),
-        ("job has finished", "was ended by Ray: its job had finished"),
-    ];
-    if let Some((_, clause)) = intended.iter().find(|(words, _)| text.contains(words)) {
-        return Some(Claim::Intended((*clause).into()));
+    if let Some(request) = Request::of(text) {
+        return Some(Claim::Intended(Cause::requested(request)));
+    }
+    if text.contains("job has finished") {
+        return Some(Claim::Intended(Cause::JobEnded));
     }
     let owner = [
         "owner has died",
@@ -130,8 +122,8 @@ fn asked(text: &str) -> Option<Claim> {
     owner
         .iter()
         .any(|words| text.contains(words))
-        .then(|| Claim::Collapse {
-            clause: "was ended because its owner had died".into(),
+        .then_some(Claim::Collapse {
+            cause: Cause::OwnerDied { says: None },
             remote: None,
         })
 }

@@ -1,20 +1,13 @@
 //! Kills by Ray's memory monitor, as raylets, drivers and the GCS print them, line by line: a text may be cut anywhere, shuffled or
 //! mixed with another, so only a line that names the killed itself is believed.
 //!
-//! - 2.1: `Memory on the node (…) where the task was running was U / T …. Ray killed this worker (ID: W) because …`, no pid
-//! - 2.2 to 2.54: `where the task|lease (…, name=N, pid=P, memory used=XGB) was running was …`
-//! - 2.55: `Ray killed N worker(s) based on the killing policy: [(Task: …, pid=P, actual memory used=XGB, worker ID=W)]`: all listed
-//! - 2.56 to 2.60: `Selected to kill: (…, pid=P, actual memory used=XGB, worker ID=W)`; others in the list were spared
+//! The grammar of the lines is [`kill`]'s.
 
-use std::sync::LazyLock;
-
-use regex::{Captures, Regex};
-
-use super::{HexIds, pattern, peel::Peeled};
+use super::peel::LogLine;
 use crate::{
-    ids::{Bytes, HexId, Pid},
+    ids::HexId,
     judge::from_text::claim::{Claim, Place, RayMemory, Stamp, Statement, Subject},
-    ray::facts::TopUser,
+    ray::{facts::Candidate, log::kill},
 };
 
 /// Words that open or belong to a record.
@@ -32,29 +25,6 @@ const MAX_LINES: u32 = 160;
 /// The biggest processes kept.
 const MAX_TOP: usize = 10;
 
-static OLD: LazyLock<Regex> = LazyLock::new(|| {
-    pattern(
-        r"where the (?:task|lease|actor) \(([^()]*?)(?:, )?name=(.{0,200}?), pid=(\d+), memory used=([\d.]+)GB\)",
-    )
-});
-static OLDEST: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r"where the task was running was [\d.]+GB"));
-static NEW: LazyLock<Regex> = LazyLock::new(|| {
-    pattern(
-        r"(Selected to kill: )?\((Task: |Actor\(([0-9a-f]{32})\): |Worker with no lease granted: )([^()]{0,600}?)pid=(\d+), actual memory used=([\d.]+)GB, worker ID=([0-9a-f]{56})\)",
-    )
-});
-static USED: LazyLock<Regex> = LazyLock::new(|| {
-    pattern(
-        r"was ([\d.]+)GB(?: used)? / ([\d.]+)GB(?: limit)? \([\d.]+\)(?:, which exceeds the memory usage threshold of (\d(?:\.\d+)?))?",
-    )
-});
-static EXACT: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r"Memory usage (\d+)B exceeded threshold of (\d+)B"));
-static NODE: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r"Memory on the node \(IP: ([^,)\s]{1,64}), ID: ([0-9a-f]{56})\)"));
-static TOP: LazyLock<Regex> = LazyLock::new(|| pattern(r"(\d+)\t(\d+\.\d+)\t"));
-
 /// The record that is being read.
 #[derive(Debug, Default)]
 pub(super) struct Monitor {
@@ -71,8 +41,10 @@ struct Block {
     ip: Option<String>,
     figures: RayMemory,
     found: Vec<Statement>,
-    /// Whether the record itself says that Ray killed, whatever is left of its list.
+    /// Whether the record itself says that Ray killed for memory, whatever is left of its list.
     claims: bool,
+    /// Whether it says that Ray kills.
+    kills: bool,
 }
 
 impl Monitor {
@@ -82,7 +54,7 @@ impl Monitor {
     }
 
     /// Takes a line.
-    pub(super) fn line(&mut self, line: &Peeled, place: Place, out: &mut Vec<Statement>) {
+    pub(super) fn line(&mut self, line: &LogLine, place: Place, out: &mut Vec<Statement>) {
         let text = line.text.as_str();
         let opens = text.contains("Memory on the node (")
             || text.contains("kill details:")
@@ -97,7 +69,10 @@ impl Monitor {
         if done {
             self.flush(out);
         }
-        let listed = || text.contains("actual memory used=") && NEW.is_match(text);
+        let listed = || {
+            let mut listed = kill::listed(text).into_iter();
+            text.contains("actual memory used=") && listed.any(|(one, _)| has_whole_ids(&one))
+        };
         if self.open.is_none() && !opens && !listed() {
             return;
         }
@@ -121,79 +96,52 @@ impl Monitor {
 }
 
 impl Block {
-    fn read(&mut self, line: &Peeled, place: Place) {
+    fn read(&mut self, line: &LogLine, place: Place) {
         let text = line.text.as_str();
-        self.claims |= super::ray_exit::killed_for_memory(text) || text.contains("kill details:");
-        if let Some(found) = NODE.captures(text) {
-            self.ip = Some(found[1].to_owned());
-            self.node = HexId::parse(&found[2]);
+        self.claims |= super::ray_exit::killed_for_memory(text);
+        self.kills |= text.contains("kill details:");
+        if let Some((ip, id)) = kill::node(text) {
+            self.ip = Some(ip);
+            self.node = Some(id);
         }
         self.figures(text);
-        if text.contains("Memory on the node (") {
-            self.one(text, line, place);
+        if text.contains("Memory on the node (")
+            && let Some(one) = kill::one(text).and_then(uncut)
+        {
+            self.add(one, line, place);
         }
-        self.several(text, line, place);
-        self.top(text);
-    }
-
-    fn figures(&mut self, text: &str) {
-        if let Some(found) = USED.captures(text) {
-            self.figures.used = self.figures.used.or_else(|| gigabytes(&found[1]));
-            let total = gigabytes(&found[2]);
-            let fraction = found
-                .get(3)
-                .and_then(|found| found.as_str().parse::<f64>().ok());
-            let threshold = total
-                .zip(fraction)
-                .map(|(total, fraction)| scaled(total, fraction));
-            self.figures.threshold = self.figures.threshold.or(threshold);
-        }
-        if let Some(found) = EXACT.captures(text) {
-            self.figures.used = found[1].parse().ok().map(Bytes);
-            self.figures.threshold = found[2].parse().ok().map(Bytes);
-        }
-    }
-
-    /// Up to 2.54: one worker a record.
-    fn one(&mut self, text: &str, line: &Peeled, place: Place) {
-        let worker_id = text.hex_after("Ray killed this worker (ID: ", 56);
-        if let Some(found) = OLD.captures(text) {
-            let name = found[2].to_owned();
-            let subject = Subject {
-                pid: found[3].parse().ok().map(Pid),
-                worker_id,
-                actor_id: found[1].hex_after("actor ID: ", 32),
-                class: class_of(&name),
-                task: class_of(&name).is_none().then_some(name),
-                ..Subject::default()
-            };
-            self.add(subject, gigabytes(&found[4]), line, place);
-        } else if OLDEST.is_match(text) && worker_id.is_some() {
-            let subject = Subject {
-                worker_id,
-                ..Subject::default()
-            };
-            self.add(subject, None, line, place);
-        }
-    }
-
-    /// From 2.55 on. A list without marks is one of killed workers only where its own line says so.
-    fn several(&mut self, text: &str, line: &Peeled, place: Place) {
-        let all_listed =
-            text.contains("based on the killing policy: [(") && !text.contains("Selected to kill:");
-        for found in NEW.captures_iter(text) {
-            if found.get(1).is_none() && !all_listed {
-                continue;
+        if text.contains("actual memory used=") {
+            for (one, killed) in kill::listed(text) {
+                if killed && has_whole_ids(&one) {
+                    self.add(one, line, place);
+                }
             }
-            self.add(candidate(&found), gigabytes(&found[6]), line, place);
+        }
+        let room = MAX_TOP.saturating_sub(self.figures.top.len());
+        self.figures
+            .top
+            .extend(kill::top(text).into_iter().take(room));
+    }
+
+    /// Those of the first line that has any; exact ones are better.
+    fn figures(&mut self, text: &str) {
+        let found = kill::figures(text);
+        let exact = text.contains("exceeded threshold of ");
+        if exact {
+            self.figures.used = found.used.or(self.figures.used);
+            self.figures.threshold = found.threshold.or(self.figures.threshold);
+        } else {
+            self.figures.used = self.figures.used.or(found.used);
+            self.figures.threshold = self.figures.threshold.or(found.threshold);
         }
     }
 
-    fn add(&mut self, subject: Subject, own: Option<Bytes>, line: &Peeled, place: Place) {
+    fn add(&mut self, one: Candidate, line: &LogLine, place: Place) {
+        let own = one.used;
         let subject = Subject {
             node_id: self.node.clone(),
             ip: self.ip.clone(),
-            ..subject
+            ..subject(one)
         };
         self.found.push(Statement {
             place,
@@ -211,38 +159,15 @@ impl Block {
         });
     }
 
-    fn top(&mut self, text: &str) {
-        let mut rows = TOP.captures_iter(text).peekable();
-        while let Some(row) = rows.next() {
-            let (Some(all), true) = (row.get(0), self.figures.top.len() < MAX_TOP) else {
-                return;
-            };
-            let end = rows
-                .peek()
-                .and_then(|next| next.get(0))
-                .map_or(text.len(), |next| next.start());
-            let command = text[all.end()..end].trim_end_matches([',', ';', ' ', '\r']);
-            let command = command
-                .split("Refer to the documentation")
-                .next()
-                .unwrap_or("");
-            let (Ok(pid), Some(used)) = (row[1].parse(), gigabytes(&row[2])) else {
-                continue;
-            };
-            self.figures.top.push(TopUser {
-                pid: Pid(pid),
-                used,
-                command: command
-                    .trim_end_matches([',', ';', ' '])
-                    .chars()
-                    .take(200)
-                    .collect(),
-            });
-        }
-    }
-
     fn finish(self, out: &mut Vec<Statement>) {
-        if self.found.is_empty() && self.claims {
+        if self.found.is_empty() && (self.claims || self.kills) {
+            // The monitor's figures, or words of memory, say what it was about.
+            let for_memory = self.claims || self.figures.used.is_some();
+            let claim = if for_memory {
+                Claim::RayMemory(Box::new(self.figures))
+            } else {
+                Claim::UnreadKill
+            };
             out.push(Statement {
                 place: self.place,
                 stamp: self.stamp,
@@ -251,7 +176,7 @@ impl Block {
                     ip: self.ip,
                     ..Subject::default()
                 },
-                claim: Claim::RayMemory(Box::new(self.figures)),
+                claim,
             });
             return;
         }
@@ -268,23 +193,40 @@ impl Block {
     }
 }
 
-fn candidate(found: &Captures<'_>) -> Subject {
-    let fields = &found[4];
-    let task = fields.split_once("task name=").map(|(_, rest)| {
-        rest.split(", required")
-            .next()
-            .unwrap_or(rest)
-            .trim_end_matches(", ")
-            .to_owned()
-    });
+/// Digits of a worker's id and of an actor's.
+const ID_DIGITS: (usize, usize) = (56, 32);
+
+fn is_whole(id: Option<&HexId>, digits: usize) -> bool {
+    id.is_none_or(|id| id.0.len() == digits)
+}
+
+/// Whether no id lost its end: it would be another one.
+fn has_whole_ids(one: &Candidate) -> bool {
+    is_whole(one.worker_id.as_ref(), ID_DIGITS.0) && is_whole(one.actor_id.as_ref(), ID_DIGITS.1)
+}
+
+/// The worker without ids that lost their end, if anything is left of it.
+fn uncut(one: Candidate) -> Option<Candidate> {
+    let worker = is_whole(one.worker_id.as_ref(), ID_DIGITS.0);
+    let actor = is_whole(one.actor_id.as_ref(), ID_DIGITS.1);
+    let left = Candidate {
+        worker_id: one.worker_id.filter(|_| worker),
+        actor_id: one.actor_id.filter(|_| actor),
+        ..one
+    };
+    (left.pid.is_some() || left.worker_id.is_some()).then_some(left)
+}
+
+fn subject(one: Candidate) -> Subject {
+    let class = one.task_name.as_deref().and_then(class_of);
     Subject {
-        pid: found[5].parse().ok().map(Pid),
-        worker_id: HexId::parse(&found[7]),
-        actor_id: found.get(3).and_then(|id| HexId::parse(id.as_str())),
-        job_id: fields.hex_after("job ID=", 8),
-        class: task.as_deref().and_then(class_of),
+        pid: one.pid,
+        worker_id: one.worker_id,
+        actor_id: one.actor_id,
+        job_id: one.job_id,
         // The creation task is over when its actor works.
-        task: task.filter(|task| class_of(task).is_none()),
+        task: one.task_name.filter(|_| class.is_none()),
+        class,
         ..Subject::default()
     }
 }
@@ -293,18 +235,4 @@ fn candidate(found: &Captures<'_>) -> Subject {
 fn class_of(task: &str) -> Option<String> {
     let class = task.strip_suffix(".__init__")?;
     Some(class.rsplit(':').next().unwrap_or(class).to_owned())
-}
-
-/// Ray prints "GB" and means GiB.
-fn gigabytes(text: &str) -> Option<Bytes> {
-    Some(scaled(Bytes(1 << 30), text.parse().ok()?))
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "memory sizes are far below 2^53 and not negative"
-)]
-fn scaled(bytes: Bytes, factor: f64) -> Bytes {
-    Bytes((bytes.0 as f64 * factor).clamp(0.0, 1e18) as u64)
 }

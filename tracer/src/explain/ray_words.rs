@@ -4,13 +4,27 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::{HexIds as _, pattern, peel::Peeled};
-use crate::judge::from_text::claim::{Remarks, Words};
+use super::{HexIds as _, pattern, peel::LogLine};
+use crate::{
+    ids::HexId,
+    judge::from_text::claim::{Remarks, Words},
+};
 
 /// Words of these lines.
-pub(super) const ANCHORS: [&str; 2] = [
+pub(super) const ANCHORS: [&str; 5] = [
     "killed due to memory pressure (OOM)",
     "docs.ray.io/en/releases-",
+    NODE_ID[0],
+    NODE_ID[1],
+    NODE_ID[2],
+];
+
+/// A raylet's words for its own node: `Setting node ID node_id=…` (2.44 to 2.60), the same of `Initializing NodeManager`, and its
+/// state dump's (2.9 to 2.60).
+const NODE_ID: [&str; 3] = [
+    "Setting node ID node_id=",
+    "Initializing NodeManager node_id=",
+    "[state-dump] Node ID: ",
 ];
 
 /// `3 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers crashed due to other reasons at node (ID: …` (2.2 to 2.60).
@@ -35,7 +49,7 @@ const DIALECTS: [(&str, Words); 8] = [
 ];
 
 /// Notes what a line tells.
-pub(super) fn line(line: &Peeled, remarks: &mut Remarks) {
+pub(super) fn line(line: &LogLine, remarks: &mut Remarks) {
     let text = line.text.as_str();
     if let Some(found) = COUNT.captures(text) {
         let node = text.hex_after("(ID: ", 56).map_or(String::new(), |id| id.0);
@@ -53,4 +67,10 @@ pub(super) fn line(line: &Peeled, remarks: &mut Remarks) {
             remarks.dialect = Some((from.max(first), to.min(last)));
         }
     }
+}
+
+/// The node of the raylet that writes this line, where it says so.
+pub(super) fn node_id(line: &LogLine) -> Option<HexId> {
+    let mut words = NODE_ID.iter();
+    words.find_map(|words| line.text.hex_after(words, 56))
 }

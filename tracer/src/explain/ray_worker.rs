@@ -5,11 +5,14 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::{HexIds, pattern, peel::Peeled, ray_exit};
+use super::{HexIds, pattern, peel::LogLine, ray_exit};
 use crate::{
     event::Role,
     ids::Pid,
-    judge::from_text::claim::{Claim, Place, Statement, Subject},
+    judge::{
+        cause::{Cause, Request},
+        from_text::claim::{Claim, Place, Statement, Subject},
+    },
 };
 
 /// Words of these lines.
@@ -62,7 +65,7 @@ static FATAL: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// What a line says, if it is one of these.
-pub(super) fn line(line: &Peeled, own: &Subject, place: Place, out: &mut Vec<Statement>) {
+pub(super) fn line(line: &LogLine, own: &Subject, place: Place, out: &mut Vec<Statement>) {
     let text = line.text.as_str();
     let mut found = loaders(text);
     if found.is_empty() {
@@ -99,7 +102,7 @@ fn worker(text: &str) -> Option<(Subject, Claim)> {
     };
     let claim = match (field("type"), field("detail")) {
         (Some(kind), Some(detail)) => ray_exit::exit(kind, detail),
-        _ => Claim::Died("no reason is given".into()),
+        _ => Claim::Died,
     };
     Some((subject, claim))
 }
@@ -112,9 +115,12 @@ fn raylet(text: &str) -> Option<(Subject, Claim)> {
                 ..Subject::default()
             };
             let how = if text.contains("Termination is graceful") {
-                Claim::Intended("was told to end".into())
+                Claim::Intended(Cause::RayRequest {
+                    request: Request::Other,
+                    says: None,
+                })
             } else {
-                Claim::Died("its end was not expected".into())
+                Claim::Died
             };
             (subject, how)
         })
@@ -140,8 +146,7 @@ fn loaders(text: &str) -> Vec<(Subject, Claim)> {
         Some(signal) if FAULTS.iter().any(|fault| signal.starts_with(fault)) => {
             Claim::Crash(signal.to_owned())
         }
-        Some(signal) => Claim::Died(format!("by signal {signal}")),
-        None => Claim::Died("no reason is given".into()),
+        _ => Claim::Died,
     };
     let pids = found[1].split(", ").take(MAX_LOADERS);
     pids.map(|pid| (descendant(pid), claim.clone())).collect()
@@ -168,7 +173,7 @@ pub(super) fn failure(signal: &str) -> Claim {
 }
 
 /// The failure handlers of abseil and of Python, in the process that crashes.
-fn crash(line: &Peeled, own: &Subject) -> Option<(Subject, Claim)> {
+fn crash(line: &LogLine, own: &Subject) -> Option<(Subject, Claim)> {
     let text = line.text.trim_start();
     let claim = FAILURE
         .captures(text)
@@ -199,7 +204,7 @@ pub(super) fn marker(text: &str, own: &mut Subject) {
 /// Lines that tell of an end and not whose.
 fn nameless(text: &str) -> Option<(Subject, Claim)> {
     if text.contains("The worker died unexpectedly while executing this task") {
-        return Some((Subject::default(), Claim::Died("no reason is given".into())));
+        return Some((Subject::default(), Claim::Died));
     }
     let engine = text.contains("EngineCore") && text.contains("died unexpectedly");
     if engine {
@@ -207,7 +212,7 @@ fn nameless(text: &str) -> Option<(Subject, Claim)> {
             task: Some("EngineCore".into()),
             ..Subject::default()
         };
-        return Some((subject, Claim::Died("no reason is given".into())));
+        return Some((subject, Claim::Died));
     }
     let (_, detail) = text.split_once("Worker exit detail: ")?;
     let kind = text

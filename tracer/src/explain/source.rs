@@ -4,7 +4,7 @@ use super::{
     configured::Configurations,
     daemons,
     kernel::{self, Kernel},
-    peel::{self, Peeled},
+    peel::{self, LogLine},
     ray_actor::Actors,
     ray_component::Components,
     ray_monitor::Monitor,
@@ -14,7 +14,12 @@ use super::{
 };
 use crate::{
     event::Role,
-    judge::from_text::claim::{Claim, Domain, Gathered, Place, Stamp, Statement, Subject, Text},
+    judge::{
+        from_text::claim::{
+            Claim, Domain, Gathered, Place, Spoken, Stamp, Statement, Subject, Text,
+        },
+        said,
+    },
     path,
     ray::log::{FileKind, file_name},
 };
@@ -40,6 +45,8 @@ pub(super) struct Source {
     folder: Option<String>,
     /// Lines of a raylet's log that may still be quoted after its end.
     quoted: u32,
+    /// Whether this worker has said that a connection to its peers broke.
+    told_of_peers: bool,
     found: Vec<Statement>,
 }
 
@@ -69,6 +76,7 @@ impl Source {
             own,
             folder,
             quoted: 0,
+            told_of_peers: false,
             found: Vec::new(),
         }
     }
@@ -102,10 +110,14 @@ impl Source {
         self.hand_over(gathered);
     }
 
-    fn peeled(&mut self, line: &Peeled, place: Place, gathered: &mut Gathered) {
+    fn peeled(&mut self, line: &LogLine, place: Place, gathered: &mut Gathered) {
         let before = self.found.len();
         let has = |group| line.words.groups.has(group);
         note_raylet(line, gathered);
+        if has(Groups::WORDS) && self.folder.is_some() {
+            let node_id = &mut gathered.texts[self.number].node_id;
+            *node_id = node_id.take().or_else(|| ray_words::node_id(line));
+        }
         if has(Groups::MONITOR) || self.monitor.is_open() {
             self.monitor.line(line, place, &mut self.found);
         }
@@ -113,8 +125,7 @@ impl Source {
             self.actors.line(line, place, &mut self.found);
         }
         if has(Groups::COMPONENT) || self.components.is_open() {
-            let remarks = &mut gathered.remarks;
-            self.components.line(line, place, &mut self.found, remarks);
+            self.components.line(line, place, &mut self.found, gathered);
         }
         if has(Groups::KERNEL) || self.kernel.is_open() {
             self.kernel.line(line, place, &mut self.found);
@@ -138,14 +149,31 @@ impl Source {
         let claimed = self.found.len() > before || self.monitor.is_open();
         if has(Groups::WARNING) {
             warnings::line(line, place, claimed, &mut gathered.remarks);
+            self.of_peers(line, place, gathered);
         }
         if claimed {
             gathered.remarks.repeated += line.repeated;
         }
     }
 
+    /// What a worker's own output says of its peers, once.
+    fn of_peers(&mut self, line: &LogLine, place: Place, gathered: &mut Gathered) {
+        let Some(worker) = self.own.worker_id.clone().filter(|_| !self.told_of_peers) else {
+            return;
+        };
+        if let Some(what) = said::peer_error("", &line.text) {
+            self.told_of_peers = true;
+            gathered.spoken.push(Spoken {
+                place,
+                stamp: line.stamp,
+                by: Some(worker),
+                what,
+            });
+        }
+    }
+
     /// Lines that no block has taken: a reason inside one must not count twice.
-    fn other(&mut self, line: &Peeled, place: Place) {
+    fn other(&mut self, line: &LogLine, place: Place) {
         if self.own.worker_id.is_some() {
             ray_worker::marker(&line.text, &mut self.own);
         }
@@ -157,7 +185,7 @@ impl Source {
     }
 
     /// Lines that the driver quotes of a raylet that ended name its pid.
-    fn raylet(&mut self, line: &Peeled, place: Place) {
+    fn raylet(&mut self, line: &LogLine, place: Place) {
         if line.words.groups.has(Groups::WORKER)
             && line.text.contains("Raylet is terminated. Termination is")
         {
@@ -209,8 +237,7 @@ impl Source {
         }
         self.monitor.flush(&mut self.found);
         self.actors.finish(place, &mut self.found);
-        self.components
-            .flush(place, &mut self.found, &mut gathered.remarks);
+        self.components.flush(place, &mut self.found, gathered);
         self.kernel.flush(&mut self.found);
         self.hand_over(gathered);
     }
@@ -220,7 +247,7 @@ impl Source {
             if statement.subject.domain == Domain::Ray {
                 statement.subject.folder.clone_from(&self.folder);
             }
-            gathered.dossiers.add(statement);
+            gathered.claims.add(statement);
         }
     }
 }
@@ -233,7 +260,7 @@ fn own_name(own: &Subject) -> Option<String> {
 }
 
 /// The pid of a raylet in its own pid namespace tells whether a kernel log counts in the same one.
-fn note_raylet(line: &Peeled, gathered: &mut Gathered) {
+fn note_raylet(line: &LogLine, gathered: &mut Gathered) {
     let raylets = &mut gathered.remarks.raylets;
     let component = line
         .component
@@ -245,7 +272,7 @@ fn note_raylet(line: &Peeled, gathered: &mut Gathered) {
 }
 
 /// Which clocks a line shows, and its zone where it shows two.
-fn clocks(line: &Peeled, text: &mut Text) {
+fn clocks(line: &LogLine, text: &mut Text) {
     let stamp = line.stamp;
     text.clocks.utc |= stamp.utc.is_some();
     text.clocks.local |= stamp.local.is_some();

@@ -6,6 +6,7 @@ mod damage;
 mod fixtures;
 mod forms;
 mod joins;
+mod nodes;
 mod remedies;
 mod settings;
 
@@ -34,7 +35,7 @@ fn explain(texts: &[(&str, &str)]) -> Report {
 
 /// The pid (0 for none) and killer of each death, in order of pids.
 fn killers(report: &Report) -> Vec<(u32, Killer)> {
-    let of = |death: &Death| (death.pid.0, death.verdict.killer);
+    let of = |death: &Death| (death.process.pid.0, death.verdict.killer);
     let mut found: Vec<_> = report.deaths.iter().map(of).collect();
     found.sort_by_key(|(pid, killer)| (*pid, killer.name()));
     found

@@ -1,7 +1,7 @@
 //! Lines that are no kill of a process for memory and look like one, or warn of one: GPU memory, `/dev/shm`, the object store, disks,
 //! refused allocations and settings; and the consequences that follow any sudden death.
 
-use super::peel::Peeled;
+use super::peel::LogLine;
 use crate::{
     judge::from_text::claim::{Noted, Place, Remarks, Warning},
     ray::log::after_effects,
@@ -83,7 +83,7 @@ pub(super) fn anchors() -> impl Iterator<Item = &'static str> {
 }
 
 /// Notes what a line warns of.
-pub(super) fn line(line: &Peeled, place: Place, claimed: bool, remarks: &mut Remarks) {
+pub(super) fn line(line: &LogLine, place: Place, claimed: bool, remarks: &mut Remarks) {
     let text = line.text.as_str();
     remarks.old_page |= text.contains(OLD_PAGE);
     let weight = 1 + line.repeated;

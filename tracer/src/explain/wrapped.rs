@@ -4,7 +4,7 @@
 
 use super::{
     HexIds as _,
-    peel::Peeled,
+    peel::LogLine,
     words::{self, Groups},
 };
 use crate::judge::from_text::claim::Place;
@@ -48,10 +48,10 @@ pub(super) struct Wrapped {
 
 #[derive(Debug)]
 struct Open {
-    first: Peeled,
+    first: LogLine,
     place: Place,
     /// The lines as they came, for the case that they do not belong together.
-    parts: Vec<(Peeled, Place)>,
+    parts: Vec<(LogLine, Place)>,
     /// Put together without and with a space: the break may have taken one.
     tight: String,
     loose: String,
@@ -64,7 +64,7 @@ impl Wrapped {
     }
 
     /// Takes a line; hands out what is whole.
-    pub(super) fn take(&mut self, line: Peeled, place: Place) -> Vec<(Peeled, Place)> {
+    pub(super) fn take(&mut self, line: LogLine, place: Place) -> Vec<(LogLine, Place)> {
         let Some(open) = &mut self.open else {
             return self.begin(line, place);
         };
@@ -94,7 +94,7 @@ impl Wrapped {
                     return Vec::new();
                 };
                 vec![(
-                    Peeled {
+                    LogLine {
                         words: words::look(&text),
                         text,
                         ..open.first
@@ -106,7 +106,7 @@ impl Wrapped {
         }
     }
 
-    fn begin(&mut self, line: Peeled, place: Place) -> Vec<(Peeled, Place)> {
+    fn begin(&mut self, line: LogLine, place: Place) -> Vec<(LogLine, Place)> {
         if !line.words.groups.has(Groups::SENTENCES) || !incomplete(&line.text) {
             return vec![(line, place)];
         }
@@ -121,7 +121,7 @@ impl Wrapped {
     }
 
     /// Hands out the lines of a sentence that did not come to its point, as they were.
-    pub(super) fn flush(&mut self) -> Vec<(Peeled, Place)> {
+    pub(super) fn flush(&mut self) -> Vec<(LogLine, Place)> {
         self.open.take().map_or_else(Vec::new, |open| open.parts)
     }
 }

@@ -50,7 +50,11 @@ const BLOCK_INTERRUPTS: [Role; 4] = [Role::Raylet, Role::Gcs, Role::Agent, Role:
 /// The act that ended the process of `exit`.
 pub(super) fn of<'a>(world: &'a World, exit: &ExitSeen) -> Act<'a> {
     let signals = world.signals_to(exit.exit.process);
-    let Some(fatal) = exit.exit.signal().or_else(|| untold(world, exit)) else {
+    let Some(fatal) = exit
+        .exit
+        .signal()
+        .or_else(|| infer_fatal_signal(world, exit))
+    else {
         let caught = caught_before(world, exit.exit.process, exit.time);
         return Act::Exited { caught };
     };
@@ -85,7 +89,7 @@ pub(super) fn of<'a>(world: &'a World, exit: &ExitSeen) -> Act<'a> {
 }
 
 /// Where the exit itself was not told: the signal that took effect, or whose default action was taken.
-fn untold(world: &World, exit: &ExitSeen) -> Option<i32> {
+fn infer_fatal_signal(world: &World, exit: &ExitSeen) -> Option<i32> {
     if exit.exit.status.is_some() {
         return None;
     }

@@ -1,27 +1,27 @@
 //! From verdicts to the report: names, times, cause links, what is listed.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::{
     event::{Observation, Role},
     ids::{BootTime, Bytes, EventId, ProcessKey},
     judge::{
         act::{self, Act},
-        evidence, findings, gcs, gpus, jobs,
+        acts, dialect, evidence, findings, gcs,
+        gone::Gone,
+        gpus, jobs,
         limits::Limits,
-        minute,
-        oom::size,
-        owners, pending,
+        minute, owners, pending, place,
         processes::ProcessState,
         report::{
-            AtDeath, ClusterReport, Death, Host, InUse, Killer, LastMinute, Limit, Monitor, Peak,
-            Recording, Relation, Report, Verdict,
+            Activity, AtDeath, ClusterReport, Death, End, Foreseen, Host, InUse, Killer,
+            LastMinute, Limit, Memory, Monitor, OomReport, Peak, Process, Recording, Relation,
+            Report, Utc, Verdict, WentAway, When, Work,
         },
-        shared_files,
+        said, shared_files,
         verdict::{Case, Draft, LATE_NS},
-        world::{ExitSeen, Fullest, World},
+        world::{ExitSeen, World},
     },
-    path,
     ray::{facts::RayFact, identify},
 };
 
@@ -37,13 +37,20 @@ pub(super) fn report(world: &World, limits: &Limits) -> Report {
         .collect();
     let order: HashMap<EventId, (BootTime, EventId)> = deaths
         .iter()
-        .map(|death| (death.id, (death.act_time, death.id)))
+        .map(|death| (death.id, (death.when.act_time, death.id)))
         .collect();
     for death in &mut deaths {
         break_future_cause(death, &order);
     }
-    deaths.sort_by_key(|death| (death.act_time, death.id));
+    deaths.sort_by_key(|death| (death.when.act_time, death.id));
+    report_of(world, limits, deaths)
+}
+
+/// The report of these deaths, in the order of their acts.
+pub(super) fn report_of(world: &World, limits: &Limits, mut deaths: Vec<Death>) -> Report {
+    acts::group(world, &mut deaths);
     let jobs = jobs::all(world, &deaths, |state| cluster_number(world, state.cluster));
+    jobs::link_drivers(&jobs, &mut deaths);
     for death in &mut deaths {
         death.then = jobs::survived(world, death).map(|survived| survived.how);
     }
@@ -58,7 +65,7 @@ pub(super) fn report(world: &World, limits: &Limits) -> Report {
         owners: owners::report(world),
         gpus: gpus::report(world),
         gpu_errors: world.gpu_errors.report(|time| world.clock.wall(time)),
-        growth: world.blame_so_far().growth(),
+        growth: world.growth(),
         unread_stacks: world.blame.unread(),
         settings: Vec::new(),
         findings: Vec::new(),
@@ -74,11 +81,32 @@ pub(super) fn report(world: &World, limits: &Limits) -> Report {
         shared_memory: shared_files::report(world),
         notes: Vec::new(),
         texts: Vec::new(),
+        nodes: Vec::new(),
+        said: said::all(world, |cluster| cluster_number(world, cluster)),
+        machines: Vec::new(),
     };
     let facts = findings::of_recording(world, &report.deaths);
+    findings::name_suspects(&facts, &mut report);
     report.settings = findings::settings(&facts, &report);
     report.findings = findings::all(&facts, &report);
+    report.notes.extend(dialect::note(&report));
+    report.notes.extend(unread_kills(world));
     report
+}
+
+/// A note for each version of Ray whose kill records no grammar reads.
+fn unread_kills(world: &World) -> impl Iterator<Item = String> + '_ {
+    let mut unread: BTreeMap<Option<&str>, usize> = BTreeMap::new();
+    for cluster in &world.clusters {
+        let records = world.ray_of_cluster(cluster.raylet);
+        let records = records.filter(|record| match &record.what.fact {
+            RayFact::MonitorKill(kill) => !kill.is_understood(),
+            _ => false,
+        });
+        *unread.entry(cluster.ray_version.as_deref()).or_default() += records.count();
+    }
+    let notes = unread.into_iter();
+    notes.filter_map(|(version, records)| dialect::unread(records, version))
 }
 
 /// The signal of its wait status; where that was lost, the one that took effect.
@@ -103,71 +131,100 @@ pub(super) fn death(world: &World, exit: &ExitSeen, now: Option<BootTime>) -> De
     let title = exit.exit.title.clone().or_else(|| state.title.clone());
     let named = title.as_deref().and_then(identify::title);
     let evidence = evidence::gather(world, exit, &draft);
+    let listed = listed(state, exit, &draft);
     let actor = gcs::actor_of(world, state).filter(|_| state.role == Role::Worker);
     let job_id = state.job_id.clone().or_else(|| world.ray_job(key));
-    let last_stack = world.blame.last(key);
-    let stack_age_ms = last_stack
-        .as_ref()
-        .and_then(|(seen, _)| u64::try_from(exit.time.since(*seen) / 1_000_000).ok());
+    let process = Process {
+        ns_pid: exit.exit.ns_pid.or(state.ns_pid),
+        start_time: world.clock.wall(state.key.start),
+        title,
+        ppid: exit.exit.parent.or(state.parent),
+        container_id: state.container_id.clone(),
+        place: place::of(world, state),
+        ..Process::new(key.pid, exit.exit.comm.clone(), state.role)
+    };
+    let verdict = Verdict {
+        reason_certainty: draft.reason_certainty,
+        settled: draft.settled,
+        evidence,
+        cause_death_id: draft
+            .cause
+            .and_then(|cause| world.exit(cause))
+            .map(|cause| cause.id),
+        owner_lives: !draft.settled && owner_lives(world, draft.cause),
+        cause_remote: draft.cause_remote,
+        missing: draft.missing,
+        ..Verdict::new(draft.killer, draft.certainty, draft.why)
+    };
+    let oom = draft.oom.as_ref();
+    let foreseen = world.nears.of_kill(draft.killer, oom, act_time);
     Death {
         id: exit.id,
         recording_id: Some(0),
         cluster: cluster_number(world, state.cluster),
-        time: world.clock.wall(act_time),
-        act_time,
-        exit_time: world.clock.wall(exit.time),
-        stamp: None,
-        pid: key.pid,
-        ns_pid: exit.exit.ns_pid.or(state.ns_pid),
-        start_time: world.clock.wall(state.key.start),
-        comm: exit.exit.comm.clone(),
-        role: state.role,
-        ppid: exit.exit.parent.or(state.parent),
-        container_id: state.container_id.clone(),
-        worker_id: state.worker_id.clone(),
-        actor_id: ray_actor(world, key).or_else(|| Some(actor?.actor_id.clone())),
-        actor_class: named
-            .as_ref()
-            .and_then(|title| title.actor_class.clone())
-            .or_else(|| state.actor_class.clone()),
-        task_name: named.and_then(|title| title.task),
-        gcs: gcs::report(world, state, job_id.as_ref()),
-        job_id,
-        attempt: None,
-        exit_code: exit.exit.code(),
-        signal: signal(exit, act),
-        listed: listed(world, state, exit, &draft),
-        verdict: Verdict {
-            killer: draft.killer,
-            certainty: draft.certainty,
-            summary: summary(state, exit, title.as_deref(), &draft),
-            clause: draft.clause,
-            settled: draft.settled,
-            evidence,
-            cause_death_id: draft
-                .cause
-                .and_then(|cause| world.exit(cause))
-                .map(|cause| cause.id),
-            owner_lives: !draft.settled && owner_lives(world, draft.cause),
-            cause_remote: draft.cause_remote,
-            missing: draft.missing,
+        when: When {
+            time: world.clock.wall(act_time),
+            act_time,
+            exit_time: world.clock.wall(exit.time),
+            stamp: None,
         },
-        title,
+        work: Work {
+            worker_id: state.worker_id.clone(),
+            actor_id: ray_actor(world, key).or_else(|| Some(actor?.actor_id.clone())),
+            actor_class: named
+                .as_ref()
+                .and_then(|title| title.actor_class.clone())
+                .or_else(|| state.actor_class.clone()),
+            task_name: named.and_then(|title| title.task),
+            gcs: gcs::report(world, state, job_id.as_ref()),
+            job_id,
+            attempt: None,
+        },
+        end: End {
+            exit_code: exit.exit.code(),
+            signal: signal(exit, act),
+        },
+        listed,
         sender: draft.sender,
-        memory: exit.around.memory.clone(),
+        memory: memory(world, exit, draft.oom, foreseen),
+        activity: activity(world, exit, state),
+        ..Death::new(process, verdict)
+    }
+}
+
+/// The memory of a process that ended, and of its surroundings.
+fn memory(
+    world: &World,
+    exit: &ExitSeen,
+    oom: Option<OomReport>,
+    foreseen: Option<Foreseen>,
+) -> Memory {
+    Memory {
+        own: exit.around.memory.clone(),
         gpu: exit.around.gpu.clone(),
-        oom: draft.oom,
+        oom,
         at_death: at_death(world, exit),
         top: exit.around.top.clone(),
+        suspect: None,
         shared: exit.around.shared.clone(),
         last_minute: last_minute(world, exit),
+        foreseen,
+    }
+}
+
+/// What it was running, by the last stack and its titles.
+fn activity(world: &World, exit: &ExitSeen, state: &ProcessState) -> Activity {
+    let key = exit.exit.process;
+    let last_stack = world.blame.last(key);
+    let stack_age_ms = last_stack
+        .as_ref()
+        .and_then(|(seen, _)| u64::try_from(exit.time.since(*seen) / 1_000_000).ok());
+    let calls = world.calls.get(&key.truncated());
+    Activity {
+        line_at_death: world.blame.last_line(key),
         stack_at_death: last_stack.map(|(_, stack)| stack),
         stack_age_ms,
-        calls: world
-            .calls
-            .get(&key.truncated())
-            .and_then(|calls| calls.at_death(exit, state.parent_key.is_some())),
-        then: None,
+        calls: calls.and_then(|calls| calls.at_death(exit, state.parent_key.is_some())),
     }
 }
 
@@ -191,51 +248,13 @@ fn break_future_cause(death: &mut Death, order: &HashMap<EventId, (BootTime, Eve
     }
 }
 
-fn summary(state: &ProcessState, exit: &ExitSeen, title: Option<&str>, draft: &Draft) -> String {
-    let name = match title {
-        Some(title) if !title.is_empty() => title.trim_start_matches("ray::"),
-        _ => exit.exit.comm.as_str(),
-    };
-    let what = match state.role {
-        Role::Worker => "",
-        Role::Driver => "driver ",
-        Role::Raylet => "raylet ",
-        Role::Gcs => "GCS ",
-        Role::Dashboard => "dashboard ",
-        Role::Agent => "agent ",
-        Role::Descendant => "subprocess ",
-        Role::Other => "process ",
-    };
-    let name: String = if state.role == Role::Worker {
-        name.into()
-    } else {
-        first_word(name)
-    };
-    let memory = exit.around.memory.resident().filter(|bytes| bytes.0 > 0);
-    let memory = memory.map_or_else(String::new, |bytes| format!(", {}", size(bytes)));
-    format!(
-        "{what}{name} (pid {}{memory}) {}",
-        exit.exit.process.pid, draft.clause
-    )
-}
-
-/// A command line is named by its program alone: arguments may hold secrets and are long.
-fn first_word(name: &str) -> String {
-    let word = name.split_whitespace().next().unwrap_or(name);
-    if name.starts_with('/') || word.contains('/') {
-        path::base(word).into()
-    } else {
-        name.chars().take(60).collect()
-    }
-}
-
 /// Whether people ask about this death: not normal exits, not what Ray meant, not a child that its parent ended.
-fn listed(world: &World, state: &ProcessState, exit: &ExitSeen, draft: &Draft) -> bool {
+fn listed(state: &ProcessState, exit: &ExitSeen, draft: &Draft) -> bool {
     let rays = state.role.is_rays();
     let wrapped = state.role == Role::Other && state.cluster.is_none();
     match draft.killer {
         Killer::RayIntended => false,
-        Killer::Exit => exit.exit.code() != Some(0) && (rays || wrapped) && !helper(world, state),
+        Killer::Exit => exit.exit.code() != Some(0) && (rays || wrapped) && !is_helper(state),
         Killer::Signal => {
             let by_parent = draft.sender.as_ref().is_some_and(|sender| {
                 matches!(sender.relation, Relation::Parent | Relation::SameJob)
@@ -248,7 +267,7 @@ fn listed(world: &World, state: &ProcessState, exit: &ExitSeen, draft: &Draft) -
 }
 
 /// Short-lived helpers of Ray's own that exit as they please before they are anything.
-fn helper(_world: &World, state: &ProcessState) -> bool {
+fn is_helper(state: &ProcessState) -> bool {
     state.role == Role::Worker
         && state.worker_id.is_none()
         && state.title.is_none()
@@ -330,11 +349,30 @@ fn clusters(world: &World) -> Vec<ClusterReport> {
             node_id: cluster.node_id.clone(),
             raylet_pid: cluster.raylet.pid,
             container_id: cluster.container_id.clone(),
+            node_ip: node_ip(world, cluster.raylet),
+            place: place::of_raylet(world, cluster.raylet),
             monitor: monitor(world, cluster.raylet),
             object_store_bytes: cluster.object_store_bytes,
             log_utc_offset_s: cluster.log_utc_offset_s,
+            gcs_address: cluster.gcs_address.clone(),
+            head: cluster.head,
         })
         .collect()
+}
+
+/// Those whose raylet lives.
+pub(super) fn clusters_alive(world: &World) -> Vec<ClusterReport> {
+    let lives = |cluster: &&crate::event::Cluster| world.exit(cluster.raylet).is_none();
+    let alive: Vec<_> = world.clusters.iter().filter(lives).collect();
+    let mut reports = clusters(world);
+    reports.retain(|report| alive.iter().any(|one| one.raylet.pid == report.raylet_pid));
+    reports
+}
+
+/// The address that a raylet names itself by.
+fn node_ip(world: &World, raylet: ProcessKey) -> Option<String> {
+    let state = world.processes.get(raylet)?;
+    identify::option(&state.argv, "node-ip-address").map(str::to_owned)
 }
 
 pub(super) fn monitor(world: &World, raylet: ProcessKey) -> Option<Monitor> {
@@ -372,27 +410,34 @@ fn machine_bytes(world: &World) -> Bytes {
 }
 
 fn in_use(world: &World) -> Option<InUse> {
-    let Fullest {
-        time,
-        node,
-        tracked,
-        shared,
-    } = world.fullest.as_ref()?;
-    let anon = node.anon?;
-    // Pages that a child shares with its parent until one writes are counted for both.
-    let private = tracked.0.min(anon.0);
+    let full = world.fullest.as_ref()?;
+    let (node, shared) = (&full.node, &full.shared);
+    let anon = node.anon?.0;
+    let used = node.total.0.saturating_sub(node.free.0);
+    let error = ((full.processes as u64) << 20) + (full.tracked.0 + used) / 100;
+    // Files of earlier versions do not say what forked children share: there it counts for each of them, and what the
+    // kernel counts is the only bound.
+    let twice = !world.tells_shares() && full.tracked.0 > anon + error;
+    let tracked = if twice { anon } else { full.tracked.0 };
+    let others = full
+        .others
+        .map_or(anon.saturating_sub(tracked), |others| others.0);
+    // What the processes have, counted one by one, beside what the kernel counts.
+    let unknown = anon.cast_signed() - (tracked + others).cast_signed();
     let kernel = node.kernel?.0 + node.huge?.0 + node.cpu_lists?.0;
     Some(InUse {
-        time: world.clock.wall(*time)?,
-        used_bytes: Bytes(node.total.0.saturating_sub(node.free.0)),
-        private_bytes: Bytes(private),
-        others_private_bytes: Bytes(anon.0 - private),
+        time: world.clock.wall(full.time)?,
+        used_bytes: Bytes(used),
+        private_bytes: Bytes(tracked),
+        others_private_bytes: Bytes(others),
+        others_counted: full.others.is_some(),
         shared_bytes: node.shmem,
         shared_remainder_bytes: shared_files::remainder(node.shmem, shared),
         shared_files: shared.clone(),
         cache_bytes: node.file?,
         kernel_bytes: Bytes(kernel),
-        remainder_bytes: node.remainder()?,
+        remainder_bytes: node.remainder()? + unknown,
+        error_bytes: Bytes(error),
     })
 }
 
@@ -411,11 +456,26 @@ fn recording(world: &World, deaths: &[Death]) -> Option<Recording> {
         started: world.clock.wall(*time)?,
         ended: world.clock.wall(world.last_time)?,
         clean_end: world.clean_end,
+        still_recording: false,
+        previous_ended: (started.previous.as_ref()).map(|previous| Utc(previous.ended)),
         probes: world.probes.clone(),
+        went_away: went_away(world),
         lost_events: world.ledgers.iter().map(crate::event::Ledger::lost).sum(),
         ledgers: world.ledgers.clone(),
         normal_exits: normal_exits as u64,
     })
+}
+
+fn went_away(world: &World) -> Vec<WentAway> {
+    let told = |gone: &Gone| {
+        Some(WentAway {
+            name: gone.name.clone(),
+            time: world.clock.wall(gone.time)?,
+            back: gone.back.and_then(|back| world.clock.wall(back)),
+            reason: gone.reason.clone(),
+        })
+    };
+    world.gone.iter().filter_map(told).collect()
 }
 
 /// Whether an event can change a verdict that was given before: the live recorder judges again then.

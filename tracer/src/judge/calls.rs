@@ -19,6 +19,8 @@ const KEPT: i64 = 4;
 const SERIES: u32 = 3;
 /// Less growth than this in a call is noise of the allocator.
 const GREW: i64 = 1 << 20;
+/// Calls that left less than this together, warm-up and all, fill nothing.
+const MATTERS: u64 = 32 << 20;
 /// A level that moves by at most one part in so many of what is held is steady.
 const STEADY: u64 = 5;
 /// So many of the last calls tell what one takes while it runs.
@@ -67,6 +69,14 @@ pub(super) struct Growth {
     pub(super) per_call: Option<Bytes>,
 }
 
+impl Growth {
+    /// Whether what all calls left is worth a word: the caches of a warm-up are not.
+    fn matters(&self) -> bool {
+        let each = self.per_call.unwrap_or_default();
+        each.0.saturating_mul(u64::from(self.calls)) >= MATTERS
+    }
+}
+
 /// Whether it is a task's call, and no actor's.
 fn is_task(call: &Call) -> bool {
     identify::title(&call.title).is_some_and(|title| title.actor_class.is_none())
@@ -113,6 +123,23 @@ impl Calls {
         identify::title(&latest.find(|call| call.began <= time)?.title)
     }
 
+    /// When Ray gave it its worker: a task's last call, an actor's first one, as far as that is kept.
+    pub(super) fn leased(&self, task: bool) -> Option<BootTime> {
+        let all = || self.complete.iter().chain(&self.running);
+        let call = if task {
+            all().next_back()
+        } else {
+            all().next().filter(|_| self.complete.len() < MAX_CALLS)
+        };
+        Some(call?.began)
+    }
+
+    /// The task that it ran first.
+    pub(super) fn first(&self) -> Option<String> {
+        let mut all = self.complete.iter().chain(&self.running);
+        identify::title(&all.next()?.title)?.task
+    }
+
     /// What it left behind, by title; the title that grew most comes first.
     pub(super) fn growth(&self) -> Vec<Growth> {
         let titles: HashSet<&str> = self
@@ -136,7 +163,7 @@ impl Calls {
     /// What grew most, where it is a series.
     pub(super) fn steady(&self) -> Option<Growth> {
         let mut grown = self.growth().into_iter();
-        grown.find(|growth| growth.calls >= SERIES && growth.per_call.is_some())
+        grown.find(|growth| growth.calls >= SERIES && growth.matters())
     }
 
     fn growth_of(&self, title: &str) -> Growth {
@@ -280,7 +307,9 @@ impl Calls {
                 || growth.map_or(0, |growth| growth.calls),
                 |call| call.nth.saturating_sub(1),
             ),
-            per_call_bytes: growth.and_then(|growth| growth.per_call),
+            per_call_bytes: growth
+                .filter(|growth| growth.matters())
+                .and_then(|growth| growth.per_call),
         })
     }
 }

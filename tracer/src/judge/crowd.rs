@@ -16,7 +16,7 @@ const MOST: usize = 64;
 
 /// The live processes at a death.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Crowd {
+pub(super) struct LiveProcesses {
     /// The biggest, in their order; the dying one is among them.
     pub(super) members: Vec<Member>,
     /// Private memory of everything that is tracked.
@@ -50,7 +50,7 @@ pub(super) struct Member {
 }
 
 /// The crowd around the end of `dying`, which held `own`.
-pub(super) fn around(world: &World, dying: ProcessKey, own: Option<Bytes>) -> Crowd {
+pub(super) fn around(world: &World, dying: ProcessKey, own: Option<Bytes>) -> LiveProcesses {
     let mut alive: Vec<(&ProcessState, Bytes)> = world
         .processes
         .iter()
@@ -59,7 +59,7 @@ pub(super) fn around(world: &World, dying: ProcessKey, own: Option<Bytes>) -> Cr
                 own
             } else {
                 let (_, split) = state.memory.filter(|_| state.exit.is_none())?;
-                split.anon
+                split.private()
             };
             Some((state, private?))
         })
@@ -88,7 +88,7 @@ pub(super) fn around(world: &World, dying: ProcessKey, own: Option<Bytes>) -> Cr
         reused: calls(world, state).and_then(Calls::reused),
         idle: idle(world, state),
     };
-    Crowd {
+    LiveProcesses {
         members: alive.into_iter().map(member).collect(),
         tracked,
         node: world.node.as_ref().map(|(_, node)| node.clone()),

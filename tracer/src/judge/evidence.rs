@@ -63,7 +63,7 @@ pub(super) fn gather(world: &World, exit: &ExitSeen, draft: &Draft) -> Vec<Evide
         if own || shared {
             // A mark may not find the kill that it belongs to.
             let killed = seen.what.signalled || draft.oom.is_some();
-            let text = victim_text(world, seen, own, killed);
+            let text = victim_text(seen, own, killed);
             add(seen.time, "kernel".into(), text);
         }
     }
@@ -204,12 +204,7 @@ fn signal_text(signal: &Signal) -> String {
     format!("signal {} {from}: {effect}", signal.signal)
 }
 
-fn victim_text(
-    world: &World,
-    seen: &Seen<crate::event::OomVictim>,
-    own: bool,
-    killed: bool,
-) -> String {
+fn victim_text(seen: &Seen<crate::event::OomVictim>, own: bool, killed: bool) -> String {
     let what = &seen.what;
     let who = if own {
         "marked as OOM victim".to_owned()
@@ -232,7 +227,6 @@ fn victim_text(
         frame.starts_with("mem_cgroup_out_of_memory") || frame.starts_with("out_of_memory")
     });
     let kind = kind.map_or_else(String::new, |frame| format!(" in {frame}"));
-    let _ = world;
     format!("{who}{kind}; {invoker}{dying}")
 }
 

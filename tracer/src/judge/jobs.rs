@@ -6,16 +6,13 @@ use crate::{
     event::Role,
     ids::{BootTime, EventId, HexId, Pid},
     judge::{
+        job_end::{self, BEFORE_DRIVER_NS, Failed},
         processes::ProcessState,
-        report::{Death, Job, Killer, Outcome, Survived},
+        report::{Basis, Because, Death, Job, Killer, Mechanism, Outcome, Recovery, Survived},
         world::World,
     },
     ray::facts::RayFact,
 };
-
-/// How long before the driver's end a death may lie that ended the job: Ray's own time-outs are below a minute,
-/// except when a log says more.
-const BEFORE_DRIVER_NS: i64 = 120_000_000_000;
 
 /// All jobs whose driver was seen.
 pub(super) fn all(
@@ -57,9 +54,11 @@ fn job(
         outcome: Outcome::Running,
         ended: None,
         ended_by_death_id: None,
+        recording_id: None,
+        ended_by_recording_id: None,
         driver_pid: Some(driver.key.pid),
         survived: Vec::new(),
-        because: "its driver was running when the recording ended".into(),
+        because: Because::Running,
     };
     let hits: Vec<&Death> = deaths
         .iter()
@@ -69,26 +68,59 @@ fn job(
         job.survived = hits.iter().filter_map(|hit| survived(world, hit)).collect();
         return job;
     };
-    job.ended = death.exit_time.or(death.time);
+    job.ended = death.when.exit_time.or(death.when.time);
     let end = world
         .exit(driver.key)
-        .map_or(death.act_time, |exit| exit.time);
+        .map_or(death.when.act_time, |exit| exit.time);
+    let failed = Failed {
+        cluster,
+        job_id,
+        driver: driver.worker_id.as_ref(),
+        end,
+    };
     let (outcome, ended_by, because) = stopped(deaths, cluster, death, end)
-        .unwrap_or_else(|| outcome(world, deaths, death, &hits, end));
+        .unwrap_or_else(|| outcome(world, deaths, death, &hits, &failed));
     job.outcome = outcome;
     job.ended_by_death_id = ended_by;
     job.because = because;
-    job.survived = hits
-        .iter()
-        .filter(|hit| Some(hit.id) != ended_by && hit.act_time < end)
-        .map(|hit| {
-            survived(world, hit).unwrap_or(Survived {
-                death_id: hit.id,
-                how: "the job went on".into(),
-            })
-        })
-        .collect();
+    let by = ended_by.and_then(|id| deaths.iter().find(|death| death.id == id));
+    let before = hits.iter().filter(|hit| hit.when.act_time < end);
+    job.survived = before.filter_map(|hit| outlived(world, hit, by)).collect();
     job
+}
+
+/// How a job outlived a death, where it did: Ray made it good, or the job went on for a while before it ended.
+fn outlived(world: &World, hit: &Death, ended_by: Option<&Death>) -> Option<Survived> {
+    if ended_by.is_some_and(|by| is_of_one_act(hit, by)) {
+        return None;
+    }
+    let went_on = || Survived {
+        death_id: hit.id,
+        how: Recovery::WentOn,
+    };
+    let later = ended_by.is_none_or(|by| job_end::went_on(hit, by));
+    survived(world, hit).or_else(|| later.then(went_on))
+}
+
+fn is_of_one_act(one: &Death, other: &Death) -> bool {
+    let act = |death: &Death| death.verdict.act.map(|act| act.death_id);
+    one.id == other.id || act(one).is_some() && act(one) == act(other)
+}
+
+/// A driver that exited because a process of its job had died hangs on that death: it is no first cause.
+pub(super) fn link_drivers(jobs: &[Job], deaths: &mut [Death]) {
+    for job in jobs.iter().filter(|job| job.outcome == Outcome::Failed) {
+        let driver = deaths.iter_mut().find(|death| {
+            death.process.role == Role::Driver
+                && Some(death.process.pid) == job.driver_pid
+                && death.cluster == job.cluster
+                && death.verdict.killer == Killer::Exit
+        });
+        if let Some(driver) = driver.filter(|driver| job.ended_by_death_id != Some(driver.id)) {
+            let verdict = &mut driver.verdict;
+            verdict.cause_death_id = verdict.cause_death_id.or(job.ended_by_death_id);
+        }
+    }
 }
 
 /// The driver's command line, else what the GCS has.
@@ -101,11 +133,12 @@ fn entrypoint(world: &World, job_id: &HexId, driver: &ProcessState) -> Option<St
 
 /// A death of the job's own, or of the node's, that nothing else had caused and that somebody would ask about.
 fn first_cause(death: &Death, job_id: &HexId, driver: &ProcessState) -> bool {
-    let of_the_job = death.role == Role::Worker && death.job_id.as_ref() == Some(job_id);
-    let of_the_node = matches!(death.role, Role::Raylet | Role::Gcs | Role::Agent);
+    let of_the_job =
+        death.process.role == Role::Worker && death.work.job_id.as_ref() == Some(job_id);
+    let of_the_node = matches!(death.process.role, Role::Raylet | Role::Gcs | Role::Agent);
     death.listed
         && death.verdict.cause_death_id.is_none()
-        && death.pid != driver.key.pid
+        && death.process.pid != driver.key.pid
         && (of_the_job || of_the_node)
 }
 
@@ -115,22 +148,25 @@ fn stopped(
     cluster: Option<u32>,
     driver: &Death,
     end: BootTime,
-) -> Option<(Outcome, Option<EventId>, String)> {
+) -> Option<(Outcome, Option<EventId>, Because)> {
     let failed = matches!(driver.verdict.killer, Killer::Exit | Killer::RayIntended);
-    if !failed || driver.exit_code == Some(0) {
+    if !failed || driver.end.exit_code == Some(0) {
         return None;
     }
     let node = deaths.iter().find(|death| {
         death.cluster == cluster
-            && death.role == Role::Raylet
+            && death.process.role == Role::Raylet
             && death.verdict.killer == Killer::RayIntended
             && death
                 .sender
                 .as_ref()
-                .is_none_or(|sender| sender.pid != driver.pid)
-            && (0..BEFORE_DRIVER_NS).contains(&end.since(death.act_time))
+                .is_none_or(|sender| sender.pid != driver.process.pid)
+            && (0..BEFORE_DRIVER_NS).contains(&end.since(death.when.act_time))
     })?;
-    let because = format!("its raylet {}", verb(&node.verdict.summary));
+    let because = Because::Raylet {
+        cause: node.verdict.cause.clone(),
+        exited: node.end.exit_code.is_some(),
+    };
     Some((Outcome::Stopped, Some(node.id), because))
 }
 
@@ -150,116 +186,91 @@ fn outcome(
     deaths: &[Death],
     driver: &Death,
     hits: &[&Death],
-    end: BootTime,
-) -> (Outcome, Option<EventId>, String) {
+    failed: &Failed<'_>,
+) -> (Outcome, Option<EventId>, Because) {
     let own = Some(driver.id);
-    match (driver.verdict.killer, driver.exit_code) {
-        (Killer::Exit, Some(0)) => (
-            Outcome::Succeeded,
-            None,
-            "its driver exited with code 0".into(),
-        ),
-        (Killer::RayCollapse, _) => (
-            Outcome::Failed,
-            Some(
-                driver
-                    .verdict
-                    .cause_death_id
-                    .map_or(driver.id, |cause| first(deaths, cause)),
-            ),
-            format!("its driver {}", verb(&driver.verdict.summary)),
-        ),
-        (Killer::RayIntended, _) => (
-            Outcome::Stopped,
-            own,
-            format!("its driver {}", verb(&driver.verdict.summary)),
-        ),
-        (Killer::Signal, _)
-            if driver
-                .sender
-                .as_ref()
-                .is_some_and(|sender| sender.mechanism == crate::judge::report::Mechanism::Tty) =>
-        {
-            (
-                Outcome::Stopped,
-                own,
-                "its driver was interrupted from its terminal".into(),
-            )
+    let by_its_end = || Because::Driver {
+        cause: driver.verdict.cause.clone(),
+        exited: driver.end.exit_code.is_some(),
+    };
+    match (driver.verdict.killer, driver.end.exit_code) {
+        (Killer::Exit, Some(0)) => (Outcome::Succeeded, None, Because::Succeeded),
+        (Killer::RayCollapse, _) => {
+            let cause = driver.verdict.cause_death_id;
+            let ended_by = cause.map_or(driver.id, |cause| first(deaths, cause));
+            (Outcome::Failed, Some(ended_by), by_its_end())
         }
-        (Killer::Exit, Some(code)) => match fatal(world, hits, end) {
-            Some(hit) => (
-                Outcome::Failed,
-                Some(hit.id),
-                format!(
-                    "its driver exited with code {code} after this death, which Ray did not retry"
-                ),
-            ),
-            None => (
-                Outcome::Failed,
-                own,
-                format!(
-                    "its driver exited with code {code}; no death of its workers that Ray left unretried was seen before"
-                ),
-            ),
+        (Killer::RayIntended, _) => (Outcome::Stopped, own, by_its_end()),
+        (Killer::Signal, _) if by_terminal(driver) => (Outcome::Stopped, own, Because::Interrupted),
+        (Killer::Exit, Some(code)) => match fatal(world, deaths, driver, hits, failed) {
+            Some((hit, basis)) => {
+                let because = Because::AfterDeath { code, basis };
+                (Outcome::Failed, Some(hit), because)
+            }
+            None => (Outcome::Failed, own, Because::NoDeathSeen { code }),
         },
-        (_, _) => (
-            Outcome::Failed,
-            own,
-            format!("its driver {}", verb(&driver.verdict.summary)),
-        ),
+        (_, _) => (Outcome::Failed, own, by_its_end()),
     }
 }
 
-fn verb(summary: &str) -> &str {
-    summary
-        .find(" was ")
-        .or_else(|| summary.find(" exited "))
-        .map_or("ended", |at| summary[at..].trim_start())
+fn by_terminal(driver: &Death) -> bool {
+    let sender = driver.sender.as_ref();
+    sender.is_some_and(|sender| sender.mechanism == Mechanism::Tty)
 }
 
-/// The last death before the driver's end that Ray did not make good.
-fn fatal<'a>(world: &World, hits: &[&'a Death], end: BootTime) -> Option<&'a Death> {
-    hits.iter()
-        .filter(|hit| (0..BEFORE_DRIVER_NS).contains(&end.since(hit.act_time)))
-        .filter(|hit| survived(world, hit).is_none())
-        .max_by_key(|hit| hit.act_time)
+/// The first cause that the job failed of, and what says so.
+fn fatal(
+    world: &World,
+    deaths: &[Death],
+    driver: &Death,
+    hits: &[&Death],
+    failed: &Failed<'_>,
+) -> Option<(EventId, Basis)> {
+    let left: Vec<&Death> = hits
+        .iter()
         .copied()
+        .filter(|hit| survived(world, hit).is_none())
+        .collect();
+    let (death, basis) = job_end::death(world, deaths, &left, failed)?;
+    let root = first(deaths, death.id);
+    (root != driver.id).then_some((root, basis))
 }
 
 /// How Ray made a death good, if its logs say so: the GCS names the worker of an actor, the owner of a task only the task.
 pub(super) fn survived(world: &World, death: &Death) -> Option<Survived> {
-    let worker = death.worker_id.as_ref()?;
+    let worker = death.work.worker_id.as_ref()?;
     let near =
-        |time: BootTime| (-500_000_000..15_000_000_000).contains(&time.since(death.act_time));
-    let how = world
-        .ray_words
-        .iter()
-        .filter(|seen| near(seen.time))
-        .find_map(|seen| match &seen.what.fact {
-            RayFact::TaskFailed {
-                will_retry: Some(true),
-                retries_left,
-                task_name: Some(task),
-                job_id,
-                ..
-            } if death.task_name.as_ref() == Some(task)
-                && (job_id.is_none() || *job_id == death.job_id) =>
-            {
-                Some(match retries_left {
-                    Some(left) if *left >= 0 => format!("task retried, {left} retries left"),
-                    _ => "task retried".into(),
-                })
-            }
-            RayFact::ActorState {
-                state,
-                worker_id: Some(of),
-                actor_id,
-                ..
-            } if state == "RESTARTING" && of == worker => {
-                Some(format!("actor {} restarted", actor_id.short()))
-            }
-            _ => None,
-        })?;
+        |time: BootTime| (-500_000_000..15_000_000_000).contains(&time.since(death.when.act_time));
+    let words = || world.ray_words.iter().filter(|seen| near(seen.time));
+    // What is tried again of an actor that is not restarted fails again.
+    let is_dead = |fact: &RayFact| matches!(fact, RayFact::ActorState { state, worker_id: Some(of), .. } if state == "DEAD" && of == worker);
+    if words().any(|seen| is_dead(&seen.what.fact)) {
+        return None;
+    }
+    let how = words().find_map(|seen| match &seen.what.fact {
+        RayFact::TaskFailed {
+            will_retry: Some(true),
+            retries_left,
+            task_name: Some(task),
+            job_id,
+            ..
+        } if death.work.task_name.as_ref() == Some(task)
+            && (job_id.is_none() || *job_id == death.work.job_id) =>
+        {
+            Some(Recovery::TaskRetried {
+                left: retries_left.filter(|left| *left >= 0),
+            })
+        }
+        RayFact::ActorState {
+            state,
+            worker_id: Some(of),
+            actor_id,
+            ..
+        } if state == "RESTARTING" && of == worker => Some(Recovery::ActorRestarted {
+            actor_id: actor_id.clone(),
+        }),
+        _ => None,
+    })?;
     Some(Survived {
         death_id: death.id,
         how,

@@ -113,6 +113,7 @@ mod tests {
         huge: None,
         cpu_lists: None,
         stalled_us: None,
+        others: None,
     };
 
     fn level(path: &str, usage: u64, file: u64, limit: Option<u64>) -> CgroupState {

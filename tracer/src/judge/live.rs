@@ -1,9 +1,9 @@
 //! What is alive at one moment and how near each limit is: what `top` and the recorder's status line show. Facts only.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::{
-    event::{CgroupState, Cluster, MemorySplit, Mode, NodeMemory, ProbeState, Role},
+    event::{CgroupState, Cluster, MemorySplit, Mode, Near, NodeMemory, ProbeState, Role},
     ids::{BootTime, Bytes, HexId, Pid, ProcessKey},
     judge::{
         assemble, findings,
@@ -48,6 +48,8 @@ pub struct Live {
     pub node: Option<NodeMemory>,
     /// Who kills, the one that strikes first before the others.
     pub threats: Vec<Threat>,
+    /// Warnings that stand, each with the time at which it was told.
+    pub near: Vec<(BootTime, Near)>,
     /// Whether Ray's monitor can act before the kernel.
     pub race: Option<Race>,
     /// The machine's GPUs, where NVML is there.
@@ -85,30 +87,48 @@ impl LiveProcess {
     /// Its private memory.
     #[must_use]
     pub fn private(&self) -> Bytes {
-        self.memory.anon.unwrap_or_default()
+        self.memory.private().unwrap_or_default()
     }
 
     /// Whether it is in this cgroup or below it.
     #[must_use]
     pub fn is_in(&self, cgroup: &str) -> bool {
-        let own = self.cgroup.as_deref().unwrap_or("/");
-        let rest = own.strip_prefix(cgroup.trim_end_matches('/'));
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        is_below(self.cgroup.as_deref().unwrap_or("/"), cgroup)
     }
+}
+
+/// Whether a cgroup is another or below it.
+pub(super) fn is_below(own: &str, above: &str) -> bool {
+    let rest = own.strip_prefix(above.trim_end_matches('/'));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Whether a process lives, as far as was seen lately.
+pub(super) fn is_alive(state: &ProcessState, now: BootTime) -> bool {
+    let sampled = state.memory.map(|(sampled, _)| now.since(sampled));
+    state.exit.is_none() && sampled.is_some_and(|age| age < STALE_NS)
+}
+
+/// Who kills at `now`, and how near each is.
+pub(super) fn limits(world: &World, now: BootTime) -> Vec<Threat> {
+    let alive = world.processes.iter().filter(|state| is_alive(state, now));
+    let paths = alive.map(|state| state.cgroup.as_deref().unwrap_or("/"));
+    threats(world, now, &paths.collect()).0
 }
 
 /// The state of `world` at `now`.
 pub(super) fn of(world: &World, now: BootTime) -> Live {
-    let alive = |state: &&ProcessState| {
-        let sampled = state.memory.map(|(sampled, _)| now.since(sampled));
-        state.exit.is_none() && sampled.is_some_and(|age| age < STALE_NS)
-    };
-    let mut processes: Vec<LiveProcess> =
-        world.processes.iter().filter(alive).map(process).collect();
+    let alive = world.processes.iter().filter(|state| is_alive(state, now));
+    let mut processes: Vec<LiveProcess> = alive.map(process).collect();
     processes.sort_by_key(|one| one.process);
-    let (threats, race) = threats(world, now, &processes);
+    let paths = processes
+        .iter()
+        .map(|one| one.cgroup.as_deref().unwrap_or("/"));
+    let (threats, race) = threats(world, now, &paths.collect());
     let started = world.started.as_ref().map(|(_, started)| started);
-    let working = |probe: &&crate::event::Probe| probe.state != ProbeState::Missing;
+    let working = |probe: &&crate::event::Probe| {
+        !matches!(probe.state, ProbeState::Missing | ProbeState::Gone)
+    };
     Live {
         now,
         wall: world.clock.wall(now),
@@ -126,6 +146,7 @@ pub(super) fn of(world: &World, now: BootTime) -> Live {
             .collect(),
         node: world.node.as_ref().map(|(_, node)| node.clone()),
         threats,
+        near: world.nears.standing(),
         race,
         gpus: gpus::report(world),
         gpu_errors: world.gpu_errors.report(|time| world.clock.wall(time)),
@@ -133,7 +154,8 @@ pub(super) fn of(world: &World, now: BootTime) -> Live {
     }
 }
 
-fn clusters(world: &World) -> impl Iterator<Item = &Cluster> {
+/// The clusters whose raylet lives.
+pub(super) fn clusters(world: &World) -> impl Iterator<Item = &Cluster> {
     let lives = |cluster: &&Cluster| world.exit(cluster.raylet).is_none();
     world.clusters.iter().filter(lives)
 }
@@ -155,11 +177,11 @@ fn process(state: &ProcessState) -> LiveProcess {
 }
 
 /// Who kills, the one that strikes first at the present rates before the others; and whether Ray can be in time.
-fn threats(world: &World, now: BootTime, processes: &[LiveProcess]) -> (Vec<Threat>, Option<Race>) {
+fn threats(world: &World, now: BootTime, paths: &HashSet<&str>) -> (Vec<Threat>, Option<Race>) {
     let Some((_, node)) = &world.node else {
         return (Vec::new(), None);
     };
-    let levels = levels(world, processes);
+    let levels = levels(world, paths);
     // With several clusters on one machine the nearest monitor is the one that counts.
     let monitor = monitors(world, node, &levels)
         .min_by_key(|monitor| monitor.threshold.0.saturating_sub(monitor.used.0));
@@ -202,7 +224,7 @@ fn points(world: &World, cgroup: Option<&str>) -> Points {
 }
 
 /// The last figures of each cgroup that a living process is in or below.
-fn levels(world: &World, processes: &[LiveProcess]) -> Vec<CgroupState> {
+fn levels(world: &World, paths: &HashSet<&str>) -> Vec<CgroupState> {
     let last: HashMap<&str, &CgroupState> = world
         .cgroups
         .iter()
@@ -211,7 +233,7 @@ fn levels(world: &World, processes: &[LiveProcess]) -> Vec<CgroupState> {
     let mut levels: Vec<CgroupState> = last
         .into_iter()
         .filter(|(path, state)| {
-            state.limit.is_some() && processes.iter().any(|process| process.is_in(path))
+            state.limit.is_some() && paths.iter().any(|own| is_below(own, path))
         })
         .map(|(_, state)| state.clone())
         .collect();

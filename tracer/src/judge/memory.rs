@@ -4,7 +4,7 @@ use crate::{
     event::{Exit, MemorySplit},
     ids::{BootTime, Bytes, Pid, ProcessKey},
     judge::{
-        crowd::{self, Crowd},
+        crowd::{self, LiveProcesses},
         minute::{self, Outside},
         processes::ProcessState,
         report::{GpuUse, LastMinute, MemoryReport, SharedFileUse, TopProcess},
@@ -20,11 +20,16 @@ const TOP: usize = 5;
 pub(super) struct Snapshot {
     pub(super) top: Vec<TopProcess>,
     pub(super) memory: MemoryReport,
-    pub(super) crowd: Crowd,
+    pub(super) crowd: LiveProcesses,
     pub(super) minute: Option<LastMinute>,
     pub(super) gpu: Vec<GpuUse>,
     pub(super) shared: Vec<SharedFileUse>,
+    /// The most that the monitor of its raylet counted in the last seconds, and what that kills above.
+    pub(super) monitor: Option<(Bytes, Bytes)>,
 }
+
+/// From a look of the monitor to the end of what it kills: it acts some 50 ms later, and memory takes a while to be given back.
+const MONITOR_NS: i64 = 3_000_000_000;
 
 /// The memory picture at `exit`, from the samples before it. Cheap for a normal exit: nobody asks there.
 pub(super) fn snapshot(world: &World, exit: &Exit, time: BootTime) -> Snapshot {
@@ -45,11 +50,26 @@ pub(super) fn snapshot(world: &World, exit: &Exit, time: BootTime) -> Snapshot {
     Snapshot {
         minute: Some(minute::before(world, exit, time, &top)),
         top,
-        crowd: crowd::around(world, exit.process, memory.anon_bytes),
+        crowd: crowd::around(world, exit.process, memory.private()),
         memory,
         gpu,
         shared: world.shared_files.biggest(&world.processes),
+        monitor: monitor(world, exit.process, time),
     }
+}
+
+fn monitor(world: &World, process: ProcessKey, time: BootTime) -> Option<(Bytes, Bytes)> {
+    let raylet = world.processes.get(process)?.cluster?;
+    let counts = world.monitors.get(&raylet.truncated())?;
+    let lately = counts
+        .iter()
+        .filter(|seen| time.since(seen.time) <= MONITOR_NS);
+    // A figure that did not move has no row of its own.
+    let in_force = counts
+        .iter()
+        .rfind(|seen| time.since(seen.time) > MONITOR_NS);
+    let highest = lately.chain(in_force).max_by_key(|seen| seen.what.used)?;
+    Some((highest.what.used, highest.what.threshold))
 }
 
 /// Whose memory a figure is.
@@ -72,9 +92,9 @@ fn biggest(
         .filter(|state| state.exit.is_none() && !state.key.same(dying))
         .filter_map(|state| {
             let (sampled, split) = state.memory?;
-            Some((split.anon?, state.key.pid, Of::Tracked(state, sampled)))
+            Some((split.private()?, state.key.pid, Of::Tracked(state, sampled)))
         });
-    let own = memory.anon_bytes;
+    let own = memory.private();
     let own = own.map(|own| (own, dying.pid, Of::Dying(world.processes.get(dying))));
     let outside = world.outside.values();
     let outside = outside.map(|(sampled, one)| (one.private, one.pid, Of::Outside(one, *sampled)));
@@ -137,6 +157,7 @@ fn at_death(
     };
     MemoryReport {
         anon_bytes: split.anon,
+        own_bytes: split.own,
         file_bytes: split.file,
         shmem_bytes: split.shmem,
         swap_bytes: split.swap,

@@ -60,6 +60,14 @@ impl Trail {
         Bytes(lowest.map_or(0, |lowest| last.saturating_sub(lowest)))
     }
 
+    /// How far the last figure lies below the highest since `since`.
+    pub(super) fn fallen(&self, since: BootTime) -> Bytes {
+        let lately = self.0.iter().filter(|(time, _)| *time >= since);
+        let highest = lately.map(|(_, figure)| figure.0).max();
+        let last = self.0.back().map_or(0, |(_, last)| last.0);
+        Bytes(highest.map_or(0, |highest| highest.saturating_sub(last)))
+    }
+
     /// The figure in force at `time`.
     fn at(&self, time: BootTime) -> Option<Bytes> {
         let last = self.0.iter().rev().find(|(since, _)| *since <= time)?;
@@ -81,7 +89,10 @@ fn moments(death: BootTime) -> impl Iterator<Item = BootTime> {
 pub(super) fn before(world: &World, exit: &Exit, time: BootTime, top: &[TopProcess]) -> LastMinute {
     let victim = world.trails.get(&exit.process.truncated());
     let mut own = victim.map_or_else(|| vec![None; MOMENTS_MS.len()], |trail| trail.over(time));
-    if let (Some(last), Some(anon)) = (own.last_mut(), exit.memory.anon.filter(|anon| anon.0 > 0)) {
+    if let (Some(last), Some(anon)) = (
+        own.last_mut(),
+        exit.memory.private().filter(|own| own.0 > 0),
+    ) {
         *last = Some(anon);
     }
     let of = |one: &TopProcess| {

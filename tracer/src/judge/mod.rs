@@ -4,33 +4,47 @@
 //! is printed while recording is what the report says later.
 
 mod act;
+mod acts;
 mod assemble;
 mod blame;
 mod calls;
+pub mod cause;
 mod clock;
 mod crowd;
+mod dialect;
 pub mod diff;
 pub mod doctor;
 mod evidence;
 mod findings;
+pub mod fleet;
 pub mod forecast;
+pub mod foresight;
 pub mod from_text;
 mod gcs;
+mod gone;
 pub mod gpu_errors;
 mod gpus;
+mod job_end;
 mod jobs;
 pub mod killers;
 mod limits;
 pub mod live;
 mod memory;
 mod minute;
+pub mod missing;
+mod nears;
 mod oom;
 mod owners;
 mod pending;
+mod place;
 mod processes;
+mod programs;
 mod ray_words;
 pub mod report;
+mod route;
+pub(crate) mod said;
 mod shared_files;
+mod shares;
 pub mod timeline;
 mod verdict;
 mod world;
@@ -44,7 +58,7 @@ use crate::{
     judge::{
         limits::Limits,
         live::Live,
-        report::{Death, Report, Utc},
+        report::{ClusterReport, Death, Report, Utc},
         timeline::Timeline,
         world::World,
     },
@@ -98,10 +112,23 @@ impl Judge {
         assemble::report(&self.world, &self.limits)
     }
 
+    /// The same of some deaths alone, as they were told live.
+    #[must_use]
+    pub fn report_of(&self, mut deaths: Vec<Death>) -> Report {
+        deaths.sort_by_key(|death| (death.when.act_time, death.id));
+        assemble::report_of(&self.world, &self.limits, deaths)
+    }
+
+    /// The clusters whose raylet lives.
+    #[must_use]
+    pub fn clusters(&self) -> Vec<ClusterReport> {
+        assemble::clusters_alive(&self.world)
+    }
+
     /// What grew, as folded stacks: `still held;Class;file:line function;… bytes`, the outermost frame first.
     #[must_use]
     pub fn folded(&self) -> Vec<String> {
-        self.world.blame_so_far().folded()
+        self.world.folded()
     }
 
     /// The series of `events`, which are those that were observed; `None` where no wall clock is known.
@@ -114,6 +141,13 @@ impl Judge {
     #[must_use]
     pub fn wall(&self, boot: BootTime) -> Option<Utc> {
         self.world.clock.wall(boot)
+    }
+
+    /// Events known to be lost.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        let ledgers = self.world.ledgers.iter();
+        ledgers.map(crate::event::Ledger::lost).sum()
     }
 
     /// What is alive at `now` and how near each limit is.

@@ -8,82 +8,42 @@ use crate::{
     event::{CgroupLevel, KernelLog, OomVictim},
     ids::Pid,
     judge::{
-        report::{Killer, OomReport},
+        cause::{KernelOom, Scope},
+        report::OomReport,
         world::{ExitSeen, Seen, World},
     },
 };
 
-/// Why the kernel had to kill.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Constraint {
-    Memcg,
-    Global,
-    Cpuset,
-    Mempolicy,
-    /// Somebody asked for it (sysrq `f`): no allocation had failed.
-    Asked,
-    Unknown,
-}
-
-/// The context of one OOM kill.
-#[derive(Debug, Clone)]
-pub(super) struct Context {
-    pub(super) constraint: Constraint,
-    pub(super) report: OomReport,
-}
-
-impl Context {
-    /// The killer that this constraint stands for. An OOM kill with neither stack nor log line is ascribed to a
-    /// cgroup only where one was full, and to the machine never.
-    pub(super) fn killer(&self) -> Killer {
-        match self.constraint {
-            Constraint::Memcg => Killer::KernelOomMemcg,
-            Constraint::Unknown if self.report.cgroup.is_some() => Killer::KernelOomMemcg,
-            Constraint::Unknown => Killer::Unknown,
-            Constraint::Global | Constraint::Cpuset | Constraint::Mempolicy | Constraint::Asked => {
-                Killer::KernelOomGlobal
-            }
-        }
-    }
-
-    /// The verdict as a clause.
-    pub(super) fn clause(&self) -> String {
-        match (self.constraint, &self.report.cgroup) {
-            (Constraint::Global, _) => "was killed by the kernel: the machine was out of memory".into(),
-            (Constraint::Cpuset, _) => "was killed by the kernel: the memory nodes of its cpuset were full".into(),
-            (Constraint::Mempolicy, _) => "was killed by the kernel: the memory nodes of its memory policy were full".into(),
-            (Constraint::Asked, _) => "was killed by the kernel's OOM killer, which somebody asked for (sysrq f); no allocation had failed".into(),
-            (_, Some(cgroup)) => match self.report.limit_bytes {
-                Some(limit) => format!("was killed by the kernel: cgroup {cgroup} reached its limit of {}", size(limit)),
-                None => format!("was killed by the kernel: cgroup {cgroup} reached its limit"),
-            },
-            (Constraint::Memcg, None) => "was killed by the kernel: a memory cgroup reached its limit".into(),
-            (Constraint::Unknown, None) => {
-                "was killed by the kernel's OOM killer; whether a cgroup or the machine was full was not seen".into()
-            }
-        }
+/// The cause that an OOM kill is.
+pub(super) fn cause(report: &OomReport) -> KernelOom {
+    KernelOom {
+        scope: report.constraint,
+        cgroup: report.cgroup.clone(),
+        limit_bytes: report.limit_bytes,
+        charged: report.charging.clone(),
+        invoker: report.invoker_comm.clone(),
+        reported_by: None,
     }
 }
 
 /// The context from the mark itself.
-pub(super) fn from_mark(world: &World, victim: &Seen<OomVictim>) -> Context {
+pub(super) fn from_mark(world: &World, victim: &Seen<OomVictim>) -> OomReport {
     let what = &victim.what;
     let logged = logged(world, what.victim.pid, victim);
     let constraint = match (&logged, by_stack(&what.stack)) {
-        (_, Some(Constraint::Asked)) => Constraint::Asked,
+        (_, Some(Scope::Sysrq)) => Some(Scope::Sysrq),
         (Some((constraint, _)), _) => *constraint,
-        (None, Some(constraint)) => constraint,
-        (None, None) => Constraint::Unknown,
+        (None, by_stack) => by_stack,
     };
     let limiting = match &logged {
         Some((_, Some(path))) => what.cgroups.iter().find(|level| level.path == *path),
         _ => None,
     };
-    let memcg = matches!(constraint, Constraint::Memcg | Constraint::Unknown);
+    let memcg = matches!(constraint, Some(Scope::Memcg) | None);
     let full = || memcg.then(|| fullest(&what.cgroups, constraint)).flatten();
     let limiting = limiting.or_else(full);
-    let report = OomReport {
-        constraint: name(constraint),
+    OomReport {
+        constraint,
         cgroup: limiting
             .map(|level| level.path.clone())
             .or_else(|| logged.and_then(|(_, path)| path).filter(|_| memcg)),
@@ -94,12 +54,11 @@ pub(super) fn from_mark(world: &World, victim: &Seen<OomVictim>) -> Context {
         invoker_pid: Some(what.invoker.pid),
         invoker_comm: Some(what.invoker_comm.clone()),
         score_adj: Some(what.score_adj),
-    };
-    Context { constraint, report }
+    }
 }
 
 /// The context from the kernel log alone: the mark was not seen.
-pub(super) fn from_kernel_log(world: &World, exit: &ExitSeen) -> Option<Context> {
+pub(super) fn from_kernel_log(world: &World, exit: &ExitSeen) -> Option<OomReport> {
     if !world.has_the_kernels_pids() {
         return None;
     }
@@ -125,12 +84,8 @@ pub(super) fn from_kernel_log(world: &World, exit: &ExitSeen) -> Option<Context>
             KernelLog::Killed {
                 pid: named, memcg, ..
             } if *named == pid && context.is_none() => {
-                let constraint = if *memcg {
-                    Constraint::Memcg
-                } else {
-                    Constraint::Global
-                };
-                context = Some(logged_context(constraint, None, None));
+                let scope = if *memcg { Scope::Memcg } else { Scope::Global };
+                context = Some(logged_context(Some(scope), None, None));
             }
             _ => {}
         }
@@ -138,9 +93,13 @@ pub(super) fn from_kernel_log(world: &World, exit: &ExitSeen) -> Option<Context>
     context
 }
 
-fn logged_context(constraint: Constraint, cgroup: Option<String>, task: Option<String>) -> Context {
-    let report = OomReport {
-        constraint: name(constraint),
+fn logged_context(
+    constraint: Option<Scope>,
+    cgroup: Option<String>,
+    task: Option<String>,
+) -> OomReport {
+    OomReport {
+        constraint,
         cgroup,
         limit_bytes: None,
         usage_bytes: None,
@@ -149,8 +108,7 @@ fn logged_context(constraint: Constraint, cgroup: Option<String>, task: Option<S
         invoker_pid: None,
         invoker_comm: None,
         score_adj: None,
-    };
-    Context { constraint, report }
+    }
 }
 
 /// What the kernel log says of this very kill: same pid, within seconds (its clock is not ours).
@@ -158,7 +116,7 @@ fn logged(
     world: &World,
     pid: Pid,
     victim: &Seen<OomVictim>,
-) -> Option<(Constraint, Option<String>)> {
+) -> Option<(Option<Scope>, Option<String>)> {
     world.kernel_log.iter().find_map(|seen| match &seen.what {
         KernelLog::OomKill {
             constraint,
@@ -172,38 +130,26 @@ fn logged(
     })
 }
 
-fn parse(constraint: &str) -> Constraint {
+fn parse(constraint: &str) -> Option<Scope> {
     match constraint {
-        "CONSTRAINT_MEMCG" => Constraint::Memcg,
-        "CONSTRAINT_NONE" => Constraint::Global,
-        "CONSTRAINT_CPUSET" => Constraint::Cpuset,
-        "CONSTRAINT_MEMORY_POLICY" => Constraint::Mempolicy,
-        _ => Constraint::Unknown,
+        "CONSTRAINT_MEMCG" => Some(Scope::Memcg),
+        "CONSTRAINT_NONE" => Some(Scope::Global),
+        "CONSTRAINT_CPUSET" => Some(Scope::Cpuset),
+        "CONSTRAINT_MEMORY_POLICY" => Some(Scope::Mempolicy),
+        _ => None,
     }
 }
 
-fn name(constraint: Constraint) -> Option<String> {
-    let name = match constraint {
-        Constraint::Memcg => "memcg",
-        Constraint::Global => "none",
-        Constraint::Cpuset => "cpuset",
-        Constraint::Mempolicy => "mempolicy",
-        Constraint::Asked => "sysrq",
-        Constraint::Unknown => return None,
-    };
-    Some(name.to_owned())
-}
-
-fn by_stack(stack: &[String]) -> Option<Constraint> {
+fn by_stack(stack: &[String]) -> Option<Scope> {
     let has = |name: &str| stack.iter().any(|frame| frame.starts_with(name));
     if stack.is_empty() {
         None
     } else if has("mem_cgroup_out_of_memory") {
-        Some(Constraint::Memcg)
+        Some(Scope::Memcg)
     } else if has("moom_callback") {
-        Some(Constraint::Asked)
+        Some(Scope::Sysrq)
     } else if has("out_of_memory") {
-        Some(Constraint::Global)
+        Some(Scope::Global)
     } else {
         None
     }
@@ -212,7 +158,7 @@ fn by_stack(stack: &[String]) -> Option<Constraint> {
 /// The level whose limit was hit: charging goes from a cgroup up and stops at the first that is full, so the lowest
 /// full one that the invoker is in too. Counters lag by a batch per CPU, and a victim before may just have given its memory
 /// back: where one level alone has a limit, it was that one, if it was a cgroup at all.
-fn fullest(levels: &[CgroupLevel], constraint: Constraint) -> Option<&CgroupLevel> {
+fn fullest(levels: &[CgroupLevel], constraint: Option<Scope>) -> Option<&CgroupLevel> {
     let limited = || {
         levels
             .iter()
@@ -223,7 +169,7 @@ fn fullest(levels: &[CgroupLevel], constraint: Constraint) -> Option<&CgroupLeve
         level.usage.0 + (limit / 50).min(16 << 20) >= limit
     });
     let alone = || limited().next().filter(|_| limited().count() == 1);
-    full.or_else(|| alone().filter(|_| constraint == Constraint::Memcg))
+    full.or_else(|| alone().filter(|_| constraint == Some(Scope::Memcg)))
 }
 
 /// What was being charged, by the functions between the fault or call and the charge.

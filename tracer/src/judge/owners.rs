@@ -105,6 +105,11 @@ impl Owners {
         Bytes(self.whole)
     }
 
+    /// How many have some.
+    pub(super) fn processes(&self) -> usize {
+        self.held.values().filter(|held| held.private.0 > 0).count()
+    }
+
     fn number(&mut self, name: Name) -> usize {
         let name = match self.numbers.len() {
             MOST.. if !self.numbers.contains_key(&name) => Name::new(OwnerKind::Other, "others"),

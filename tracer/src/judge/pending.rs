@@ -14,19 +14,16 @@ use crate::{
 /// An end that takes less is none that waits.
 const LONG_NS: i64 = 1_000_000_000;
 
-/// What stands for the event of an end that was not seen: events are numbered from 1.
-const NO_EVENT: EventId = EventId(0);
-
 /// Whether this end was not seen.
 pub(super) fn is(exit: &ExitSeen) -> bool {
-    exit.id == NO_EVENT
+    exit.id == EventId::NONE
 }
 
 /// Each as the death that it will be, without an end and a number.
 pub(super) fn all(world: &World) -> Vec<Death> {
     let waiting = world.signals.keys().filter_map(|key| waiting(world, *key));
     let mut pending: Vec<Death> = waiting.collect();
-    pending.sort_by_key(|death| (death.act_time, death.pid));
+    pending.sort_by_key(|death| (death.when.act_time, death.process.pid));
     pending
 }
 
@@ -56,7 +53,7 @@ fn waiting(world: &World, key: ProcessKey) -> Option<Death> {
     };
     let time = world.last_time;
     let mut exit = ExitSeen {
-        id: NO_EVENT,
+        id: EventId::NONE,
         time,
         source: Source::Kernel,
         exit,
@@ -69,10 +66,7 @@ fn waiting(world: &World, key: ProcessKey) -> Option<Death> {
     (time.since(killed) >= LONG_NS).then(|| {
         exit.around = snapshot(world, &exit.exit, time);
         let mut death = assemble::death(world, &exit, None);
-        death.exit_time = None;
-        for text in [&mut death.verdict.clause, &mut death.verdict.summary] {
-            *text = text.replacen("was ended by", "was killed by", 1);
-        }
+        death.when.exit_time = None;
         death
     })
 }

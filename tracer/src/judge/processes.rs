@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use crate::{
     event::{Exec, MemorySplit, Process, Role, Worker},
     ids::{BootTime, ByProcess, Bytes, EventId, HexId, Pid, ProcessKey},
+    judge::verdict::FirstExec,
     ray::identify,
 };
 
@@ -35,6 +36,12 @@ pub(super) struct ProcessState {
     pub(super) before: Option<Bytes>,
     /// Its exit event.
     pub(super) exit: Option<EventId>,
+    /// Path of its executable, as /proc showed it.
+    pub(super) exe: Option<String>,
+    /// Its first exec after its fork, where a raylet forked it and both were seen: then that is the raylet's doing.
+    pub(super) first_exec: Option<FirstExec>,
+    /// Whether its fork was seen and no exec since.
+    just_forked: bool,
 }
 
 impl ProcessState {
@@ -59,13 +66,16 @@ impl ProcessState {
             memory: None,
             before: None,
             exit: None,
+            exe: None,
+            first_exec: None,
+            just_forked: false,
         }
     }
 
     /// It runs something else from now on.
     pub(super) fn retitle(&mut self, title: &str) {
         if self.title.as_deref() != Some(title) {
-            self.before = self.memory.and_then(|(_, split)| split.anon);
+            self.before = self.memory.and_then(|(_, split)| split.private());
             self.title = Some(title.to_owned());
         }
     }
@@ -119,6 +129,9 @@ impl ProcessState {
         }
     }
 }
+
+/// Options of an interpreter and its script are among the first arguments.
+const FIRST_ARGUMENTS: usize = 6;
 
 /// All processes, by pid and truncated start.
 #[derive(Debug, Default)]
@@ -177,6 +190,7 @@ impl Processes {
         let state = self.touch(child);
         state.parent = Some(parent.pid);
         state.parent_key = Some(inherited.key);
+        state.just_forked = true;
         state.comm = inherited.comm;
         state.argv = inherited.argv;
         state.uid = inherited.uid;
@@ -196,6 +210,13 @@ impl Processes {
         state.argv.clone_from(&exec.argv);
         state.title = None;
         state.uid = exec.uid.or(state.uid);
+        state.exe = None;
+        if std::mem::take(&mut state.just_forked) && parent_role == Some(Role::Raylet) {
+            state.first_exec = Some(FirstExec {
+                argv: exec.argv.iter().take(FIRST_ARGUMENTS).cloned().collect(),
+                file: exec.file,
+            });
+        }
         if let Some(role) = identify::role(&exec.comm, &exec.argv) {
             state.role = role;
         } else if let Some(parent_role) = parent_role {
@@ -236,6 +257,7 @@ impl Processes {
             state.argv.clone_from(&process.argv);
         }
         state.uid = process.uid.or(state.uid);
+        state.exe = process.exe.clone().or(state.exe.take());
         state.cgroup = process.cgroup.clone().or(state.cgroup.take());
         state.container_id = process.container_id.clone().or(state.container_id.take());
         state.cluster = process.cluster.or(state.cluster);

@@ -155,6 +155,7 @@ impl About {
             | RayFact::Exception { worker_id, .. }
             | RayFact::Configuration { worker_id, .. }
             | RayFact::GpuMoved { worker_id, .. }
+            | RayFact::DiedInException { worker_id, .. }
             | RayFact::ActorState { worker_id, .. } => Self {
                 workers: worker_id.iter().cloned().collect(),
                 pids: Vec::new(),

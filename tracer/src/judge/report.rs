@@ -1,32 +1,43 @@
 //! The report: the one object that `judge` makes and every view in `show` prints; its JSON form is the public
 //! contract (schema 1). Fields may be added, never renamed; what was not observed is `null`.
 
+mod death;
 mod finding;
 mod gcs;
 mod growth;
+mod link;
 mod memory;
 mod minute;
+mod place;
+mod said;
 mod verdict;
 
-pub use finding::{Finding, Setting};
+pub use death::{Activity, Death, End, Foreseen, Memory, Process, When, Work};
+pub use finding::{About, Finding, Saving, Setting};
 pub use gcs::{GcsOwner, GcsReport};
 pub use growth::{Growth, GrowthLine, UnreadStacks};
+pub use link::{
+    CauseLink, DeclaredDead, LinkRule, Machine, NoRecording, Node, Remote, Tie, Unseen,
+};
 pub use memory::{
     GpuError, GpuReport, GpuUse, InUse, Limit, LimitPeak, MemoryReport, OomReport, Owner,
-    OwnerKind, Peak, SharedFileUse, SharedKind, SharedUse, TopProcess,
+    OwnerKind, Peak, SharedFileUse, SharedKind, SharedUse, Suspect, TopProcess,
 };
 pub use minute::{AtDeath, CallsReport, LastMinute, LimitBefore, MappedBefore, TopBefore};
-pub use verdict::{Certainty, Evidence, Killer, Mechanism, Relation, SenderReport, Verdict};
+pub use place::{Kubernetes, Place, Slurm};
+pub use said::{Said, Saying};
+pub use verdict::{Act, Certainty, Evidence, Killer, Mechanism, Relation, SenderReport, Verdict};
 
 use serde::{Serialize, Serializer};
 
 use crate::{
-    event::{Mode, Probe, Role},
-    ids::{BootTime, Bytes, EventId, HexId, Pid, WallTime},
+    event::{Mode, Probe},
+    ids::{Bytes, EventId, HexId, Pid, WallTime},
+    judge::cause::Cause,
 };
 
 /// Everything that is known about one recording (or several, or some log files).
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Report {
     /// Version of this contract.
     pub schema: u32,
@@ -68,6 +79,25 @@ pub struct Report {
     pub notes: Vec<String>,
     /// The texts that were read; empty for recordings.
     pub texts: Vec<TextSource>,
+    /// The nodes of several recordings, those without a recording included; empty for one recording.
+    pub nodes: Vec<Node>,
+    /// What is said of processes that may be on other nodes; not part of the contract.
+    #[serde(skip)]
+    pub said: Vec<Said>,
+    /// Figures of each recording's machine; not part of the contract.
+    #[serde(skip)]
+    pub machines: Vec<Machine>,
+}
+
+impl Report {
+    /// The same report of recordings whose writer was at work while they were read.
+    #[must_use]
+    pub fn while_recording(mut self) -> Self {
+        for recording in &mut self.recordings {
+            recording.still_recording = !recording.clean_end;
+        }
+        self
+    }
 }
 
 /// A text that `explain` read.
@@ -83,6 +113,19 @@ pub struct TextSource {
     pub clock: String,
 }
 
+/// Something that raytrace observed, and that went away.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WentAway {
+    /// The probe's name: `GCS 192.0.2.2:6379`.
+    pub name: String,
+    /// When it was noticed.
+    pub time: Utc,
+    /// When it was back, if it was.
+    pub back: Option<Utc>,
+    /// What was seen of it.
+    pub reason: Option<String>,
+}
+
 /// One recording.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Recording {
@@ -94,12 +137,18 @@ pub struct Recording {
     pub mode: Mode,
     /// When it began.
     pub started: Utc,
-    /// When it ended, or the last event's time where it did not end cleanly.
+    /// When it ended, or the last event's time where it goes on or did not end cleanly.
     pub ended: Utc,
     /// Whether it ended as asked.
     pub clean_end: bool,
+    /// Whether its recorder was still writing it when it was read.
+    pub still_recording: bool,
+    /// When the recording before it in its folder ended: from then until it began, nobody saw anything.
+    pub previous_ended: Option<Utc>,
     /// The probes and their state.
     pub probes: Vec<Probe>,
+    /// What was observed and went away meanwhile.
+    pub went_away: Vec<WentAway>,
     /// Events known to be lost.
     pub lost_events: u64,
     /// The loss ledger by hook.
@@ -138,12 +187,21 @@ pub struct ClusterReport {
     pub raylet_pid: Pid,
     /// Its container.
     pub container_id: Option<String>,
+    /// Its address, as Ray names it: `--node_ip_address`.
+    pub node_ip: Option<String>,
+    /// Its pod or its Slurm job.
+    #[serde(flatten)]
+    pub place: Place,
     /// The memory monitor, as the raylet's log announced it.
     pub monitor: Option<Monitor>,
     /// Size of the object store.
     pub object_store_bytes: Option<Bytes>,
     /// Seconds east of UTC of the times in its logs.
     pub log_utc_offset_s: Option<i32>,
+    /// Where its GCS listens.
+    pub gcs_address: Option<String>,
+    /// Whether this node runs the GCS.
+    pub head: bool,
 }
 
 /// Ray's memory monitor.
@@ -162,6 +220,8 @@ pub struct Monitor {
 /// A job and its end.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Job {
+    /// The driver's recording, in a report of several.
+    pub recording_id: Option<u32>,
     /// The cluster's number.
     pub cluster: Option<u32>,
     /// Job id.
@@ -174,12 +234,71 @@ pub struct Job {
     pub ended: Option<Utc>,
     /// The death that ended it, where one did.
     pub ended_by_death_id: Option<EventId>,
+    /// That death's recording, in a report of several.
+    pub ended_by_recording_id: Option<u32>,
     /// The driver's pid.
     pub driver_pid: Option<Pid>,
     /// First causes that hit the job and did not end it, and why not (`its task was retried`).
     pub survived: Vec<Survived>,
-    /// Why the outcome is what it is, or what is missing to know.
-    pub because: String,
+    /// Why the outcome is what it is, or what is missing to know; a sentence in the JSON.
+    pub because: Because,
+}
+
+/// Why a job ended as it did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Because {
+    /// The recording ended first.
+    Running,
+    /// Its driver exited with 0.
+    Succeeded,
+    /// Its driver was interrupted from its terminal.
+    Interrupted,
+    /// How its driver ended.
+    Driver {
+        /// Why.
+        cause: Cause,
+        /// Whether it exited, rather than was ended by a signal.
+        exited: bool,
+    },
+    /// How its node's raylet ended, and the driver with it.
+    Raylet {
+        /// Why.
+        cause: Cause,
+        /// Whether it exited, rather than was ended by a signal.
+        exited: bool,
+    },
+    /// Its driver exited with an error after a death, which it failed of.
+    AfterDeath {
+        /// The driver's exit code.
+        code: i32,
+        /// What says that it failed of this death.
+        basis: Basis,
+    },
+    /// What the driver's own log names lies on another node.
+    OnAnotherNode {
+        /// The driver's exit code.
+        code: Option<i32>,
+        /// What ties the two together.
+        link: Tie,
+        /// That node.
+        node: String,
+    },
+    /// Its driver exited, and no such death was seen.
+    NoDeathSeen {
+        /// The driver's exit code.
+        code: i32,
+    },
+}
+
+/// What says that a job failed of a death.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Basis {
+    /// The exception that its driver printed names the process.
+    Exception,
+    /// The owner of a call logged that the call was lost, and that it is not tried again.
+    LostCall,
+    /// Nothing but the order of deaths.
+    Order,
 }
 
 /// A death that a job survived.
@@ -187,8 +306,25 @@ pub struct Job {
 pub struct Survived {
     /// The death.
     pub death_id: EventId,
-    /// `task retried`, `actor restarted`, …
-    pub how: String,
+    /// How it did.
+    pub how: Recovery,
+}
+
+/// How a job outlived a death.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Recovery {
+    /// Ray ran the task again.
+    TaskRetried {
+        /// How often it may do so again, where that is printed and bounded.
+        left: Option<i64>,
+    },
+    /// Ray started the actor again.
+    ActorRestarted {
+        /// Which.
+        actor_id: HexId,
+    },
+    /// The job went on, by whatever means.
+    WentOn,
 }
 
 /// How a job ended.
@@ -205,98 +341,6 @@ pub enum Outcome {
     Running,
     /// The driver's end was not seen.
     Unknown,
-}
-
-/// One death.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Death {
-    /// The row of the exit event.
-    pub id: EventId,
-    /// The recording's number; `None` in `explain`.
-    pub recording_id: Option<u32>,
-    /// The cluster's number.
-    pub cluster: Option<u32>,
-    /// When: of the act that killed it where that is known, else of the exit.
-    pub time: Option<Utc>,
-    /// The act's boot time, for order; not part of the contract.
-    #[serde(skip)]
-    pub act_time: BootTime,
-    /// When the kernel reported the exit.
-    pub exit_time: Option<Utc>,
-    /// The time as the text prints it, where its zone is not known (`explain`).
-    pub stamp: Option<String>,
-    /// Pid in the initial namespace (in `explain`: as the text has it; 0, in JSON null, where it has none).
-    #[serde(serialize_with = "known_pid")]
-    pub pid: Pid,
-    /// Pid in its own namespace.
-    pub ns_pid: Option<Pid>,
-    /// When it started.
-    pub start_time: Option<Utc>,
-    /// Its name at the end.
-    pub comm: String,
-    /// What it was to Ray.
-    pub role: Role,
-    /// Its title at the end.
-    pub title: Option<String>,
-    /// Its parent.
-    pub ppid: Option<Pid>,
-    /// Its container.
-    pub container_id: Option<String>,
-    /// Worker id.
-    pub worker_id: Option<HexId>,
-    /// Actor id.
-    pub actor_id: Option<HexId>,
-    /// Actor class.
-    pub actor_class: Option<String>,
-    /// What it was running, by its title at death.
-    pub task_name: Option<String>,
-    /// Job id.
-    pub job_id: Option<HexId>,
-    /// What the GCS says besides, where it was asked (`record --gcs`).
-    pub gcs: Option<GcsReport>,
-    /// Attempt number of the task, where a log has it.
-    pub attempt: Option<u32>,
-    /// Exit code, when it exited by itself.
-    pub exit_code: Option<i32>,
-    /// Signal, when one ended it.
-    pub signal: Option<i32>,
-    /// Who ended it.
-    pub verdict: Verdict,
-    /// Who sent the signal.
-    pub sender: Option<SenderReport>,
-    /// Its memory at death.
-    pub memory: MemoryReport,
-    /// Its GPU memory.
-    pub gpu: Vec<GpuUse>,
-    /// The OOM kill's context.
-    pub oom: Option<OomReport>,
-    /// The node at that moment.
-    pub at_death: Option<AtDeath>,
-    /// The biggest processes at that moment.
-    pub top: Vec<TopProcess>,
-    /// The biggest files of shared memory at that moment, mapped by many or by nobody.
-    pub shared: Vec<SharedFileUse>,
-    /// Its last minute; `None` for a normal exit and where no samples are known.
-    pub last_minute: Option<LastMinute>,
-    /// The last Python stack before its death, the running line first.
-    pub stack_at_death: Option<String>,
-    /// How long before its death that stack was read.
-    pub stack_age_ms: Option<u64>,
-    /// What it ran, call by call.
-    pub calls: Option<CallsReport>,
-    /// Whether it is one that people ask about (text lists these only).
-    pub listed: bool,
-    /// What Ray did next: `task retried …`, `actor restarted …`.
-    pub then: Option<String>,
-}
-
-/// No process that dies has pid 0: it stands for one that a text does not name.
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde hands fields by reference"
-)]
-fn known_pid<S: Serializer>(pid: &Pid, serializer: S) -> Result<S::Ok, S::Error> {
-    Some(*pid).filter(|pid| pid.0 != 0).serialize(serializer)
 }
 
 /// A wall-clock time, printed in UTC with microseconds: `2026-11-20T23:58:59.123456Z`.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use crate::{
     event::{Call, CgroupState, Event, NodeMemory, Observation, Process, Role},
     ids::{BootTime, Bytes, EventId, HexId, ProcessKey},
-    judge::{processes::ProcessState, report::Utc, world::World},
+    judge::{processes::ProcessState, report::Utc, shares::Shares, world::World},
     ray::identify,
 };
 
@@ -102,6 +102,7 @@ pub(super) fn of(world: &World, events: &[Event]) -> Option<Timeline> {
     };
     let mut cgroups: BTreeMap<&str, Vec<(Utc, CgroupState)>> = BTreeMap::new();
     let mut moves: HashMap<ProcessKey, Moves> = HashMap::new();
+    let mut shares = Shares::default();
     for event in events {
         let Some(time) = world.clock.wall(event.time) else {
             continue;
@@ -112,7 +113,7 @@ pub(super) fn of(world: &World, events: &[Event]) -> Option<Timeline> {
                 let series = cgroups.entry(&state.path).or_default();
                 series.push((time, state.clone()));
             }
-            what => moved(&mut moves, time, what),
+            what => moved(&mut moves, &mut shares, time, what),
         }
     }
     let named = |(path, samples): (&str, _)| CgroupSeries {
@@ -129,13 +130,20 @@ pub(super) fn of(world: &World, events: &[Event]) -> Option<Timeline> {
     Some(timeline)
 }
 
-fn moved(moves: &mut HashMap<ProcessKey, Moves>, time: Utc, what: &Observation) {
+fn moved(
+    moves: &mut HashMap<ProcessKey, Moves>,
+    shares: &mut Shares,
+    time: Utc,
+    what: &Observation,
+) {
     match what {
         Observation::Memory(sample) => {
             let of = moves.entry(sample.process.truncated()).or_default();
-            of.private
-                .extend(sample.memory.anon.map(|anon| (time, anon)));
+            shares.sampled(sample.process, &sample.memory);
+            let private = sample.memory.private();
+            of.private.extend(private.map(|private| (time, private)));
         }
+        Observation::Exec(exec) => shares.executed(exec.process),
         Observation::Call(call) => {
             let calls = &mut moves.entry(call.process.truncated()).or_default().calls;
             // One that was told while it ran is told again when it ends.
@@ -152,8 +160,9 @@ fn moved(moves: &mut HashMap<ProcessKey, Moves>, time: Utc, what: &Observation) 
         }
         Observation::Exit(exit) => {
             let of = moves.entry(exit.process.truncated()).or_default();
-            let anon = exit.memory.anon.filter(|anon| anon.0 > 0);
-            of.private.extend(anon.map(|anon| (time, anon)));
+            let private = shares.at_end(exit.process, &exit.memory).private();
+            let private = private.filter(|private| private.0 > 0);
+            of.private.extend(private.map(|private| (time, private)));
             if let Some(title) = &exit.title {
                 titled(moves, exit.process, time, title);
             }

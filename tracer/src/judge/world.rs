@@ -7,25 +7,28 @@ use std::{
 
 use crate::{
     event::{
-        Call, CgroupState, Cluster, Event, Exit, GpuState, KernelLog, Ledger, Mapped, NodeMemory,
-        Observation, OomVictim, OutsideMemory, Probe, ProcessMemory, RayLog, RecordingStarted,
-        SharedMemory, Signal, Source, Step,
+        Call, CgroupState, Cluster, Event, Exit, GpuState, KernelLog, Ledger, Mapped, MonitorCount,
+        NodeMemory, Observation, OomVictim, OutsideMemory, Probe, ProcessMemory, RayLog,
+        RecordingStarted, SharedMemory, Signal, Source, Step,
     },
     ids::{BootTime, ByProcess, Bytes, EventId, HexId, ProcessKey},
     judge::{
-        blame::{Blame, Owner},
+        blame::{GrowthAttribution, Owner},
         calls::Calls,
         clock::Clock,
         gcs::GcsTables,
+        gone::{self, Gone},
         gpu_errors::GpuErrors,
         gpus::{self, Gpus},
         memory::{self, Snapshot},
         minute::{Outside, Trail},
+        nears::Nears,
         owners::{self, Owners},
-        processes::Processes,
+        processes::{ProcessState, Processes},
         ray_words::RayWords,
-        report::SharedFileUse,
+        report::{Growth, SharedFileUse},
         shared_files::SharedFiles,
+        shares::Shares,
     },
     ray::{facts::RayFact, gcs::GcsRow, identify::Title},
 };
@@ -54,6 +57,12 @@ const MAX_KERNEL_WORDS: usize = 4_096;
 /// Signals to one process that are kept: the first and the last half of this many.
 const MAX_SIGNALS: usize = 64;
 
+/// Figures of one raylet's monitor that are kept: six seconds at ten a second.
+const MAX_MONITOR_COUNTS: usize = 64;
+
+/// A count of what is outside Ray holds so long: it is made every two seconds near a limit.
+const OTHERS_NS: i64 = 3_000_000_000;
+
 /// Mappings of one process that are kept.
 const MAX_MAPPED: usize = 16;
 
@@ -62,8 +71,11 @@ const MAX_MAPPED: usize = 16;
 pub(super) struct Fullest {
     pub(super) time: BootTime,
     pub(super) node: NodeMemory,
-    /// Private memory of the tracked processes.
+    /// Private memory of the tracked processes, and how many have some.
     pub(super) tracked: Bytes,
+    pub(super) processes: usize,
+    /// That of all others, where they were counted within [`OTHERS_NS`].
+    pub(super) others: Option<Bytes>,
     /// The biggest files of shared memory.
     pub(super) shared: Vec<SharedFileUse>,
 }
@@ -76,11 +88,14 @@ pub(super) struct World {
     pub(super) last_time: BootTime,
     pub(super) clock: Clock,
     pub(super) probes: Vec<Probe>,
+    /// What went away of them.
+    pub(super) gone: Vec<Gone>,
     pub(super) ledgers: Vec<Ledger>,
     pub(super) clusters: Vec<Cluster>,
     pub(super) processes: Processes,
     pub(super) calls: ByProcess<Calls>,
     pub(super) owners: Owners,
+    shares: Shares,
     pub(super) gpus: Gpus,
     pub(super) gpu_errors: GpuErrors<BootTime>,
     pub(super) gcs: GcsTables,
@@ -95,6 +110,8 @@ pub(super) struct World {
     pub(super) cgroups: HashMap<String, Vec<Seen<CgroupState>>>,
     pub(super) node: Option<(BootTime, NodeMemory)>,
     pub(super) peak: Option<(BootTime, Bytes, Bytes)>,
+    /// Private memory outside Ray, when it was counted last.
+    others: Option<(BootTime, Bytes)>,
     /// The machine when least was available.
     pub(super) fullest: Option<Fullest>,
     pub(super) shared_files: SharedFiles,
@@ -104,6 +121,8 @@ pub(super) struct World {
     /// The last two minutes of each process's private memory, of the machine, and of shared memory.
     pub(super) trails: ByProcess<Trail>,
     pub(super) node_trail: Trail,
+    /// What the machine had in use at the first sample.
+    pub(super) used_first: Option<Bytes>,
     /// What the machine's end counts: memory and swap.
     pub(super) whole_trail: Trail,
     pub(super) shared_trail: Trail,
@@ -114,7 +133,11 @@ pub(super) struct World {
     /// The last steps of those that died.
     pub(super) steps: ByProcess<Vec<Step>>,
     /// Lines of Python that grew memory.
-    pub(super) blame: Blame,
+    pub(super) blame: GrowthAttribution,
+    /// What was foreseen of each limit.
+    pub(super) nears: Nears,
+    /// What each raylet's monitor counted.
+    pub(super) monitors: ByProcess<VecDeque<Seen<MonitorCount>>>,
 }
 
 /// The initial pid namespace (`PROC_PID_INIT_INO`): the kernel log's pids are of that one.
@@ -141,7 +164,8 @@ impl World {
             Observation::RecordingEnded => self.clean_end = true,
             Observation::Clock { wall } => self.clock.note(time, *wall),
             Observation::Probe(probe) => {
-                replace(&mut self.probes, probe, |known| known.name == probe.name);
+                let probe = gone::note(&mut self.gone, &self.probes, probe.clone(), time);
+                replace(&mut self.probes, &probe, |known| known.name == probe.name);
             }
             Observation::Ledger(ledger) => {
                 replace(&mut self.ledgers, ledger, |known| known.hook == ledger.hook);
@@ -162,6 +186,7 @@ impl World {
             Observation::Fork { parent, child } => self.processes.forked(*parent, *child),
             Observation::Exec(exec) => {
                 self.processes.executed(exec);
+                self.shares.executed(exec.process);
                 self.owned(exec.process, time);
             }
             Observation::Title {
@@ -216,6 +241,8 @@ impl World {
             Observation::Memory(sample) => self.memory_sampled(time, sample),
             Observation::Gpu(state) => self.gpu_sampled(time, state),
             Observation::Node(node) => self.node_sampled(time, node),
+            Observation::Near(near) => self.nears.push(time, near),
+            Observation::Monitor(count) => self.monitor_counted(time, *count),
             what => self.blamed(time, what),
         }
         let calls = &self.calls;
@@ -225,9 +252,31 @@ impl World {
     }
 
     /// The growth so far: what waits for its call to be told is taken as it is known.
-    pub(super) fn blame_so_far(&self) -> Cow<'_, Blame> {
+    pub(super) fn blame_so_far(&self) -> Cow<'_, GrowthAttribution> {
         self.blame
             .settled(|process, time| called(&self.calls, process, time))
+    }
+
+    /// Whether samples say what forked children share with their parents.
+    pub(super) fn tells_shares(&self) -> bool {
+        self.shares.told()
+    }
+
+    /// By owner, the largest growth first.
+    pub(super) fn growth(&self) -> Vec<Growth> {
+        self.blame_so_far().growth(|process| self.becomes(process))
+    }
+
+    /// The same as folded stacks.
+    pub(super) fn folded(&self) -> Vec<String> {
+        self.blame_so_far().folded(|process| self.becomes(process))
+    }
+
+    /// What a worker works for by now that had no title when it grew.
+    fn becomes(&self, process: ProcessKey) -> Option<String> {
+        let first = self.calls.get(&process.truncated()).and_then(Calls::first);
+        let class = self.processes.get(process).and_then(ProcessState::class);
+        class.or(first)
     }
 
     fn kernel_said(&mut self, time: BootTime, line: &KernelLog) {
@@ -246,8 +295,10 @@ impl World {
     }
 
     fn memory_sampled(&mut self, time: BootTime, sample: &ProcessMemory) {
-        self.processes.touch(sample.process).memory = Some((time, sample.memory));
-        let Some(private) = sample.memory.anon else {
+        let memory = sample.memory;
+        self.shares.sampled(sample.process, &memory);
+        self.processes.touch(sample.process).memory = Some((time, memory));
+        let Some(private) = memory.private() else {
             return;
         };
         let short = sample.process.truncated();
@@ -331,11 +382,12 @@ impl World {
         if self.exit_of.contains_key(&exit.process.truncated()) {
             return;
         }
-        let unreaped = memory::before_the_reaper(self, exit).map(|memory| Exit {
-            memory,
+        let unreaped = memory::before_the_reaper(self, exit);
+        let split = unreaped.as_ref().unwrap_or(&exit.memory);
+        let exit = &Exit {
+            memory: self.shares.at_end(exit.process, split),
             ..exit.clone()
-        });
-        let exit = unreaped.as_ref().unwrap_or(exit);
+        };
         let state = self.processes.touch(exit.process);
         state.exit = Some(id);
         state.parent = state.parent.or(exit.parent);
@@ -352,7 +404,7 @@ impl World {
         }
         self.processes.index(exit.process, None);
         self.owned(exit.process, time);
-        if let Some(private) = exit.memory.anon.filter(|private| private.0 > 0) {
+        if let Some(private) = exit.memory.private().filter(|private| private.0 > 0) {
             self.owners.holds(exit.process, private, time);
         }
         self.owners.gone(exit.process);
@@ -405,10 +457,18 @@ impl World {
         of.push_back(Seen { time, what });
     }
 
+    fn monitor_counted(&mut self, time: BootTime, what: MonitorCount) {
+        let of = self.monitors.entry(what.raylet.truncated()).or_default();
+        if of.len() >= MAX_MONITOR_COUNTS {
+            of.pop_front();
+        }
+        of.push_back(Seen { time, what });
+    }
+
     /// A process outside Ray; one that has given its memory back, or is gone, is told once more with nothing.
     fn outside_sampled(&mut self, time: BootTime, outside: &OutsideMemory) {
         let key = outside.process.truncated();
-        let private = outside.memory.anon.unwrap_or_default();
+        let private = outside.memory.private().unwrap_or_default();
         self.trails.entry(key).or_default().push(time, private);
         if private == Bytes(0) {
             self.outside.remove(&key);
@@ -445,7 +505,9 @@ impl World {
 
     fn node_sampled(&mut self, time: BootTime, node: &NodeMemory) {
         let used = node.used();
+        self.used_first.get_or_insert(used);
         self.node_trail.push(time, used);
+        self.others = node.others.map(|others| (time, others)).or(self.others);
         let whole = Bytes(used.0 + node.swap_used.0);
         self.whole_trail.push(time, whole);
         self.shared_trail.push(time, node.shmem);
@@ -460,6 +522,11 @@ impl World {
                 time,
                 node: node.clone(),
                 tracked: self.owners.whole(),
+                processes: self.owners.processes(),
+                others: self
+                    .others
+                    .filter(|(counted, _)| time.since(*counted) <= OTHERS_NS)
+                    .map(|(_, others)| others),
                 shared: self.shared_files.biggest(&self.processes),
             });
         }
@@ -480,10 +547,12 @@ impl World {
             .settle(None, |process, time| called(calls, process, time));
         self.calls.remove(&short);
         self.owners.gone(key);
+        self.shares.forget(key);
         self.gpus.forget(key);
         self.mapped.remove(&short);
         self.trails.remove(&short);
         self.steps.remove(&short);
+        self.monitors.remove(&short);
         if let Some(id) = self.exit_of.remove(&short) {
             self.exits.remove(&id);
         }
@@ -586,6 +655,7 @@ fn of_the_worker_itself(fact: &RayFact) -> bool {
             | RayFact::Exception { .. }
             | RayFact::Configuration { .. }
             | RayFact::GpuMoved { .. }
+            | RayFact::DiedInException { .. }
             | RayFact::TaskFailed { .. }
             | RayFact::ActorState { .. }
     )

@@ -2,13 +2,21 @@
 
 use std::path::{Path, PathBuf};
 
+use procfs::{FromBufRead as _, process::MountInfos};
+
+use procfs::process::MountInfo;
+
 use crate::{
+    bounded,
     event::CgroupState,
     ids::{Bytes, Pid},
-    observe::{memory, processes},
+    observe::{cgroup_namespace, memory, processes, rooted::Folder},
     ray::memory_monitor::{RootCgroup, file_pages},
 };
 
+/// This process's own mounts: 100,000 at most, and seldom more than some hundreds.
+const MOUNTS_BYTES: u64 = 32 << 20;
+const OWN_MOUNTS: &str = "/proc/self/mountinfo";
 /// Version 1 says "no limit" by a number near the largest of 63 bits.
 const NO_LIMIT: u64 = 1 << 60;
 
@@ -44,23 +52,42 @@ pub struct Hierarchy {
 }
 
 impl Hierarchy {
-    /// Finds it in this process's mounts; version 1 wins where both count, as in Ray's eyes and /proc's.
+    /// Finds it in this process's mounts, or, where they show a part of it only, in those of the machine's init. Version 1 wins where both
+    /// count, as in Ray's eyes and /proc's.
     #[must_use]
     pub fn find() -> Option<Self> {
-        let mounts = procfs::process::Process::myself().ok()?.mountinfo().ok()?;
-        let v1 = mounts
-            .0
-            .iter()
-            .find(|mount| mount.fs_type == "cgroup" && mount.super_options.contains_key("memory"));
-        let v2 = || mounts.0.iter().find(|mount| mount.fs_type == "cgroup2");
-        let (mount, files) = v1
-            .map(|mount| (mount, V1))
-            .or_else(|| v2().map(|mount| (mount, V2)))?;
+        if cgroup_namespace::is_known() {
+            let (mount, files) = mounted(OWN_MOUNTS, is_from_above)?;
+            return Some(Self {
+                mount: mount.mount_point,
+                root: "/".into(),
+                files,
+            });
+        }
+        let own = mounted(OWN_MOUNTS, |_| true)?;
+        let is_whole = |mount: &MountInfo| mount.root == "/";
+        let of_same_kind = |mount: &MountInfo| is_whole(mount) && mount.fs_type == own.0.fs_type;
+        let of_init = || {
+            let sees_all = cgroup_namespace::is_among_all_processes();
+            let found = mounted("/proc/1/mountinfo", is_whole).filter(|_| sees_all)?;
+            Some((found, "proc/1/root"))
+        };
+        let whole = mounted(OWN_MOUNTS, of_same_kind).map(|found| (found, ""));
+        let ((mount, files), below) = whole.or_else(of_init).unwrap_or((own, ""));
+        let point = mount.mount_point.strip_prefix("/").ok()?;
         Some(Self {
-            mount: mount.mount_point.clone(),
-            root: mount.root.clone(),
+            mount: Path::new("/")
+                .join(below.trim_start_matches('/'))
+                .join(point),
+            root: mount.root,
             files,
         })
+    }
+
+    /// Whether all of it is to be seen.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.root == "/"
     }
 
     /// The levels on the path of a process, its own first.
@@ -72,6 +99,9 @@ impl Hierarchy {
     /// The levels on a path, the innermost first.
     #[must_use]
     pub fn on_path(&self, path: &str) -> Vec<CgroupState> {
+        if cgroup_namespace::leads_out(path) {
+            return Vec::new();
+        }
         let levels = Path::new(path).ancestors();
         levels.filter_map(|level| self.level(level)).collect()
     }
@@ -84,6 +114,18 @@ impl Hierarchy {
         self.mount.join(below.strip_prefix("/").unwrap_or(below))
     }
 
+    /// The processes that are in a cgroup itself.
+    #[must_use]
+    pub fn members(&self, path: &str) -> Vec<Pid> {
+        let file = self.folder(path).join("cgroup.procs");
+        let members = bounded::text(file, bounded::LARGE);
+        let members = members.unwrap_or_default();
+        members
+            .lines()
+            .filter_map(|line| line.parse().ok().map(Pid))
+            .collect()
+    }
+
     fn level(&self, path: &Path) -> Option<CgroupState> {
         // Above what is mounted here: not to be read.
         if self.root != "/" && !path.starts_with(&self.root) {
@@ -94,8 +136,32 @@ impl Hierarchy {
     }
 }
 
+/// The mount of the hierarchy that counts memory, among those that are wanted.
+fn mounted(mounts: &str, wanted: impl Fn(&MountInfo) -> bool) -> Option<(MountInfo, Files)> {
+    let text = bounded::file(mounts, MOUNTS_BYTES).ok()?;
+    let mounts = MountInfos::from_buf_read(text.as_slice()).ok()?;
+    let mut mounts: Vec<MountInfo> = mounts.0;
+    mounts.retain(wanted);
+    let v1 = mounts
+        .iter()
+        .find(|mount| mount.fs_type == "cgroup" && mount.super_options.contains_key("memory"));
+    let v2 = || mounts.iter().find(|mount| mount.fs_type == "cgroup2");
+    let v1 = v1.map(|mount| (mount.clone(), V1));
+    v1.or_else(|| v2().map(|mount| (mount.clone(), V2)))
+}
+
+/// Seen from inside of a cgroup namespace, what is mounted begins above its root.
+fn is_from_above(mount: &MountInfo) -> bool {
+    mount.root.starts_with("/..")
+}
+
+/// Where the machine's hierarchy is mounted inside of a cgroup namespace.
+pub(super) fn mount_from_above() -> Option<PathBuf> {
+    mounted(OWN_MOUNTS, is_from_above).map(|(mount, _)| mount.mount_point)
+}
+
 fn read(folder: &Path, path: &str, files: Files) -> Option<CgroupState> {
-    let text = |name: &str| std::fs::read_to_string(folder.join(name)).ok();
+    let text = |name: &str| bounded::text(folder.join(name), bounded::SMALL).ok();
     let number = |name: &str| text(name)?.trim().parse().ok().map(Bytes);
     let stat = text("memory.stat");
     let of = |names: [&str; 2]| {
@@ -159,23 +225,23 @@ fn kills(text: &str) -> Option<u64> {
 /// What the memory monitor of a raylet reads, through the raylet's own mounts.
 #[must_use]
 pub fn root_of(pid: Pid) -> Option<RootCgroup> {
-    let folder = PathBuf::from(format!("/proc/{pid}/root/sys/fs/cgroup"));
-    root_in(&folder)
+    root_in(&Folder::at(pid, Path::new("/sys/fs/cgroup"))?)
 }
 
-fn root_in(folder: &Path) -> Option<RootCgroup> {
-    let v1 = folder.join("memory");
-    let (folder, files) = if folder.join(V2.limit).exists() {
-        (folder, V2)
-    } else if v1.join(V1.limit).exists() {
-        (v1.as_path(), V1)
+fn root_in(folder: &Folder) -> Option<RootCgroup> {
+    let limit = |folder: &Folder, files: Files| folder.text(files.limit, bounded::SMALL);
+    let v1;
+    let (folder, files, limit) = if let Some(found) = limit(folder, V2) {
+        (folder, V2, found)
     } else {
-        return None;
+        v1 = folder.below(Path::new("memory"))?;
+        let found = limit(&v1, V1)?;
+        (&v1, V1, found)
     };
-    let text = |name: &str| std::fs::read_to_string(folder.join(name)).ok();
+    let text = |name: &str| folder.text(name, bounded::SMALL);
     Some(RootCgroup {
         v2: files.v2,
-        limit: text(files.limit)?.trim().parse().ok().map(Bytes),
+        limit: limit.trim().parse().ok().map(Bytes),
         usage: text(files.usage)
             .and_then(|text| text.trim().parse().ok())
             .map(Bytes),
@@ -195,6 +261,10 @@ mod tests {
             std::fs::write(path, text).expect("a file");
         }
         folder
+    }
+
+    fn opened(path: &Path) -> Folder {
+        Folder::open(path).expect("a folder")
     }
 
     #[test]
@@ -247,18 +317,31 @@ mod tests {
             ("memory.current", "5\n"),
             ("memory/memory.limit_in_bytes", "77\n"),
         ]);
-        let root = root_in(both.path()).expect("a root");
+        let root = root_in(&opened(both.path())).expect("a root");
         assert_eq!((root.v2, root.limit), (true, None));
         let old = folder(&[("memory/memory.limit_in_bytes", "77\n")]);
-        let root = root_in(old.path()).expect("a root");
+        let root = root_in(&opened(old.path())).expect("a root");
         assert_eq!((root.v2, root.limit), (false, Some(Bytes(77))));
-        assert_eq!(root_in(Path::new("/nonexistent")), None);
+        let empty = folder(&[]);
+        assert_eq!(root_in(&opened(empty.path())), None);
+    }
+
+    #[test]
+    fn a_path_out_of_a_namespace_has_no_levels() {
+        let folder = folder(&[("memory.current", "5\n"), ("memory.max", "77\n")]);
+        let hierarchy = Hierarchy {
+            mount: folder.path().to_owned(),
+            root: "/".into(),
+            files: V2,
+        };
+        assert_eq!(hierarchy.on_path("/").len(), 1);
+        assert!(hierarchy.on_path("/../others/job").is_empty());
     }
 
     #[test]
     fn this_process_has_levels() {
         let Some(hierarchy) = Hierarchy::find() else {
-            eprintln!("skipped: no memory cgroups are mounted here");
+            crate::skips::skipped("no memory cgroups are mounted here");
             return;
         };
         let levels = hierarchy.levels(Pid(std::process::id()));

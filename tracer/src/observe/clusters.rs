@@ -5,9 +5,14 @@
 use std::path::{Path, PathBuf};
 
 use crate::{
+    bounded,
     event::{Cluster, Process, Role},
     ids::{BootTime, Bytes, HexId, Pid},
-    observe::{clock, processes, rooted::Folder},
+    observe::{
+        clock, processes,
+        rooted::{self, Folder},
+        stall,
+    },
     ray::{
         identify::{option, role},
         knobs,
@@ -16,18 +21,26 @@ use crate::{
 };
 
 /// Bytes of an environment that are looked at.
-const ENVIRONMENT_BYTES: usize = 256 << 10;
+const ENVIRONMENT_BYTES: u64 = 256 << 10;
+/// Variables of Ray's that are kept, and characters of a name.
+const MOST_SETTINGS: usize = 512;
+const NAME: usize = 200;
 
 /// Pids of all raylets that run.
 #[must_use]
 pub fn raylets() -> Vec<Pid> {
-    let named = |pid: &Pid| {
-        std::fs::read_to_string(format!("/proc/{pid}/comm"))
-            .is_ok_and(|comm| comm.trim_end() == "raylet")
-    };
-    let mut found: Vec<Pid> = processes::all().into_iter().filter(named).collect();
+    let mut found = called_raylet();
     found.retain(|pid| role("raylet", &processes::argv(*pid)) == Some(Role::Raylet));
     found
+}
+
+/// Pids of all processes of that name.
+fn called_raylet() -> Vec<Pid> {
+    let named = |pid: &Pid| {
+        bounded::text_of_process(*pid, "comm", bounded::SMALL)
+            .is_ok_and(|comm| comm.trim_end() == "raylet")
+    };
+    processes::all().into_iter().filter(named).collect()
 }
 
 /// The cluster of a raylet.
@@ -68,14 +81,22 @@ pub fn describe(raylet: &Process) -> Cluster {
         container_id: raylet.container_id.clone(),
         settings: settings(pid),
         log_utc_offset_s: Some(log_offset(pid)),
+        commands: Vec::new(),
         session_dir,
     }
 }
 
-/// A path inside the raylet's root.
-fn rooted(pid: Pid, inside: &Path) -> PathBuf {
-    let relative = inside.strip_prefix("/").unwrap_or(inside);
-    Path::new(&format!("/proc/{pid}/root")).join(relative)
+/// The name of the log of a raylet: several raylets of one session each have their own. By its command line, before 2.45 by its output.
+#[must_use]
+pub fn log_name(raylet: Pid, argv: &[String]) -> String {
+    let named = option(argv, "stdout-filepath").map(PathBuf::from);
+    let output = || std::fs::read_link(format!("/proc/{raylet}/fd/1")).ok();
+    let path = named.or_else(output);
+    let name = path.as_deref().and_then(Path::file_name);
+    let name = name.and_then(|name| name.to_str());
+    name.filter(|name| file_name::is_raylets(name))
+        .unwrap_or("raylet.out")
+        .to_owned()
 }
 
 /// The raylet lies at `site-packages/ray/core/src/ray/raylet/raylet`; the version is in the name of `site-packages/ray-VERSION.dist-info`.
@@ -90,13 +111,9 @@ fn ray_version(raylet: &Process) -> Option<String> {
         .nth(5)
         .filter(|path| path.ends_with("ray"))
         .or(package)?;
-    let site = rooted(raylet.process.pid, package.parent()?);
-    std::fs::read_dir(site).ok()?.flatten().find_map(|entry| {
-        let name = entry.file_name();
-        let version = name
-            .to_str()?
-            .strip_prefix("ray-")?
-            .strip_suffix(".dist-info")?;
+    let site = Folder::at(raylet.process.pid, package.parent()?)?;
+    site.names().into_iter().find_map(|name| {
+        let version = name.strip_prefix("ray-")?.strip_suffix(".dist-info")?;
         version
             .starts_with(|c: char| c.is_ascii_digit())
             .then(|| version.to_owned())
@@ -110,7 +127,7 @@ pub fn drivers(cluster: &Cluster) -> Vec<Pid> {
         return Vec::new();
     };
     let contained = cluster.raylet_ns_pid != cluster.raylet.pid;
-    let names = folder.names();
+    let names = folder.names().into_iter();
     names
         .filter(|name| name.starts_with("python-core-driver-"))
         .filter_map(|name| {
@@ -130,10 +147,12 @@ pub fn drivers(cluster: &Cluster) -> Vec<Pid> {
 /// user hands on there may be secret.
 #[must_use]
 pub fn settings(pid: Pid) -> Vec<(String, String)> {
-    let Ok(bytes) = std::fs::read(format!("/proc/{pid}/environ")) else {
-        return Vec::new();
-    };
-    kept(&bytes[..bytes.len().min(ENVIRONMENT_BYTES)])
+    kept(&environment(pid).unwrap_or_default())
+}
+
+fn environment(pid: Pid) -> Option<Vec<u8>> {
+    let read = move || bounded::of_process(pid, "environ", ENVIRONMENT_BYTES).ok();
+    stall::ask_for(pid, read)
 }
 
 fn kept(environment: &[u8]) -> Vec<(String, String)> {
@@ -146,8 +165,9 @@ fn kept(environment: &[u8]) -> Vec<(String, String)> {
         .map(|(key, value)| {
             let value = Some(value).filter(|value| knobs::may_keep(key, value));
             let value = value.unwrap_or_default().chars().take(200).collect();
-            (key.to_owned(), value)
+            (key.chars().take(NAME).collect(), value)
         })
+        .take(MOST_SETTINGS)
         .collect();
     found.sort();
     found
@@ -164,7 +184,7 @@ pub fn log_offset(pid: Pid) -> i32 {
             .ok()
     });
     let zone = zone.or_else(|| {
-        let data = std::fs::read(rooted(pid, Path::new("/etc/localtime"))).ok()?;
+        let data = rooted::read(pid, Path::new("/etc/localtime"), bounded::SMALL)?;
         jiff::tz::TimeZone::tzif("localtime", &data).ok()
     });
     let now = clock::wall().timestamp();
@@ -185,7 +205,7 @@ fn zone_variable(pid: Pid) -> Option<String> {
 
 /// The value of a variable of a process's environment, by its name and the `=`.
 pub(super) fn variable(pid: Pid, prefix: &[u8]) -> Option<String> {
-    let bytes = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let bytes = environment(pid)?;
     let entry = bytes
         .split(|byte| *byte == 0)
         .find_map(|entry| entry.strip_prefix(prefix))?;

@@ -100,7 +100,7 @@ impl Gpus {
 
 fn said(error: &NvmlError) -> String {
     match error {
-        NvmlError::LibloadingError(_) => format!("no NVIDIA driver ({LIBRARY} is not here)"),
+        NvmlError::LibloadingError(_) => format!("no NVIDIA driver found ({LIBRARY} is missing)"),
         other => format!("NVML: {other}; try: nvidia-smi"),
     }
 }

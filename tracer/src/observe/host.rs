@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use crate::{
+    bounded,
     event::{Mode, RecordingStarted},
-    ids::Bytes,
+    ids::{Bytes, Pid},
     observe::clock,
 };
 
@@ -14,13 +15,13 @@ pub fn started(mode: Mode) -> RecordingStarted {
     let uname = rustix::system::uname();
     let info = rustix::system::sysinfo();
     let text = |path: &str| {
-        std::fs::read_to_string(path)
+        bounded::text(path, bounded::SMALL)
             .map(|text| text.trim().to_owned())
             .unwrap_or_default()
     };
     RecordingStarted {
         raytrace: env!("CARGO_PKG_VERSION").to_owned(),
-        host: uname.nodename().to_string_lossy().into_owned(),
+        host: node_name().unwrap_or_else(|| uname.nodename().to_string_lossy().into_owned()),
         kernel: uname.release().to_string_lossy().into_owned(),
         boot_id: text("/proc/sys/kernel/random/boot_id"),
         memory_bytes: super::memory::node().map_or(Bytes(info.totalram), |node| node.total),
@@ -29,7 +30,16 @@ pub fn started(mode: Mode) -> RecordingStarted {
         mode,
         wall: clock::wall(),
         pid_namespace: namespace("/proc/self/ns/pid"),
+        part: None,
+        previous: None,
+        recorder: super::processes::key(Pid(std::process::id())),
     }
+}
+
+/// The name that a `DaemonSet` gives: a pod's own host name is the pod's.
+fn node_name() -> Option<String> {
+    let name = std::env::var("RAYTRACE_NODE_NAME").ok();
+    name.filter(|name| !name.is_empty())
 }
 
 /// The inode of a namespace: `pid:[4026531836]`.

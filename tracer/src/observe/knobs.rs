@@ -2,14 +2,15 @@
 //!
 //! Ray's C++ builds each name at compile time (`"RAY_" #name` in `ray_config.h`), its Python writes it out.
 
-use std::{
-    collections::HashSet,
-    path::{Path, PathBuf},
-};
+use std::{collections::HashSet, path::Path};
 
 use aho_corasick::AhoCorasick;
 
-use crate::event::Process;
+use crate::{
+    event::Process,
+    ids::Pid,
+    observe::rooted::{self, Folder},
+};
 
 /// Programs of the package that read variables themselves.
 const PROGRAMS: [&str; 3] = [
@@ -18,56 +19,68 @@ const PROGRAMS: [&str; 3] = [
     "_raylet.so",
 ];
 
+/// A file of Ray's has some 50 MiB at most.
+const FILE_BYTES: u64 = 256 << 20;
+/// Its package has some 6,000 files.
+const MOST_FILES: usize = 50_000;
+
 /// Those of `keys` that this raylet's Ray reads nowhere; `None` where its package cannot be read.
 #[must_use]
 pub fn unread(raylet: &Process, keys: &[&str]) -> Option<Vec<String>> {
     let exe = raylet.exe.as_deref()?;
     // site-packages/ray/core/src/ray/raylet/raylet
-    let inside = Path::new(exe).ancestors().nth(5)?;
-    let inside = inside.strip_prefix("/").unwrap_or(inside);
-    let package = Path::new(&format!("/proc/{}/root", raylet.process.pid)).join(inside);
-    if !package.join("__init__.py").exists() {
-        return None;
-    }
-    Some(unread_in(&package, keys))
+    let package = Path::new(exe).ancestors().nth(5)?;
+    unread_in(raylet.process.pid, package, keys)
 }
 
-fn unread_in(package: &Path, keys: &[&str]) -> Vec<String> {
+/// A package as the process `pid` sees it. Its files may be links, into a store of packages; its folders are none.
+fn unread_in(pid: Pid, package: &Path, keys: &[&str]) -> Option<Vec<String>> {
     let mut left: HashSet<&str> = keys.iter().copied().collect();
-    let programs = PROGRAMS.iter().map(|name| package.join(name));
-    for file in programs {
-        strike(&file, &mut left);
+    let folder = Folder::at(pid, package)?;
+    rooted::file(pid, &package.join("__init__.py"))?;
+    for program in PROGRAMS {
+        strike(pid, &package.join(program), &mut left);
     }
-    let mut folders = vec![package.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for path in entries(&folder) {
+    let mut folders = vec![(folder, package.to_owned())];
+    let mut files = 0;
+    while let Some((folder, path)) = folders.pop() {
+        for name in folder.names() {
             if left.is_empty() {
-                return Vec::new();
+                return Some(Vec::new());
             }
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|end| end == "py") {
-                strike(&path, &mut left);
+            let inside = path.join(&name);
+            if inside.extension().is_some_and(|end| end == "py") {
+                files += 1;
+                strike(pid, &inside, &mut left);
+            } else if folder
+                .entry(name.as_ref())
+                .is_some_and(|entry| entry.is_folder)
+            {
+                folders.extend(
+                    folder
+                        .below(Path::new(&name))
+                        .map(|folder| (folder, inside)),
+                );
             }
+        }
+        // Of what is not looked at nothing can be said.
+        if files > MOST_FILES {
+            return None;
         }
     }
     let mut left: Vec<String> = left.into_iter().map(str::to_owned).collect();
     left.sort();
-    left
-}
-
-fn entries(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).collect()
+    Some(left)
 }
 
 /// Takes out of `left` what stands in a file as a whole word.
-fn strike(file: &Path, left: &mut HashSet<&str>) {
+fn strike(pid: Pid, file: &Path, left: &mut HashSet<&str>) {
     if left.is_empty() {
         return;
     }
     let names: Vec<&str> = left.iter().copied().collect();
-    let (Ok(bytes), Ok(finder)) = (std::fs::read(file), AhoCorasick::new(&names)) else {
+    let bytes = rooted::read(pid, file, FILE_BYTES);
+    let (Some(bytes), Ok(finder)) = (bytes, AhoCorasick::new(&names)) else {
         return;
     };
     let word =
@@ -91,6 +104,8 @@ mod tests {
         std::fs::create_dir_all(program.parent().expect("a parent")).expect("a folder");
         std::fs::write(&program, b"\0RAY_policy_by_group\0RAY_threshold\0").expect("a program");
         std::fs::write(folder.path().join("a.py"), "env(\"RAY_PROPORTION\")").expect("a module");
+        std::fs::write(folder.path().join("__init__.py"), "").expect("a module");
+        let own = Pid(std::process::id());
         let keys = [
             "RAY_policy",
             "RAY_threshold",
@@ -98,7 +113,7 @@ mod tests {
             "RAY_nothing",
         ];
         assert_eq!(
-            unread_in(folder.path(), &keys),
+            unread_in(own, folder.path(), &keys).expect("a package"),
             ["RAY_nothing", "RAY_policy"]
         );
     }

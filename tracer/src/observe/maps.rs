@@ -2,14 +2,12 @@
 //!
 //! Mirrors `show_map_vma` of `fs/proc/task_mmu.c`, Linux 6.18.
 
-use std::{
-    fs::File,
-    io::{self, Read},
-};
+use std::io;
 
 use rustix::fs::makedev;
 
-use crate::ids::Pid;
+use super::stall;
+use crate::{bounded, ids::Pid};
 
 /// One mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,16 +30,9 @@ pub struct Map<'a> {
 
 /// The text of `pid`'s mappings in the order of their addresses, no more than `most` bytes and whole lines of it.
 pub fn read(pid: Pid, most: u64) -> io::Result<String> {
-    bounded(File::open(format!("/proc/{pid}/maps"))?, most)
-}
-
-fn bounded(text: impl Read, most: u64) -> io::Result<String> {
-    let mut bytes = Vec::new();
-    text.take(most).read_to_end(&mut bytes)?;
-    // Half an address is another one.
-    let whole = bytes.iter().rposition(|byte| *byte == b'\n');
-    bytes.truncate(whole.map_or(0, |last| last + 1));
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    let read = move || bounded::text_of_process(pid, "maps", most);
+    let text = stall::ask(pid, read).ok_or(io::ErrorKind::TimedOut)??;
+    Ok(bounded::whole_lines(text, most))
 }
 
 /// The mappings of such a text.
@@ -108,17 +99,6 @@ mod tests {
         for line in lines {
             assert_eq!(map(line), None, "{line}");
         }
-    }
-
-    #[test]
-    fn a_line_that_the_bound_cuts_is_left_out() {
-        let line = "7f00-7f10 rw-p 00000000 00:00 0 \n";
-        let text = line.repeat(3);
-        let found = |most| bounded(text.as_bytes(), most).expect("a text");
-        let most = line.len() as u64;
-        assert_eq!(parse(&found(2 * most + 9)).count(), 2);
-        assert_eq!(parse(&found(3 * most)).count(), 3);
-        assert_eq!(found(9), "");
     }
 
     #[test]

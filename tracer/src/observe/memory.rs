@@ -5,6 +5,7 @@ use std::{fs::File, os::unix::fs::FileExt as _};
 use procfs::Current as _;
 
 use crate::{
+    bounded,
     event::{MemorySplit, NodeMemory},
     ids::{Bytes, Pid},
 };
@@ -15,8 +16,8 @@ const STATUS_BYTES: usize = 4096;
 /// The machine's memory, from /proc/meminfo and /proc/pressure/memory; `cpu_lists` is for the caller to fill.
 #[must_use]
 pub fn node() -> Option<NodeMemory> {
-    let mut node = counted(&std::fs::read_to_string("/proc/meminfo").ok()?)?;
-    let pressure = std::fs::read_to_string("/proc/pressure/memory").ok();
+    let mut node = counted(&bounded::text("/proc/meminfo", bounded::SMALL).ok()?)?;
+    let pressure = bounded::text("/proc/pressure/memory", bounded::SMALL).ok();
     node.stalled_us = pressure.as_deref().and_then(stalled);
     Some(node)
 }
@@ -24,7 +25,7 @@ pub fn node() -> Option<NodeMemory> {
 /// Free pages in the lists of CPUs, from /proc/zoneinfo, which is long on a machine of many CPUs.
 #[must_use]
 pub fn cpu_lists() -> Option<Bytes> {
-    let zones = std::fs::read_to_string("/proc/zoneinfo").ok()?;
+    let zones = bounded::text("/proc/zoneinfo", bounded::LARGE).ok()?;
     Some(Bytes(listed(&zones) * rustix::param::page_size() as u64))
 }
 
@@ -51,6 +52,7 @@ fn counted(info: &str) -> Option<NodeMemory> {
         huge: Some(Bytes(all(&["Hugetlb:"]))),
         cpu_lists: None,
         stalled_us: None,
+        others: None,
     })
 }
 
@@ -134,7 +136,7 @@ pub fn swap_total() -> Bytes {
 /// `vm.overcommit_memory`: 2 refuses allocations instead of killing.
 #[must_use]
 pub fn overcommit() -> Option<u8> {
-    let text = std::fs::read_to_string("/proc/sys/vm/overcommit_memory").ok()?;
+    let text = bounded::text("/proc/sys/vm/overcommit_memory", bounded::SMALL).ok()?;
     text.trim().parse().ok()
 }
 
@@ -147,8 +149,7 @@ pub fn process(pid: Pid) -> Option<MemorySplit> {
 /// /proc/PID/status as text. The name in it is the process's own choice and need not be UTF-8, which a stricter parser takes
 /// for an error of the whole file.
 pub(super) fn status(pid: Pid) -> Option<String> {
-    let bytes = std::fs::read(format!("/proc/{pid}/status")).ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
+    bounded::text_of_process(pid, "status", bounded::SMALL).ok()
 }
 
 fn split(status: &str) -> Option<MemorySplit> {
@@ -158,6 +159,7 @@ fn split(status: &str) -> Option<MemorySplit> {
         shmem: kilobytes(status, "RssShmem:"),
         swap: kilobytes(status, "VmSwap:"),
         peak: kilobytes(status, "VmHWM:"),
+        own: None,
     })
 }
 

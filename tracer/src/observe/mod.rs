@@ -1,9 +1,10 @@
 //! The observers: one file a source; each turns what it reads into observations and judges nothing.
 
+pub mod cgroup_namespace;
 pub mod cgroups;
 pub mod clock;
 pub mod clusters;
-pub mod container;
+pub mod forks;
 pub mod gcs;
 pub mod gpu;
 pub mod host;
@@ -19,3 +20,4 @@ pub mod rooted;
 pub mod sessions;
 pub mod shared_files;
 pub mod stacks;
+pub mod stall;

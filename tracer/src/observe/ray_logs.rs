@@ -3,18 +3,16 @@
 //! Files are opened once and held, so that a container deleted after its death stays readable. Only regular files are read, no
 //! planted link is followed ([`super::rooted`]), and a file that shrank (copytruncate) or was renamed (rotation) is taken up anew.
 
-use std::{
-    collections::HashMap,
-    fs::File,
-    io::{Read, Seek, SeekFrom},
-    os::unix::fs::MetadataExt,
-    sync::Arc,
-};
+use std::{collections::HashMap, fs::File, os::unix::fs::FileExt as _, sync::Arc};
 
 use crate::{
     event::{RayLog, Source},
     ids::{BootTime, HexId, Pid, ProcessKey},
-    observe::{clock, clusters, rooted::Folder},
+    observe::{
+        clock, clusters,
+        rooted::{Folder, Opened},
+        stall,
+    },
     ray::{
         facts::RayFact,
         log::{FileKind, LogParser, Record, configuration::Configuration, file_name},
@@ -29,8 +27,14 @@ const CHUNK: usize = 256 << 10;
 const AT_ONCE: u64 = 4 << 20;
 /// Nor are more records taken from it at once.
 const RECORDS: usize = 1024;
-/// Files of workers that are held open.
-const MAX_WORKER_FILES: usize = 4096;
+/// Logs that are followed at most: each raylet has two, each driver one.
+const MAX_FOLLOWED: usize = 2048;
+/// Of these, those of drivers, which anybody can make in a session of their own.
+const MAX_DRIVERS: usize = 1024;
+/// At the end, lines behind this much of what was not read are not counted any more.
+const MOST_UNREAD: u64 = 64 << 20;
+/// Files of workers that are held open, three of each: 5,000 workers. Files of more are counted as missed.
+const MAX_WORKER_FILES: usize = 15_000;
 /// Of a worker's file, this much of its end is read when it dies.
 const TAIL: u64 = 64 << 10;
 /// And this much of its head.
@@ -57,7 +61,7 @@ struct Followed {
     cluster: ProcessKey,
     name: String,
     folder: Arc<Folder>,
-    file: File,
+    file: Arc<File>,
     inode: u64,
     position: u64,
     partial: Vec<u8>,
@@ -76,14 +80,14 @@ pub struct RayLogs {
     followed: Vec<Followed>,
     workers: HashMap<ProcessKey, Vec<WorkerFile>>,
     held: usize,
-    /// Files of workers that were not opened because too many were.
+    /// Files that were not opened because too many were.
     pub skipped: u64,
 }
 
 struct WorkerFile {
     cluster: ProcessKey,
     name: String,
-    file: File,
+    file: Arc<File>,
     kind: FileKind,
     worker_id: Option<HexId>,
     offset_s: Option<i32>,
@@ -119,14 +123,19 @@ impl RayLogs {
         {
             return true;
         }
-        let Some((file, size, inode)) = open(folder, name) else {
+        let driver = parsed.pid.filter(|_| parsed.driver);
+        if !self.has_room(driver.is_some()) {
+            self.skipped += 1;
+            return false;
+        }
+        let Some(Opened { file, size, inode }) = folder.opened(name.as_ref()) else {
             return false;
         };
         self.followed.push(Followed {
             cluster,
             name: name.to_owned(),
             folder: Arc::clone(folder),
-            file,
+            file: Arc::new(file),
             inode,
             position: size.saturating_sub(LOOK_BACK),
             partial: Vec::new(),
@@ -134,10 +143,15 @@ impl RayLogs {
             offset_s,
             kind: parsed.kind,
             still: 0,
-            driver: parsed.pid.filter(|_| parsed.driver),
+            driver,
             over: 0,
         });
         true
+    }
+
+    fn has_room(&self, for_driver: bool) -> bool {
+        let drivers = self.followed.iter().filter(|one| one.driver.is_some());
+        self.followed.len() < MAX_FOLLOWED && (!for_driver || drivers.count() < MAX_DRIVERS)
     }
 
     /// Holds a worker's file open for its end.
@@ -160,13 +174,13 @@ impl RayLogs {
             self.skipped += 1;
             return;
         }
-        if let Some((file, _, _)) = open(folder, name) {
+        if let Some(Opened { file, .. }) = folder.opened(name.as_ref()) {
             self.held += 1;
             let (kind, worker_id) = (parsed.kind, parsed.worker_id);
             files.push(WorkerFile {
                 cluster,
                 name: name.to_owned(),
-                file,
+                file: Arc::new(file),
                 kind,
                 worker_id,
                 offset_s,
@@ -177,28 +191,40 @@ impl RayLogs {
 
     /// Configurations that frameworks have printed since the last call; a job of days prints its once, long before anyone dies.
     pub fn configurations(&mut self, sink: &mut impl FnMut(Line)) {
-        for file in self.workers.values_mut().flatten() {
-            file.configured(sink);
+        let mut files: Vec<&mut WorkerFile> = self.workers.values_mut().flatten().collect();
+        files.retain(|file| file.beginning.is_some());
+        let sizes = sizes(files.iter().map(|file| (file.cluster, &file.file)));
+        for (file, size) in files.into_iter().zip(sizes) {
+            file.configured(size.unwrap_or(0), sink);
         }
     }
 
     /// What is new in the followed files.
     pub fn poll(&mut self, sink: &mut impl FnMut(Line)) {
-        for file in &mut self.followed {
-            file.poll(sink);
+        let sizes = self.sizes();
+        for (file, size) in self.followed.iter_mut().zip(sizes) {
+            if let Some(size) = size {
+                file.poll(size, sink);
+            }
         }
+    }
+
+    fn sizes(&self) -> Vec<Option<u64>> {
+        sizes(self.followed.iter().map(|one| (one.cluster, &one.file)))
     }
 
     /// Whether some file is not read to its end.
     #[must_use]
     pub fn is_behind(&self) -> bool {
-        self.followed.iter().any(|one| one.position < one.size())
+        let mut all = self.followed.iter().zip(self.sizes());
+        all.any(|(one, size)| size.is_some_and(|size| one.position < size))
     }
 
     /// Lines that are not read.
     #[must_use]
     pub fn unread(&self) -> u64 {
-        self.followed.iter().map(Followed::unread).sum()
+        let all = self.followed.iter().zip(self.sizes());
+        all.map(|(one, size)| one.unread(size.unwrap_or(0))).sum()
     }
 
     /// The last words in a dead worker's files, which are let go.
@@ -207,9 +233,11 @@ impl RayLogs {
             return;
         };
         self.held -= files.len();
-        for mut file in files {
-            file.configured(sink);
-            for line in file.tail() {
+        let sizes = sizes(files.iter().map(|file| (file.cluster, &file.file)));
+        for (mut file, size) in files.into_iter().zip(sizes) {
+            let size = size.unwrap_or(0);
+            file.configured(size, sink);
+            for line in file.tail(size) {
                 sink(line);
             }
         }
@@ -245,10 +273,10 @@ impl RayLogs {
 }
 
 impl Followed {
-    fn poll(&mut self, sink: &mut impl FnMut(Line)) {
+    fn poll(&mut self, size: u64, sink: &mut impl FnMut(Line)) {
         let mut records = Vec::new();
         let before = self.position;
-        self.read(&mut records);
+        self.read(size, &mut records);
         if self.position == before && self.still.is_multiple_of(ROTATION_EVERY) {
             self.rotated(&mut records);
         }
@@ -277,24 +305,20 @@ impl Followed {
         }
     }
 
-    fn read(&mut self, records: &mut Vec<Record>) {
+    fn read(&mut self, size: u64, records: &mut Vec<Record>) {
         // Most polls find nothing: they cost one fstat and no buffer.
-        let size = self.size();
         if size < self.position {
             self.position = 0;
             self.partial.clear();
         }
-        if size == self.position || self.file.seek(SeekFrom::Start(self.position)).is_err() {
-            return;
-        }
-        let mut buffer = vec![0; CHUNK];
-        let enough = self.position + AT_ONCE;
+        let enough = size.min(self.position + AT_ONCE);
         while self.position < enough
             && records.len() < RECORDS
-            && let Ok(read @ 1..) = self.file.read(&mut buffer)
+            && let Some(read) = part(self.cluster.pid, &self.file, self.position, CHUNK as u64)
+            && !read.is_empty()
         {
-            self.position += read as u64;
-            self.partial.extend_from_slice(&buffer[..read]);
+            self.position += read.len() as u64;
+            self.partial.extend_from_slice(&read);
             let mut done = 0;
             for end in memchr::memchr_iter(b'\n', &self.partial) {
                 let text = String::from_utf8_lossy(&self.partial[done..end]);
@@ -308,44 +332,40 @@ impl Followed {
         }
     }
 
-    fn size(&self) -> u64 {
-        self.file.metadata().map_or(0, |data| data.len())
-    }
-
-    fn unread(&self) -> u64 {
-        let mut file = &self.file;
-        let mut lines = 0;
-        if self.position < self.size() && file.seek(SeekFrom::Start(self.position)).is_ok() {
-            let mut buffer = vec![0; CHUNK];
-            while let Ok(read @ 1..) = file.read(&mut buffer) {
-                lines += memchr::memchr_iter(b'\n', &buffer[..read]).count() as u64;
-            }
+    fn unread(&self, size: u64) -> u64 {
+        let (mut position, mut lines) = (self.position, 0);
+        let end = size.min(position + MOST_UNREAD);
+        while position < end
+            && let Some(read) = part(self.cluster.pid, &self.file, position, CHUNK as u64)
+            && !read.is_empty()
+        {
+            position += read.len() as u64;
+            lines += memchr::memchr_iter(b'\n', &read).count() as u64;
         }
         lines
     }
 
     /// Its name may be a new file's by now.
     fn rotated(&mut self, records: &mut Vec<Record>) {
-        let named = self.folder.inode(self.name.as_ref());
-        if named.is_some_and(|inode| inode != self.inode)
-            && let Some((file, _, inode)) = open(&self.folder, &self.name)
+        let named = self.folder.entry(self.name.as_ref());
+        if named.is_some_and(|entry| entry.inode != self.inode)
+            && let Some(opened) = self.folder.opened(self.name.as_ref())
         {
-            self.file = file;
-            self.inode = inode;
+            self.file = Arc::new(opened.file);
+            self.inode = opened.inode;
             self.position = 0;
             self.partial.clear();
-            self.read(records);
+            self.read(opened.size, records);
         }
     }
 }
 
 impl WorkerFile {
     /// Reads on from the beginning; one fstat where nothing is new.
-    fn configured(&mut self, sink: &mut impl FnMut(Line)) {
+    fn configured(&mut self, size: u64, sink: &mut impl FnMut(Line)) {
         let Some(mut beginning) = self.beginning.take() else {
             return;
         };
-        let size = self.file.metadata().map_or(0, |data| data.len());
         if size > beginning.position {
             let mut bytes = std::mem::take(&mut beginning.partial);
             let length = (size.min(CONFIGURED)).saturating_sub(beginning.position);
@@ -384,14 +404,11 @@ impl WorkerFile {
         }
     }
 
-    fn part(&mut self, start: u64, length: u64, bytes: &mut Vec<u8>) {
-        if self.file.seek(SeekFrom::Start(start)).is_ok() {
-            let _partly_read = Read::by_ref(&mut self.file).take(length).read_to_end(bytes);
-        }
+    fn part(&self, start: u64, length: u64, bytes: &mut Vec<u8>) {
+        bytes.extend(part(self.cluster.pid, &self.file, start, length).unwrap_or_default());
     }
 
-    fn tail(&mut self) -> Vec<Line> {
-        let size = self.file.metadata().map_or(0, |data| data.len());
+    fn tail(&mut self, size: u64) -> Vec<Line> {
         let start = size.saturating_sub(TAIL);
         let mut bytes = Vec::new();
         // The markers of job and actor stand at the head, what was last said at the end.
@@ -444,11 +461,42 @@ fn line(
     }
 }
 
-/// A file with its size and inode.
-fn open(folder: &Folder, name: &str) -> Option<(File, u64, u64)> {
-    let file = folder.file(name.as_ref())?;
-    let data = file.metadata().ok()?;
-    Some((file, data.len(), data.ino()))
+/// The sizes of files of clusters, those of one cluster by one question: a file system that never answers is one's own.
+fn sizes<'a>(files: impl Iterator<Item = (ProcessKey, &'a Arc<File>)>) -> Vec<Option<u64>> {
+    let mut of: HashMap<Pid, (Vec<usize>, Vec<Arc<File>>)> = HashMap::new();
+    let mut count = 0;
+    for (at, (cluster, file)) in files.enumerate() {
+        let (places, files) = of.entry(cluster.pid).or_default();
+        places.push(at);
+        files.push(Arc::clone(file));
+        count = at + 1;
+    }
+    let mut sizes = vec![None; count];
+    for (raylet, (places, files)) in of {
+        let size = |file: &Arc<File>| file.metadata().ok().map(|data| data.len());
+        let found = stall::ask(raylet, move || files.iter().map(size).collect::<Vec<_>>());
+        for (place, size) in places.into_iter().zip(found.into_iter().flatten()) {
+            sizes[place] = size;
+        }
+    }
+    sizes
+}
+
+/// A part of a file of the cluster of `raylet`.
+fn part(raylet: Pid, file: &Arc<File>, start: u64, length: u64) -> Option<Vec<u8>> {
+    let file = Arc::clone(file);
+    stall::ask_for(raylet, move || {
+        let mut bytes = vec![0; usize::try_from(length.min(CHUNK as u64)).ok()?];
+        let mut read = 0;
+        while read < bytes.len() {
+            match file.read_at(&mut bytes[read..], start + read as u64).ok()? {
+                0 => break,
+                more => read += more,
+            }
+        }
+        bytes.truncate(read);
+        Some(bytes)
+    })
 }
 
 #[cfg(test)]

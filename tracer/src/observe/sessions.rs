@@ -1,6 +1,7 @@
 //! Session folders and file systems: how big, how full, which sessions have ended.
 
 use std::{
+    ffi::OsStr,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     time::{Duration, Instant},
@@ -9,6 +10,7 @@ use std::{
 use crate::{
     event::Cluster,
     ids::{Bytes, Pid},
+    observe::rooted::Folder,
 };
 
 /// A walk over old sessions ends after this time: the size is then a lower bound.
@@ -24,10 +26,10 @@ pub fn space(path: &Path) -> Option<(Bytes, Bytes)> {
     ))
 }
 
-/// A path as a process sees it.
+/// The same of a folder as a process sees it.
 #[must_use]
-pub fn seen_by(pid: Pid, path: &str) -> PathBuf {
-    Path::new(&format!("/proc/{pid}/root")).join(path.trim_start_matches('/'))
+pub fn space_seen_by(pid: Pid, path: &str) -> Option<(Bytes, Bytes)> {
+    Folder::at(pid, Path::new(path))?.space()
 }
 
 /// Pages of the object store that were ever touched: its file is unlinked, but the raylet holds it open.
@@ -48,48 +50,44 @@ pub fn plasma_used(raylet: Pid) -> Option<Bytes> {
     (!bytes.is_empty()).then(|| Bytes(bytes.iter().map(|(_, bytes)| bytes).sum()))
 }
 
-/// Sessions beside those of `clusters` in the folder of the first, that nobody runs any more: count and size.
+/// Sessions beside those of `clusters` in the folder of the first, that nobody runs any more: that folder as it is called there, count
+/// and size.
 #[must_use]
 pub fn old(clusters: &[&Cluster]) -> Option<(PathBuf, u32, Bytes)> {
-    let live: Vec<PathBuf> = clusters
+    let sessions = clusters
         .iter()
-        .filter_map(|cluster| {
-            let folder = cluster.session_dir.as_deref()?;
-            Some(seen_by(cluster.raylet.pid, folder))
-        })
-        .collect();
-    let folder = match live.first() {
-        Some(session) => session.parent()?.to_owned(),
-        None => PathBuf::from("/tmp/ray"),
+        .filter_map(|cluster| cluster.session_dir.as_deref());
+    let live: Vec<&Path> = sessions.map(Path::new).collect();
+    let own = Pid(std::process::id());
+    let pid = clusters.first().map_or(own, |cluster| cluster.raylet.pid);
+    let path = match live.first() {
+        Some(session) => session.parent()?,
+        None => Path::new("/tmp/ray"),
     };
+    let folder = Folder::at(pid, path)?;
     let names: Vec<_> = live.iter().filter_map(|path| path.file_name()).collect();
     let until = Instant::now() + PATIENCE;
-    let entries = std::fs::read_dir(&folder).ok()?.flatten();
-    let old: Vec<PathBuf> = entries
-        .filter(|entry| {
-            let name = entry.file_name();
-            let session = name
-                .to_str()
-                .is_some_and(|name| name.starts_with("session_2"));
-            session && !names.contains(&name.as_os_str())
-        })
-        .map(|entry| entry.path())
-        .collect();
-    let bytes = old.iter().map(|path| size(path, until)).sum();
+    let is_old =
+        |name: &String| name.starts_with("session_2") && !names.contains(&OsStr::new(name));
+    let old: Vec<String> = folder.names().into_iter().filter(is_old).collect();
+    let opened = old.iter().filter_map(|name| folder.below(Path::new(name)));
+    let bytes = opened.map(|session| size(session, until)).sum();
     let count = u32::try_from(old.len()).unwrap_or(u32::MAX);
-    (count > 0).then_some((folder, count, Bytes(bytes)))
+    (count > 0).then(|| (path.to_owned(), count, Bytes(bytes)))
 }
 
-fn size(folder: &Path, until: Instant) -> u64 {
+fn size(folder: Folder, until: Instant) -> u64 {
     let mut bytes = 0;
-    let mut folders = vec![folder.to_owned()];
+    let mut folders = vec![folder];
     while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-            let Ok(data) = entry.metadata() else { continue };
-            if data.is_dir() {
-                folders.push(entry.path());
+        for name in folder.names() {
+            let Some(entry) = folder.entry(name.as_ref()) else {
+                continue;
+            };
+            if entry.is_folder {
+                folders.extend(folder.below(Path::new(&name)));
             } else {
-                bytes += data.blocks() * 512;
+                bytes += entry.bytes.0;
             }
         }
         if Instant::now() > until {

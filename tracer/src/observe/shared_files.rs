@@ -8,19 +8,23 @@ use std::{
     fs,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use rustix::fs::{MemfdFlags, fstat, makedev, memfd_create};
 
 use crate::{
+    bounded,
     ids::{Bytes, Pid},
-    observe::maps,
+    observe::{maps, rooted::Folder, stall},
 };
 
 /// The kernel's `stat` counts blocks of this size.
 const BLOCK: u64 = 512;
 /// A process with more text of mappings than this is looked at in part.
 const MAPS_BYTES: u64 = 1 << 20;
+/// And one that sees more text of mounts than this.
+const MOUNTS_BYTES: u64 = 1 << 20;
 /// Files of one tmpfs that are looked at.
 const MOST_ENTRIES: usize = 4_096;
 /// What the kernel puts behind the name of a file without one.
@@ -68,7 +72,9 @@ impl Mounts {
     /// Those that `pid` sees.
     #[must_use]
     pub fn of(pid: Pid) -> Option<Self> {
-        let text = fs::read_to_string(format!("/proc/{pid}/mountinfo")).ok()?;
+        let read = move || bounded::text_of_process(pid, "mountinfo", MOUNTS_BYTES).ok();
+        let text = stall::ask_for(pid, read)?;
+        let text = bounded::whole_lines(text, MOUNTS_BYTES);
         Some(Self::parse(&text, kernels_own()))
     }
 
@@ -122,10 +128,17 @@ fn kernels_own() -> Option<u64> {
 
 /// What `pid` has open.
 #[must_use]
-pub fn open(pid: Pid, mounts: &Mounts) -> Vec<Found> {
+pub fn open(pid: Pid, mounts: &Arc<Mounts>) -> Vec<Found> {
+    let mounts = Arc::clone(mounts);
+    // A name below a tmpfs may be that of another mount, whose file system never answers.
+    stall::ask(pid, move || opened(pid, &mounts)).unwrap_or_default()
+}
+
+fn opened(pid: Pid, mounts: &Mounts) -> Vec<Found> {
     let entries = fs::read_dir(format!("/proc/{pid}/fd"));
     let entries = entries.into_iter().flatten().flatten();
     entries
+        .take(MOST_ENTRIES)
         .filter_map(|entry| {
             let path = entry.path();
             let link = fs::read_link(&path).ok()?;
@@ -138,10 +151,11 @@ pub fn open(pid: Pid, mounts: &Mounts) -> Vec<Found> {
         .collect()
 }
 
-/// The size of the file at `path`, if it is still that one.
+/// The size of the file at `path`, which leads through process `pid`, if it is still that one.
 #[must_use]
-pub fn size(path: &Path, id: FileId) -> Option<Bytes> {
-    let data = fs::metadata(path).ok()?;
+pub fn size(pid: Pid, path: &Path, id: FileId) -> Option<Bytes> {
+    let path = path.to_owned();
+    let data = stall::ask_for(pid, move || fs::metadata(path).ok())?;
     let same = (data.dev(), data.ino()) == (id.device, id.inode);
     same.then(|| Bytes(data.blocks() * BLOCK))
 }
@@ -197,27 +211,39 @@ fn mappings(text: &str, devices: &HashSet<u64>) -> BTreeMap<FileId, Mapping> {
 /// The files of `smallest` bytes and more in the tmpfs that `pid` sees at `point`, open in a process or not.
 #[must_use]
 pub fn lying_in(pid: Pid, point: &str, device: u64, smallest: u64) -> Vec<Found> {
+    let point = point.to_owned();
+    stall::ask(pid, move || lying(pid, &point, device, smallest)).unwrap_or_default()
+}
+
+fn lying(pid: Pid, point: &str, device: u64, smallest: u64) -> Vec<Found> {
+    let point = Path::new(point);
     let root = PathBuf::from(format!("/proc/{pid}/root"));
-    let mut folders = vec![root.join(point.trim_start_matches('/'))];
-    let (devices, mut files, mut left) = (HashSet::from([device]), Vec::new(), MOST_ENTRIES);
-    while let Some(folder) = folders.pop() {
-        // Another mount may cover it.
-        if fs::symlink_metadata(&folder).map_or(0, |data| data.dev()) != device {
-            continue;
-        }
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        for entry in entries.take(left) {
+    let first = Folder::at(pid, point).map(|folder| (folder, point.to_owned()));
+    let (mut folders, mut files, mut left) = (Vec::from_iter(first), Vec::new(), MOST_ENTRIES);
+    while let Some((folder, path)) = folders.pop() {
+        for name in folder.names().into_iter().take(left) {
             left -= 1;
-            let (path, kind) = (entry.path(), entry.file_type());
-            match kind {
-                Ok(kind) if kind.is_dir() => folders.push(path),
-                Ok(kind) if kind.is_file() => {
-                    let name = path.strip_prefix(&root).unwrap_or(&path);
-                    let name = Path::new("/").join(name);
-                    let found = found(&path, &name.to_string_lossy(), &devices);
-                    files.extend(found.filter(|file| file.bytes.0 >= smallest));
-                }
-                _ => {}
+            let Some(entry) = folder.entry(name.as_ref()) else {
+                continue;
+            };
+            // Another mount may cover it.
+            if entry.device != device {
+                continue;
+            }
+            let path = path.join(&name);
+            if entry.is_folder {
+                let below = folder.below(Path::new(&name));
+                folders.extend(below.map(|folder| (folder, path)));
+            } else if entry.is_file && entry.bytes.0 >= smallest {
+                files.push(Found {
+                    id: FileId {
+                        device,
+                        inode: entry.inode,
+                    },
+                    name: path.to_string_lossy().into_owned(),
+                    bytes: entry.bytes,
+                    path: root.join(path.strip_prefix("/").unwrap_or(&path)),
+                });
             }
         }
     }
@@ -271,12 +297,12 @@ mod tests {
         let file = memfd_create("raytrace test", MemfdFlags::CLOEXEC).expect("a memfd");
         let mut file = fs::File::from(file);
         file.write_all(&vec![1; 3 * MIB]).expect("room");
-        let mounts = Mounts::of(own).expect("mounts");
+        let mounts = Arc::new(Mounts::of(own).expect("mounts"));
         let all = open(own, &mounts);
         let found = all.iter().find(|file| file.name == "memfd:raytrace test");
         let found = found.unwrap_or_else(|| panic!("{all:?}"));
         assert_eq!(found.bytes, Bytes(3 << 20));
-        assert_eq!(size(&found.path, found.id), Some(found.bytes));
+        assert_eq!(size(own, &found.path, found.id), Some(found.bytes));
         assert!(!mapped(own, &mounts).contains_key(&found.id));
     }
 
@@ -288,7 +314,7 @@ mod tests {
         let seen = |device: &u64| fs::metadata("/dev/shm").is_ok_and(|data| data.dev() == *device);
         let here = mounts.points().filter(|(point, _)| *point == "/dev/shm");
         let Some(device) = here.map(|(_, device)| device).find(seen) else {
-            eprintln!("skipped: /dev/shm is no tmpfs here");
+            crate::skips::skipped("/dev/shm is no tmpfs here");
             return;
         };
         let path = format!("/dev/shm/raytrace-test-{own}");

@@ -2,16 +2,13 @@
 //!
 //! Made by `ray::log`, read by `judge`. Pids are those that Ray prints: of its own pid namespace.
 
-use serde::{Deserialize, Serialize};
-
 use crate::{
     ids::{Bytes, HexId, Pid},
     ray::gcs::GcsRow,
 };
 
 /// One record of a log.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "says", rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq)]
 pub enum RayFact {
     /// The raylet's memory monitor chose workers and kills them.
     /// ≤ 2.54 `Killing worker with task …`; ≥ 2.55 `Killing N worker(s), kill details: …`.
@@ -142,7 +139,6 @@ pub enum RayFact {
         /// The process.
         pid: Pid,
         /// Whether it was alive, and is killed for it; older recordings do not say.
-        #[serde(default = "alive")]
         alive: bool,
     },
     /// The worker's own last words, in its core-worker log:
@@ -177,6 +173,27 @@ pub enum RayFact {
         exit_type: ExitType,
         /// The detail: often a list of guesses, never a finding.
         detail: String,
+        /// The node that it ran on.
+        node_id: Option<HexId>,
+    },
+    /// The GCS knows a node: `Registering new node. node_id=… node_name=… node_address=…` (≥ 2.51),
+    /// `Registering node info, node id = …, address = …, node name = …` (2.9).
+    NodeRegistered {
+        /// The node.
+        node_id: HexId,
+        /// `--node-name`, else its address.
+        name: Option<String>,
+        /// Its address.
+        address: Option<String>,
+    },
+    /// The GCS takes a node for dead: it was drained, ended as asked, or does not answer any more.
+    NodeDied {
+        /// The node.
+        node_id: HexId,
+        /// `UNEXPECTED_TERMINATION`, `EXPECTED_TERMINATION`, `AUTOSCALER_DRAIN_PREEMPTED`, … (≥ 2.9).
+        reason: Option<String>,
+        /// `health check failed due to missing too many heartbeats`, …
+        message: Option<String>,
     },
     /// Markers in `worker-….out`: `:job_id:`, `:task_name:`, `:actor_name:`.
     Marker {
@@ -224,6 +241,8 @@ pub enum RayFact {
         restarts_left: Option<i64>,
         /// The worker it ran in, where printed.
         worker_id: Option<HexId>,
+        /// That worker's node, where printed.
+        node_id: Option<HexId>,
     },
     /// `SIGNAL received at time=…` from the failure handler (worker log).
     FailureSignal {
@@ -239,6 +258,16 @@ pub enum RayFact {
         /// Its first line.
         message: String,
         /// The worker whose log says so.
+        worker_id: Option<HexId>,
+    },
+    /// The process that an exception of Ray's names as gone, as a driver or worker prints it: `actor_id: …` and `pid: …` below
+    /// `ActorDiedError` (2.1 to 2.60), `(actor ID: …, pid=…)` of `OutOfMemoryError`.
+    DiedInException {
+        /// The actor.
+        actor_id: Option<HexId>,
+        /// Its pid, of Ray's pid namespace.
+        pid: Option<Pid>,
+        /// The worker whose log says so; `None` for a driver.
         worker_id: Option<HexId>,
     },
     /// The configuration that a framework printed of itself, resolved: the keys of it that bear on memory.
@@ -272,8 +301,7 @@ pub enum RayFact {
 }
 
 /// GPU memory around an offload or a sleep, as the process prints it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "point", rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq)]
 pub enum GpuMoved {
     /// `Before vllm offload in sharding manager: 66.48 GB / 79.10 GB.`
     Before {
@@ -303,8 +331,7 @@ pub enum GpuMoved {
 }
 
 /// `WorkerExitType` of Ray's common.proto; the numbers are the same from 2.9.3 to 2.60.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ExitType {
     /// 0
     SystemError,
@@ -336,9 +363,9 @@ impl ExitType {
 }
 
 /// A kill record of Ray's memory monitor.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct MonitorKill {
-    /// The chosen: those "Selected to kill", or all that older versions list.
+    /// The chosen: those "Selected to kill", or all that older versions list. Nobody where no grammar knows the record's words.
     pub selected: Vec<Candidate>,
     /// Looked at and spared (≥ 2.56).
     pub spared: Vec<Candidate>,
@@ -356,12 +383,16 @@ pub struct MonitorKill {
     pub top: Vec<TopUser>,
 }
 
-fn alive() -> bool {
-    true
+impl MonitorKill {
+    /// Whether a grammar knew the record's words: each names at least one worker that was killed.
+    #[must_use]
+    pub fn is_understood(&self) -> bool {
+        !self.selected.is_empty()
+    }
 }
 
 /// A worker in a kill record.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Candidate {
     /// Its pid in Ray's pid namespace.
     pub pid: Option<Pid>,
@@ -378,7 +409,7 @@ pub struct Candidate {
 }
 
 /// A line of `Top 10 memory users`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct TopUser {
     /// Pid in Ray's namespace.
     pub pid: Pid,

@@ -1,17 +1,22 @@
 //! What a framework's settings do to memory, by their keys.
 //!
-//! Keys of verl 0.7, OpenRLHF of 2026 (dotted names since 2026-04-19, older ones too), `EasyR1`, simpleRL-reason and vLLM. A setting
-//! is spoken of only when it stands on a command line or in a configuration that the framework printed; a remedy names no key that
-//! is not in this table.
+//! What is known stands in `tables/`, one JSON file a framework. A setting is spoken of only when it stands on a command line or in a
+//! configuration that the framework printed; a remedy names no key that is not in these tables.
 
 mod levers;
+mod table;
 mod which;
 
-pub use levers::{Aim, Lever, levers};
+use serde::Deserialize;
+
+pub use levers::{Aim, Bound, Lever, bound, levers, words};
+pub use table::Each;
+use table::{Known, Table};
 pub use which::Framework;
 
 /// Where a setting puts memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Effect {
     /// More host memory, less GPU memory: the wrong way against a RAM OOM.
     MovesToHost,
@@ -25,238 +30,14 @@ pub enum Effect {
     Nothing,
 }
 
-/// What is known of a setting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Known {
-    /// The end of its key.
-    key: &'static str,
-    /// The values with this effect; empty for any.
-    values: &'static [&'static str],
-    effect: Effect,
-    why: &'static str,
-    /// What to give instead, where that helps against a RAM OOM.
-    instead: Option<&'static str>,
-}
-
-const ON: &[&str] = &["True", "true", "1", ""];
-const OFF: &[&str] = &["False", "false", "0"];
-
-const fn to_host(key: &'static str, why: &'static str, instead: &'static str) -> Known {
-    Known {
-        key,
-        values: ON,
-        effect: Effect::MovesToHost,
-        why,
-        instead: Some(instead),
-    }
-}
-
-const fn gpu_only(key: &'static str, values: &'static [&'static str], why: &'static str) -> Known {
-    Known {
-        key,
-        values,
-        effect: Effect::GpuOnly,
-        why,
-        instead: None,
-    }
-}
-
-/// The first that fits a key counts.
-const KNOWN: &[Known] = &[
-    Known {
-        key: "ref.fsdp_config.optimizer_offload",
-        values: ON,
-        effect: Effect::Nothing,
-        why: "the reference model has no optimizer",
-        instead: None,
-    },
-    Known {
-        key: "ref.fsdp_config.param_offload",
-        values: ON,
-        effect: Effect::Nothing,
-        why: "verl keeps the reference model's parameters on the host anyway",
-        instead: None,
-    },
-    to_host(
-        "fsdp_config.param_offload",
-        "parameters move from GPU to host memory",
-        "False",
-    ),
-    to_host(
-        "fsdp_config.optimizer_offload",
-        "the optimizer's states move from GPU to host memory",
-        "False",
-    ),
-    to_host(
-        "fsdp_config.offload_policy",
-        "parameters move to pinned host memory",
-        "False",
-    ),
-    to_host(
-        "enable_activation_offload",
-        "activations move from GPU to host memory",
-        "False",
-    ),
-    to_host(
-        "offload.offload_params",
-        "parameters move from GPU to host memory",
-        "false",
-    ),
-    to_host(
-        "offload.offload_optimizer",
-        "the optimizer's states move from GPU to host memory",
-        "false",
-    ),
-    to_host(
-        "fsdp.enable_cpu_offload",
-        "the model moves from GPU to host memory",
-        "false",
-    ),
-    to_host(
-        "vllm.enable_sleep",
-        "each engine keeps a copy of its weights on the host while it sleeps",
-        "leave it out",
-    ),
-    to_host(
-        "vllm_enable_sleep",
-        "each engine keeps a copy of its weights on the host while it sleeps",
-        "leave it out",
-    ),
-    to_host(
-        "ds.adam_offload",
-        "the optimizer's states move from GPU to host memory",
-        "leave it out",
-    ),
-    to_host(
-        "adam_offload",
-        "the optimizer's states move from GPU to host memory",
-        "leave it out",
-    ),
-    to_host(
-        "ds.enable_sleep",
-        "the model's states move to the host while it sleeps",
-        "leave it out",
-    ),
-    to_host(
-        "deepspeed_enable_sleep",
-        "the model's states move to the host while it sleeps",
-        "leave it out",
-    ),
-    to_host(
-        "ref_reward_offload",
-        "the reference and reward models move to the host",
-        "leave it out",
-    ),
-    to_host(
-        "ref.offload",
-        "the reference model moves to the host",
-        "leave it out",
-    ),
-    to_host(
-        "reward.offload",
-        "the reward model moves to the host",
-        "leave it out",
-    ),
-    gpu_only(
-        "gpu_memory_utilization",
-        &[],
-        "the share of GPU memory that the engine takes",
-    ),
-    gpu_only(
-        "vllm_gpu_memory_utilization",
-        &[],
-        "the share of GPU memory that the engine takes",
-    ),
-    gpu_only("enforce_eager", &[], "CUDA graphs lie in GPU memory"),
-    gpu_only(
-        "enable_chunked_prefill",
-        &[],
-        "activations of the prefill lie in GPU memory",
-    ),
-    gpu_only(
-        "free_cache_engine",
-        OFF,
-        "the KV cache then stays on the GPU; the host gains nothing",
-    ),
-    Known {
-        key: "swap_space",
-        values: &[],
-        effect: Effect::Pinned,
-        why: "so many GiB of host memory are pinned for each GPU (4 was vLLM's old default, removed in 0.18)",
-        instead: Some("0"),
-    },
-    pinned(
-        "kv_offloading_size",
-        "so many GiB of host memory are pinned for each engine, all its ranks together, in blocks of a power of two",
-        "leave it out, or a power of two for each rank",
-    ),
-    pinned(
-        "cpu_offload_gb",
-        "so many GiB of weights lie in pinned host memory for each GPU, in blocks of a power of two",
-        "leave it out",
-    ),
-    lever("ppo_micro_batch_size_per_gpu"),
-    lever("log_prob_micro_batch_size_per_gpu"),
-    lever("micro_batch_size_per_device_for_update"),
-    lever("micro_rollout_batch_size"),
-    lever("data.dataloader_num_workers"),
-    lever("data.val_batch_size"),
-    lever("data.return_multi_modal_inputs"),
-    lever("data.max_prompt_length"),
-    lever("data.max_response_length"),
-    lever("checkpoint.save_contents"),
-    lever("checkpoint.async_save"),
-    lever("trainer.save_freq"),
-    lever("trainer.save_model_only"),
-    lever("trainer.resume_mode"),
-    lever("trainer.n_gpus_per_node"),
-    lever("trainer.nnodes"),
-    lever("agent.num_workers"),
-    lever("rollout.n"),
-    lever("rollout.name"),
-    lever("rollout.mode"),
-    lever("rollout.tensor_model_parallel_size"),
-    lever("tensor_parallel_size"),
-    lever("vllm_tensor_parallel_size"),
-    lever("fsdp.enable_rank0_init"),
-    lever("model.use_shm"),
-    lever("ray_init.object_store_memory"),
-    lever("object_store_memory"),
-    lever("mem_fraction_static"),
-    lever("vllm.num_engines"),
-    lever("vllm_num_engines"),
-    lever("max_num_batched_tokens"),
-    lever("max_model_len"),
-];
-
-const fn pinned(key: &'static str, why: &'static str, instead: &'static str) -> Known {
-    Known {
-        key,
-        values: &[],
-        effect: Effect::Pinned,
-        why,
-        instead: Some(instead),
-    }
-}
-
-const fn lever(key: &'static str) -> Known {
-    Known {
-        key,
-        values: &[],
-        effect: Effect::Lever,
-        why: "",
-        instead: None,
-    }
-}
-
 /// Whether a key is in the table.
 #[must_use]
 pub fn is_known(key: &str) -> bool {
-    KNOWN.iter().any(|known| is_key(key, known.key))
+    find(key).is_some()
 }
 
 /// A setting on a command line with what it does to memory.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Spoken {
     /// Its key as given.
     pub key: String,
@@ -268,19 +49,88 @@ pub struct Spoken {
     pub why: &'static str,
     /// What to give instead.
     pub instead: Option<&'static str>,
+    /// Parts of the class names that it acts on; none where that is not known.
+    pub acts_on: &'static [String],
+    /// What its figure is for, where it is one.
+    pub for_each: Option<Each>,
+    known: &'static Known,
+    table: &'static Table,
+}
+
+/// Which versions of a program read a setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Versions {
+    /// The program: the framework whose table has the setting.
+    pub of: &'static str,
+    /// The first; a date for what has no versions.
+    pub since: Option<&'static str>,
+    /// The last.
+    pub until: Option<&'static str>,
+}
+
+impl Spoken {
+    /// Whether it holds in this framework.
+    #[must_use]
+    pub fn holds_in(&self, framework: Framework) -> bool {
+        !self
+            .known
+            .not_in
+            .iter()
+            .any(|name| name == framework.name())
+    }
+
+    /// Which versions read it, where not all do.
+    #[must_use]
+    pub fn versions(&self) -> Option<Versions> {
+        let versions = Versions {
+            of: &self.table.framework,
+            since: self.known.since.as_deref(),
+            until: self.known.until.as_deref(),
+        };
+        (versions.since.or(versions.until).is_some()).then_some(versions)
+    }
+
+    /// Where it is read at all, where that is not everywhere.
+    #[must_use]
+    pub fn note(&self, framework: Framework) -> Option<&'static str> {
+        let known = self.known;
+        let named = known
+            .note_not_in
+            .iter()
+            .any(|name| name == framework.name());
+        known.note.as_deref().filter(|_| !named)
+    }
+}
+
+/// What the tables say of a key: the first that fits counts.
+fn find(key: &str) -> Option<(&'static Table, &'static Known)> {
+    let tables = table::all().iter();
+    let mut known = tables.flat_map(|table| table.settings.iter().map(move |known| (table, known)));
+    known.find(|(_, known)| is_key(key, &known.key))
+}
+
+/// Whether a key decides whom Ray's memory monitor kills, and when.
+#[must_use]
+pub fn decides_kills(key: &str) -> bool {
+    let mut keys = table::all().iter().flat_map(|table| &table.decide_kills);
+    keys.any(|known| known == key)
 }
 
 /// Of these settings, those that bear on memory.
 #[must_use]
 pub fn spoken(pairs: &[(String, String)]) -> Vec<Spoken> {
     let known = pairs.iter().filter_map(|(key, value)| {
-        let known = KNOWN.iter().find(|known| is_key(key, known.key))?;
+        let (table, known) = find(key)?;
         takes(known, value).then(|| Spoken {
             key: key.clone(),
             value: value.clone(),
             effect: known.effect,
-            why: known.why,
-            instead: known.instead,
+            why: &known.why,
+            instead: known.instead.as_deref(),
+            acts_on: &known.acts_on,
+            for_each: known.for_each,
+            known,
+            table,
         })
     });
     known.collect()
@@ -314,7 +164,7 @@ fn is_key(key: &str, known: &str) -> bool {
 fn takes(known: &Known, value: &str) -> bool {
     let nothing = known.effect == Effect::Pinned
         && matches!(value, "0" | "0.0" | "" | "None" | "null" | "none");
-    !nothing && (known.values.is_empty() || known.values.contains(&value))
+    !nothing && known.values.take(value)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use crate::{event::Role, ids::HexId};
+use crate::{event::Role, ids::HexId, ray::tree::Part};
 
 /// What a title says: `ray::Class.method`, `ray::task`, `ray::Class`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,12 +42,24 @@ pub fn role(comm: &str, argv: &[String]) -> Option<Role> {
         Some(Role::Agent)
     } else if script.ends_with("dashboard/dashboard.py") {
         Some(Role::Dashboard)
-    } else if script.ends_with("ray/_private/log_monitor.py")
-        || script.ends_with("ray/autoscaler/_private/monitor.py")
-        || has(argv, "ray.util.client.server")
-    {
+    } else if helper(argv).is_some() {
         // Parts of Ray, although a driver may have started them.
         Some(Role::Other)
+    } else {
+        None
+    }
+}
+
+/// The helper of a node that a command line starts: parts of Ray that have no role of their own.
+#[must_use]
+pub fn helper(argv: &[String]) -> Option<Part> {
+    let is = |script: &str| argv.iter().any(|argument| argument.ends_with(script));
+    if is("ray/_private/log_monitor.py") {
+        Some(Part::LogMonitor)
+    } else if is("ray/autoscaler/_private/monitor.py") {
+        Some(Part::Autoscaler)
+    } else if has(argv, "ray.util.client.server") {
+        Some(Part::ClientServer)
     } else {
         None
     }
@@ -72,13 +84,20 @@ pub fn worker_id(argv: &[String]) -> Option<HexId> {
     option(argv, "worker-id").and_then(HexId::parse)
 }
 
+/// Whether a title says that its process runs neither a task nor an actor.
+#[must_use]
+pub fn is_idle(title: &str) -> bool {
+    let name = title.strip_prefix("ray::").map(str::trim_end);
+    name.is_none_or(|name| name.is_empty() || name == "IDLE" || name.starts_with("IDLE_"))
+}
+
 /// What a `ray::` title says. `ray::IDLE` and the spill and restore workers run no task.
 #[must_use]
 pub fn title(title: &str) -> Option<Title> {
-    let name = title.strip_prefix("ray::")?.trim_end();
-    if name.is_empty() || name == "IDLE" || name.starts_with("IDLE_") {
+    if is_idle(title) {
         return None;
     }
+    let name = title.strip_prefix("ray::")?.trim_end();
     // `actor name:Class.__init__` while a named actor is created.
     let plain = name.rsplit(':').next().unwrap_or(name);
     if let Some(class) = class_of_call(title) {

@@ -124,7 +124,15 @@ const SECRET: [&str; 7] = [
     "HEADER",
 ];
 /// Variables beside [`KNOBS`] whose values bear on what is said.
-const OTHERS: [&str; 2] = ["RAY_object_store_memory", "RAY_USE_TLS"];
+/// The last four are `KubeRay`'s names of the cluster, its namespace, the pod and the pod's group.
+const OTHERS: [&str; 6] = [
+    "RAY_object_store_memory",
+    "RAY_USE_TLS",
+    "RAY_CLUSTER_NAME",
+    "RAY_CLUSTER_NAMESPACE",
+    "RAY_CLOUD_INSTANCE_ID",
+    "RAY_NODE_TYPE_NAME",
+];
 
 /// Whether the value of this variable may be kept: that of a knob, or of a setting of Ray's own, which are in lower case behind `RAY_`.
 /// Ray hands whole runtime environments to its drivers in others, and what users name `RAY_…` may be anything.
@@ -149,7 +157,7 @@ pub fn may_keep(key: &str, value: &str) -> bool {
 pub fn ignored(key: &str, value: &str, version: Option<Version>) -> Option<Ignored> {
     if key.eq_ignore_ascii_case("RAY_object_store_memory") {
         return Some(Ignored {
-            why: "read by no Ray".into(),
+            why: "no Ray version reads it".into(),
             instead: Change::flag("object-store-memory", value),
         });
     }
@@ -167,7 +175,7 @@ pub fn ignored(key: &str, value: &str, version: Option<Version>) -> Option<Ignor
         .iter()
         .find(|knob| knob.key.eq_ignore_ascii_case(key))?;
     Some(Ignored {
-        why: "read by no Ray: upper and lower case count".into(),
+        why: "no Ray version reads it; upper and lower case count".into(),
         instead: Change::environment(meant.key, value),
     })
 }
@@ -236,6 +244,10 @@ mod tests {
             ("RAY_DEFAULT_OBJECT_STORE_MEMORY_PROPORTION", "0.3"),
             ("RAY_num_workers_soft_limit", "4"),
             ("RAY_USE_TLS", "1"),
+            ("RAY_CLUSTER_NAME", "rl-prod"),
+            ("RAY_CLUSTER_NAMESPACE", "team-a"),
+            ("RAY_CLOUD_INSTANCE_ID", "rl-prod-gpu-worker-x7k2p"),
+            ("RAY_NODE_TYPE_NAME", "gpu"),
         ] {
             assert!(may_keep(key, value), "{key}");
         }

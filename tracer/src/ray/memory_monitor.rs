@@ -154,6 +154,7 @@ mod tests {
         huge: None,
         cpu_lists: None,
         stalled_us: None,
+        others: None,
     };
 
     fn v1(limit: u64) -> RootCgroup {

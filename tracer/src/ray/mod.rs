@@ -9,4 +9,7 @@ pub mod log;
 pub mod memory_monitor;
 pub mod python;
 pub mod start;
+pub mod tool;
+pub mod tree;
 pub mod version;
+pub mod words;

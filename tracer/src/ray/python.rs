@@ -33,6 +33,9 @@ const LIBRARIES: [&str; 11] = [
     "msgpack",
 ];
 
+/// Libraries that run a model for their caller.
+const MODELS: [&str; 3] = ["transformers", "tensordict", "accelerate"];
+
 /// Whether a frame is part of Ray's running and wrapping of tasks, its Cython frames included.
 #[must_use]
 pub fn is_rays_own(file: &str) -> bool {
@@ -51,6 +54,31 @@ pub fn is_library(file: &str) -> bool {
     let installed = file.contains("/site-packages/") || file.contains("/dist-packages/");
     let standard = file.starts_with("<frozen") || file.contains("/lib/python3") && !installed;
     standard || LIBRARIES.iter().any(|name| package(file, name).is_some())
+}
+
+/// Whether a file is the user's own: no installed package, not the standard library, nothing of Ray's.
+#[must_use]
+pub fn is_users(file: &str) -> bool {
+    let installed = file.contains("/site-packages/") || file.contains("/dist-packages/");
+    !file.is_empty()
+        && !file.starts_with('<')
+        && !installed
+        && !is_library(file)
+        && !is_rays_own(file)
+}
+
+/// The innermost frame of the user's own code; without one, the innermost that is neither a library's nor a
+/// model's.
+#[must_use]
+pub fn users(frames: &[PythonFrame]) -> Option<&PythonFrame> {
+    let own = frames.iter().find(|frame| is_users(&frame.file));
+    let models = |file: &str| MODELS.iter().any(|name| package(file, name).is_some());
+    let of_framework = |frame: &&PythonFrame| {
+        let file = frame.file.as_str();
+        !models(file) && !is_library(file) && !is_rays_own(file)
+    };
+    let of_framework = || frames.iter().find(of_framework);
+    own.or_else(of_framework).or_else(|| culprit(frames))
 }
 
 /// The innermost frame that is no library's: the line that its author can change; else the running one.
@@ -120,5 +148,26 @@ mod tests {
         assert!(is_library("<frozen importlib._bootstrap>"));
         assert!(!is_library(&format!("{SITE}/verl/workers/fsdp_workers.py")));
         assert!(!is_library("/home/u/train.py"));
+    }
+
+    #[test]
+    fn the_users_own_line_comes_before_any_installed_one() {
+        let frame = |file: &str| PythonFrame {
+            file: file.into(),
+            function: "f".into(),
+            line: 1,
+        };
+        let torch = frame(&format!("{SITE}/torch/nn/functional.py"));
+        let qwen = frame(&format!(
+            "{SITE}/transformers/models/qwen2/modeling_qwen2.py"
+        ));
+        let verl = frame(&format!("{SITE}/verl/workers/actor/dp_actor.py"));
+        let own = frame("/home/u/reward.py");
+        let standard = frame("/usr/lib/python3.11/contextlib.py");
+        let frames = [torch, qwen, verl.clone(), standard];
+        assert_eq!(users(&frames), Some(&verl));
+        let with_own = [frames.as_slice(), std::slice::from_ref(&own)].concat();
+        assert_eq!(users(&with_own), Some(&own));
+        assert!(!is_users("") && !is_users("<string>"));
     }
 }

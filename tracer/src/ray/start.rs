@@ -12,6 +12,8 @@ pub enum Start {
     Container,
     /// `KubeRay`, or another controller of Kubernetes.
     Kubernetes,
+    /// `ray start` in a Slurm job.
+    Slurm,
 }
 
 /// A setting of the node.
@@ -33,7 +35,7 @@ pub enum Change {
     },
     /// A variable to be left out.
     Unset(String),
-    /// More memory for the node.
+    /// More memory for the node: `12G`, `512M`, powers of two.
     MemoryLimit(String),
     /// A larger `/dev/shm`.
     SharedMemory(String),
@@ -73,9 +75,13 @@ impl Change {
             Self::MemoryLimit(size) => match start {
                 Start::Container => format!("docker run --memory={size}"),
                 Start::Kubernetes => {
-                    format!("resources.limits.memory: {size} in the pod's container")
+                    format!("resources.limits.memory: {size}i in the pod's container")
                 }
-                _ => format!("memory.max={size} of the cgroup"),
+                Start::Slurm => format!("sbatch --mem={size}"),
+                // Both names: which of them is there, a recording does not say.
+                _ => {
+                    format!("write {size} to its memory.max (memory.limit_in_bytes with cgroup v1)")
+                }
             },
             Self::SharedMemory(size) => match start {
                 Start::Container => format!("docker run --shm-size={size}"),
@@ -91,7 +97,7 @@ impl Change {
 fn flag(name: &str, value: &str, start: Start) -> String {
     match start {
         // In a container it is the command of the image.
-        Start::RayStart | Start::Container => format!("ray start --{name}={value}"),
+        Start::RayStart | Start::Container | Start::Slurm => format!("ray start --{name}={value}"),
         Start::RayInit => format!("ray.init({}={value})", name.replace('-', "_")),
         Start::Kubernetes => format!("rayStartParams: {{{name}: \"{value}\"}} in the RayCluster"),
     }
@@ -99,7 +105,9 @@ fn flag(name: &str, value: &str, start: Start) -> String {
 
 fn environment(key: &str, value: &str, start: Start) -> String {
     match start {
-        Start::RayStart => format!("{key}={value} in the environment of ray start"),
+        Start::RayStart | Start::Slurm => {
+            format!("{key}={value} in the environment of ray start")
+        }
         Start::RayInit => {
             format!("{key}={value} in the environment of the driver, before ray.init()")
         }
@@ -137,6 +145,8 @@ impl Traces<'_> {
             Start::RayInit
         } else if self.contained {
             Start::Container
+        } else if self.cgroup.is_some_and(|path| path.contains("/slurm")) {
+            Start::Slurm
         } else {
             Start::RayStart
         }
@@ -208,5 +218,12 @@ mod tests {
             ..none
         };
         assert_eq!(pod.start(), Start::Kubernetes);
+        let slurm = Traces {
+            cgroup: Some("/slurm/uid_1000/job_7/step_0"),
+            ..none
+        };
+        assert_eq!(slurm.start(), Start::Slurm);
+        let more = Change::MemoryLimit("96G".into());
+        assert_eq!(more.at(Start::Slurm), "sbatch --mem=96G");
     }
 }

@@ -1,29 +1,47 @@
 //! The file of a recording that is being written, and what is done when it is deleted meanwhile.
 
 use std::{
-    fs::File,
-    os::unix::fs::{MetadataExt, OpenOptionsExt, fchown},
+    fs::{File, Permissions},
+    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown},
     path::{Path, PathBuf},
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
+use rustix::process::{getegid, geteuid};
 
-use super::{error::RecordingError, retention::Thinning, schema, writer::is_urgent};
-use crate::event::Event;
+use super::{
+    carry,
+    error::RecordingError,
+    lock,
+    place::beside,
+    retention::{Space, Thinning},
+    schema,
+    writer::is_urgent,
+};
+use crate::{
+    event::{Event, Observation, Part, Source},
+    ids::{BootTime, EventId, WallTime},
+};
+
+/// How often the end looks whether the last reader has closed the file.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// An open recording.
 pub(super) struct Disk {
     path: PathBuf,
     owner: Option<(u32, u32)>,
     connection: Connection,
+    /// Holds the writer's lock; closed after the connection (see [`lock`]).
+    file: File,
     inode: u64,
 }
 
 impl Disk {
     /// Makes a new file (0600; `owner` is the user who ran sudo) with empty tables.
     pub(super) fn create(path: &Path, owner: Option<(u32, u32)>) -> Result<Self, RecordingError> {
-        let inode = make(path, owner).map_err(|source| match source.kind() {
+        let (file, inode) = make(path, owner).map_err(|source| match source.kind() {
             std::io::ErrorKind::AlreadyExists => RecordingError::Exists(path.to_owned()),
             _ => RecordingError::NotWritable {
                 path: path.to_owned(),
@@ -40,6 +58,7 @@ impl Disk {
             path: path.to_owned(),
             owner,
             connection,
+            file,
             inode,
         })
     }
@@ -57,12 +76,13 @@ impl Disk {
             let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CANTOPEN);
             rusqlite::Error::SqliteFailure(code, Some(error.to_string()))
         };
-        let inode = make(&self.path, self.owner).map_err(failed)?;
+        let (file, inode) = make(&self.path, self.owner).map_err(failed)?;
         let path = self.path.to_string_lossy();
         self.connection.execute("VACUUM INTO ?1", [path.as_ref()])?;
         let connection = Connection::open(&self.path)?;
         schema::settings(&connection)?;
         self.connection = connection;
+        self.file = file;
         self.inode = inode;
         Ok(true)
     }
@@ -89,6 +109,21 @@ impl Disk {
         transaction.commit()
     }
 
+    /// The file system that it lies on.
+    pub(super) fn space(&self) -> Option<Space> {
+        let found = rustix::fs::statvfs(
+            self.path
+                .parent()
+                .filter(|folder| *folder != Path::new(""))
+                .unwrap_or(Path::new(".")),
+        )
+        .ok()?;
+        Some(Space {
+            free: found.f_bavail.saturating_mul(found.f_frsize),
+            total: found.f_blocks.saturating_mul(found.f_frsize),
+        })
+    }
+
     /// Gives up some of what is older than wanted.
     pub(super) fn thin(&self, thinning: &mut Thinning, at_most: Duration) -> rusqlite::Result<()> {
         if thinning.is_busy() {
@@ -99,30 +134,99 @@ impl Disk {
         thinning.work(&self.connection, at_most)
     }
 
-    /// Leaves one file.
-    pub(super) fn close(&self) -> rusqlite::Result<()> {
-        self.connection
-            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+    /// The next file at `path`, which begins with what lives on; this one is ended as if its recorder had.
+    pub(super) fn next(
+        &self,
+        path: &Path,
+        number: u32,
+        now: (BootTime, WallTime),
+    ) -> Result<Self, RecordingError> {
+        let next = Self::create(path, self.owner)?;
+        let before = self.path.file_name().unwrap_or_default().to_string_lossy();
+        let part = Part {
+            began: now.1,
+            number,
+            before: before.into_owned(),
+        };
+        let carried = carry::over(&self.connection, &next.connection, &part, now);
+        if let Err(source) = carried.and_then(|()| self.end(now.0)) {
+            for end in ["", "-wal", "-shm"] {
+                let _not_there = std::fs::remove_file(beside(path, end));
+            }
+            let path = path.to_owned();
+            return Err(RecordingError::Damaged { path, source });
+        }
+        Ok(next)
+    }
+
+    /// Writes the last event of a file that another one follows.
+    fn end(&self, now: BootTime) -> rusqlite::Result<()> {
+        let last = schema::last_id(&self.connection)?;
+        let ended = Event {
+            id: EventId(last + 1),
+            time: now,
+            source: Source::Recorder,
+            what: Observation::RecordingEnded,
+        };
+        schema::insert(&self.connection, &ended)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Leaves one file. Whoever reads it at this moment is waited for, at most for `patience`.
+    pub(super) fn close(&self, patience: Duration) -> rusqlite::Result<()> {
+        self.connection.busy_timeout(LOOK)?;
+        let until = Instant::now() + patience;
+        loop {
+            let done = self.become_one_file();
+            match done {
+                Err(error) if is_busy(&error) && Instant::now() < until => thread::sleep(LOOK),
+                done => return done,
+            }
+        }
+    }
+
+    fn become_one_file(&self) -> rusqlite::Result<()> {
+        let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
+        let blocked: i64 = self
+            .connection
+            .query_row(checkpoint, [], |row| row.get(0))?;
+        if blocked != 0 {
+            let busy = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
+            return Err(rusqlite::Error::SqliteFailure(busy, None));
+        }
         self.connection
             .pragma_update(None, "journal_mode", "DELETE")
     }
 }
 
-fn beside(path: &Path, end: &str) -> PathBuf {
-    PathBuf::from(format!("{}{end}", path.display()))
+/// Whether somebody else's lock is in the way.
+pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
+    )
 }
 
-/// An empty file that was not there; its inode.
-fn make(path: &Path, owner: Option<(u32, u32)>) -> std::io::Result<u64> {
+/// An empty file that was not there, locked, and its inode.
+fn make(path: &Path, owner: Option<(u32, u32)>) -> std::io::Result<(File, u64)> {
     let file = File::options()
         .write(true)
         .create_new(true)
         .mode(0o600)
         .custom_flags(libc::O_NOFOLLOW)
         .open(path)?;
+    // Root with a group of its own, as a service has by `Group=`: that group reads recordings.
+    if geteuid().is_root() && !getegid().is_root() {
+        file.set_permissions(Permissions::from_mode(0o640))?;
+    }
     if let Some((uid, gid)) = owner {
         // SQLite gives the -wal and -shm files the mode and owner of the main file.
         let _stays_with_root = fchown(&file, Some(uid), Some(gid));
     }
-    Ok(file.metadata()?.ino())
+    lock::hold(&file);
+    let inode = file.metadata()?.ino();
+    Ok((file, inode))
 }

@@ -34,6 +34,9 @@ pub enum RecordingError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// A file without a byte, or without a first event.
+    #[error("{path} is empty, it holds no events: its recorder was ended before it wrote any, or a copy of it failed; record again: sudo raytrace record", path = .0.display())]
+    Empty(PathBuf),
     /// A file of something else.
     #[error("{path} is not a raytrace recording; list recordings with: ls *.raytrace (logs are read by: raytrace explain {path})", path = .0.display())]
     NotARecording(PathBuf),
@@ -47,8 +50,16 @@ pub enum RecordingError {
         /// What is known here.
         known: i64,
     },
+    /// Nothing of it is left.
+    #[error("{path} is cut short or damaged ({reason}), and no event of it is left", path = .path.display())]
+    Cut {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite said.
+        reason: String,
+    },
     /// SQLite cannot make sense of it.
-    #[error("{path} is damaged ({source}); save what is left with: sqlite3 {path} .recover", path = .path.display())]
+    #[error("{path} is damaged ({source}); look for what is left with: sqlite3 {path} .recover", path = .path.display())]
     Damaged {
         /// The file.
         path: PathBuf,

@@ -4,23 +4,21 @@ use std::{
     collections::BTreeSet,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
-use rusqlite::Connection;
-
-use super::{error::RecordingError, merge, reader};
+use super::{disk::is_busy, error::RecordingError, merge, reader};
 use crate::{event::Event, ids::EventId};
 
 /// Two threads number events and hand them on: an event may reach the file after one with a higher number, at most one batch of
 /// either later.
 const LATE: u64 = 4096;
 
-/// A recording and how far it was read.
+/// A recording and how far it was read. Between two looks it is not open, so that its writer can end.
 pub struct Follower {
     path: PathBuf,
-    connection: Connection,
-    /// Device and inode of what was opened.
-    file: Option<(u64, u64)>,
+    /// What was opened.
+    file: Option<Identity>,
     /// The events of the last [`LATE`] ids that were given.
     given: BTreeSet<EventId>,
 }
@@ -28,17 +26,10 @@ pub struct Follower {
 impl Follower {
     /// Opens it; it may be written by another process.
     pub fn open(path: &Path) -> Result<Self, RecordingError> {
-        let header = reader::header(path).map_err(|source| RecordingError::Open {
-            path: path.to_owned(),
-            source,
-        })?;
-        if !header.starts_with(b"SQLite format 3\0") {
-            return Err(RecordingError::NotARecording(path.to_owned()));
-        }
+        let (found, ()) = (file(path), reader::check(path)?);
         Ok(Self {
             path: path.to_owned(),
-            file: file(path),
-            connection: reader::connect(path, path)?,
+            file: found,
             given: BTreeSet::new(),
         })
     }
@@ -54,23 +45,41 @@ impl Follower {
         (readable && anew.file == Some(now)).then_some(anew)
     }
 
-    /// The events that were not given yet, by id.
+    /// The events that were not given yet, by id; none while another file has its name, or none.
     pub fn new_events(&mut self) -> Result<Vec<Event>, RecordingError> {
-        self.read().map_err(|source| RecordingError::Damaged {
-            path: self.path.clone(),
-            source,
-        })
+        if file(&self.path).is_none_or(|now| Some(now) != self.file) {
+            return Ok(Vec::new());
+        }
+        let opened = match reader::connect(&self.path, &self.path) {
+            Err(RecordingError::Damaged { source, .. }) if is_busy(&source) => {
+                return Ok(Vec::new());
+            }
+            opened => opened?,
+        };
+        match self.read(&opened) {
+            // It is at its end, or written anew: the next look has it.
+            Err(source) if is_busy(&source) => Ok(Vec::new()),
+            read => read.map_err(|source| RecordingError::Damaged {
+                path: self.path.clone(),
+                source,
+            }),
+        }
     }
 
-    fn read(&mut self) -> rusqlite::Result<Vec<Event>> {
+    fn read(&mut self, opened: &reader::Opened) -> rusqlite::Result<Vec<Event>> {
         let last = self.given.last().map_or(0, |id| id.0);
         let from = last.saturating_sub(LATE);
         let mut events = Vec::new();
-        merge::each(&self.connection, from.cast_signed(), |event| {
+        // What was given is not parsed again: these are thousands of rows at each look.
+        let wanted = |id: i64| !self.given.contains(&EventId(id.cast_unsigned()));
+        let ended_early = merge::each(&opened.connection, from.cast_signed(), wanted, |event| {
             // An event of a kind that only a newer raytrace knows is left out.
-            events.extend(event?.filter(|event| !self.given.contains(&event.id)));
+            events.extend(event?);
             Ok(())
         })?;
+        if let Some((_, error)) = ended_early.into_iter().next() {
+            return Err(error);
+        }
         self.given.extend(events.iter().map(|event| event.id));
         let newest = self.given.last().map_or(0, |id| id.0);
         self.given = self.given.split_off(&EventId(newest.saturating_sub(LATE)));
@@ -78,7 +87,10 @@ impl Follower {
     }
 }
 
-fn file(path: &Path) -> Option<(u64, u64)> {
+/// Device and inode, and when it was made: an inode's number is used again.
+type Identity = (u64, u64, Option<SystemTime>);
+
+fn file(path: &Path) -> Option<Identity> {
     let metadata = path.metadata().ok()?;
-    Some((metadata.dev(), metadata.ino()))
+    Some((metadata.dev(), metadata.ino(), metadata.created().ok()))
 }

@@ -2,7 +2,11 @@
 //!
 //! One `UNION ALL` would do the same, but takes every row of the samples through all columns of all tables: several times as long.
 
-use rusqlite::{Connection, Rows, fallible_streaming_iterator::FallibleStreamingIterator as _};
+use std::fmt;
+
+use rusqlite::{
+    Connection, ErrorCode, Rows, fallible_streaming_iterator::FallibleStreamingIterator as _,
+};
 
 use super::schema::{self, Table};
 use crate::event::Event;
@@ -23,14 +27,39 @@ impl Rest<'_> {
     }
 }
 
-/// Tells the event of each row after the id `from`, as [`schema::event`] gives it.
+/// What follows the row `after` in a table; everything without one.
+#[derive(Debug)]
+pub(super) struct Part {
+    table: Table,
+    after: Option<i64>,
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.table {
+            Table::Events => "what happened (deaths, signals, logs)",
+            Table::ProcessMemory => "memory of processes",
+            Table::NodeMemory => "memory of the machine",
+            Table::CgroupMemory => "memory of cgroups",
+            Table::Mapped => "mappings",
+        };
+        match self.after {
+            Some(id) => write!(f, "{what} after event {id}"),
+            None => write!(f, "all of {what}"),
+        }
+    }
+}
+
+/// Tells the event of each `wanted` row after the id `from`, as [`schema::event`] gives it; returns what of damaged tables could not be read.
 pub(super) fn each(
     connection: &Connection,
     from: i64,
+    wanted: impl Fn(i64) -> bool,
     mut tell: impl FnMut(rusqlite::Result<Option<Event>>) -> rusqlite::Result<()>,
-) -> rusqlite::Result<()> {
+) -> rusqlite::Result<Vec<(Part, rusqlite::Error)>> {
     // All tables as they are at one moment, also while they are written.
     let _moment = connection.unchecked_transaction()?;
+    let mut ended_early = Vec::new();
     let mut statements = Vec::new();
     for (table, select) in schema::selects(connection)? {
         statements.push((table, connection.prepare_cached(&select)?));
@@ -42,17 +71,51 @@ pub(super) fn each(
             rows: statement.query([from])?,
             next: None,
         };
-        rest.advance()?;
-        tables.push(rest);
+        let first = rest.advance();
+        if readable(&rest, None, first, &mut ended_early)? {
+            tables.push(rest);
+        }
     }
     loop {
         let more = tables.iter_mut().filter(|rest| rest.next.is_some());
         let Some(first) = more.min_by_key(|rest| rest.next) else {
-            return Ok(());
+            return Ok(ended_early);
         };
-        if let Some(row) = first.rows.get() {
+        if let Some(row) = first.rows.get()
+            && first.next.is_some_and(&wanted)
+        {
             tell(schema::event(first.table, row))?;
         }
-        first.advance()?;
+        let (told, next) = (first.next, first.advance());
+        if !readable(first, told, next, &mut ended_early)? {
+            first.next = None;
+        }
     }
+}
+
+/// Whether a step went well; where the file is damaged, that table ends here and the others go on.
+fn readable(
+    rest: &Rest<'_>,
+    after: Option<i64>,
+    step: rusqlite::Result<()>,
+    ended_early: &mut Vec<(Part, rusqlite::Error)>,
+) -> rusqlite::Result<bool> {
+    let Err(error) = step else { return Ok(true) };
+    if !is_damage(&error) {
+        return Err(error);
+    }
+    let table = rest.table;
+    ended_early.push((Part { table, after }, error));
+    Ok(false)
+}
+
+fn is_damage(error: &rusqlite::Error) -> bool {
+    let damaged = [ErrorCode::DatabaseCorrupt, ErrorCode::SystemIoFailure];
+    let by_sqlite = error.sqlite_error_code();
+    // A flipped bit in a row's id.
+    let by_type = matches!(
+        error,
+        rusqlite::Error::InvalidColumnType(..) | rusqlite::Error::FromSqlConversionFailure(..)
+    );
+    by_type || by_sqlite.is_some_and(|code| damaged.contains(&code))
 }

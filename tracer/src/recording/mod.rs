@@ -3,13 +3,19 @@
 //! A recording is WAL while it is written and a single file after a clean end. [`Writer`] takes events on a queue of its own thread and
 //! never makes a sender wait; [`read`] and [`in_batches`] give them back in the order of their ids.
 
+mod carry;
 mod disk;
 mod error;
 mod follow;
+mod lock;
 mod merge;
+mod outline;
+mod parts;
 pub mod place;
 mod reader;
 mod retention;
+mod rotation;
+pub(crate) mod row;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -17,6 +23,25 @@ mod writer;
 
 pub use error::RecordingError;
 pub use follow::Follower;
-pub use reader::{Read, Told, in_batches, read};
+pub use outline::Outline;
+#[cfg(test)]
+pub(crate) use parts::write_two;
+pub use parts::{by_recorder, carried, parts_in_batches};
+pub use reader::{Read, ReadSummary, in_batches, is_recording, read};
 pub use retention::Retention;
-pub use writer::{Prepared, Sender, Summary, Writer};
+pub use rotation::Rotation;
+pub use writer::{EndFailure, Prepared, Sender, Summary, Writer};
+
+use std::{path::Path, time::Duration};
+
+use crate::event::Event;
+
+/// Writes these events as a new recording, which is one file at the end.
+pub fn write(path: &Path, events: &[Event]) -> Result<(), RecordingError> {
+    let disk = disk::Disk::create(path, None)?;
+    let written = disk.write(events).and_then(|()| disk.close(Duration::ZERO));
+    written.map_err(|source| RecordingError::Damaged {
+        path: path.to_owned(),
+        source,
+    })
+}

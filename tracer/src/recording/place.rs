@@ -43,6 +43,43 @@ pub fn default_name(host: &str, time: jiff::Timestamp) -> String {
     format!("raytrace-{host}-{time}.raytrace")
 }
 
+/// The recordings of this host in a folder that have default names, the oldest first.
+#[must_use]
+pub fn of_host(folder: &Path, host: &str) -> Vec<PathBuf> {
+    let example = default_name(host, jiff::Timestamp::UNIX_EPOCH);
+    let stamp = "19700101T000000Z.raytrace";
+    let prefix = example.strip_suffix(stamp).unwrap_or(&example);
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> = entries
+        .map(|entry| entry.path())
+        .filter(|path| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            let rest = name.and_then(|name| name.strip_prefix(prefix));
+            rest.is_some_and(is_stamp)
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+/// Whether this is how a default name ends: another host's name may begin as this one's.
+fn is_stamp(text: &str) -> bool {
+    let Some(time) = text.strip_suffix("Z.raytrace") else {
+        return false;
+    };
+    time.len() == 15
+        && time.char_indices().all(|(at, one)| match at {
+            8 => one == 'T',
+            _ => one.is_ascii_digit(),
+        })
+}
+
+/// The path of a file that SQLite keeps beside a recording: `-wal`, `-shm`.
+#[must_use]
+pub fn beside(path: &Path, end: &str) -> PathBuf {
+    PathBuf::from(format!("{}{end}", path.display()))
+}
+
 /// The newest recording in the current folder, else in [`FALLBACK`].
 #[must_use]
 pub fn newest() -> Option<PathBuf> {

@@ -1,20 +1,25 @@
 //! Reads a recording: also one that is being written, that was cut off, or that lies in a read-only folder.
+//!
+//! Reading changes nothing: no log is folded into the file and none is removed. The file may be anybody's: it is taken for one of
+//! SQLite's, its tables for tables of plain columns, and no code of its schema runs.
 
 use std::{
     panic::resume_unwind,
     path::{Path, PathBuf},
     sync::mpsc::{SyncSender, sync_channel},
     thread,
+    time::Duration,
 };
 
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig};
 
 use super::{
     error::RecordingError,
-    merge,
+    lock, merge,
+    place::beside,
     schema::{APPLICATION_ID, VERSION},
 };
-use crate::event::Event;
+use crate::{bounded, event::Event};
 
 /// What a recording holds.
 #[derive(Debug, Default)]
@@ -29,13 +34,15 @@ pub struct Read {
 
 /// What is to be said of events that were told in batches.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct ReadSummary {
     /// How many they were.
     pub count: usize,
     /// What is missing, in words for the user.
     pub warnings: Vec<String>,
     /// Whether some events could not be read because the file is damaged.
     pub damaged: bool,
+    /// Whether it was being written when it was opened.
+    pub live: bool,
 }
 
 /// Events of a batch.
@@ -54,32 +61,32 @@ pub fn read(path: &Path) -> Result<Read, RecordingError> {
     })
 }
 
+/// Whether this is a file of SQLite's, as a recording is.
+#[must_use]
+pub fn is_recording(path: &Path) -> bool {
+    header(path).is_ok_and(|header| header.starts_with(MAGIC))
+}
+
+/// The beginning of each of SQLite's files (SQLite file format, 1.3.1).
+const MAGIC: &[u8] = b"SQLite format 3\0";
+
 /// Tells all events by id, a batch after the other: they need little room then, and a thread reads the next ones meanwhile.
-pub fn in_batches(path: &Path, tell: impl FnMut(Vec<Event>)) -> Result<Told, RecordingError> {
+pub fn in_batches(
+    path: &Path,
+    tell: impl FnMut(Vec<Event>),
+) -> Result<ReadSummary, RecordingError> {
     let open = |source| RecordingError::Open {
         path: path.to_owned(),
         source,
     };
-    let header = header(path).map_err(open)?;
-    if !header.starts_with(b"SQLite format 3\0") {
-        return Err(RecordingError::NotARecording(path.to_owned()));
-    }
-    let mut told = Told::default();
-    let beside = |end: &str| PathBuf::from(format!("{}{end}", path.display()));
-    // Bytes 18 and 19 are 2 for WAL; a cleanly ended recording has 1 (SQLite file format, 1.3.2).
-    if header.get(18) == Some(&2) && !beside("-wal").exists() {
-        told.warnings.push(format!(
-            "{} was not ended cleanly and the -wal file beside it is missing: its last seconds are lost",
-            path.display()
-        ));
-    }
-    // A copy is read where the folder cannot be written: SQLite needs a -shm file beside a WAL recording.
-    let aside;
-    let mut source = path;
-    if header.get(18) == Some(&2) && !writable(path) {
-        aside = copy(path, &beside("-wal")).map_err(open)?;
-        source = aside.path.as_path();
-    }
+    let source = Source::open(path)?;
+    let mut told = ReadSummary {
+        live: source.live,
+        ..ReadSummary::default()
+    };
+    let warning = source.warning.clone();
+    told.warnings.extend(warning.clone());
+    let source = source.path();
     let (sender, batches) = sync_channel(WAITING);
     thread::scope(|scope| {
         let reading = thread::Builder::new().name("reader".into());
@@ -87,27 +94,140 @@ pub fn in_batches(path: &Path, tell: impl FnMut(Vec<Event>)) -> Result<Told, Rec
         let reading = reading.spawn_scoped(scope, move || rows(source, path, told, &sender));
         let reading = reading.map_err(open)?;
         batches.into_iter().for_each(tell);
-        reading.join().unwrap_or_else(|panic| resume_unwind(panic))
+        let read = reading.join();
+        match (read.unwrap_or_else(|panic| resume_unwind(panic)), warning) {
+            // All that it had may have been in its log.
+            (Err(RecordingError::Damaged { path, .. }), Some(_)) => {
+                let reason = "it was not ended, and the -wal file beside it is missing".to_owned();
+                Err(RecordingError::Cut { path, reason })
+            }
+            (read, _) => read,
+        }
     })
 }
 
+/// The file that is read: the recording itself, or a copy of it.
+pub(super) struct Source<'a> {
+    named: &'a Path,
+    aside: Option<Aside>,
+    /// What is missing beside it, in words for the user.
+    pub(super) warning: Option<String>,
+    /// Whether it is being written.
+    pub(super) live: bool,
+}
+
+impl<'a> Source<'a> {
+    pub(super) fn open(path: &'a Path) -> Result<Self, RecordingError> {
+        let open = |source| RecordingError::Open {
+            path: path.to_owned(),
+            source,
+        };
+        let kind = kind(path)?;
+        let live = lock::is_held(path);
+        let warning = (kind == Kind::WithoutLog && !live).then(|| {
+            format!(
+                "{} was not ended cleanly and the -wal file beside it is missing: its last seconds are lost",
+                path.display()
+            )
+        });
+        // A copy is read where the folder cannot be written: SQLite needs a -shm file beside a WAL recording.
+        let copied = kind == Kind::WithLog && !writable(path);
+        let aside = copied.then(|| copy(path, &beside(path, "-wal")));
+        Ok(Self {
+            named: path,
+            aside: aside.transpose().map_err(open)?,
+            warning,
+            live,
+        })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.aside.as_ref().map_or(self.named, |aside| &aside.path)
+    }
+}
+
+/// What lies at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A recording that is one file.
+    Whole,
+    /// One that is written, or was not ended, and its log.
+    WithLog,
+    /// The same without its log.
+    WithoutLog,
+}
+
+/// Refuses what is no recording that this raytrace knows.
+pub(super) fn check(path: &Path) -> Result<(), RecordingError> {
+    kind(path)?;
+    connect(path, path).map(drop)
+}
+
+/// Looks at the file's first bytes.
+fn kind(path: &Path) -> Result<Kind, RecordingError> {
+    let mut kind = kind_now(path)?;
+    // A writer that ends, or writes its file anew, is between two of its steps.
+    for _ in 0..100 {
+        if kind != Kind::WithoutLog || !lock::is_held(path) {
+            break;
+        }
+        thread::sleep(Duration::from_millis(10));
+        kind = kind_now(path)?;
+    }
+    Ok(kind)
+}
+
+fn kind_now(path: &Path) -> Result<Kind, RecordingError> {
+    let header = header(path).map_err(|source| RecordingError::Open {
+        path: path.to_owned(),
+        source,
+    })?;
+    if header.is_empty() {
+        return Err(RecordingError::Empty(path.to_owned()));
+    }
+    if !header.starts_with(MAGIC) {
+        return Err(RecordingError::NotARecording(path.to_owned()));
+    }
+    // Bytes 18 and 19 are 2 for WAL; a cleanly ended recording has 1 (SQLite file format, 1.3.2).
+    Ok(
+        match (header.get(18) == Some(&2), beside(path, "-wal").exists()) {
+            (false, _) => Kind::Whole,
+            (true, true) => Kind::WithLog,
+            (true, false) => Kind::WithoutLog,
+        },
+    )
+}
+
+/// A recording that is open for reading.
+pub(super) struct Opened {
+    pub(super) connection: Connection,
+    /// Why it cannot be whole.
+    pub(super) damage: Option<rusqlite::Error>,
+}
+
 /// Opens the database at `source`, if it is a recording that this raytrace knows.
-pub(super) fn connect(source: &Path, named: &Path) -> Result<Connection, RecordingError> {
+pub(super) fn connect(source: &Path, named: &Path) -> Result<Opened, RecordingError> {
     let damaged = |source| RecordingError::Damaged {
         path: named.to_owned(),
         source,
     };
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(source, flags)
-        .or_else(|_| Connection::open_with_flags(source, OpenFlags::SQLITE_OPEN_READ_ONLY))
-        .map_err(damaged)?;
-    connection
-        .busy_timeout(std::time::Duration::from_secs(5))
-        .map_err(damaged)?;
+    let connection = open(source).map_err(damaged)?;
     let number = |name: &str| {
         connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0))
     };
-    if number("application_id").map_err(damaged)? != APPLICATION_ID {
+    let mut application = number("application_id");
+    let mut damage = None;
+    if let Err(error) = &application
+        && error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt)
+    {
+        // SQLite refuses a file that is shorter than its header says, unless its schema may be repaired.
+        connection
+            .set_db_config(DbConfig::SQLITE_DBCONFIG_WRITABLE_SCHEMA, true)
+            .map_err(damaged)?;
+        let again = number("application_id");
+        damage = std::mem::replace(&mut application, again).err();
+    }
+    if application.map_err(damaged)? != APPLICATION_ID {
         return Err(RecordingError::NotARecording(named.to_owned()));
     }
     let version = number("user_version").map_err(damaged)?;
@@ -118,49 +238,94 @@ pub(super) fn connect(source: &Path, named: &Path) -> Result<Connection, Recordi
             known: VERSION,
         });
     }
+    Ok(Opened { connection, damage })
+}
+
+/// A connection that changes nothing.
+fn open(source: &Path) -> rusqlite::Result<Connection> {
+    let alone = kind_now(source).is_ok_and(|kind| kind == Kind::WithoutLog);
+    let connection = if alone {
+        // SQLite would make an empty log.
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        Connection::open_with_flags(immutable(source), flags | OpenFlags::SQLITE_OPEN_URI)?
+    } else {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        Connection::open_with_flags(source, flags)
+            .or_else(|_| Connection::open_with_flags(source, OpenFlags::SQLITE_OPEN_READ_ONLY))?
+    };
+    connection.busy_timeout(Duration::from_secs(5))?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    // As SQLite advises for files of others (sqlite.org/security.html).
+    connection.execute_batch("PRAGMA query_only=ON; PRAGMA cell_size_check=ON")?;
     Ok(connection)
+}
+
+/// A path as a URI that tells SQLite that nobody writes it.
+fn immutable(path: &Path) -> String {
+    use std::{fmt::Write as _, os::unix::ffi::OsStrExt as _};
+    let mut uri = "file:".to_owned();
+    for byte in path.as_os_str().as_bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-_.".contains(byte) {
+            uri.push(char::from(*byte));
+        } else {
+            let _never_fails = write!(uri, "%{byte:02X}");
+        }
+    }
+    uri + "?immutable=1"
 }
 
 /// Sends the events in batches; returns `told` with how it went.
 fn rows(
     source: &Path,
     named: &Path,
-    mut told: Told,
+    mut told: ReadSummary,
     sender: &SyncSender<Vec<Event>>,
-) -> Result<Told, RecordingError> {
+) -> Result<ReadSummary, RecordingError> {
     let damaged = |source| RecordingError::Damaged {
         path: named.to_owned(),
         source,
     };
-    let connection = connect(source, named)?;
+    let Opened { connection, damage } = connect(source, named)?;
     let mut batch = Vec::with_capacity(BATCH);
     let mut unknown = 0u64;
-    let result = merge::each(&connection, i64::MIN, |event| {
-        let Ok(Some(event)) = event else {
-            unknown += 1;
-            return Ok(());
-        };
-        told.count += 1;
-        batch.push(event);
-        if batch.len() == BATCH {
-            let full = std::mem::replace(&mut batch, Vec::with_capacity(BATCH));
-            // Nobody waits for it only after a panic there.
-            let _told_there = sender.send(full);
-        }
-        Ok(())
-    });
+    let result = merge::each(
+        &connection,
+        i64::MIN,
+        |_| true,
+        |event| {
+            let Ok(Some(event)) = event else {
+                unknown += 1;
+                return Ok(());
+            };
+            told.count += 1;
+            batch.push(event);
+            if batch.len() == BATCH {
+                let full = std::mem::replace(&mut batch, Vec::with_capacity(BATCH));
+                // Nobody waits for it only after a panic there.
+                let _told_there = sender.send(full);
+            }
+            Ok(())
+        },
+    );
     let _told_there = sender.send(batch);
-    match result {
-        Err(error) if told.count == 0 || !is_damage(&error) => return Err(damaged(error)),
-        Err(error) => {
-            told.damaged = true;
-            told.warnings.push(format!(
-                "{} is damaged ({error}): what follows event {} is missing",
-                named.display(),
-                told.count
-            ));
-        }
-        Ok(()) => {}
+    let ended_early = result.map_err(damaged)?;
+    if let Some((_, error)) = ended_early.first().filter(|_| told.count == 0) {
+        return Err(RecordingError::Cut {
+            path: named.to_owned(),
+            reason: error.to_string(),
+        });
+    }
+    if let Some(error) = damage
+        .as_ref()
+        .or(ended_early.first().map(|(_, error)| error))
+    {
+        told.damaged = true;
+        told.warnings.push(format!(
+            "{} is cut short or damaged ({error}): {}",
+            named.display(),
+            missing(&ended_early, told.count)
+        ));
     }
     if unknown > 0 {
         told.warnings.push(format!(
@@ -171,21 +336,21 @@ fn rows(
     Ok(told)
 }
 
-fn is_damage(error: &rusqlite::Error) -> bool {
-    matches!(
-        error.sqlite_error_code(),
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::SystemIoFailure)
-    )
+/// What a damaged file does not give, in words.
+fn missing(ended_early: &[(merge::Part, rusqlite::Error)], count: usize) -> String {
+    let parts: Vec<String> = ended_early
+        .iter()
+        .map(|(part, _)| part.to_string())
+        .collect();
+    if parts.is_empty() {
+        return format!("{count} events are left, others may be missing");
+    }
+    format!("{count} events are left; missing are {}", parts.join(", "))
 }
 
 /// The file's first bytes.
-pub(super) fn header(path: &Path) -> std::io::Result<Vec<u8>> {
-    use std::io::Read as _;
-    let mut bytes = Vec::new();
-    std::fs::File::open(path)?
-        .take(100)
-        .read_to_end(&mut bytes)?;
-    Ok(bytes)
+fn header(path: &Path) -> std::io::Result<Vec<u8>> {
+    bounded::file(path, 100)
 }
 
 fn writable(path: &Path) -> bool {

@@ -1,4 +1,9 @@
-//! What a long recording gives up: detail that is older than wanted, but never what lies around a death.
+//! What a long recording gives up: detail, the more the older it is, and what lies around a death last.
+//!
+//! These are the rules for every file, the ones of a folder that rotates too; what a folder gives up besides is whole files.
+//! Beyond [`Retention::keep`] samples are a minute apart, later ten minutes and an hour. Around deaths all detail stays: [`ends`] says how much
+//! of many. A file that would become too large, or a disk too full, shortens the time of full detail, then gives up the surroundings of the oldest
+//! deaths (but for the first and the last), then every second sample.
 //!
 //! Each row is looked at once, when it has become old enough, in the order of ids and a few at a time: what comes in never waits for
 //! that. Processes, what they did to each other and deaths stay.
@@ -33,15 +38,52 @@ pub struct Retention {
     /// Samples stay in full detail for this time.
     pub keep: Duration,
     /// The file is not to become larger than this.
-    pub max_bytes: Option<u64>,
+    pub max_bytes: u64,
+}
+
+/// The file system of a recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Space {
+    /// What is free.
+    pub free: u64,
+    /// All that it has.
+    pub total: u64,
+}
+
+impl Space {
+    /// What stays free, or a twentieth of the file system where that is less: the job's checkpoints need it more.
+    const FLOOR: u64 = 2 << 30;
+
+    fn floor(self) -> u64 {
+        Self::FLOOR.min(self.total / 20)
+    }
+
+    /// Whether there is less than that by half.
+    pub(super) fn is_short(self) -> bool {
+        self.free < self.floor() / 2
+    }
 }
 
 impl Default for Retention {
     fn default() -> Self {
         Self {
             keep: Duration::from_secs(6 * 3600),
-            max_bytes: None,
+            max_bytes: Self::MAX_BYTES,
         }
+    }
+}
+
+impl Retention {
+    /// What a file has at most where nobody says anything else.
+    pub const MAX_BYTES: u64 = 2 << 30;
+
+    /// What a file of `size` may have, of which a sixteenth is left for what comes until the next look; with `space` on its file system.
+    fn most(&self, size: u64, space: Option<Space>) -> u64 {
+        let own = self.max_bytes - self.max_bytes / 16;
+        let by_space = space.map_or(u64::MAX, |space| {
+            (size.saturating_add(space.free)).saturating_sub(space.floor())
+        });
+        own.min(by_space)
     }
 }
 
@@ -62,6 +104,7 @@ enum Next {
 struct Pass {
     now: BootTime,
     keep: Duration,
+    space: Option<Space>,
     next: Next,
     /// The size before samples were halved.
     before: Option<u64>,
@@ -75,6 +118,8 @@ pub(super) struct Thinning {
     stacks: Stacks,
     rows: Rows,
     pass: Option<Pass>,
+    /// The time of full detail that the last pass came to.
+    keep: Duration,
     too_large: bool,
 }
 
@@ -87,6 +132,7 @@ impl Thinning {
             stacks: Stacks::default(),
             rows: Rows::default(),
             pass: None,
+            keep: retention.keep,
             too_large: false,
         }
     }
@@ -99,10 +145,11 @@ impl Thinning {
     }
 
     /// Begins to look at what has become old by `now`.
-    pub(super) fn begin(&mut self, now: BootTime) {
+    pub(super) fn begin(&mut self, now: BootTime, space: Option<Space>) {
         self.pass.get_or_insert(Pass {
             now,
-            keep: self.retention.keep,
+            keep: self.keep.min(self.retention.keep),
+            space,
             next: Next::Samples(0),
             before: None,
         });
@@ -143,7 +190,10 @@ impl Thinning {
         let transaction = connection.unchecked_transaction()?;
         let done = match next {
             Next::Samples(table) => match self.samples.get_mut(table) {
-                Some(samples) => samples.thin(&transaction, until, ends)?,
+                Some(samples) => {
+                    let until = before(pass.now, pass.keep.saturating_mul(samples.times()));
+                    samples.thin(&transaction, until, ends)?
+                }
                 None => true,
             },
             Next::Stacks => self.stacks.thin(&transaction, until, ends)?,
@@ -176,17 +226,27 @@ impl Thinning {
     /// What more is to be given up, where the file is too large.
     fn more(&mut self, connection: &Connection, pass: &mut Pass) -> rusqlite::Result<Option<Next>> {
         let size = size(connection)?;
-        let Some(excess) = self
-            .retention
-            .max_bytes
-            .and_then(|most| size.checked_sub(most))
-            .filter(|excess| *excess > 0)
-        else {
+        let most = self.retention.most(size, pass.space);
+        let Some(excess) = size.checked_sub(most).filter(|excess| *excess > 0) else {
             self.too_large = false;
+            // Where there is room again, detail is kept for longer again.
+            let ample = size < most / 2;
+            self.keep = if ample {
+                self.retention.keep
+            } else {
+                pass.keep
+            };
             return Ok(None);
         };
         if pass.keep > SHORTEST {
             pass.keep = (pass.keep / 2).max(SHORTEST);
+            return Ok(Some(Next::Samples(0)));
+        }
+        self.keep = pass.keep;
+        if self.ends.give_up() {
+            self.samples.iter_mut().for_each(Samples::thin_anew);
+            self.stacks.thin_anew();
+            self.rows.thin_anew();
             return Ok(Some(Next::Samples(0)));
         }
         // All halvings to come give back as much as the last one did.

@@ -3,8 +3,9 @@
 //! Every event is a row of `events` with the observation as JSON; memory samples, which are most of all rows, have tables of
 //! plain integers. All share one sequence of ids.
 
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
+use super::row;
 use crate::{
     event::{
         CgroupState, Event, Mapped, MemorySplit, NodeMemory, Observation, ProcessMemory, Source,
@@ -21,10 +22,10 @@ const TABLES: &str = "
 CREATE TABLE events (id INTEGER PRIMARY KEY, time INTEGER NOT NULL, source TEXT NOT NULL, kind TEXT NOT NULL, pid INTEGER, body TEXT NOT NULL);
 CREATE INDEX events_kind ON events (kind);
 CREATE TABLE process_memory (id INTEGER PRIMARY KEY, time INTEGER NOT NULL, pid INTEGER NOT NULL, start INTEGER NOT NULL,
-  anon INTEGER, file INTEGER, shmem INTEGER, swap INTEGER, peak INTEGER);
+  anon INTEGER, file INTEGER, shmem INTEGER, swap INTEGER, peak INTEGER, own INTEGER);
 CREATE TABLE node_memory (id INTEGER PRIMARY KEY, time INTEGER NOT NULL, total INTEGER NOT NULL, available INTEGER NOT NULL,
   free INTEGER NOT NULL, shmem INTEGER NOT NULL, swap_used INTEGER NOT NULL,
-  anon INTEGER, file INTEGER, kernel INTEGER, huge INTEGER, cpu_lists INTEGER, stalled_us INTEGER);
+  anon INTEGER, file INTEGER, kernel INTEGER, huge INTEGER, cpu_lists INTEGER, stalled_us INTEGER, others INTEGER);
 CREATE TABLE cgroup_memory (id INTEGER PRIMARY KEY, time INTEGER NOT NULL, path TEXT NOT NULL, usage INTEGER NOT NULL, max INTEGER, oom_kills INTEGER,
   anon INTEGER, file INTEGER, shmem INTEGER, kernel INTEGER, swap INTEGER, stalled_us INTEGER);
 CREATE TABLE mapped (id INTEGER PRIMARY KEY, time INTEGER NOT NULL, pid INTEGER NOT NULL, start INTEGER NOT NULL, tid INTEGER NOT NULL,
@@ -63,7 +64,7 @@ pub(super) fn insert(connection: &Connection, event: &Event) -> rusqlite::Result
         Observation::Memory(sample) => {
             let memory = &sample.memory;
             connection
-                .prepare_cached("INSERT INTO process_memory VALUES (?,?,?,?,?,?,?,?,?)")?
+                .prepare_cached("INSERT INTO process_memory VALUES (?,?,?,?,?,?,?,?,?,?)")?
                 .execute(params![
                     id,
                     time,
@@ -73,12 +74,13 @@ pub(super) fn insert(connection: &Connection, event: &Event) -> rusqlite::Result
                     memory.file.map(integer),
                     memory.shmem.map(integer),
                     memory.swap.map(integer),
-                    memory.peak.map(integer)
+                    memory.peak.map(integer),
+                    memory.own.map(integer)
                 ])?;
         }
         Observation::Node(node) => {
             connection
-                .prepare_cached("INSERT INTO node_memory VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)")?
+                .prepare_cached("INSERT INTO node_memory VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?
                 .execute(params![
                     id,
                     time,
@@ -92,7 +94,8 @@ pub(super) fn insert(connection: &Connection, event: &Event) -> rusqlite::Result
                     node.kernel.map(integer),
                     node.huge.map(integer),
                     node.cpu_lists.map(integer),
-                    node.stalled_us.map(u64::cast_signed)
+                    node.stalled_us.map(u64::cast_signed),
+                    node.others.map(integer)
                 ])?;
         }
         Observation::Cgroup(state) => {
@@ -128,19 +131,18 @@ pub(super) fn insert(connection: &Connection, event: &Event) -> rusqlite::Result
                 ])?;
         }
         what => {
-            let body = serde_json::to_value(what).unwrap_or_default();
+            let body = row::body(what);
             let kind = body
                 .get("kind")
                 .and_then(serde_json::Value::as_str)
                 .unwrap_or("unknown")
                 .to_owned();
-            let source = serde_json::to_value(event.source).unwrap_or_default();
             connection
                 .prepare_cached("INSERT INTO events VALUES (?,?,?,?,?,?)")?
                 .execute(params![
                     id,
                     time,
-                    source.as_str().unwrap_or("recorder"),
+                    row::source_name(event.source),
                     kind,
                     pid(what).map(|pid| pid.pid.0),
                     body.to_string()
@@ -148,6 +150,28 @@ pub(super) fn insert(connection: &Connection, event: &Event) -> rusqlite::Result
         }
     }
     Ok(())
+}
+
+/// The highest id of all tables; 0 in an empty file.
+pub(super) fn last_id(connection: &Connection) -> rusqlite::Result<u64> {
+    let mut last = 0;
+    for (_, name, ..) in READ {
+        let select = format!("SELECT max(id) FROM {name}");
+        let of_table: Option<i64> = connection.query_row(&select, [], |row| row.get(0))?;
+        last = last.max(of_table.unwrap_or(0));
+    }
+    Ok(last.max(0).cast_unsigned())
+}
+
+/// The boot time of the event with the highest id of any table; 0 in an empty file.
+pub(super) fn last_time(connection: &Connection) -> rusqlite::Result<i64> {
+    let mut last = 0;
+    for (_, name, ..) in READ {
+        let select = format!("SELECT time FROM {name} ORDER BY id DESC LIMIT 1");
+        let of_table = connection.query_row(&select, [], |row| row.get::<_, i64>(0));
+        last = last.max(of_table.optional()?.unwrap_or(0));
+    }
+    Ok(last)
 }
 
 /// The process that an event is about, for queries by pid.
@@ -168,9 +192,25 @@ fn pid(what: &Observation) -> Option<ProcessKey> {
         Observation::OomVictim(victim) => Some(victim.victim),
         Observation::Exit(exit) => Some(exit.process),
         Observation::Cluster(cluster) => Some(cluster.raylet),
+        Observation::Monitor(count) => Some(count.raylet),
         Observation::Outside(outside) => Some(outside.process),
         Observation::Stack(stack) => Some(stack.process),
-        _ => None,
+        // Memory of a process and new mappings stand in tables of their own, by pid; the rest is about no process.
+        Observation::Memory(_)
+        | Observation::Mapped(_)
+        | Observation::RecordingStarted(_)
+        | Observation::RecordingEnded
+        | Observation::Clock { .. }
+        | Observation::Probe(_)
+        | Observation::Ledger(_)
+        | Observation::Kmsg(_)
+        | Observation::RayLog(_)
+        | Observation::Cgroup(_)
+        | Observation::SharedMemory(_)
+        | Observation::SharedFile(_)
+        | Observation::Node(_)
+        | Observation::Gpu(_)
+        | Observation::Near(_) => None,
     }
 }
 
@@ -191,13 +231,21 @@ const READ: [(Table, &str, &str, &[&str]); 5] = [
         Table::ProcessMemory,
         "process_memory",
         "pid, start, anon, file, shmem, swap, peak",
-        &[],
+        &["own"],
     ),
     (
         Table::NodeMemory,
         "node_memory",
         "total, available, free, shmem, swap_used",
-        &["anon", "file", "kernel", "huge", "cpu_lists", "stalled_us"],
+        &[
+            "anon",
+            "file",
+            "kernel",
+            "huge",
+            "cpu_lists",
+            "stalled_us",
+            "others",
+        ],
     ),
     (
         Table::CgroupMemory,
@@ -224,6 +272,9 @@ pub(super) fn selects(connection: &Connection) -> rusqlite::Result<Vec<(Table, S
         if table == Table::Mapped && known.is_empty() {
             continue;
         }
+        if !known.is_empty() {
+            refuse_code(connection, name)?;
+        }
         let mut select = format!("SELECT id, time, {columns}");
         for column in later {
             let there = known.iter().any(|known| known == column);
@@ -236,6 +287,19 @@ pub(super) fn selects(connection: &Connection) -> rusqlite::Result<Vec<(Table, S
         ));
     }
     Ok(selects)
+}
+
+/// A view, a virtual table or a computed column would run code of whoever made the file.
+fn refuse_code(connection: &Connection, name: &str) -> rusqlite::Result<()> {
+    let plain = "SELECT count(*) FROM sqlite_schema WHERE name = ?1 AND type = 'table'
+        AND sql LIKE 'CREATE TABLE %' AND sql NOT LIKE '% AS (%'";
+    let plain: i64 = connection.query_row(plain, [name], |row| row.get(0))?;
+    if plain == 1 {
+        return Ok(());
+    }
+    let error = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_SCHEMA);
+    let words = format!("{name} is no plain table");
+    Err(rusqlite::Error::SqliteFailure(error, Some(words)))
 }
 
 /// The event of a row of one of [`selects`]; `None` for one that this version cannot read.
@@ -264,6 +328,7 @@ pub(super) fn event(table: Table, row: &Row<'_>) -> rusqlite::Result<Option<Even
                 shmem: optional(6)?,
                 swap: optional(7)?,
                 peak: optional(8)?,
+                own: optional(9)?,
             },
         }),
         Table::NodeMemory => Observation::Node(NodeMemory {
@@ -278,6 +343,7 @@ pub(super) fn event(table: Table, row: &Row<'_>) -> rusqlite::Result<Option<Even
             huge: optional(10)?,
             cpu_lists: optional(11)?,
             stalled_us: count(12)?,
+            others: optional(13)?,
         }),
         Table::CgroupMemory => {
             source = Source::Cgroup;
@@ -306,12 +372,10 @@ pub(super) fn event(table: Table, row: &Row<'_>) -> rusqlite::Result<Option<Even
         }
         Table::Events => {
             let body = row.get_ref(3)?.as_str().unwrap_or("");
-            let Ok(what) = serde_json::from_str(body) else {
+            let Some(what) = row::read(body) else {
                 return Ok(None);
             };
-            let name = row.get_ref(2)?.as_str().unwrap_or("recorder").to_owned();
-            source =
-                serde_json::from_value(serde_json::Value::String(name)).unwrap_or(Source::Recorder);
+            source = row::source(row.get_ref(2)?.as_str().unwrap_or("recorder"));
             what
         }
     };

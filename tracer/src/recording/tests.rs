@@ -6,8 +6,9 @@ use std::path::Path;
 use super::*;
 use crate::{
     event::{
-        Call, CgroupState, Event, Exit, Mapped, MemorySplit, NodeMemory, Observation,
-        ProcessMemory, RayLog, Source,
+        Call, CgroupState, Event, Exec, Exit, FileId, LimitName, Mapped, MemorySplit, MonitorCount,
+        Near, NearProcess, NodeMemory, Observation, ProcessMemory, RayLog, Sender, Signal, Source,
+        SystemCall, Within,
     },
     ids::{BootTime, Bytes, EventId, Pid, ProcessKey},
     ray::facts::RayFact,
@@ -115,6 +116,7 @@ fn samples() -> [Event; 4] {
             shmem: some(3),
             swap: some(0),
             peak: some(5),
+            own: some(4),
         },
     };
     let node = NodeMemory {
@@ -129,6 +131,7 @@ fn samples() -> [Event; 4] {
         huge: some(9),
         cpu_lists: some(10),
         stalled_us: Some(11),
+        others: some(12),
     };
     let cgroup = CgroupState {
         path: "/pod".into(),
@@ -155,6 +158,110 @@ fn samples() -> [Event; 4] {
         at(3, Source::Proc, Observation::Node(node)),
         at(4, Source::Proc, Observation::Memory(process)),
     ]
+}
+
+/// What tells one sender from another comes back.
+/// A limit that is near, of one process's doing.
+fn near(process: ProcessKey) -> Near {
+    let doer = NearProcess {
+        process,
+        name: "Trainer".into(),
+        call: Some("Trainer.save".into()),
+        moved: Bytes(3),
+    };
+    Near {
+        limit: LimitName::RayMonitor,
+        at: Bytes(2),
+        used: Bytes(1),
+        within: Some(Within {
+            soonest_ms: 60_000,
+            latest_ms: 110_000,
+        }),
+        doer: Some(doer.clone()),
+        victim: Some(doer),
+        seen_ms: 9,
+    }
+}
+
+#[test]
+fn who_sent_a_signal_and_by_which_call_comes_back() {
+    let process = ProcessKey::new(7, 70);
+    let file = Some(FileId {
+        inode: u64::MAX,
+        device: 8,
+    });
+    let sender = Sender {
+        process,
+        tid: Pid(8),
+        comm: "ray".into(),
+        uid: 1000,
+        exiting: false,
+        kernel_thread: false,
+        exe: Some("/usr/bin/python3.11".into()),
+        cgroup: None,
+        ancestors: Vec::new(),
+        container_id: None,
+        effective_uid: Some(0),
+        saved_uid: Some(1),
+        file,
+        argv: vec!["python".into(), "/v/bin/ray".into()],
+        exec_seen: true,
+        same_root: true,
+    };
+    let signal = Signal {
+        target: process,
+        target_tid: Pid(7),
+        signal: 64,
+        code: -60,
+        group: true,
+        result: 0,
+        group_exit: true,
+        group_exit_code: 64,
+        took_effect: true,
+        parent_death_signal: 0,
+        sender,
+        call: Some(SystemCall {
+            name: "rt_sigqueueinfo".into(),
+            arguments: [-1, 64, 7],
+        }),
+    };
+    let exec = Exec {
+        process,
+        parent: None,
+        ns_pid: None,
+        comm: "ray".into(),
+        argv: Vec::new(),
+        uid: None,
+        file,
+    };
+    let count = MonitorCount {
+        raylet: process,
+        used: Bytes(1),
+        threshold: Bytes(2),
+    };
+    let events = [
+        Observation::Exec(exec),
+        Observation::Signal(signal),
+        Observation::Monitor(count),
+        Observation::Near(near(process)),
+        Observation::Near(Near {
+            limit: LimitName::Cgroup("/pod".into()),
+            within: None,
+            victim: None,
+            ..near(process)
+        }),
+    ];
+    let at = |(id, what): (u64, Observation)| Event {
+        id: EventId(id),
+        time: BootTime(id),
+        source: Source::Kernel,
+        what,
+    };
+    let events: Vec<Event> = (1..).zip(events).map(at).collect();
+    let folder = tempfile::tempdir().expect("folder");
+    let path = folder.path().join("a.raytrace");
+    let _ = record(&path, &events);
+    assert_eq!(read(&path).expect("read").events, events);
 }
 
 #[test]
@@ -269,22 +376,126 @@ fn a_recording_is_readable_while_it_is_written() {
 }
 
 #[test]
-fn a_truncated_recording_gives_an_error_or_what_is_left_and_never_panics() {
+fn a_truncated_recording_gives_what_is_left_and_says_what_is_missing() {
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("a.raytrace");
-    let events: Vec<Event> = (1..600).map(exit).collect();
+    let events: Vec<Event> = (1..1200)
+        .map(|id| if id % 2 == 0 { sample(id) } else { exit(id) })
+        .collect();
     let _ = record(&path, &events);
     let whole = std::fs::read(&path).expect("read");
-    for cut in (0..whole.len()).step_by(4096) {
-        let part = folder.path().join("part.raytrace");
+    let part = folder.path().join("part.raytrace");
+    let mut most = 0;
+    for cut in (0..whole.len()).step_by(1024) {
         std::fs::write(&part, &whole[..cut]).expect("write");
         match read(&part) {
-            Ok(found) => assert!(
-                found.events.len() < events.len() && !found.warnings.is_empty(),
-                "cut at {cut}"
+            Ok(found) => {
+                assert!(found.events.len() <= events.len(), "cut at {cut}");
+                // What is cut off at the very end may be a page that nothing was read from.
+                let said = found.warnings.join(" ");
+                assert!(!said.is_empty() || found.events == events, "cut at {cut}");
+                assert_eq!(found.damaged, said.contains("cut short"), "{said}");
+                most = most.max(found.events.len());
+            }
+            Err(error) => assert!(
+                matches!(
+                    error,
+                    RecordingError::Empty(_)
+                        | RecordingError::Cut { .. }
+                        | RecordingError::Damaged { .. }
+                        | RecordingError::NotARecording(_)
+                ),
+                "cut at {cut}: {error}"
             ),
-            Err(error) => assert!(!error.to_string().is_empty()),
         }
+        // Pages of tables and of indexes alternate: half of the file is an eighth of its events at least.
+        let found = read(&part).map_or(0, |found| found.events.len());
+        assert!(
+            cut < whole.len() / 2 || found >= events.len() / 8,
+            "cut at {cut} of {}: {found} events",
+            whole.len()
+        );
+    }
+    assert!(most > 1000, "{most}");
+}
+
+#[test]
+fn reading_a_recording_that_was_not_ended_changes_nothing_beside_it() {
+    let folder = tempfile::tempdir().expect("folder");
+    let path = folder.path().join("a.raytrace");
+    let writer = Writer::create(&path, None).expect("create");
+    writer.sender().send(exit(1));
+    while read(&path).expect("read").events.is_empty() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let left = folder.path().join("left.raytrace");
+    let beside = |end: &str| folder.path().join(format!("left.raytrace{end}"));
+    std::fs::copy(&path, &left).expect("copy");
+    std::fs::copy(folder.path().join("a.raytrace-wal"), beside("-wal")).expect("copy");
+    let _ = writer.finish();
+    let bytes = || [&left, &beside("-wal")].map(|path| std::fs::read(path).expect("bytes"));
+    let before = bytes();
+    for _ in 0..2 {
+        let found = read(&left).expect("read");
+        assert_eq!(found.events, [exit(1)]);
+        assert!(found.warnings.is_empty(), "{:?}", found.warnings);
+        assert_eq!(bytes(), before);
+    }
+    std::fs::remove_file(beside("-wal")).expect("removed");
+    std::fs::remove_file(beside("-shm")).expect("removed");
+    let warned = read(&left).map(|found| found.warnings);
+    assert!(warned.is_err() || warned.is_ok_and(|warnings| !warnings.is_empty()));
+    assert!(!beside("-wal").exists(), "a reader made a log");
+}
+
+#[test]
+fn who_follows_a_recording_does_not_keep_it_from_its_end_and_who_reads_it_is_waited_for() {
+    let folder = tempfile::tempdir().expect("folder");
+    let path = folder.path().join("a.raytrace");
+    let writer = Writer::create(&path, None).expect("create");
+    writer.sender().send(exit(1));
+    let mut follower = Follower::open(&path).expect("a recording");
+    while follower.new_events().expect("events").is_empty() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let told = in_batches(&path, |_| ()).expect("read");
+    assert!(told.live, "it is being written");
+    // Somebody reads it still.
+    let reader = rusqlite::Connection::open(&path).expect("open");
+    let transaction = "BEGIN; SELECT count(*) FROM events;";
+    reader.execute_batch(transaction).expect("a reader");
+    let leaves = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        drop(reader);
+    });
+    assert_eq!(writer.finish().failure, None);
+    leaves.join().expect("a thread");
+    assert_eq!(std::fs::read_dir(folder.path()).expect("folder").count(), 1);
+    let told = in_batches(&path, |_| ()).expect("read");
+    assert!(!told.live && told.warnings.is_empty());
+    assert_eq!(follower.new_events().expect("events"), []);
+}
+
+#[test]
+fn a_file_whose_tables_are_views_or_compute_is_refused() {
+    let folder = tempfile::tempdir().expect("folder");
+    for (name, code) in [
+        (
+            "view",
+            "ALTER TABLE events RENAME TO e; CREATE VIEW events AS SELECT * FROM e;",
+        ),
+        (
+            "column",
+            "ALTER TABLE mapped ADD COLUMN x TEXT AS (hex(zeroblob(1000000)));",
+        ),
+    ] {
+        let path = folder.path().join(name);
+        let _ = record(&path, &[exit(1)]);
+        let connection = rusqlite::Connection::open(&path).expect("open");
+        connection.execute_batch(code).expect(name);
+        drop(connection);
+        let refused = read(&path).expect_err(name).to_string();
+        assert!(refused.contains("no plain table"), "{refused}");
     }
 }
 
@@ -371,7 +582,7 @@ fn what_is_old_by_the_clock_is_given_up_though_nothing_new_comes() {
     let path = folder.path().join("a.raytrace");
     let retention = Retention {
         keep: Duration::ZERO,
-        max_bytes: None,
+        ..Retention::default()
     };
     let prepared = Writer::prepare(&path, None, retention).expect("a file");
     // Before the first time to thin all has been written.
@@ -422,7 +633,9 @@ fn a_dirty_file_without_its_log_is_read_with_a_warning() {
     let path = folder.path().join("a.raytrace");
     let writer = Writer::create(&path, None).expect("create");
     writer.sender().send(exit(1));
-    std::thread::sleep(std::time::Duration::from_millis(100));
+    while read(&path).expect("read").events.is_empty() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
     let alone = folder.path().join("alone.raytrace");
     std::fs::copy(&path, &alone).expect("copy");
     let _ = writer.finish();
@@ -431,7 +644,7 @@ fn a_dirty_file_without_its_log_is_read_with_a_warning() {
         Err(error) => assert!(
             matches!(
                 error,
-                RecordingError::Damaged { .. } | RecordingError::NotARecording(_)
+                RecordingError::Cut { .. } | RecordingError::NotARecording(_)
             ),
             "{error}"
         ),

@@ -10,9 +10,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Retention, disk::Disk, error::RecordingError, retention::Thinning};
+use super::{
+    Retention, Rotation,
+    disk::Disk,
+    error::RecordingError,
+    retention::{Space, Thinning},
+    rotation::Rotating,
+};
 use crate::{
     event::{Event, Observation},
+    ids::BootTime,
     observe::clock,
 };
 
@@ -30,8 +37,12 @@ const BATCH: Duration = Duration::from_millis(500);
 const THIN: Duration = Duration::from_secs(300);
 /// For so long at a time, and after each such time the writer rests as long, unless there is something to write.
 const THIN_FOR: Duration = Duration::from_millis(30);
+/// The first batch takes some ms.
+const FIRST_LOOK: Duration = Duration::from_millis(1);
 /// After a failure (a full disk) it is tried again this often.
 const RETRY: Duration = Duration::from_secs(2);
+/// So long the end waits for those who read the file: `report` of a large one takes some seconds.
+const READERS_LEAVE: Duration = Duration::from_secs(20);
 
 /// What waits to be written.
 #[derive(Default)]
@@ -56,6 +67,27 @@ struct Shared {
     too_large: AtomicBool,
     /// The file was gone and has been written anew, until it is taken.
     anew: AtomicBool,
+    /// The file that is written now.
+    file: Mutex<PathBuf>,
+    /// It is another than before, until it is taken.
+    moved: AtomicBool,
+    /// When there was last nothing to give up.
+    settled: AtomicU64,
+}
+
+/// The time by which a recording thins.
+type Clock = Arc<dyn Fn() -> BootTime + Send + Sync>;
+
+impl Shared {
+    fn file(&self) -> PathBuf {
+        let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.clone()
+    }
+
+    fn fail(&self, text: String) {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        *failure = Some(text);
+    }
 }
 
 /// What is dropped first when there is no room.
@@ -74,6 +106,7 @@ impl Class {
             Observation::Call(call) if call.ended.is_none() => Self::Life,
             Observation::Memory(_)
             | Observation::Node(_)
+            | Observation::Monitor(_)
             | Observation::Cgroup(_)
             | Observation::Mapped(_)
             | Observation::Stack(_)
@@ -86,7 +119,26 @@ impl Class {
                 Self::Life
             }
             Observation::Exit(exit) if exit.status == Some(0) => Self::Life,
-            _ => Self::Death,
+            // A file without its frame cannot be judged; what ends a process is what the file is for.
+            Observation::RecordingStarted(_)
+            | Observation::RecordingEnded
+            | Observation::Clock { .. }
+            | Observation::Probe(_)
+            | Observation::Ledger(_)
+            | Observation::Cluster(_)
+            | Observation::Process(_)
+            | Observation::Worker(_)
+            | Observation::Signal(_)
+            | Observation::Delivered { .. }
+            | Observation::OomVictim(_)
+            | Observation::Exit(_)
+            | Observation::Kmsg(_)
+            | Observation::DriverSettings { .. }
+            | Observation::SharedMemory(_)
+            | Observation::Steps { .. }
+            | Observation::Outside(_)
+            | Observation::Near(_)
+            | Observation::NoStack { .. } => Self::Death,
         }
     }
 }
@@ -177,6 +229,14 @@ impl Sender {
         let anew = |shared: &Arc<Shared>| shared.anew.swap(false, Ordering::Relaxed);
         self.0.as_ref().is_some_and(anew)
     }
+
+    /// The next file, if one was begun since the last call.
+    #[must_use]
+    pub fn moved(&self) -> Option<PathBuf> {
+        let shared = self.0.as_ref()?;
+        let moved = shared.moved.swap(false, Ordering::Relaxed);
+        moved.then(|| shared.file())
+    }
 }
 
 /// How a recording ended.
@@ -188,8 +248,29 @@ pub struct Summary {
     pub events: u64,
     /// Events about deaths that were dropped.
     pub dropped: u64,
-    /// Why the end could not be written, if so.
-    pub failure: Option<String>,
+    /// Why the end failed, if so.
+    pub failure: Option<EndFailure>,
+}
+
+/// How an end can fail.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EndFailure {
+    /// The last events could not be written.
+    Events(String),
+    /// All events are written, but some of them lie in the `-wal` file beside the recording.
+    TwoFiles(String),
+}
+
+impl std::fmt::Display for EndFailure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Events(why) => write!(f, "the last events could not be written: {why}"),
+            Self::TwoFiles(why) => write!(
+                f,
+                "all events are written, but the recording could not be made one file ({why}): keep the -wal file beside it"
+            ),
+        }
+    }
 }
 
 /// A new file whose thread does not run yet; what is sent meanwhile waits.
@@ -199,12 +280,29 @@ pub struct Prepared {
     disk: Disk,
     retention: Retention,
     thin_every: Duration,
+    rotation: Option<Rotation>,
+    clock: Clock,
 }
 
 impl Prepared {
+    /// Thins by another clock than this machine's: a month is written in an hour.
+    #[must_use]
+    pub fn by_clock(self, clock: impl Fn() -> BootTime + Send + Sync + 'static) -> Self {
+        Self {
+            clock: Arc::new(clock),
+            ..self
+        }
+    }
+
     #[cfg(test)]
     pub(super) fn thinning_every(self, thin_every: Duration) -> Self {
         Self { thin_every, ..self }
+    }
+
+    /// Begins a new file from time to time.
+    #[must_use]
+    pub fn rotating(self, rotation: Option<Rotation>) -> Self {
+        Self { rotation, ..self }
     }
 
     /// A handle to send events with.
@@ -221,15 +319,25 @@ impl Prepared {
             disk,
             retention,
             thin_every,
+            rotation,
+            clock,
         } = self;
-        let thinning = Thinning::new(retention);
+        let files = Files {
+            disk,
+            thinning: Thinning::new(retention),
+            retention,
+            rotating: rotation.map(Rotating::new),
+            thinned: clock(),
+            looked: BootTime(0),
+            clock,
+            is_starved: false,
+        };
         let thread = std::thread::Builder::new()
             .name("writer".into())
             .stack_size(512 << 10);
         let for_thread = Arc::clone(&shared);
-        match thread.spawn(move || run(&for_thread, disk, thinning, thin_every)) {
+        match thread.spawn(move || run(&for_thread, files, thin_every)) {
             Ok(thread) => Ok(Writer {
-                path,
                 shared,
                 thread: Some(thread),
             }),
@@ -240,9 +348,8 @@ impl Prepared {
 
 /// The writing thread and its file.
 pub struct Writer {
-    path: PathBuf,
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<Option<String>>>,
+    thread: Option<JoinHandle<Option<EndFailure>>>,
 }
 
 impl Writer {
@@ -252,11 +359,17 @@ impl Writer {
         owner: Option<(u32, u32)>,
         retention: Retention,
     ) -> Result<Prepared, RecordingError> {
+        let shared = Shared {
+            file: Mutex::new(path.to_owned()),
+            ..Shared::default()
+        };
         Ok(Prepared {
             retention,
             thin_every: THIN,
+            rotation: None,
+            clock: Arc::new(clock::boot),
             path: path.to_owned(),
-            shared: Arc::default(),
+            shared: Arc::new(shared),
             disk: Disk::create(path, owner)?,
         })
     }
@@ -281,10 +394,43 @@ impl Writer {
         Sender(Some(Arc::clone(&self.shared)))
     }
 
-    /// Where it writes.
+    /// Where it writes now.
     #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
+    pub fn path(&self) -> PathBuf {
+        self.shared.file()
+    }
+
+    /// Has it write what waits and look for what is old at once.
+    pub fn hurry(&self) {
+        let queues = &self.shared.queues;
+        let mut queues = queues.lock().unwrap_or_else(PoisonError::into_inner);
+        queues.urgent = true;
+        self.shared.wake.notify_one();
+    }
+
+    /// How many events wait, and up to when everything that is old was given up.
+    #[must_use]
+    pub fn waiting(&self) -> (usize, BootTime) {
+        let queues = &self.shared.queues;
+        let queues = queues.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = queues.deaths.len() + queues.samples.len();
+        (
+            waiting,
+            BootTime(self.shared.settled.load(Ordering::Relaxed)),
+        )
+    }
+
+    /// Waits until the first events are in the file; false where they were not after this time.
+    #[must_use]
+    pub fn wait_for_first(&self, patience: Duration) -> bool {
+        let began = Instant::now();
+        while self.shared.written.load(Ordering::Relaxed) == 0 {
+            if began.elapsed() > patience {
+                return false;
+            }
+            std::thread::sleep(FIRST_LOOK);
+        }
+        true
     }
 
     /// Writes what waits and leaves one file.
@@ -296,12 +442,12 @@ impl Writer {
             .unwrap_or_else(PoisonError::into_inner)
             .closing = true;
         self.shared.wake.notify_one();
-        let failure = self
-            .thread
-            .take()
-            .and_then(|thread| thread.join().unwrap_or(Some("the writer panicked".into())));
+        let failure = self.thread.take().and_then(|thread| {
+            let panicked = EndFailure::Events("the writer panicked".into());
+            thread.join().unwrap_or(Some(panicked))
+        });
         Summary {
-            bytes: std::fs::metadata(&self.path).map_or(0, |data| data.len()),
+            bytes: std::fs::metadata(self.shared.file()).map_or(0, |data| data.len()),
             events: self.shared.written.load(Ordering::Relaxed),
             dropped: self.shared.dropped_deaths.load(Ordering::Relaxed),
             failure,
@@ -309,61 +455,132 @@ impl Writer {
     }
 }
 
+/// The file that is written, and when the next one is begun.
+struct Files {
+    disk: Disk,
+    thinning: Thinning,
+    retention: Retention,
+    rotating: Option<Rotating>,
+    clock: Clock,
+    /// When the last look for what has become old began.
+    thinned: BootTime,
+    /// When there was last seen to that.
+    looked: BootTime,
+    /// There is no room on the disk, and nothing more to give up: samples are left out.
+    is_starved: bool,
+}
+
+impl Files {
+    /// Gives up some of what has become old.
+    fn thin(&mut self, shared: &Shared, every: Duration) -> rusqlite::Result<()> {
+        let now = (self.clock)();
+        self.looked = now;
+        if now.since(self.thinned) >= i64::try_from(every.as_nanos()).unwrap_or(i64::MAX) {
+            self.thinned = now;
+            self.thinning.begin(now, self.disk.space());
+        }
+        let was = self.thinning.is_too_large();
+        self.disk.thin(&mut self.thinning, THIN_FOR)?;
+        let is = self.thinning.is_too_large();
+        self.is_starved = is && self.disk.space().is_some_and(Space::is_short);
+        shared.too_large.fetch_or(is && !was, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Leaves samples out where the disk is nearly full: deaths need what room there is.
+    fn spare(&self, shared: &Shared, backlog: &mut Vec<Event>) {
+        if !self.is_starved {
+            return;
+        }
+        let before = backlog.len();
+        backlog.retain(|event| Class::of(&event.what) != Class::Sample);
+        let left_out = (before - backlog.len()) as u64;
+        shared
+            .dropped_samples
+            .fetch_add(left_out, Ordering::Relaxed);
+    }
+
+    /// Begins the next file, if it is time: all that was taken from the queues is in this one.
+    fn rotate(&mut self, shared: &Shared) {
+        let Some(rotating) = self.rotating.as_mut().filter(|rotating| rotating.is_due()) else {
+            return;
+        };
+        let now = clock::both();
+        let next = self.disk.next(&rotating.next(now.1), rotating.part, now);
+        let next = match next {
+            Ok(next) => next,
+            Err(error) => {
+                rotating.failed();
+                return shared.fail(format!("the next file cannot be made: {error}"));
+            }
+        };
+        let last = std::mem::replace(&mut self.disk, next);
+        self.thinning = Thinning::new(self.retention);
+        // It is complete with its -wal file too.
+        if let Err(error) = last.close(Duration::ZERO) {
+            tracing::info!("{} is not one file: {error}", last.path().display());
+        }
+        drop(last);
+        rotating.begun();
+        self.disk
+            .path()
+            .clone_into(&mut shared.file.lock().unwrap_or_else(PoisonError::into_inner));
+        shared.moved.store(true, Ordering::Relaxed);
+        rotating.prune(self.disk.path());
+    }
+}
+
 /// The thread: a batch each half second, at once for a death, until it is told to close.
-fn run(
-    shared: &Shared,
-    mut disk: Disk,
-    mut thinning: Thinning,
-    thin_every: Duration,
-) -> Option<String> {
-    let mut thinned = Instant::now();
+fn run(shared: &Shared, mut files: Files, thin_every: Duration) -> Option<EndFailure> {
     let mut backlog: Vec<Event> = Vec::new();
+    if let Some(rotating) = &files.rotating {
+        rotating.prune(files.disk.path());
+    }
     loop {
-        let wait = match (backlog.is_empty(), thinning.is_busy()) {
+        let wait = match (backlog.is_empty(), files.thinning.is_busy()) {
             (false, _) => RETRY,
             (true, true) => THIN_FOR,
             (true, false) => BATCH,
         };
         let closing = take(shared, &mut backlog, wait);
-        let result = disk.stay().and_then(|anew| {
+        files.spare(shared, &mut backlog);
+        let result = files.disk.stay().and_then(|anew| {
             shared.anew.fetch_or(anew, Ordering::Relaxed);
-            disk.write(&backlog)
+            files.disk.write(&backlog)
         });
         if result.is_ok() {
-            thinning.note(&backlog);
+            files.thinning.note(&backlog);
             shared
                 .written
                 .fetch_add(backlog.len() as u64, Ordering::Relaxed);
             backlog.clear();
             backlog.shrink_to(1024);
+            if !closing {
+                files.rotate(shared);
+            }
         }
         // Not while a death waits to be written.
         let result = result.and_then(|()| {
             if closing {
                 return Ok(());
             }
-            if thinned.elapsed() >= thin_every {
-                thinned = Instant::now();
-                thinning.begin(clock::boot());
-            }
-            let was = thinning.is_too_large();
-            disk.thin(&mut thinning, THIN_FOR)?;
-            let is = thinning.is_too_large();
-            shared.too_large.fetch_or(is && !was, Ordering::Relaxed);
-            Ok(())
+            files.thin(shared, thin_every)
         });
+        if result.is_ok() && !files.thinning.is_busy() {
+            shared.settled.store(files.looked.0, Ordering::Relaxed);
+        }
         if let Err(error) = result {
             let text = error.to_string();
-            *shared
-                .failure
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner) = Some(text.clone());
+            shared.fail(text.clone());
             if closing {
-                return Some(text);
+                return Some(EndFailure::Events(text));
             }
         }
         if closing {
-            return disk.close().err().map(|error| error.to_string());
+            let closed = files.disk.close(READERS_LEAVE);
+            return closed
+                .err()
+                .map(|error| EndFailure::TwoFiles(error.to_string()));
         }
     }
 }
@@ -393,7 +610,8 @@ fn take(shared: &Shared, backlog: &mut Vec<Event>, wait: Duration) -> bool {
 pub(super) fn is_urgent(what: &Observation) -> bool {
     match what {
         Observation::Exit(exit) => exit.status != Some(0),
-        Observation::OomVictim(_) => true,
+        // A file without its first event cannot be read.
+        Observation::OomVictim(_) | Observation::RecordingStarted(_) => true,
         _ => false,
     }
 }

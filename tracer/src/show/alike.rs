@@ -4,6 +4,7 @@ use crate::{
     judge::report::{Certainty, Death},
     show::{
         causes::Cause,
+        clause,
         facts::{self, Fact},
         jobs, sanitize,
         size::size,
@@ -69,10 +70,10 @@ pub fn lines(view: &View<'_>, causes: &[Cause<'_>], most: usize) -> Vec<String> 
 pub fn headline(causes: &[Cause<'_>]) -> String {
     let deaths: Vec<&Death> = causes.iter().map(|cause| cause.death).collect();
     let (first, last) = (deaths[0], deaths[deaths.len() - 1]);
-    let within = last.act_time.since(first.act_time).unsigned_abs();
+    let within = last.when.act_time.since(first.when.act_time).unsigned_abs();
     let largest = deaths
         .iter()
-        .filter_map(|death| death.memory.resident())
+        .filter_map(|death| death.memory.own.resident())
         .max()
         .filter(|bytes| bytes.0 > 0)
         .map_or_else(String::new, |bytes| {
@@ -123,7 +124,6 @@ fn line(view: &View<'_>, cause: &Cause<'_>, said: &[Fact]) -> String {
     if let Some(job) = jobs::ended_by(view, cause) {
         parts.push(format!("ended job {}", sanitize::name(&job.job_id.0)));
     }
-    let then = death.then.as_deref();
-    parts.extend(then.map(|then| sanitize::line(then, sanitize::NAME)));
+    parts.extend(death.then.as_ref().map(clause::recovery));
     parts.join(" · ")
 }

@@ -2,8 +2,8 @@
 
 use crate::{
     event::Role,
-    judge::report::{Death, Killer},
-    show::{causes::Cause, time::relative, view::View, words},
+    judge::report::{Death, Killer, LinkRule},
+    show::{causes::Cause, clause, fleet, sanitize, time::relative, view::View, words},
 };
 
 /// Lines unless one first cause was asked for.
@@ -37,11 +37,14 @@ pub fn lines(view: &View<'_>, cause: &Cause<'_>) -> Vec<String> {
     lines
 }
 
+type Kind = (Role, Killer, Option<LinkRule>);
+
 /// Deaths of one kind with one killer stand together, in the order of the first of each.
 fn folded<'a>(cascade: &[&'a Death]) -> Vec<Vec<&'a Death>> {
-    let mut lines: Vec<((Role, Killer), Vec<&Death>)> = Vec::new();
+    let mut lines: Vec<(Kind, Vec<&Death>)> = Vec::new();
     for death in cascade {
-        let key = (death.role, death.verdict.killer);
+        let rule = death.verdict.cause_link.as_ref().map(|link| link.rule);
+        let key = (death.process.role, death.verdict.killer, rule);
         match lines.iter_mut().find(|(known, _)| *known == key) {
             Some((_, members)) => members.push(death),
             None => lines.push((key, vec![death])),
@@ -52,13 +55,19 @@ fn folded<'a>(cascade: &[&'a Death]) -> Vec<Vec<&'a Death>> {
 
 /// `+18 ms to +21 ms: 14 workers (8 WorkerDict, TaskRunner, 4 compute_score) were ended by …`
 fn line(cause: &Cause<'_>, members: &[&Death]) -> String {
-    let when = |death: &Death| relative(death.act_time.since(cause.death.act_time));
+    let when = |death: &Death| relative(death.when.act_time.since(cause.death.when.act_time));
     let (Some(first), Some(last)) = (members.first(), members.last()) else {
         return String::new();
     };
     if members.len() == 1 {
         let subject = words::subject(first);
-        return format!("{} {subject} {}", when(first), words::clause(first));
+        let on = fleet::on_nodes(members);
+        return format!(
+            "{}{on} {subject} {}{}",
+            when(first),
+            words::clause(first),
+            link(first)
+        );
     }
     let (from, to) = (when(first), when(last));
     let span = if from == to {
@@ -66,14 +75,28 @@ fn line(cause: &Cause<'_>, members: &[&Death]) -> String {
     } else {
         format!("{from} to {to}")
     };
-    let kind = kinds(first.role);
+    let kind = kinds(first.process.role);
     let clause = words::common_clause(members);
     let clause = clause.unwrap_or_else(|| "were ended or exited for it".to_owned());
     format!(
-        "{span} {} {kind} ({}) {clause}",
+        "{span}{} {} {kind} ({}) {clause}{}",
+        fleet::on_nodes(members),
         members.len(),
-        classes(members)
+        classes(members),
+        link(first)
     )
+}
+
+/// What ties a death to one on another node.
+fn link(death: &Death) -> String {
+    let link = death.verdict.cause_link.as_ref();
+    link.map_or_else(String::new, |link| {
+        format!(
+            " · link {}: {}",
+            words::sureness(link.link_certainty),
+            sanitize::line(&clause::tie(&link.because), sanitize::EVIDENCE)
+        )
+    })
 }
 
 fn kinds(role: Role) -> &'static str {

@@ -60,7 +60,7 @@ pub fn all(report: &Report) -> Vec<Cause<'_>> {
         }
     }
     let mut causes: Vec<Cause<'_>> = found.into_values().collect();
-    causes.sort_by_key(|cause| (cause.death.act_time, cause.death.id));
+    causes.sort_by_key(|cause| (cause.death.when.act_time, cause.death.id));
     for (number, cause) in (1..).zip(&mut causes) {
         cause.number = number;
     }
@@ -82,14 +82,20 @@ pub fn roots(report: &Report) -> BTreeMap<EventId, EventId> {
 fn root(by_id: &HashMap<EventId, &Death>, death: &Death) -> EventId {
     let mut seen = vec![death.id];
     let mut current = death;
-    while let Some(cause) = current.verdict.cause_death_id.and_then(|id| by_id.get(&id)) {
+    while let Some(cause) = current.verdict.cause().and_then(|id| by_id.get(&id)) {
         if seen.contains(&cause.id) {
             break;
         }
         seen.push(cause.id);
         current = cause;
     }
-    current.id
+    stands_for(by_id, current)
+}
+
+/// One act is one first cause: the death that stands for it is that of all its victims.
+fn stands_for(by_id: &HashMap<EventId, &Death>, death: &Death) -> EventId {
+    let act = death.verdict.act.map(|act| act.death_id);
+    act.filter(|id| by_id.contains_key(id)).unwrap_or(death.id)
 }
 
 /// The deaths by their ids.
@@ -103,7 +109,7 @@ pub(super) fn by_id(report: &Report) -> HashMap<EventId, &Death> {
 
 fn in_order(report: &Report) -> Vec<&Death> {
     let mut deaths: Vec<&Death> = report.deaths.iter().collect();
-    deaths.sort_by_key(|death| (death.act_time, death.id));
+    deaths.sort_by_key(|death| (death.when.act_time, death.id));
     deaths
 }
 
@@ -167,8 +173,8 @@ impl Likeness {
         Self {
             killer: death.verdict.killer,
             class: words::class(death),
-            exit_code: death.exit_code,
-            signal: death.signal,
+            exit_code: death.end.exit_code,
+            signal: death.end.signal,
             sender: death.sender.as_ref().map(|sender| sender.comm.clone()),
             cluster: death.cluster,
             settled: death.verdict.settled,

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// The first row. Sizes are in bytes; what a scope does not have is empty.
-pub const HEADER: &str = "time,boot_ns,scope,pid,start_ns,name,anon,file,shmem,swap,peak,usage,limit,total,available,kernel,stalled_us";
+pub const HEADER: &str = "time,boot_ns,scope,pid,start_ns,name,anon,file,shmem,swap,peak,usage,limit,total,available,kernel,stalled_us,own";
 
 /// The figures of one row, from `anon` on.
 type Figures = [Option<Bytes>; 10];
@@ -20,7 +20,7 @@ pub fn row(
     wall: Option<Utc>,
     name: impl Fn(ProcessKey) -> String,
 ) -> Option<String> {
-    let mut stalled = None;
+    let (mut stalled, mut own) = (None, None);
     let (scope, process, name, figures): (_, _, _, Figures) = match &event.what {
         Observation::Memory(sample) => {
             let MemorySplit {
@@ -29,7 +29,9 @@ pub fn row(
                 shmem,
                 swap,
                 peak,
+                own: its,
             } = sample.memory;
+            own = its;
             let figures = [anon, file, shmem, swap, peak, None, None, None, None, None];
             (
                 "process",
@@ -81,10 +83,11 @@ pub fn row(
         figures.map(|figure| figure.map_or_else(String::new, |bytes| bytes.0.to_string()));
     let name = quoted(&name);
     Some(format!(
-        "{time},{},{scope},{pid},{start},{name},{},{}",
+        "{time},{},{scope},{pid},{start},{name},{},{},{}",
         event.time.0,
         figures.join(","),
-        stalled.map_or_else(String::new, |time| time.to_string())
+        stalled.map_or_else(String::new, |time| time.to_string()),
+        own.map_or_else(String::new, |bytes: Bytes| bytes.0.to_string())
     ))
 }
 
@@ -135,7 +138,7 @@ mod tests {
         let row = shown(Observation::Memory(sample), "hog").expect("a row");
         assert_eq!(
             row,
-            "2026-11-20T08:00:00.000000Z,9,process,7,3,hog,5,,,,,,,,,,"
+            "2026-11-20T08:00:00.000000Z,9,process,7,3,hog,5,,,,,,,,,,,"
         );
         assert_eq!(row.matches(',').count(), HEADER.matches(',').count());
         assert_eq!(shown(Observation::RecordingEnded, ""), None);

@@ -30,6 +30,7 @@ pub fn render(diff: &Diff, style: &Style) -> String {
     settings(&mut page, diff);
     memory(&mut page, diff);
     deaths(&mut page, diff);
+    savings(&mut page, diff);
     fits(&mut page, diff);
     page.finish()
 }
@@ -165,6 +166,25 @@ fn deaths(page: &mut Page, diff: &Diff) {
         );
     }
     table(page, "DEATHS", ["A", "B", "change"], rows);
+}
+
+/// What findings of the first expected, beside what came.
+fn savings(page: &mut Page, diff: &Diff) {
+    if diff.savings.is_empty() {
+        return;
+    }
+    page.blank();
+    page.paragraph("WHAT WAS SAVED", Colour::new().bold(), "", 0);
+    for saving in &diff.savings {
+        let expected = signed(-i128::from(saving.expected_bytes.0));
+        let text = format!(
+            "{}: expected {expected}, seen {} at the peak of {}",
+            sanitize::name(&saving.rule),
+            signed(-i128::from(saving.seen_bytes)),
+            sanitize::name(&saving.class)
+        );
+        page.paragraph("  ", Colour::new(), &text, 4);
+    }
 }
 
 fn fits(page: &mut Page, diff: &Diff) {

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Columns of the word before a check.
-const WORD: usize = 9;
+const WORD: usize = 12;
 
 /// The text, for `width` columns.
 #[must_use]
@@ -117,7 +117,7 @@ fn write(page: &mut Page, title: &str, checks: &[&Check]) {
             && let Some(command) = &check.command
         {
             text.push_str(&format!(
-                ". Mend: {}",
+                ". Fix: {}",
                 sanitize::line(command, sanitize::LONGEST)
             ));
         }
@@ -125,7 +125,7 @@ fn write(page: &mut Page, title: &str, checks: &[&Check]) {
     }
 }
 
-/// `3 problems (2 NO EFFECT, 1 LEFTOVER), 1 missing probe. Exit 9`
+/// `3 problems (2 IGNORED, 1 LEFTOVER), 1 missing probe. Exit 9`
 fn summary(checks: &[Check]) -> String {
     let problems: Vec<&Check> = checks
         .iter()

@@ -33,7 +33,7 @@ pub fn lines(view: &View<'_>, cause: &Cause<'_>) -> Vec<String> {
 fn line(death: &Death, piece: &Evidence, limit: usize) -> String {
     let source = sanitize::name(&piece.source);
     let what = sanitize::line(&piece.what, limit);
-    let act = death.time.or(death.exit_time);
+    let act = death.when.time.or(death.when.exit_time);
     match (piece.time, act) {
         (Some(time), Some(act)) => {
             let offset = time.0.0 - act.0.0;
@@ -54,7 +54,7 @@ fn telling(death: &Death) -> Vec<&Evidence> {
     if all.len() <= MAX_PIECES {
         return all.iter().collect();
     }
-    let act = death.time.map_or(0, |time| time.0.0);
+    let act = death.when.time.map_or(0, |time| time.0.0);
     let distance = |piece: &Evidence| piece.time.map(|time| (time.0.0 - act).unsigned_abs());
     let mut logs: Vec<usize> = (0..all.len())
         .filter(|at| all[*at].source != "kernel")

@@ -1,12 +1,17 @@
 //! The facts of one death, one labelled line each.
 
+use std::time::Duration;
+
 use crate::{
     ids::{Bytes, HexId},
-    judge::report::{
-        Death, GpuUse, Killer, MemoryReport, OomReport, Relation, SenderReport, TopProcess,
+    judge::{
+        cause::Scope,
+        report::{
+            Death, GpuUse, Killer, Kubernetes, MemoryReport, OomReport, Relation, SenderReport,
+        },
     },
     show::{
-        gcs, minute, sanitize, shared_files,
+        clause, gcs, live, minute, sanitize, shared_files,
         size::{of, percent, share, size},
         time::span,
         view::View,
@@ -18,9 +23,6 @@ use crate::{
 /// An allocation on a GPU fails above this share: blocks are large.
 const FULL_GPU: f64 = 0.95;
 
-/// A victim that held less than this share of what the biggest process held was not what grew.
-const SMALL_VICTIM: f64 = 0.5;
-
 /// A label of at most eight letters, and what it says.
 pub type Fact = (&'static str, String);
 
@@ -30,7 +32,7 @@ pub fn all(view: &View<'_>, death: &Death) -> Vec<Fact> {
     let memory = view.shown.detail || words::is_memory_kill(death.verdict.killer);
     let own = [
         ("trigger", trigger(death)),
-        ("memory", memory_line(&death.memory).filter(|_| memory)),
+        ("memory", memory_line(&death.memory.own).filter(|_| memory)),
         ("biggest", biggest(death).filter(|_| memory)),
         (
             "shared",
@@ -40,19 +42,26 @@ pub fn all(view: &View<'_>, death: &Death) -> Vec<Fact> {
         (
             "before",
             death
+                .memory
                 .last_minute
                 .as_ref()
                 .filter(|_| memory)
                 .and_then(minute::line),
         ),
+        ("foreseen", foreseen(death)),
         ("doing", doing(death)),
-        ("suspect", suspect(death)),
+        ("bigger", suspect(death)),
         ("GPU", gpu(death)),
         ("GCS", gcs::line(death)),
+        ("where", place(death)),
     ];
     let mut facts = shared(view, death);
     facts.extend(known(own));
-    let minute = death.last_minute.as_ref().filter(|_| view.shown.detail);
+    let minute = death
+        .memory
+        .last_minute
+        .as_ref()
+        .filter(|_| view.shown.detail);
     facts.extend(
         minute
             .into_iter()
@@ -62,12 +71,79 @@ pub fn all(view: &View<'_>, death: &Death) -> Vec<Fact> {
     facts
 }
 
+/// `warned 74 s before: TaskRunner, 60 s to 110 s`.
+fn foreseen(death: &Death) -> Option<String> {
+    let foreseen = death.memory.foreseen.as_ref()?;
+    let told = |ms| live::duration(Duration::from_millis(ms));
+    let grower = foreseen.grower.as_deref();
+    let grower = grower.map_or_else(String::new, |name| format!("{}, ", sanitize::name(name)));
+    Some(format!(
+        "warned {} before: {grower}{} to {}",
+        told(foreseen.ms_before),
+        told(foreseen.soonest_ms),
+        told(foreseen.latest_ms)
+    ))
+}
+
 /// The line that ran last, and how long before its death that was seen.
 fn doing(death: &Death) -> Option<String> {
-    let line = death.stack_at_death.as_deref()?.lines().next()?;
-    let line = sanitize::line(line, 2 * sanitize::NAME);
-    let age = death.stack_age_ms?;
+    let line = running(death)?;
+    let age = death.activity.stack_age_ms?;
     Some(format!("{line} ({:.1} s before)", age as f64 / 1000.0))
+}
+
+/// The line of the user's own code, and what that had called: `reward.py:5 score, in numpy/_core/numeric.py:330 full`.
+pub(super) fn running(death: &Death) -> Option<String> {
+    let first = death.activity.stack_at_death.as_deref()?.lines().next()?;
+    let first = sanitize::line(first.trim(), 2 * sanitize::NAME);
+    let own = death.activity.line_at_death.as_deref();
+    let own = own.map(|own| sanitize::line(own, 2 * sanitize::NAME));
+    Some(match own.filter(|own| *own != first) {
+        Some(own) => format!("{own}, in {first}"),
+        None => first,
+    })
+}
+
+/// Its pod and its Slurm job, as `kubectl` and `squeue` name them.
+fn place(death: &Death) -> Option<String> {
+    let pod = death.process.place.kubernetes.as_ref().map(pod);
+    let job = death.process.place.slurm.as_ref().map(|slurm| {
+        let step = slurm.step_id.as_deref();
+        let step = step.map_or_else(String::new, |step| format!(".{}", sanitize::name(step)));
+        format!("Slurm job {}{step}", sanitize::name(&slurm.job_id))
+    });
+    let parts: Vec<String> = [pod, job].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+fn pod(pod: &Kubernetes) -> String {
+    let name = pod.pod.as_deref().map(sanitize::name);
+    let namespace = pod.namespace.as_deref().map(sanitize::name);
+    let name = match (namespace, name) {
+        (Some(namespace), Some(name)) => format!("pod {namespace}/{name}"),
+        (Some(namespace), None) => format!("namespace {namespace}"),
+        (None, Some(name)) => format!("pod {name}"),
+        (None, None) => "a pod".to_owned(),
+    };
+    let details = known([
+        ("cluster", pod.cluster.as_deref().map(sanitize::name)),
+        ("group", pod.group.as_deref().map(sanitize::name)),
+        (
+            "uid",
+            pod.pod_uid.as_deref().map(|uid| sanitize::line(uid, 36)),
+        ),
+        (
+            "container",
+            pod.container_id.as_deref().map(|id| sanitize::line(id, 12)),
+        ),
+    ]);
+    let details: Vec<String> = details
+        .map(|(what, name)| format!("{what} {name}"))
+        .collect();
+    if details.is_empty() {
+        return name;
+    }
+    format!("{name} ({})", details.join(", "))
 }
 
 fn known<const N: usize>(facts: [(&'static str, Option<String>); N]) -> impl Iterator<Item = Fact> {
@@ -84,7 +160,7 @@ pub fn shared(view: &View<'_>, death: &Death) -> Vec<Fact> {
         ("why", why(death)),
         ("cause", remote_cause(death)),
         ("settle", missing(death)),
-        ("limit", death.oom.as_ref().and_then(limit)),
+        ("limit", death.memory.oom.as_ref().and_then(limit)),
         ("monitor", late_monitor(view, death)),
     ])
     .collect()
@@ -132,7 +208,7 @@ fn why(death: &Death) -> Option<String> {
     if death.verdict.killer != Killer::RayMemoryMonitor {
         return None;
     }
-    let at = death.at_death.as_ref()?;
+    let at = death.memory.at_death.as_ref()?;
     let used = size(at.ray_used_bytes?);
     Some(match at.ray_threshold_bytes {
         Some(threshold) => {
@@ -159,9 +235,11 @@ fn limit(oom: &OomReport) -> Option<String> {
     };
     let Some(cgroup) = oom.cgroup.as_deref() else {
         let charged = oom.charging.is_some();
-        return match oom.constraint.as_deref() {
-            Some("none") => charged.then(|| format!("none of a cgroup: the machine{charging}")),
-            Some("memcg") => Some(format!(
+        return match oom.constraint {
+            Some(Scope::Global) => {
+                charged.then(|| format!("none of a cgroup: the machine{charging}"))
+            }
+            Some(Scope::Memcg) => Some(format!(
                 "a cgroup whose name was not seen{figures}{charging}"
             )),
             _ => charged.then(|| charging.trim_start_matches(", ").to_owned()),
@@ -176,13 +254,15 @@ fn limit(oom: &OomReport) -> Option<String> {
 
 /// Who asked for the memory, where it was another process.
 fn trigger(death: &Death) -> Option<String> {
-    let oom = death.oom.as_ref()?;
-    let pid = oom.invoker_pid.filter(|pid| *pid != death.pid)?;
+    let oom = death.memory.oom.as_ref()?;
+    let pid = oom.invoker_pid.filter(|pid| *pid != death.process.pid)?;
     let comm = oom
         .invoker_comm
         .as_deref()
         .map_or_else(String::new, |comm| format!("{} ", sanitize::name(comm)));
-    Some(format!("{comm}{pid} asked for the page; that is not guilt"))
+    Some(format!(
+        "{comm}{pid} happened to allocate when the limit was hit; not the cause"
+    ))
 }
 
 /// The dead process's own memory.
@@ -202,6 +282,14 @@ fn memory_line(memory: &MemoryReport) -> Option<String> {
     if parts.len() > 1 {
         text.push_str(&format!(" = {}", parts.join(" + ")));
     }
+    if let Some((own, anon)) = memory.own_bytes.zip(memory.anon_bytes)
+        && own.0 + (own.0 >> 6) + (1 << 20) < anon.0
+    {
+        let own = size(own);
+        text.push_str(&format!(
+            ", of the anonymous {own} its own: a fork shares the rest with its parent"
+        ));
+    }
     if let Some(swap) = memory.swap_bytes.filter(|swap| swap.0 > 0) {
         text.push_str(&format!(", {} in swap", size(swap)));
     }
@@ -219,7 +307,7 @@ fn memory_line(memory: &MemoryReport) -> Option<String> {
 
 /// Which call it died in, and what the calls before left behind.
 fn calls(view: &View<'_>, death: &Death) -> Option<String> {
-    let calls = death.calls.as_ref()?;
+    let calls = death.activity.calls.as_ref()?;
     let told = calls.per_call_bytes.is_some() || calls.complete > 0;
     let task = sanitize::name(&calls.task);
     let counted = if calls.from_start {
@@ -250,24 +338,29 @@ fn calls(view: &View<'_>, death: &Death) -> Option<String> {
         let complete = calls.complete;
         let plural = if complete == 1 { "" } else { "s" };
         format!(
-            "+{} a call{whose} over {complete} call{plural}, never returned",
+            "grows {} per call{whose}, {complete} call{plural}, never freed",
             each.fine()
         )
     });
     let parts: Vec<String> = [each, died].into_iter().flatten().collect();
-    (!parts.is_empty() && (told || view.shown.detail)).then(|| parts.join("; "))
+    let grew = words::is_memory_kill(death.verdict.killer) && !rose.is_empty();
+    (!parts.is_empty() && (told || grew || view.shown.detail)).then(|| parts.join("; "))
 }
 
 /// The biggest processes of the node, by class.
 fn biggest(death: &Death) -> Option<String> {
-    death.top.first().filter(|top| top.private_bytes.0 > 0)?;
-    let age = death.top.iter().filter_map(|one| one.age_ms).max();
+    death
+        .memory
+        .top
+        .first()
+        .filter(|top| top.private_bytes.0 > 0)?;
+    let age = death.memory.top.iter().filter_map(|one| one.age_ms).max();
     let age = age
         .filter(|age| *age > 1000)
         .map_or_else(String::new, |age| {
             format!(" (sampled up to {} before)", milliseconds(age))
         });
-    let shown = words::biggest(&death.top);
+    let shown = words::biggest(&death.memory.top);
     // The biggest of the machine may lie outside the cgroup that was full.
     let memcg = death.verdict.killer == Killer::KernelOomMemcg;
     let scope = match (memcg, death.recording_id) {
@@ -279,54 +372,40 @@ fn biggest(death: &Death) -> Option<String> {
     Some(format!("{shown} of private memory{scope}{age}"))
 }
 
-/// Who held the memory, where the victim did not. In a cgroup that was full said only of who was in it: the biggest process of the
-/// machine may lie outside.
-fn suspect(death: &Death) -> Option<String> {
-    let biggest = death.top.first().filter(|top| !top.victim)?;
-    let counts = match death.verdict.killer {
-        Killer::RayMemoryMonitor | Killer::KernelOomGlobal => true,
-        Killer::KernelOomMemcg => death.oom.as_ref().is_some_and(|oom| oom.counts(biggest)),
-        _ => false,
-    };
-    if !counts {
-        return None;
-    }
-    let own = own_private(death)?;
-    if share(own, biggest.private_bytes) >= SMALL_VICTIM {
-        return None;
-    }
-    let used = death.at_death.as_ref().and_then(|at| at.ray_used_bytes);
+/// Who held the memory, where the victim did not.
+#[must_use]
+pub fn suspect(death: &Death) -> Option<String> {
+    let suspect = death.memory.suspect.as_ref()?;
+    let at_death = death.memory.at_death.as_ref();
+    let used = at_death.and_then(|at| at.ray_used_bytes);
     let figures = |bytes: Bytes| match used {
         Some(used) => format!("{}, {}", size(bytes), percent(bytes, used)),
         None => size(bytes),
     };
     let of_what = used.map_or("", |_| " of what Ray counted");
     Some(format!(
-        "not the victim ({}): {}, pid {}, held {}{of_what}",
-        figures(own),
-        words::class_of_top(biggest),
-        biggest.pid,
-        figures(biggest.private_bytes),
+        "{}, pid {}, held {}{of_what}; the victim held {}",
+        words::class_of_title(&suspect.title, suspect.pid),
+        suspect.pid,
+        figures(suspect.private_bytes),
+        figures(suspect.victim_private_bytes),
     ))
-}
-
-fn own_private(death: &Death) -> Option<Bytes> {
-    let listed = death.top.iter().find(|top| top.victim);
-    listed
-        .map(|top: &TopProcess| top.private_bytes)
-        .or(death.memory.anon_bytes)
 }
 
 /// What it held on GPUs; beside a kill for memory also that it was not the GPUs', where they had room.
 fn gpu(death: &Death) -> Option<String> {
     let figures = |gpu: &GpuUse| of(gpu.used_bytes, gpu.total_bytes);
-    let first = death.gpu.first()?;
-    let even = death.gpu.iter().all(|gpu| figures(gpu) == figures(first));
-    let text = match death.gpu.len() {
+    let first = death.memory.gpu.first()?;
+    let even = death
+        .memory
+        .gpu
+        .iter()
+        .all(|gpu| figures(gpu) == figures(first));
+    let text = match death.memory.gpu.len() {
         1 => format!("{} on GPU {}", figures(first), first.device),
         many if even => format!("{} on each of {many}", figures(first)),
         _ => {
-            let gpus = death.gpu.iter();
+            let gpus = death.memory.gpu.iter();
             let shown: Vec<String> = gpus
                 .map(|gpu| format!("GPU {}: {}", gpu.device, figures(gpu)))
                 .collect();
@@ -337,7 +416,8 @@ fn gpu(death: &Death) -> Option<String> {
         let used = gpu.device_used_bytes;
         used.is_some_and(|used| share(used, gpu.total_bytes) < FULL_GPU)
     };
-    let other = words::is_memory_kill(death.verdict.killer) && death.gpu.iter().all(has_room);
+    let other =
+        words::is_memory_kill(death.verdict.killer) && death.memory.gpu.iter().all(has_room);
     Some(if other {
         format!("{text}: not a GPU OOM")
     } else {
@@ -346,18 +426,18 @@ fn gpu(death: &Death) -> Option<String> {
 }
 
 fn remote_cause(death: &Death) -> Option<String> {
-    let words = death.verdict.cause_remote.as_deref()?;
-    Some(sanitize::line(words, sanitize::EVIDENCE))
+    let remote = death.verdict.cause_remote.as_ref()?;
+    Some(sanitize::line(&clause::remote(remote), sanitize::EVIDENCE))
 }
 
 fn missing(death: &Death) -> Option<String> {
-    let missing = death.verdict.missing.as_deref()?;
-    Some(sanitize::line(missing, sanitize::LONGEST))
+    let missing = death.verdict.missing.as_ref()?;
+    Some(sanitize::line(&clause::missing(missing), sanitize::LONGEST))
 }
 
 /// A cgroup that was full before Ray's monitor could act.
 fn late_monitor(view: &View<'_>, death: &Death) -> Option<String> {
-    let limit = death.oom.as_ref()?.limit_bytes?;
+    let limit = death.memory.oom.as_ref()?.limit_bytes?;
     let clusters = &view.shown.report.clusters;
     let cluster = clusters
         .iter()
@@ -376,7 +456,7 @@ fn late_monitor(view: &View<'_>, death: &Death) -> Option<String> {
 /// Ids and origin, for one first cause that was asked for.
 #[must_use]
 pub fn identity(view: &View<'_>, death: &Death) -> Vec<Fact> {
-    let title = death.title.as_deref();
+    let title = death.process.title.as_deref();
     known([
         ("ids", Some(ids(death))),
         (
@@ -391,10 +471,10 @@ pub fn identity(view: &View<'_>, death: &Death) -> Vec<Fact> {
 fn ids(death: &Death) -> String {
     let full = |id: &Option<HexId>| id.as_ref().map(|id| sanitize::line(&id.0, 64));
     let ids = [
-        ("worker", full(&death.worker_id)),
-        ("actor", full(&death.actor_id)),
-        ("job", full(&death.job_id)),
-        ("death", Some(format!("#{}", death.id.0))),
+        ("worker", full(&death.work.worker_id)),
+        ("actor", full(&death.work.actor_id)),
+        ("job", full(&death.work.job_id)),
+        ("death", Some(words::death_id(death.id))),
     ];
     let ids: Vec<String> = known(ids)
         .map(|(what, id)| format!("{what} {id}"))
@@ -403,13 +483,14 @@ fn ids(death: &Death) -> String {
 }
 
 fn origin(view: &View<'_>, death: &Death) -> Option<String> {
-    let score = death.oom.as_ref().and_then(|oom| oom.score_adj);
-    let container = death.container_id.as_deref();
+    let score = death.memory.oom.as_ref().and_then(|oom| oom.score_adj);
+    let container = death.process.container_id.as_deref();
     let origin = [
         death
+            .process
             .start_time
             .map(|time| format!("started {}", view.time(Some(time)))),
-        death.ppid.map(|parent| format!("parent {parent}")),
+        death.process.ppid.map(|parent| format!("parent {parent}")),
         score.map(|score| format!("oom_score_adj {score}")),
         container.map(|id| format!("container {}", sanitize::line(id, 64))),
     ];

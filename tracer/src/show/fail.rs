@@ -12,9 +12,10 @@ use crate::{
 };
 
 /// What `--fail-on` means without a list: every kill for memory.
-pub const MEMORY_KILLERS: [Killer; 3] = [
+pub const MEMORY_KILLERS: [Killer; 4] = [
     Killer::KernelOomMemcg,
     Killer::KernelOomGlobal,
+    Killer::KernelOom,
     Killer::RayMemoryMonitor,
 ];
 
@@ -179,7 +180,7 @@ mod tests {
     #[test]
     fn a_cgroup_that_was_full_counts_where_the_machine_was_not() {
         let mut report = sample::burst();
-        report.deaths[0].at_death = Some(AtDeath {
+        report.deaths[0].memory.at_death = Some(AtDeath {
             ray_used_bytes: None,
             ray_threshold_bytes: None,
             limits: vec![Limit {

@@ -2,7 +2,7 @@
 
 use crate::{
     judge::report::{Certainty, Finding},
-    show::{causes::Cause, sanitize, view::View},
+    show::{causes::Cause, sanitize, size::size, view::View},
 };
 
 /// One numbered sentence or two for each finding.
@@ -23,6 +23,12 @@ fn line(finding: &Finding) -> String {
             .map(|remedy| sanitize::line(remedy, sanitize::EVIDENCE))
             .collect();
         text.push_str(&format!(" {}", sentence(&remedies.join("; "))));
+    }
+    if let Some(saving) = &finding.saving {
+        let whose = saving.class.as_deref().map(sanitize::name);
+        let whose = whose.map_or_else(String::new, |class| format!(" of {class}"));
+        let bytes = size(saving.bytes);
+        text.push_str(&format!(" Expected: −{bytes} at the peak{whose}."));
     }
     if let Some(cost) = &finding.cost {
         text.push_str(&format!(" Cost: {}", sentence(cost)));

@@ -8,7 +8,7 @@ use crate::{
 /// `actor keeper, placement group shelf, node gpu-07, job 01000000: python train.py`; `None` where the GCS was not asked or knows nothing.
 #[must_use]
 pub(super) fn line(death: &Death) -> Option<String> {
-    let said = death.gcs.as_ref()?;
+    let said = death.work.gcs.as_ref()?;
     let named = |what: &str, name: &Option<String>| {
         let name = name.as_ref()?;
         Some(format!("{what} {}", clean(name, EVIDENCE)))
@@ -17,7 +17,7 @@ pub(super) fn line(death: &Death) -> Option<String> {
         let id = said.placement_group_id.as_ref()?;
         Some(format!("placement group {}", short(id.short())))
     });
-    let job = death.job_id.as_ref().map_or("", |id| id.0.as_str());
+    let job = death.work.job_id.as_ref().map_or("", |id| id.0.as_str());
     let parts = [
         named("actor", &said.actor_name),
         group,
@@ -33,15 +33,18 @@ mod tests {
     use super::*;
     use crate::{
         ids::HexId,
-        judge::report::{GcsReport, Killer},
+        judge::{
+            cause::Cause,
+            report::{GcsReport, Killer},
+        },
         show::sample,
     };
 
     #[test]
     fn what_the_gcs_knows_is_one_line_and_foreign_text_is_escaped() {
-        let mut death = sample::death(1, 7, 0, Killer::Crash, "crashed");
+        let mut death = sample::death(1, 7, 0, Killer::Crash, Cause::signal(11));
         assert_eq!(line(&death), None);
-        death.gcs = Some(GcsReport {
+        death.work.gcs = Some(GcsReport {
             actor_name: Some("keeper\u{1b}[2J".into()),
             placement_group_id: HexId::parse("9ac9259dfb1626d9219186a8328c01000000"),
             job_entrypoint: Some("python train.py".into()),

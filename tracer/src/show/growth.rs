@@ -104,7 +104,7 @@ fn fate(line: &GrowthLine) -> String {
         return "shared memory".into();
     }
     let mut text = match line.held_bytes {
-        None => "whether still held is not known".to_owned(),
+        None => "may have been freed since".to_owned(),
         Some(held) if share(held, private) >= 0.95 => "still held".into(),
         Some(held) if share(held, private) <= 0.05 => "given back".into(),
         Some(held) => format!("{} still held", size(held)),
@@ -189,7 +189,7 @@ mod tests {
                 "WorkerDict: 78\u{a0}% of the 12.4 GiB that 4 processes grew by came through fsdp_workers.py:612 save_checkpoint, in torch/serialization.py:849 _save (in libtorch_cpu.so: at::detail::empty_cpu); still held".to_owned(),
                 vec![
                     "16\u{a0}% fsdp_workers.py:87 step (in libtorch_cpu.so: at::detail::empty_cpu); given back".to_owned(),
-                    "6\u{a0}% fsdp_workers.py:90 step; whether still held is not known".to_owned()
+                    "6\u{a0}% fsdp_workers.py:90 step; may have been freed since".to_owned()
                 ]
             )]
         );

@@ -3,11 +3,11 @@
 use crate::{
     event::{Mode, ProbeState},
     ids::Bytes,
-    judge::report::{Death, Peak, Recording, Report},
+    judge::report::{Death, Peak, Recording, Report, WentAway},
     path,
     show::{
         causes::Cause,
-        limit, sanitize,
+        fleet, limit, sanitize,
         size::{gib, of, percent, size},
         time::{offset_name, span},
         view::View,
@@ -15,6 +15,8 @@ use crate::{
     },
 };
 
+/// A recorder that is started again at once leaves no gap to speak of.
+const NO_GAP_NS: i64 = 1_500_000_000;
 /// Texts that are named.
 const MAX_TEXTS: usize = 6;
 /// Texts of one clock that are named.
@@ -23,6 +25,9 @@ const MAX_CLOCK_NAMES: usize = 2;
 /// One line for each recording.
 #[must_use]
 pub fn recordings(view: &View<'_>) -> Vec<String> {
+    if fleet::is_one(&view.shown.report) {
+        return fleet::header(view);
+    }
     let recordings = &view.shown.report.recordings;
     recordings
         .iter()
@@ -94,38 +99,63 @@ fn clock_of(names: &[String], clock: &str) -> String {
 #[must_use]
 pub fn gaps(view: &View<'_>) -> Vec<String> {
     let mut lines = Vec::new();
-    for recording in &view.shown.report.recordings {
+    let several = fleet::is_one(&view.shown.report);
+    if several {
+        lines = fleet::gaps(view, fleet::MAX_MISSING);
+    }
+    let recordings = view.shown.report.recordings.iter();
+    for recording in recordings.filter(|_| !several) {
         let probes = recording.probes.iter();
         lines.extend(
             probes
-                .filter(|probe| probe.state != ProbeState::Ok)
+                .filter(|probe| !matches!(probe.state, ProbeState::Ok | ProbeState::Gone))
                 .map(probe_line),
         );
+        let gone = recording.went_away.iter();
+        lines.extend(gone.map(|gone| went_away_line(view, gone)));
         if recording.lost_events > 0 {
             lines.push(loss_line(recording));
         }
-        if !recording.clean_end {
+        lines.extend(unseen(view, recording));
+        if recording.still_recording {
+            lines.push("still recording: this is what was written until now".to_owned());
+        } else if !recording.clean_end {
             lines.push(
                 "the recorder did not end cleanly: what it saw up to its last event is here"
                     .to_owned(),
             );
         }
     }
-    lines.extend(
-        view.shown
-            .report
-            .pending
-            .iter()
-            .map(|death| pending_line(view, death)),
-    );
+    lines.extend(pending(view));
     lines
+}
+
+/// One line for each that is killed and not gone.
+#[must_use]
+pub fn pending(view: &View<'_>) -> Vec<String> {
+    let pending = view.shown.report.pending.iter();
+    pending.map(|death| pending_line(view, death)).collect()
+}
+
+/// The time since an earlier recorder in the same folder ended.
+fn unseen(view: &View<'_>, recording: &Recording) -> Option<String> {
+    let zone = &view.style.zone;
+    let (from, until) = (recording.previous_ended?, recording.started);
+    let long = until.0.0.saturating_sub(from.0.0) > NO_GAP_NS;
+    long.then(|| {
+        format!(
+            "nobody saw {} – {}: no recorder ran",
+            zone.full(from),
+            zone.full(until)
+        )
+    })
 }
 
 /// One that is killed and not gone.
 fn pending_line(view: &View<'_>, death: &Death) -> String {
     let ended = view.shown.report.recordings.last().map(|last| last.ended);
     let waited = ended
-        .zip(death.time)
+        .zip(death.when.time)
         .map_or_else(String::new, |(ended, killed)| {
             let waited = ended.0.0.saturating_sub(killed.0.0);
             format!(
@@ -182,7 +212,7 @@ fn observed(recording: &Recording) -> String {
     let working = recording
         .probes
         .iter()
-        .filter(|probe| probe.state != ProbeState::Missing)
+        .filter(|probe| !matches!(probe.state, ProbeState::Missing | ProbeState::Gone))
         .count();
     let total = recording.probes.len();
     let lost = words::thousands(recording.lost_events);
@@ -211,8 +241,26 @@ fn probe_line(probe: &crate::event::Probe) -> String {
     let reason = sanitize::line(reason, sanitize::EVIDENCE);
     match probe.state {
         ProbeState::Missing => format!("probe {name} is missing: {reason}"),
-        ProbeState::Degraded | ProbeState::Ok => format!("probe {name} sees less: {reason}"),
+        ProbeState::Degraded | ProbeState::Ok | ProbeState::Gone => {
+            format!("probe {name} sees less: {reason}")
+        }
     }
+}
+
+/// `GCS 192.0.2.2:6379 went away at 08:41:07: connection refused`
+fn went_away_line(view: &View<'_>, gone: &WentAway) -> String {
+    let zone = &view.style.zone;
+    let back = gone.back.map_or_else(String::new, |back| {
+        format!(" and was back at {}", zone.seconds(back))
+    });
+    let reason = gone.reason.as_deref().map_or_else(String::new, |reason| {
+        format!(": {}", sanitize::line(reason, sanitize::EVIDENCE))
+    });
+    format!(
+        "{} went away at {}{back}{reason}",
+        sanitize::name(&gone.name),
+        zone.seconds(gone.time)
+    )
 }
 
 fn loss_line(recording: &Recording) -> String {

@@ -13,17 +13,18 @@ const PART: u64 = 10;
 #[must_use]
 pub(super) fn line(sum: &InUse) -> String {
     let unit = Unit::of(sum.used_bytes);
+    let figure = |bytes, name| format!("{} {name}", unit.figure(bytes));
     let parts = [
-        (sum.private_bytes, "these processes"),
-        (sum.others_private_bytes, "others"),
-        (sum.shared_bytes, "shared"),
-        (sum.cache_bytes, "cache"),
-        (sum.kernel_bytes, "kernel"),
+        figure(sum.private_bytes, "these processes"),
+        match (sum.others_counted, sum.others_private_bytes) {
+            (true, others) => figure(others, "others"),
+            (false, Bytes(0)) => "others (not counted)".to_owned(),
+            (false, others) => figure(others, "others (not counted one by one)"),
+        },
+        figure(sum.shared_bytes, "shared"),
+        figure(sum.cache_bytes, "cache"),
+        figure(sum.kernel_bytes, "kernel"),
     ];
-    let parts: Vec<String> = parts
-        .iter()
-        .map(|(bytes, name)| format!("{} {name}", unit.figure(*bytes)))
-        .collect();
     let largest = sum.shared_files.first();
     let largest = largest.filter(|file| file.bytes.0 * PART >= sum.used_bytes.0);
     let whose = largest.map_or_else(String::new, |file| {
@@ -55,6 +56,7 @@ mod tests {
             used_bytes: gib(3.9),
             private_bytes: gib(1.2),
             others_private_bytes: gib(0.4),
+            others_counted: true,
             shared_bytes: gib(0.5),
             shared_files: vec![SharedFileUse {
                 name: "memfd:weights".into(),
@@ -68,6 +70,7 @@ mod tests {
             cache_bytes: gib(1.5),
             kernel_bytes: gib(0.2),
             remainder_bytes: gib(0.1).0.cast_signed(),
+            error_bytes: gib(0.05),
         };
         assert_eq!(
             line(&sum),

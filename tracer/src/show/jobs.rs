@@ -6,7 +6,7 @@ use crate::{
     judge::report::{Job, Outcome},
     show::{
         causes::{self, Cause},
-        sanitize,
+        clause, sanitize,
         view::View,
         words,
     },
@@ -70,12 +70,10 @@ fn line(view: &View<'_>, job: &Job, causes: &[Cause<'_>]) -> String {
         text.push_str(&format!(" ({})", sanitize::name(entrypoint)));
     }
     let mut text = text.trim_start().to_owned();
-    let because = sanitize::line(&job.because, sanitize::EVIDENCE);
+    let because = sanitize::line(&clause::because(&job.because), sanitize::EVIDENCE);
     let because = because.trim_end_matches('.');
     match ended_by_label(view, job, causes) {
-        Some(label) if because.is_empty() => text.push_str(&format!(": ended by {label}.")),
         Some(label) => text.push_str(&format!(": ended by {label}: {because}.")),
-        None if because.is_empty() => text.push('.'),
         None => text.push_str(&format!(": {because}.")),
     }
     text.push_str(&survived(view, job, causes));
@@ -89,7 +87,10 @@ fn ended_by_label(view: &View<'_>, job: &Job, causes: &[Cause<'_>]) -> Option<St
         .iter()
         .find(|cause| cause.death.id == death || cause.cascade.iter().any(|hit| hit.id == death));
     match cause {
-        Some(cause) => Some(cause.label()),
+        Some(cause) => Some(match &cause.death.node {
+            Some(node) => format!("{} on {}", cause.label(), sanitize::name(node)),
+            None => cause.label(),
+        }),
         None => view
             .shown
             .number(death)
@@ -100,17 +101,20 @@ fn ended_by_label(view: &View<'_>, job: &Job, causes: &[Cause<'_>]) -> Option<St
 /// ` KILL 1 did not end it: task retried.`
 fn survived(view: &View<'_>, job: &Job, causes: &[Cause<'_>]) -> String {
     let roots = causes::roots(&view.shown.report);
-    let mut by_how: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+    let mut by_how: BTreeMap<String, Vec<u32>> = BTreeMap::new();
     for survived in &job.survived {
         let root = roots.get(&survived.death_id).copied();
         let shown = root.and_then(|root| causes.iter().find(|cause| cause.death.id == root));
         if let Some(cause) = shown {
-            by_how.entry(&survived.how).or_default().push(cause.number);
+            let numbers = by_how.entry(clause::recovery(&survived.how)).or_default();
+            // Several deaths of one cascade are one first cause.
+            if !numbers.contains(&cause.number) {
+                numbers.push(cause.number);
+            }
         }
     }
     let mut text = String::new();
     for (how, numbers) in by_how {
-        let how = sanitize::line(how, sanitize::EVIDENCE);
         let word = label_word(&numbers, causes);
         let numbers = words::ranges(&numbers);
         text.push_str(&format!(" {word}\u{a0}{numbers} did not end it: {how}."));

@@ -4,9 +4,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    event::{Event, Source},
+    event::Event,
     ids::{BootTime, EventId},
     judge::report::Utc,
+    recording::row,
     show::sanitize::is_harmless,
 };
 
@@ -16,19 +17,19 @@ struct Line<'a> {
     /// ns of `CLOCK_BOOTTIME`.
     time: BootTime,
     wall: Option<Utc>,
-    source: Source,
+    source: String,
     kind: &'a str,
     body: &'a Value,
 }
 
 /// The line of one event, whose wall time is `wall`.
 pub fn line(event: &Event, wall: Option<Utc>) -> Result<String, serde_json::Error> {
-    let body = serde_json::to_value(&event.what)?;
+    let body = row::body(&event.what);
     let line = serde_json::to_string(&Line {
         id: event.id,
         time: event.time,
         wall,
-        source: event.source,
+        source: row::source_name(event.source),
         kind: body.get("kind").and_then(Value::as_str).unwrap_or_default(),
         body: &body,
     })?;
@@ -55,7 +56,7 @@ fn harmless(json: &str) -> String {
 mod tests {
     use super::*;
     use crate::{
-        event::{MemorySplit, Observation},
+        event::{MemorySplit, Observation, Source},
         ids::ProcessKey,
     };
 

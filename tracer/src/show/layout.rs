@@ -27,6 +27,12 @@ impl Page {
         }
     }
 
+    /// Lines so far.
+    #[must_use]
+    pub fn lines(&self) -> usize {
+        self.text.lines().count()
+    }
+
     /// All lines.
     #[must_use]
     pub fn finish(self) -> String {

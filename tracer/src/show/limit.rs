@@ -107,7 +107,7 @@ pub fn at_peak(report: &Report, peak: &Peak) -> LimitUse {
 
 /// What Ray counted, and the cgroups on the victim's path.
 fn at_death(death: &Death) -> Vec<LimitUse> {
-    let Some(at) = &death.at_death else {
+    let Some(at) = &death.memory.at_death else {
         return Vec::new();
     };
     let ray = at.ray_used_bytes.zip(at.ray_threshold_bytes);

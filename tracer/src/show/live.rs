@@ -8,20 +8,21 @@ use crate::{
     event::Role,
     ids::Bytes,
     judge::{
+        cause::Scope,
         killers::{Threat, Who},
         live::Live,
         report::{Certainty, Death, Killer, TopProcess},
     },
-    show::{sanitize, size::size, time::Zone, trend::Outlook, words},
+    show::{clause, sanitize, size::size, time::Zone, trend::Outlook, words},
 };
 
 /// `08:41:07.482Z RAY MONITOR killed compute_score pid 41877 3.4 GiB · biggest: TaskRunner 402.6 GiB · proven`.
 #[must_use]
 pub fn death(death: &Death, zone: &Zone) -> String {
     let verdict = if death.verdict.settled {
-        certainty(death.verdict.certainty)
+        certainty(death)
     } else {
-        "not settled yet"
+        "not settled yet".to_owned()
     };
     format!(
         "{} {} · {verdict}{}",
@@ -38,13 +39,13 @@ pub fn settled(death: &Death, zone: &Zone) -> String {
         "{} settled: {} · {}{}",
         time(death, zone),
         what(death),
-        certainty(death.verdict.certainty),
+        certainty(death),
         then(death)
     )
 }
 
 fn time(death: &Death, zone: &Zone) -> String {
-    let time = death.time.or(death.exit_time);
+    let time = death.when.time.or(death.when.exit_time);
     time.map_or_else(|| "time unknown".to_owned(), |time| zone.clock(time))
 }
 
@@ -62,7 +63,7 @@ fn what(death: &Death) -> String {
 #[must_use]
 pub fn label(killer: Killer) -> &'static str {
     match killer {
-        Killer::KernelOomMemcg | Killer::KernelOomGlobal => "KERNEL OOM",
+        Killer::KernelOomMemcg | Killer::KernelOomGlobal | Killer::KernelOom => "KERNEL OOM",
         Killer::RayMemoryMonitor => "RAY MONITOR",
         Killer::RayIntended => "RAY",
         Killer::RayCollapse => "COLLAPSE",
@@ -77,9 +78,9 @@ pub fn label(killer: Killer) -> &'static str {
 /// What it killed, and why.
 #[must_use]
 pub fn rest(death: &Death) -> String {
-    let resident = death.memory.resident().filter(|bytes| bytes.0 > 0);
+    let resident = death.memory.own.resident().filter(|bytes| bytes.0 > 0);
     let memory = resident.map_or_else(String::new, |bytes| format!(" {}", size(bytes)));
-    let subject = format!("{} pid {}{memory}", words::name(death), death.pid);
+    let subject = format!("{} pid {}{memory}", words::name(death), death.process.pid);
     if words::is_memory_kill(death.verdict.killer) {
         format!("killed {subject}{}{}", limit(death), biggest(death))
     } else {
@@ -89,8 +90,8 @@ pub fn rest(death: &Death) -> String {
 
 /// Which limit was hit, where the kernel killed.
 fn limit(death: &Death) -> String {
-    let place = match (death.verdict.killer, &death.oom) {
-        (Killer::KernelOomGlobal, Some(oom)) if oom.constraint.as_deref() == Some("sysrq") => {
+    let place = match (death.verdict.killer, &death.memory.oom) {
+        (Killer::KernelOomGlobal, Some(oom)) if oom.constraint == Some(Scope::Sysrq) => {
             "asked for by sysrq f".to_owned()
         }
         (Killer::KernelOomGlobal, _) => "the machine was out of memory".to_owned(),
@@ -109,8 +110,11 @@ fn limit(death: &Death) -> String {
 /// The biggest process, where it is another one and the whole machine was short.
 fn biggest(death: &Death) -> String {
     let other = |top: &&TopProcess| !top.victim;
-    let whole = death.verdict.killer != Killer::KernelOomMemcg;
-    match death.top.first().filter(other).filter(|_| whole) {
+    let whole = matches!(
+        death.verdict.killer,
+        Killer::KernelOomGlobal | Killer::RayMemoryMonitor
+    );
+    match death.memory.top.first().filter(other).filter(|_| whole) {
         Some(top) => format!(
             " · biggest: {} {}",
             words::class_of_top(top),
@@ -120,17 +124,23 @@ fn biggest(death: &Death) -> String {
     }
 }
 
-fn certainty(certainty: Certainty) -> &'static str {
-    match certainty {
+fn certainty(death: &Death) -> String {
+    let word = |certainty| match certainty {
         Certainty::Proven => "proven",
         Certainty::Inferred => "inferred",
         Certainty::Unknown => "not proven",
+    };
+    let (who, why) = (death.verdict.certainty, death.verdict.reason_certainty);
+    if who == why {
+        word(who).to_owned()
+    } else {
+        format!("{}, reason {}", word(who), word(why))
     }
 }
 
 fn then(death: &Death) -> String {
-    let then = death.then.as_deref();
-    then.map_or_else(String::new, |then| format!(" · {}", sanitize::name(then)))
+    let then = death.then.as_ref();
+    then.map_or_else(String::new, |then| format!(" · {}", clause::recovery(then)))
 }
 
 /// How near a limit is.

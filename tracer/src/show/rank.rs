@@ -1,4 +1,4 @@
-//! Which first causes are shown where not all fit.
+//! In which order first causes are shown, and which where not all fit.
 
 use crate::show::{
     causes::{self, Cause, Entry},
@@ -7,14 +7,34 @@ use crate::show::{
     words,
 };
 
-/// The places of a report: alike first causes are folded, unless all or one is asked for.
+/// The places of a report in their order; alike first causes are folded, unless all or one is asked for.
 #[must_use]
 pub fn entries<'a>(view: &View<'_>, causes: Vec<Cause<'a>>) -> Vec<Entry<'a>> {
-    if view.shown.all || view.shown.detail {
+    let mut entries = if view.shown.all || view.shown.detail {
         causes.into_iter().map(alone).collect()
     } else {
         causes::fold(causes)
-    }
+    };
+    entries.sort_by_key(|entry| rank(view, entry));
+    entries
+}
+
+/// Memory kills that ended a job come first, then other memory kills, then other deaths that ended a job; by time within each.
+fn rank(view: &View<'_>, entry: &Entry<'_>) -> (u8, u32) {
+    let first = entry.first();
+    let ended = || {
+        entry
+            .causes
+            .iter()
+            .any(|cause| jobs::ended_by(view, cause).is_some())
+    };
+    let class = match (words::is_memory_kill(first.death.verdict.killer), ended()) {
+        (true, true) => 0,
+        (true, false) => 1,
+        (false, true) => 2,
+        (false, false) => 3,
+    };
+    (class, first.number)
 }
 
 fn alone(cause: Cause<'_>) -> Entry<'_> {
@@ -23,31 +43,12 @@ fn alone(cause: Cause<'_>) -> Entry<'_> {
     }
 }
 
-/// At most `most` places in their order, and how many first causes are left out: those that ended a job stay, then
-/// memory kills, then the earliest.
+/// The first `most` of the places, and how many first causes are left out.
 #[must_use]
-pub fn most_important<'a>(
-    view: &View<'_>,
-    entries: Vec<Entry<'a>>,
-    most: usize,
-) -> (Vec<Entry<'a>>, usize) {
-    if entries.len() <= most {
-        return (entries, 0);
-    }
-    let mut ranked = entries;
-    ranked.sort_by_key(|entry| {
-        let first = entry.first();
-        let ended = entry
-            .causes
-            .iter()
-            .any(|cause| jobs::ended_by(view, cause).is_some());
-        let memory = words::is_memory_kill(first.death.verdict.killer);
-        (!(ended && memory), !ended, !memory, first.number)
-    });
-    let left = ranked.split_off(most);
-    ranked.sort_by_key(|entry| entry.first().number);
+pub fn most_important(mut entries: Vec<Entry<'_>>, most: usize) -> (Vec<Entry<'_>>, usize) {
+    let left = entries.split_off(most.min(entries.len()));
     let left_out = left.iter().map(|entry| entry.causes.len()).sum();
-    (ranked, left_out)
+    (entries, left_out)
 }
 
 /// The line that stands for first causes that are left out.

@@ -3,10 +3,15 @@
 use crate::{
     event::{Ancestor, Ledger, Mode, Probe, ProbeState, Role},
     ids::{BootTime, Bytes, EventId, HexId, Pid, WallTime},
-    judge::report::{
-        AtDeath, Certainty, ClusterReport, Death, Evidence, Finding, GpuUse, Host, Job, Killer,
-        LimitPeak, Mechanism, MemoryReport, Monitor, OomReport, Outcome, Peak, Recording, Relation,
-        Report, SenderReport, Survived, TopProcess, Utc, Verdict,
+    judge::{
+        cause::{Cause, Command, KernelOom, Party, Scope},
+        missing::{Missing, Moment},
+        report::{
+            AtDeath, Basis, Because, Certainty, ClusterReport, Death, End, Evidence, Finding,
+            GpuUse, Host, Job, Killer, LimitPeak, Mechanism, Monitor, OomReport, Outcome, Peak,
+            Place, Process, Recording, Recovery, Relation, Report, SenderReport, Survived, Suspect,
+            TopProcess, Utc, Verdict, When, Work,
+        },
     },
 };
 
@@ -35,74 +40,74 @@ pub(super) fn gib(amount: f64) -> Bytes {
 }
 
 /// A death without any extras: a proven exit of a worker.
-pub(super) fn death(id: u64, pid: u32, time: i64, killer: Killer, clause: &str) -> Death {
+pub(super) fn death(id: u64, pid: u32, time: i64, killer: Killer, cause: Cause) -> Death {
+    let process = Process {
+        start_time: Some(at(-7000 * S)),
+        title: Some("ray::hog".into()),
+        ppid: Some(Pid(1998)),
+        ..Process::new(Pid(pid), "ray::hog".into(), Role::Worker)
+    };
     Death {
         id: EventId(id),
         recording_id: Some(0),
         cluster: Some(0),
-        time: Some(at(time)),
-        act_time: BootTime((10_000 * S + time).unsigned_abs()),
-        exit_time: Some(at(time + 6 * MS)),
-        pid: Pid(pid),
-        ns_pid: None,
-        start_time: Some(at(-7000 * S)),
-        comm: "ray::hog".into(),
-        role: Role::Worker,
-        title: Some("ray::hog".into()),
-        ppid: Some(Pid(1998)),
-        container_id: None,
-        worker_id: HexId::parse(&format!("{pid:056x}")),
-        actor_id: None,
-        actor_class: None,
-        task_name: Some("hog".into()),
-        job_id: HexId::parse("02000000"),
-        gcs: None,
-        attempt: None,
-        exit_code: None,
-        signal: Some(9),
-        verdict: Verdict {
-            killer,
-            certainty: Certainty::Proven,
-            summary: format!("hog (pid {pid}) {clause}"),
-            clause: clause.into(),
-            settled: true,
-            evidence: Vec::new(),
-            cause_death_id: None,
-            cause_remote: None,
-            owner_lives: false,
-            missing: None,
+        when: When {
+            time: Some(at(time)),
+            act_time: BootTime((10_000 * S + time).unsigned_abs()),
+            exit_time: Some(at(time + 6 * MS)),
+            stamp: None,
         },
-        sender: None,
-        memory: MemoryReport::default(),
-        gpu: Vec::new(),
-        shared: Vec::new(),
-        oom: None,
-        at_death: None,
-        top: Vec::new(),
-        last_minute: None,
-        stack_at_death: None,
-        stack_age_ms: None,
-        calls: None,
-        listed: true,
-        then: None,
-        stamp: None,
+        work: Work {
+            worker_id: HexId::parse(&format!("{pid:056x}")),
+            task_name: Some("hog".into()),
+            job_id: HexId::parse("02000000"),
+            ..Work::default()
+        },
+        end: End {
+            exit_code: None,
+            signal: Some(9),
+        },
+        ..Death::new(process, Verdict::new(killer, Certainty::Proven, cause))
     }
+}
+
+/// A user's `kill -9`.
+fn killed_by_bash(pid: u32) -> Cause {
+    Cause::Signal {
+        signal: 9,
+        sender: Some(Party {
+            pid: Pid(pid),
+            comm: "bash".into(),
+            uid: Some(1000),
+        }),
+    }
+}
+
+/// A kill by the kernel in a cgroup of so many GiB.
+fn full_cgroup(cgroup: &str, limit: f64, invoker: &str) -> Cause {
+    Cause::KernelOom(KernelOom {
+        scope: Some(Scope::Memcg),
+        cgroup: Some(cgroup.into()),
+        limit_bytes: Some(gib(limit)),
+        invoker: Some(invoker.into()),
+        ..KernelOom::default()
+    })
 }
 
 pub(super) fn titled(mut death: Death, role: Role, title: &str) -> Death {
     let name = title.strip_prefix("ray::").unwrap_or(title);
     let ray = title.starts_with("ray::");
     let class = name.split_once('.').filter(|_| ray).map(|(class, _)| class);
-    death.role = role;
-    death.title = Some(title.into());
-    death.comm = title.chars().take(15).collect();
-    death.actor_class = class.map(str::to_owned);
-    death.task_name = (role == Role::Worker).then(|| name.to_owned());
+    death.process.role = role;
+    death.process.title = Some(title.into());
+    death.process.comm = title.chars().take(15).collect();
+    death.work.actor_class = class.map(str::to_owned);
+    death.work.task_name = (role == Role::Worker).then(|| name.to_owned());
     death
 }
 
 fn anonymous(mut death: Death, amount: f64) -> Death {
-    death.memory.anon_bytes = Some(gib(amount));
+    death.memory.own.anon_bytes = Some(gib(amount));
     death
 }
 
@@ -166,6 +171,9 @@ pub(super) fn report(jobs: Vec<Job>, deaths: Vec<Death>) -> Report {
         }),
         notes: Vec::new(),
         texts: Vec::new(),
+        nodes: Vec::new(),
+        said: Vec::new(),
+        machines: Vec::new(),
     }
 }
 
@@ -183,6 +191,9 @@ fn recording() -> Recording {
         started: at(clock(-118, 11, 0)),
         ended: at(clock(42, 20, 0)),
         clean_end: true,
+        still_recording: false,
+        went_away: Vec::new(),
+        previous_ended: None,
         probes: probes.map(ok_probe).into(),
         lost_events: 0,
         ledgers: Vec::new(),
@@ -208,6 +219,8 @@ fn cluster() -> ClusterReport {
         node_id: HexId::parse(&"550e".repeat(14)),
         raylet_pid: Pid(1998),
         container_id: None,
+        node_ip: Some("192.0.2.7".into()),
+        place: Place::default(),
         monitor: Some(Monitor {
             enabled: true,
             threshold_bytes: Some(gib(178.6)),
@@ -216,10 +229,12 @@ fn cluster() -> ClusterReport {
         }),
         object_store_bytes: Some(gib(56.4)),
         log_utc_offset_s: Some(8 * 3600),
+        gcs_address: None,
+        head: true,
     }
 }
 
-pub(super) fn job(outcome: Outcome, ended_by: Option<u64>, because: &str) -> Job {
+pub(super) fn job(outcome: Outcome, ended_by: Option<u64>, because: Because) -> Job {
     Job {
         cluster: Some(0),
         job_id: HexId("02000000".into()),
@@ -227,18 +242,20 @@ pub(super) fn job(outcome: Outcome, ended_by: Option<u64>, because: &str) -> Job
         outcome,
         ended: Some(at(clock(41, 53, 412))),
         ended_by_death_id: ended_by.map(EventId),
+        recording_id: None,
+        ended_by_recording_id: None,
         driver_pid: Some(Pid(1500)),
         survived: Vec::new(),
-        because: because.into(),
+        because,
     }
 }
 
 /// A machine on which nothing died but what should.
 pub(super) fn quiet() -> Report {
-    let mut exit = death(9, 700, 0, Killer::Exit, "exited with code 0");
-    (exit.listed, exit.exit_code, exit.signal) = (false, Some(0), None);
-    let because = "its driver exited with code 0";
-    report(vec![job(Outcome::Succeeded, None, because)], vec![exit])
+    let mut exit = death(9, 700, 0, Killer::Exit, Cause::exit(0));
+    (exit.listed, exit.end.exit_code, exit.end.signal) = (false, Some(0), None);
+    let job = job(Outcome::Succeeded, None, Because::Succeeded);
+    report(vec![job], vec![exit])
 }
 
 /// A pod of 24 GiB that was nearly full on a machine of 512 GiB, without Ray's monitor.
@@ -266,11 +283,14 @@ pub(super) fn verl() -> Report {
     let mut job = job(
         Outcome::Failed,
         Some(4711),
-        "its driver exited with code 1 after this death, which Ray did not retry",
+        Because::AfterDeath {
+            code: 1,
+            basis: Basis::Order,
+        },
     );
     job.survived.push(Survived {
         death_id: EventId(4100),
-        how: "task retried".into(),
+        how: Recovery::TaskRetried { left: None },
     });
     let mut report = report(vec![job], deaths);
     report.clusters[0].monitor = Some(Monitor {
@@ -285,10 +305,13 @@ pub(super) fn verl() -> Report {
 
 fn monitor_kill() -> Death {
     let time = clock(41, 7, 482);
-    let clause = "was killed by Ray's memory monitor: the node was at 493.6 GiB, Ray's threshold is 493.5 GiB";
-    let death = death(4100, 41877, time, Killer::RayMemoryMonitor, clause);
+    let cause = Cause::RayMemoryMonitor {
+        used_bytes: Some(gib(493.6)),
+        threshold_bytes: Some(gib(493.5)),
+    };
+    let death = death(4100, 41877, time, Killer::RayMemoryMonitor, cause);
     let mut death = anonymous(titled(death, Role::Worker, "ray::compute_score"), 3.3);
-    death.memory.shmem_bytes = Some(gib(0.1));
+    death.memory.own.shmem_bytes = Some(gib(0.1));
     death.sender = Some(SenderReport {
         uid: Some(0),
         exe: Some("/opt/venv/lib/python3.12/site-packages/ray/core/src/ray/raylet/raylet".into()),
@@ -314,20 +337,26 @@ fn monitor_kill() -> Death {
         ),
         piece(time + 6 * MS, "kernel", "ended by signal 9"),
     ];
-    death.at_death = Some(AtDeath {
+    death.memory.at_death = Some(AtDeath {
         ray_used_bytes: Some(gib(493.6)),
         ray_threshold_bytes: Some(gib(493.5)),
         limits: Vec::new(),
         object_store_bytes: None,
     });
-    death.top = vec![
+    death.memory.top = vec![
         top(3120, "ray::TaskRunner.run", 402.6, false),
         top(3300, "ray::WorkerDict.actor_rollout_generate", 8.1, false),
         top(3301, "ray::WorkerDict.actor_rollout_generate", 8.1, false),
         top(3302, "ray::WorkerDict.actor_rollout_generate", 8.0, false),
         top(41877, "ray::compute_score", 3.3, true),
     ];
-    death.gpu = (0..8)
+    death.memory.suspect = Some(Suspect {
+        pid: Pid(3120),
+        title: "ray::TaskRunner.run".into(),
+        private_bytes: gib(402.6),
+        victim_private_bytes: gib(3.3),
+    });
+    death.memory.gpu = (0..8)
         .map(|device| GpuUse {
             device,
             used_bytes: gib(61.2),
@@ -335,19 +364,18 @@ fn monitor_kill() -> Death {
             device_used_bytes: Some(gib(61.2)),
         })
         .collect();
-    death.then = Some("task retried".into());
+    death.then = Some(Recovery::TaskRetried { left: None });
     death
 }
 
 fn agent_kill() -> Death {
     let time = clock(41, 49, 310);
     let system = "/ray/ray-node_550e/system";
-    let clause =
-        "was killed by the kernel: cgroup /ray/ray-node_550e/system reached its limit of 24.0 GiB";
-    let death = death(4711, 2143, time, Killer::KernelOomMemcg, clause);
+    let cause = full_cgroup(system, 24.0, "grpcpp_sync_ser");
+    let death = death(4711, 2143, time, Killer::KernelOomMemcg, cause);
     let mut death = anonymous(titled(death, Role::Agent, "ray::DashboardAgent"), 22.9);
-    death.job_id = None;
-    death.memory.peak_bytes = Some(gib(23.0));
+    death.work.job_id = None;
+    death.memory.own.peak_bytes = Some(gib(23.0));
     death.verdict.evidence = vec![
         piece(
             time,
@@ -365,8 +393,8 @@ fn agent_kill() -> Death {
             "oom-kill:constraint=CONSTRAINT_MEMCG,oom_memcg=/ray/ray-node_550e/system,task_memcg=/ray/ray-node_550e/system/leaf,task=ray::DashboardA,pid=2143",
         ),
     ];
-    death.oom = Some(OomReport {
-        constraint: Some("memcg".into()),
+    death.memory.oom = Some(OomReport {
+        constraint: Some(Scope::Memcg),
         cgroup: Some(system.into()),
         limit_bytes: Some(gib(24.0)),
         usage_bytes: Some(gib(24.0)),
@@ -376,7 +404,7 @@ fn agent_kill() -> Death {
         invoker_comm: Some("grpcpp_sync_ser".into()),
         score_adj: Some(0),
     });
-    death.top = vec![
+    death.memory.top = vec![
         top(3120, "ray::TaskRunner.run", 402.7, false),
         top(2143, "ray::DashboardAgent", 22.9, true),
     ];
@@ -395,7 +423,9 @@ fn cascade() -> Vec<Death> {
     let titles = titles
         .iter()
         .flat_map(|(title, count)| std::iter::repeat_n(*title, *count));
-    let clause = "was ended by Ray because dashboard_agent of its node had died";
+    let cause = || Cause::AgentDied {
+        agent: "dashboard_agent".into(),
+    };
     let mut deaths: Vec<Death> = (0..)
         .zip(titles)
         .map(|(number, title)| {
@@ -405,33 +435,31 @@ fn cascade() -> Vec<Death> {
                 3300 + number,
                 when,
                 Killer::RayCollapse,
-                clause,
+                cause(),
             );
             titled(one, Role::Worker, title)
         })
         .collect();
     let when = time + 24 * MS;
-    let agent = death(4740, 2150, when, Killer::RayCollapse, clause);
+    let agent = death(4740, 2150, when, Killer::RayCollapse, cause());
     deaths.push(titled(agent, Role::Agent, "ray::RuntimeEnvAgent"));
-    let mut raylet = death(
-        4741,
-        1998,
-        when + MS,
-        Killer::RayCollapse,
-        "exited with code 0 because dashboard_agent of its node had died",
-    );
-    (raylet.exit_code, raylet.signal) = (Some(0), None);
+    let mut raylet = death(4741, 1998, when + MS, Killer::RayCollapse, cause());
+    (raylet.end.exit_code, raylet.end.signal) = (Some(0), None);
     deaths.push(titled(raylet, Role::Raylet, "/opt/venv/lib/python3.12/site-packages/ray/core/src/ray/raylet/raylet --raylet_socket_name=/tmp/ray/x"));
     let mut driver = death(
         4742,
         1500,
         time + 4102 * MS,
         Killer::RayCollapse,
-        "exited with code 1 after its raylet (pid 1998) had ended",
+        Cause::RayletGone {
+            raylet_pid: Some(Pid(1998)),
+            by_own_log: false,
+        },
     );
-    (driver.exit_code, driver.signal) = (Some(1), None);
+    (driver.end.exit_code, driver.end.signal) = (Some(1), None);
     driver.verdict.certainty = Certainty::Inferred;
-    driver.comm = "python3".into();
+    driver.verdict.reason_certainty = Certainty::Inferred;
+    driver.process.comm = "python3".into();
     deaths.push(titled(
         driver,
         Role::Driver,
@@ -472,7 +500,6 @@ fn findings() -> Vec<Finding> {
 
 /// Thirty OOM kills of one class in one cgroup within a second.
 pub(super) fn burst() -> Report {
-    let clause = "was killed by the kernel: cgroup /job reached its limit of 2.0 GiB";
     let deaths = (0..30)
         .map(|number| {
             let time = clock(12, 0, 20 * i64::from(number));
@@ -481,12 +508,12 @@ pub(super) fn burst() -> Report {
                 500 + number,
                 time,
                 Killer::KernelOomMemcg,
-                clause,
+                full_cgroup("/job", 2.0, "ray::Rollout.gen"),
             );
             let mut one = anonymous(titled(one, Role::Worker, "ray::Rollout.generate"), 1.9);
             one.verdict.evidence = vec![piece(time, "kernel", "marked as OOM victim")];
-            one.oom = Some(OomReport {
-                constraint: Some("memcg".into()),
+            one.memory.oom = Some(OomReport {
+                constraint: Some(Scope::Memcg),
                 cgroup: Some("/job".into()),
                 limit_bytes: Some(gib(2.0)),
                 usage_bytes: Some(gib(2.0)),
@@ -499,8 +526,7 @@ pub(super) fn burst() -> Report {
             one
         })
         .collect();
-    let because = "its driver was running when the recording ended";
-    let mut job = job(Outcome::Running, None, because);
+    let mut job = job(Outcome::Running, None, Because::Running);
     job.ended = None;
     report(vec![job], deaths)
 }
@@ -512,23 +538,21 @@ pub(super) fn scattered() -> Report {
     for (number, one) in (0..).zip(&mut deaths) {
         let number: u32 = number;
         if number % 2 == 1 {
-            let by = format!(
-                "was ended by SIGKILL from bash (pid {}, uid 1000)",
-                70 + number
-            );
             let id = 200 + u64::from(number);
             let other = death(
                 id,
                 600 + number,
                 clock(12, 0, 20 * i64::from(number)),
                 Killer::Signal,
-                &by,
+                killed_by_bash(70 + number),
             );
             *one = titled(other, Role::Worker, "ray::score");
             one.sender = Some(sender(70 + number, "bash", Relation::Other));
             continue;
         }
-        let Some(oom) = &mut one.oom else { continue };
+        let Some(oom) = &mut one.memory.oom else {
+            continue;
+        };
         if number.is_multiple_of(4) {
             oom.cgroup = Some("/job/evaluation".into());
             oom.task_cgroup = oom.cgroup.clone();
@@ -537,21 +561,14 @@ pub(super) fn scattered() -> Report {
             oom.limit_bytes = Some(gib(2.5));
         }
     }
-    let because = "its driver was running when the recording ended";
-    let mut job = job(Outcome::Running, None, because);
+    let mut job = job(Outcome::Running, None, Because::Running);
     job.ended = None;
     report(vec![job], deaths)
 }
 
 /// Deaths that are no memory kills: a user's kill, a crash, an exit code, an unknown one.
 pub(super) fn others() -> Report {
-    let user = death(
-        1,
-        4001,
-        clock(1, 0, 0),
-        Killer::Signal,
-        "was ended by SIGKILL from bash (pid 77, uid 1000)",
-    );
+    let user = death(1, 4001, clock(1, 0, 0), Killer::Signal, killed_by_bash(77));
     let mut user = anonymous(titled(user, Role::Worker, "ray::Trainer.fit"), 1.2);
     user.sender = Some(SenderReport {
         ancestors: vec![
@@ -576,9 +593,13 @@ pub(super) fn others() -> Report {
         4002,
         clock(2, 0, 0),
         Killer::Crash,
-        "crashed with SIGSEGV",
+        Cause::Crash {
+            signal: Some(11),
+            says: None,
+            shared_memory: false,
+        },
     );
-    crash.signal = Some(11);
+    crash.end.signal = Some(11);
     crash.verdict.evidence = vec![piece(
         clock(2, 0, 0),
         "kmsg",
@@ -589,15 +610,22 @@ pub(super) fn others() -> Report {
         4003,
         clock(3, 0, 0),
         Killer::Exit,
-        "exited by itself with code 3; its last exception: ValueError: bad batch",
+        Cause::Exit {
+            code: Some(3),
+            exception: Some("ValueError: bad batch".into()),
+            creating_actor: false,
+        },
     );
-    (exit.exit_code, exit.signal, exit.attempt) = (Some(3), None, Some(2));
+    (exit.end.exit_code, exit.end.signal, exit.work.attempt) = (Some(3), None, Some(2));
     let mut child = death(
         4,
         4004,
         clock(3, 0, 7),
         Killer::RayCollapse,
-        "was ended by the raylet with its worker (pid 4003)",
+        Cause::WorkerEnding {
+            worker_pid: Pid(4003),
+            by_raylet: true,
+        },
     );
     child = titled(
         child,
@@ -605,18 +633,14 @@ pub(super) fn others() -> Report {
         "/usr/bin/python3 /home/lin/loader.py --token=hunter2",
     );
     child.verdict.cause_death_id = Some(EventId(3));
-    let mut unknown = death(
-        5,
-        4005,
-        clock(4, 0, 0),
-        Killer::Unknown,
-        "was ended by SIGKILL; who sent it was not seen",
-    );
+    let mut unknown = death(5, 4005, clock(4, 0, 0), Killer::Unknown, Cause::signal(9));
     unknown.verdict.certainty = Certainty::Unknown;
-    unknown.ns_pid = Some(Pid(416));
-    unknown.verdict.missing = Some("on the host: journalctl -k --since \"2026-11-20 08:03:30 UTC\" --until \"2026-11-20 08:04:30 UTC\" | grep -i -e oom -e killed".into());
-    let because = "its driver was running when the recording ended";
-    let mut job = job(Outcome::Running, None, because);
+    unknown.verdict.reason_certainty = Certainty::Unknown;
+    unknown.process.ns_pid = Some(Pid(416));
+    unknown.verdict.missing = Some(Missing::Sending {
+        log: Some(Moment::At(at(clock(4, 0, 0)).0)),
+    });
+    let mut job = job(Outcome::Running, None, Because::Running);
     job.ended = None;
     let mut report = report(vec![job], vec![user, crash, exit, child, unknown]);
     report.recordings[0].mode = Mode::Ebpf;
@@ -633,10 +657,9 @@ pub(super) fn others() -> Report {
         ..Ledger::default()
     }];
     report.recordings[0].clean_end = false;
-    let by = "was ended by SIGKILL from bash (pid 77, uid 1000)";
-    let stuck = death(0, 4006, clock(4, 0, 0), Killer::Signal, by);
+    let stuck = death(0, 4006, clock(4, 0, 0), Killer::Signal, killed_by_bash(77));
     let mut stuck = titled(stuck, Role::Worker, "ray::Saver.save");
-    stuck.exit_time = None;
+    stuck.when.exit_time = None;
     report.pending = vec![stuck];
     report
 }
@@ -647,19 +670,25 @@ pub(super) fn hostile() -> Report {
         "\u{1b}[31m\u{1b}]0;owned\u{7}</script>```\n# PWNED @everyone \u{202e}gnp.exe\u{2066}|{}",
         "A".repeat(10_240)
     );
-    let mut one = death(1, 66, 0, Killer::Exit, "exited by itself with code 1");
-    (one.exit_code, one.signal) = (Some(1), None);
-    one.title = Some(format!("ray::{attack}"));
-    one.task_name = Some(attack.clone());
-    one.comm = "\u{1b}[2J\n\u{9b}1m".into();
-    one.verdict.clause = format!("exited by itself with code 1; its last exception: {attack}");
-    one.verdict.summary = format!("{attack} (pid 66) {}", one.verdict.clause);
+    let mut one = death(1, 66, 0, Killer::Exit, Cause::exit(1));
+    (one.end.exit_code, one.end.signal) = (Some(1), None);
+    one.process.title = Some(format!("ray::{attack}"));
+    one.work.task_name = Some(attack.clone());
+    one.process.comm = "\u{1b}[2J\n\u{9b}1m".into();
+    one.verdict.cause = Cause::Exit {
+        code: Some(1),
+        exception: Some(attack.clone()),
+        creating_actor: false,
+    };
     one.verdict.evidence = vec![
         piece(0, &attack, &attack),
         piece(0, "worker.err", "```\nfenced\n~~~~\n"),
     ];
-    one.then = Some(attack.clone());
-    let mut job = job(Outcome::Failed, Some(1), &attack);
+    let because = Because::Driver {
+        cause: one.verdict.cause.clone(),
+        exited: true,
+    };
+    let mut job = job(Outcome::Failed, Some(1), because);
     job.entrypoint = Some(attack.clone());
     let mut report = report(vec![job], vec![one]);
     report.recordings[0].host.name = attack.clone();
@@ -676,30 +705,30 @@ pub(super) fn flood() -> Report {
                 10_000 + number,
                 clock(5, 0, 0) + i64::from(number) * MS,
                 Killer::Exit,
-                "exited with code 0",
+                Cause::exit(0),
             );
-            (one.listed, one.exit_code, one.signal) = (false, Some(0), None);
+            (one.listed, one.end.exit_code, one.end.signal) = (false, Some(0), None);
             titled(one, Role::Descendant, "/bin/true")
         })
         .collect();
     for (number, title) in (0..16).zip(std::iter::repeat("ray::IDLE")) {
-        let clause = "was ended by its raylet on `ray stop` (pid 9)";
+        let cause = Cause::RayCommand {
+            command: Command::Ray("stop".into()),
+            pid: Pid(9),
+            by_raylet: true,
+        };
         let mut one = death(
             9000 + u64::from(number),
             20_000 + number,
             clock(40, 0, 0),
             Killer::RayIntended,
-            clause,
+            cause,
         );
         one.listed = false;
         deaths.push(titled(one, Role::Worker, title));
     }
     let mut report = report(
-        vec![job(
-            Outcome::Succeeded,
-            None,
-            "its driver exited with code 0",
-        )],
+        vec![job(Outcome::Succeeded, None, Because::Succeeded)],
         deaths,
     );
     report.recordings[0].normal_exits = 5016;

@@ -43,13 +43,20 @@ impl FromStr for Kill {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let parsed = match text.strip_prefix('#') {
-            Some(id) => id.parse().ok().map(|id| Self::Id(EventId(id))),
+            Some(id) => death_id(id).map(Self::Id),
             None => text.parse().ok().map(Self::Number),
         };
         parsed.ok_or_else(|| {
-            "give the number after KILL or DEATH in the report, or #ID with a death's id from the JSON".to_owned()
+            "give the number after KILL or DEATH in the report, or #ID with a death's id from the JSON, #RECORDING:ID in a report of several".to_owned()
         })
     }
+}
+
+/// `4711`, or `2:4711` for that of the report's recording 2.
+fn death_id(text: &str) -> Option<EventId> {
+    let (recording, row) = text.split_once(':').unwrap_or(("0", text));
+    let row = EventId(row.parse().ok()?);
+    Some(row.in_recording(recording.parse().ok()?))
 }
 
 /// A report with only the deaths that were asked for.
@@ -159,13 +166,14 @@ fn keep_with_causes(by_id: &HashMap<EventId, &Death>, death: &Death, kept: &mut 
         if !kept.insert(death.id) {
             return;
         }
-        let cause = death.verdict.cause_death_id;
-        next = cause.and_then(|id| by_id.get(&id).copied());
+        let verdict = &death.verdict;
+        let above = verdict.cause().or(verdict.act.map(|act| act.death_id));
+        next = above.and_then(|id| by_id.get(&id).copied());
     }
 }
 
 fn within(death: &Death, selection: &Selection) -> bool {
-    let Some(time) = death.time.or(death.exit_time) else {
+    let Some(time) = death.when.time.or(death.when.exit_time) else {
         return selection.since.is_none() && selection.until.is_none();
     };
     selection.since.is_none_or(|since| since <= time)
@@ -176,7 +184,7 @@ fn within(death: &Death, selection: &Selection) -> bool {
 fn matches(report: &Report, death: &Death, text: &str) -> bool {
     let text = text.trim().to_lowercase();
     if let Ok(pid) = text.parse::<u32>()
-        && (death.pid == Pid(pid) || death.ns_pid == Some(Pid(pid)))
+        && (death.process.pid == Pid(pid) || death.process.ns_pid == Some(Pid(pid)))
     {
         return true;
     }
@@ -196,12 +204,12 @@ fn id_matches(report: &Report, death: &Death, text: &str) -> bool {
         .find(|cluster| Some(cluster.id) == death.cluster);
     let node = cluster.and_then(|cluster| cluster.node_id.as_ref());
     let ids = [
-        death.worker_id.as_ref(),
-        death.actor_id.as_ref(),
-        death.job_id.as_ref(),
+        death.work.worker_id.as_ref(),
+        death.work.actor_id.as_ref(),
+        death.work.job_id.as_ref(),
         node,
     ];
-    let container = death.container_id.as_deref();
+    let container = death.process.container_id.as_deref();
     ids.into_iter().flatten().any(|id| id.0.starts_with(text))
         || container.is_some_and(|id| id.starts_with(text))
         || (text.len() >= 8
@@ -214,10 +222,10 @@ fn id_matches(report: &Report, death: &Death, text: &str) -> bool {
 
 fn name_matches(death: &Death, text: &str) -> bool {
     let names = [
-        Some(&death.comm),
-        death.title.as_ref(),
-        death.actor_class.as_ref(),
-        death.task_name.as_ref(),
+        Some(&death.process.comm),
+        death.process.title.as_ref(),
+        death.work.actor_class.as_ref(),
+        death.work.task_name.as_ref(),
     ];
     names
         .into_iter()

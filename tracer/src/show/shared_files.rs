@@ -39,10 +39,14 @@ pub(super) fn line(report: &Report) -> Option<String> {
 /// `memfd:weights 300 MiB, held by Holder pid 7`, where that is much beside the processes; asked for, all.
 #[must_use]
 pub(super) fn at_death(death: &Death, all: bool) -> Option<String> {
-    let process = death.top.first().map_or(0, |top| top.private_bytes.0);
+    let process = death
+        .memory
+        .top
+        .first()
+        .map_or(0, |top| top.private_bytes.0);
     let much =
         |file: &&SharedFileUse| all || file.bytes.0 >= LEAST && file.bytes.0 * PART >= process;
-    let files = death.shared.iter().filter(much).take(NAMED);
+    let files = death.memory.shared.iter().filter(much).take(NAMED);
     let told: Vec<String> = files
         .map(|file| {
             let name = name(file);
@@ -91,7 +95,10 @@ mod tests {
     use super::*;
     use crate::{
         ids::Pid,
-        judge::report::{Killer, SharedUse},
+        judge::{
+            cause::Cause,
+            report::{Killer, SharedUse},
+        },
         show::sample::{self, at, gib},
     };
 
@@ -149,9 +156,9 @@ mod tests {
 
     #[test]
     fn a_death_tells_who_holds_much_and_who_has_left_it() {
-        let mut death = sample::death(1, 41, 0, Killer::Signal, "killed");
-        death.top.clear();
-        death.shared = vec![
+        let mut death = sample::death(1, 41, 0, Killer::Signal, Cause::signal(9));
+        death.memory.top.clear();
+        death.memory.shared = vec![
             file("memfd:weights", SharedKind::Memfd, 3.0, 2),
             file("/dev/shm/kept", SharedKind::File, 1.0, 0),
             file("/dev/shm/small", SharedKind::File, 0.01, 1),

@@ -36,8 +36,8 @@ impl<'a> View<'a> {
     /// When a death happened; as its text prints it where the zone is not known.
     #[must_use]
     pub fn death_time(&self, death: &Death) -> String {
-        let known = death.time.or(death.exit_time);
-        match (known, &death.stamp) {
+        let known = death.when.time.or(death.when.exit_time);
+        match (known, &death.when.stamp) {
             (None, Some(stamp)) => sanitize::name(stamp),
             _ => self.time(known),
         }
@@ -60,7 +60,7 @@ fn spans_days(report: &Report, style: &Style) -> bool {
         .recordings
         .iter()
         .flat_map(|recording| [recording.started, recording.ended])
-        .chain(report.deaths.iter().filter_map(|death| death.time))
+        .chain(report.deaths.iter().filter_map(|death| death.when.time))
         .map(|time| style.zone.date(time));
     let first = days.next();
     days.any(|day| Some(day) != first)

@@ -4,26 +4,32 @@ use std::collections::HashSet;
 
 use crate::{
     event::Role,
-    ids::{Bytes, Pid},
+    ids::{Bytes, EventId, Pid},
     judge::{
+        cause::Scope,
         killers::Who,
         live::LiveProcess,
-        report::{Certainty, Death, Killer, Mechanism, Outcome, Relation, TopProcess},
+        report::{Act, Certainty, Death, Killer, Mechanism, Outcome, Relation, TopProcess},
         timeline::ProcessSeries,
     },
     path,
     show::{
-        sanitize,
+        clause, sanitize,
         size::{Unit, size},
     },
+    signals,
 };
 
 /// What a process is called: `TaskRunner.run`, `compute_score`, `python3 train.py`.
 #[must_use]
 pub fn name(death: &Death) -> String {
-    let title = death.title.as_deref().filter(|title| !title.is_empty());
+    let title = death
+        .process
+        .title
+        .as_deref()
+        .filter(|title| !title.is_empty());
     let ray_title = title.and_then(|title| title.strip_prefix("ray::"));
-    let known = match death.role {
+    let known = match death.process.role {
         Role::Worker | Role::Agent => ray_title.map(str::to_owned),
         Role::Raylet => Some("raylet".to_owned()),
         Role::Gcs => Some("gcs_server".to_owned()),
@@ -31,10 +37,10 @@ pub fn name(death: &Death) -> String {
         Role::Driver | Role::Descendant | Role::Other => None,
     };
     let known = known
-        .or_else(|| death.task_name.clone())
-        .or_else(|| death.actor_class.clone())
+        .or_else(|| death.work.task_name.clone())
+        .or_else(|| death.work.actor_class.clone())
         .or_else(|| title.map(program));
-    let comm = || death.comm.trim_start_matches("ray::").to_owned();
+    let comm = || death.process.comm.trim_start_matches("ray::").to_owned();
     let shown = known.filter(|known| !known.is_empty()).unwrap_or_else(comm);
     sanitize::name(idle(&shown))
 }
@@ -42,7 +48,7 @@ pub fn name(death: &Death) -> String {
 /// What a process is called among others of its kind: its class without the method.
 #[must_use]
 pub fn class(death: &Death) -> String {
-    match &death.actor_class {
+    match &death.work.actor_class {
         Some(class) => sanitize::name(class),
         None => name(death),
     }
@@ -157,10 +163,10 @@ fn program(command: &str) -> String {
 /// What kind of process it is, where its name does not say so.
 #[must_use]
 pub fn kind(death: &Death) -> Option<&'static str> {
-    match death.role {
+    match death.process.role {
         Role::Worker if name(death) == IDLE || name(death) == "worker" => None,
-        Role::Worker if death.actor_class.is_some() => Some("actor"),
-        Role::Worker if death.task_name.is_some() => Some("task"),
+        Role::Worker if death.work.actor_class.is_some() => Some("actor"),
+        Role::Worker if death.work.task_name.is_some() => Some("task"),
         Role::Worker => Some("worker"),
         Role::Driver => Some("driver"),
         Role::Agent => Some("agent"),
@@ -174,15 +180,25 @@ pub fn kind(death: &Death) -> Option<&'static str> {
 pub fn subject(death: &Death) -> String {
     let mut details: Vec<String> = Vec::new();
     details.extend(kind(death).map(str::to_owned));
-    details.extend((death.pid.0 != 0).then(|| format!("pid {}", death.pid)));
-    if let Some(inside) = death.ns_pid.filter(|inside| *inside != death.pid) {
+    details.extend((death.process.pid.0 != 0).then(|| format!("pid {}", death.process.pid)));
+    if let Some(inside) = death
+        .process
+        .ns_pid
+        .filter(|inside| *inside != death.process.pid)
+    {
         details.push(format!("{inside} in its container"));
     }
-    details.extend(death.attempt.map(|attempt| format!("attempt {attempt}")));
-    let resident = death.memory.resident().filter(|bytes| bytes.0 > 0);
+    details.extend(
+        death
+            .work
+            .attempt
+            .map(|attempt| format!("attempt {attempt}")),
+    );
+    let resident = death.memory.own.resident().filter(|bytes| bytes.0 > 0);
     // A text may have no more than Ray's figure of its private memory.
     let private = || {
         death
+            .memory
             .top
             .iter()
             .find(|top| top.victim)
@@ -198,7 +214,30 @@ pub fn subject(death: &Death) -> String {
 /// One line on who ended what: the killer first where memory was the reason.
 #[must_use]
 pub fn headline(death: &Death) -> String {
-    headline_of(&subject(death), &[death], &clause(death))
+    let alone = headline_of(&subject(death), &[death], &clause(death));
+    match death.verdict.act {
+        Some(act) if act.death_id == death.id => with_others(death, &alone, act),
+        _ => alone,
+    }
+}
+
+/// The headline of an act that ended several: by the death that stands for it.
+fn with_others(death: &Death, alone: &str, act: Act) -> String {
+    let others = act.victims.saturating_sub(1);
+    let sender = death.sender.as_ref();
+    let sent = sender.and_then(|sender| Some((sender, sender.signal?)));
+    match (death.verdict.killer, sent) {
+        (Killer::Signal, Some((sender, signal))) => format!(
+            "{} {} sent {} to {} processes, {} ended; first {}",
+            sanitize::name(&sender.comm),
+            sender.pid,
+            signals::name(signal),
+            act.signalled,
+            act.victims,
+            subject(death)
+        ),
+        _ => format!("{alone}, and {others} more in one decision"),
+    }
 }
 
 /// The headline of several deaths by one killer, with their subject and the clause that holds for all.
@@ -218,13 +257,14 @@ pub fn headline_of(subject: &str, deaths: &[&Death], clause: &str) -> String {
 }
 
 fn is_machine_oom(death: &Death) -> bool {
-    let constraint = death.oom.as_ref().and_then(|oom| oom.constraint.as_deref());
-    constraint.is_none_or(|constraint| constraint == "none")
+    let oom = death.memory.oom.as_ref();
+    let scope = oom.and_then(|oom| oom.constraint);
+    scope.is_none_or(|scope| scope == Scope::Global)
 }
 
 /// The cgroup that was full and its limit, as far as these are the same for all; else in how many they died.
 fn full_cgroup(deaths: &[&Death]) -> String {
-    let ooms = deaths.iter().map(|death| death.oom.as_ref());
+    let ooms = deaths.iter().map(|death| death.memory.oom.as_ref());
     let limits = ooms.map(|oom| Some((oom?.cgroup.as_deref()?, oom?.limit_bytes)));
     let limits: Option<HashSet<(&str, Option<Bytes>)>> = limits.collect();
     let Some(limits) = limits else {
@@ -242,10 +282,10 @@ fn full_cgroup(deaths: &[&Death]) -> String {
     }
 }
 
-/// What happened to a process, as the judge says it after the name: `was ended by SIGKILL from bash (pid 7)`.
+/// What happened to a process, as it stands after the name: `was ended by SIGKILL from bash (pid 7)`.
 #[must_use]
 pub fn clause(death: &Death) -> String {
-    sanitize::line(&death.verdict.clause, sanitize::EVIDENCE)
+    sanitize::line(&clause::of(death), sanitize::EVIDENCE)
 }
 
 /// The clause that holds for several deaths, in the plural; `None` where they differ.
@@ -287,19 +327,22 @@ pub fn is_kill(killer: Killer) -> bool {
 /// Whether it was killed for memory.
 #[must_use]
 pub fn is_memory_kill(killer: Killer) -> bool {
-    matches!(
-        killer,
-        Killer::KernelOomMemcg | Killer::KernelOomGlobal | Killer::RayMemoryMonitor
-    )
+    killer.is_memory_kill()
 }
 
-/// `PROVEN`, `INFERRED`, `UNKNOWN`; with a mark while evidence may still come.
+/// `PROVEN`, `INFERRED`, `UNKNOWN`; the reason's where it differs, and a mark while evidence may still come.
 #[must_use]
 pub fn certainty(death: &Death) -> String {
-    let word = match death.verdict.certainty {
+    let word = |certainty| match certainty {
         Certainty::Proven => "PROVEN",
         Certainty::Inferred => "INFERRED",
         Certainty::Unknown => "UNKNOWN",
+    };
+    let reason = death.verdict.reason_certainty;
+    let word = if reason == death.verdict.certainty {
+        word(reason).to_owned()
+    } else {
+        format!("{}, REASON {}", word(death.verdict.certainty), word(reason))
     };
     let open = if death.verdict.settled {
         ""
@@ -307,6 +350,25 @@ pub fn certainty(death: &Death) -> String {
         ", NOT SETTLED"
     };
     format!("{word}{open}")
+}
+
+/// `#4711`, or `#2:4711` for a death of the report's recording 2, as `--kill` takes it.
+#[must_use]
+pub fn death_id(id: EventId) -> String {
+    match id.recording() {
+        0 => format!("#{}", id.row()),
+        recording => format!("#{recording}:{}", id.row()),
+    }
+}
+
+/// How sure a link between two deaths is.
+#[must_use]
+pub fn sureness(certainty: Certainty) -> &'static str {
+    match certainty {
+        Certainty::Proven => "proven",
+        Certainty::Inferred => "inferred",
+        Certainty::Unknown => "unknown",
+    }
 }
 
 /// How a job ended, as its line's second word.
@@ -328,11 +390,15 @@ pub fn mechanism(mechanism: Mechanism) -> &'static str {
         Mechanism::Kill => "by kill(2)",
         Mechanism::Tgkill => "by tgkill(2)",
         Mechanism::Sigqueue => "by sigqueue(3)",
+        Mechanism::Pidfd => "by pidfd_send_signal(2)",
         Mechanism::CgroupKill => "by writing cgroup.kill",
         Mechanism::ParentDeath => "as its parent-death signal (PR_SET_PDEATHSIG)",
         Mechanism::PidNamespaceExit => "because the init of its pid namespace ended",
         Mechanism::TracerExit => "because its tracer ended (PTRACE_O_EXITKILL)",
         Mechanism::RlimitCpu => "at its CPU time limit (RLIMIT_CPU)",
+        Mechanism::RlimitFsize => "at its limit on the size of a file (RLIMIT_FSIZE)",
+        Mechanism::MessageQueue => "at a message in a queue (mq_notify)",
+        Mechanism::FileDescriptor => "for a file that became ready (F_SETSIG)",
         Mechanism::Timer => "by a timer that ran out",
         Mechanism::Tty => "from its terminal",
         Mechanism::Fault => "for a fault of its own",

@@ -1,4 +1,5 @@
 //! `raytrace report` and `export` as a program: what they print, where to, and their exit codes.
+#![allow(clippy::disallowed_methods, reason = "tests read what they have made")]
 
 mod fail;
 mod hostile;

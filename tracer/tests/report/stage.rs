@@ -66,6 +66,9 @@ impl Stage {
                 mode: Mode::Ebpf,
                 wall: WallTime(EIGHT),
                 pid_namespace: None,
+                part: None,
+                previous: None,
+                recorder: None,
             }),
         );
         stage.push(
@@ -83,6 +86,7 @@ impl Stage {
                 container_id: None,
                 settings: Vec::new(),
                 log_utc_offset_s: None,
+                commands: Vec::new(),
             }),
         );
         stage.process(RAYLET, 1, "raylet", Role::Raylet);
@@ -161,7 +165,14 @@ impl Stage {
                 cgroup: None,
                 ancestors: Vec::new(),
                 container_id: None,
+                effective_uid: Some(1000),
+                saved_uid: Some(1000),
+                file: None,
+                argv: Vec::new(),
+                exec_seen: true,
+                same_root: true,
             },
+            call: None,
         };
         self.push(Source::Kernel, Observation::Signal(signal));
     }

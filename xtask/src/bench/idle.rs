@@ -1,7 +1,6 @@
 //! What the recorder itself uses beside an idle cluster.
 
 use std::{
-    fs,
     io::{BufRead as _, BufReader},
     path::Path,
     process::{Child, Command, Stdio},
@@ -11,11 +10,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use crate::{
-    layout,
-    process::{end, output},
-    setup,
-};
+use crate::{figures, layout, process::end, setup};
 
 const WORKERS: u32 = 50;
 
@@ -57,42 +52,13 @@ pub(super) fn measure(raytrace: &Path) -> Result<String> {
 /// A minute of a recorder.
 pub(super) fn observe(name: &str, recorder: &Child, file: &Path) -> Result<String> {
     let pid = recorder.id();
-    let (before, size) = (cpu_ticks(pid)?, size(file)?);
+    let (before, size) = (figures::cpu_seconds(pid)?, figures::recorded(file)?);
     thread::sleep(Duration::from_secs(60));
-    let share = (cpu_ticks(pid)? - before) as f64 / 100.0 / 60.0;
-    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let grown = self::size(file)?.saturating_sub(size) as f64 * 60.0 / 1e6;
+    let share = (figures::cpu_seconds(pid)? - before) / 60.0;
+    let peak = figures::kib(pid, "VmHWM")?;
+    let grown = (figures::recorded(file)? - size) * 60.0 / 1e6;
     Ok(format!(
-        "{name}: {:.2} % of one core, {} at most, the recording grew by {grown:.1} MB an hour",
+        "{name}: {:.2} % of one core, {peak} kB at most, the recording grew by {grown:.1} MB an hour",
         share * 100.0,
-        peak.unwrap_or("unknown").trim()
     ))
-}
-
-/// What the recording holds. The files themselves are no measure: what was committed lies beside until it is copied over.
-fn size(file: &Path) -> Result<u64> {
-    let query = "import sqlite3, sys; file = sqlite3.connect(f'file:{sys.argv[1]}?mode=ro', uri=True); \
-        print(file.execute('pragma page_count').fetchone()[0] * file.execute('pragma page_size').fetchone()[0])";
-    let python = layout::bench().join("bin/python");
-    let text = output(Command::new(python).args(["-c", query]).arg(file))?;
-    text.trim().parse().context("no size")
-}
-
-/// User and system time in clock ticks (100 a second).
-fn cpu_ticks(pid: u32) -> Result<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    let fields: Vec<&str> = stat
-        .rsplit(')')
-        .next()
-        .unwrap_or("")
-        .split_whitespace()
-        .collect();
-    let field = |at: usize| {
-        fields
-            .get(at)
-            .and_then(|field| field.parse::<u64>().ok())
-            .context("no such field")
-    };
-    Ok(field(11)? + field(12)?)
 }

@@ -1,5 +1,7 @@
 //! Ray, each version in a virtual environment of its own under `target/ray`.
 
+use std::path::PathBuf;
+
 use anyhow::Result;
 
 use super::venv;
@@ -39,4 +41,13 @@ pub(crate) fn install(ray: &RayVersion) -> Result<()> {
     step(&name, || {
         venv::install(&layout::ray(ray.version), &packages)
     })
+}
+
+/// Installs the newest Ray that the package index has.
+pub(crate) fn newest() -> Result<PathBuf> {
+    let folder = layout::ray("newest");
+    step("the newest Ray in target/ray/newest", || {
+        venv::upgrade(&folder, &["ray".to_owned()])
+    })?;
+    Ok(folder)
 }

@@ -9,7 +9,10 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 
 use super::apt;
-use crate::process::{already, output, run_quietly, succeeds};
+use crate::{
+    layout,
+    process::{already, output, run_quietly, succeeds},
+};
 
 /// Makes `folder` an environment with these packages, unless it is one.
 pub(super) fn install(folder: &Path, packages: &[String]) -> Result<()> {
@@ -27,12 +30,25 @@ pub(super) fn install(folder: &Path, packages: &[String]) -> Result<()> {
                 .arg(folder),
         )?;
     }
+    pip(folder, packages)?;
+    fs::write(&mark, wanted).with_context(|| format!("cannot write {}", mark.display()))
+}
+
+/// Makes `folder` an environment with the newest of these packages, whatever it had before.
+pub(super) fn upgrade(folder: &Path, packages: &[String]) -> Result<()> {
+    install(folder, packages)?;
+    let mut arguments = vec!["--upgrade".to_owned()];
+    arguments.extend_from_slice(packages);
+    pip(folder, &arguments)
+}
+
+fn pip(folder: &Path, arguments: &[String]) -> Result<()> {
     run_quietly(
         Command::new(folder.join("bin/pip"))
             .args(["install", "--no-input", "--disable-pip-version-check"])
-            .args(packages),
-    )?;
-    fs::write(&mark, wanted).with_context(|| format!("cannot write {}", mark.display()))
+            .args(arguments)
+            .env("PIP_CACHE_DIR", layout::target().join("pip")),
+    )
 }
 
 const PROBE: &str = "import sys, venv, ensurepip; sys.exit(sys.version_info[:2] != (3, 11))";

@@ -5,6 +5,7 @@ use std::{path::PathBuf, process::Command};
 use anyhow::Result;
 use serde::Deserialize;
 
+use super::{home, skips};
 use crate::{layout, process::output};
 
 /// What cargo says of each thing that it has built; its other messages have other fields.
@@ -71,6 +72,11 @@ impl Program {
     pub(super) fn command(&self) -> Command {
         let mut command = Command::new(&self.path);
         command.current_dir(&self.folder);
+        command.env("RAYTRACE_SKIPS", skips::list());
+        command.env("HOME", home::of_tests());
+        // Snapshots are found by cargo, and cargo by rustup.
+        command.env("INSTA_WORKSPACE_ROOT", layout::root());
+        command.envs(home::of_tools());
         command
     }
 }

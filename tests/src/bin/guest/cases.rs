@@ -406,7 +406,7 @@ fn swap(stage: &mut Stage, label: &str) -> Result<()> {
 
 /// Fifty processes take all memory at once, and the machine kills one after the other.
 ///
-/// Not on Linux 7: hooks may be preempted there, and the kernel then leaves out the same hook on that processor (docs/reliability.md).
+/// Not on Linux 7: hooks may be preempted there, and the kernel then leaves out the same hook on that processor (docs/development/reliability.md).
 fn storm(stage: &mut Stage, label: &str) -> Result<()> {
     if fs::read_to_string("/proc/sys/kernel/osrelease")?.starts_with("7.") {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Init of the virtual machine: mounts what the recorder reads, records the staging, and hands out what came of it.
+//! Init of the virtual machine: mounts what the recorder reads, does what it is told, and hands out what came of it.
 
 use std::{
     fs::{self, File},
@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use flate2::{Compression, write::GzEncoder};
 use rustix::{
     mount::{MountFlags, mount},
     system::{RebootCommand, reboot},
@@ -23,16 +24,16 @@ const MOUNTS: [(&str, &str); 5] = [
     ("cgroup2", "/sys/fs/cgroup"),
 ];
 
-/// Runs everything, then switches the machine off whatever came of it.
-pub(crate) fn run() -> Result<()> {
-    if let Err(error) = everything() {
+/// Does `act`, which writes to the second serial port, then switches the machine off whatever came of it.
+pub(crate) fn run(act: fn(&mut File) -> Result<()>) -> Result<()> {
+    if let Err(error) = everything(act) {
         eprintln!("init: {error:#}");
     }
     rustix::fs::sync();
     Ok(reboot(RebootCommand::Restart)?)
 }
 
-fn everything() -> Result<()> {
+fn everything(act: fn(&mut File) -> Result<()>) -> Result<()> {
     for (kind, folder) in MOUNTS {
         fs::create_dir_all(folder)?;
         mount(kind, folder, kind, MountFlags::empty(), None)
@@ -42,6 +43,12 @@ fn everything() -> Result<()> {
     // Allocations never fail: the OOM killer decides.
     fs::write("/proc/sys/vm/overcommit_memory", "1")?;
     let mut out = File::create("/dev/ttyS1").context("no second serial port")?;
+    act(&mut out)?;
+    section(&mut out, "end", b"")
+}
+
+/// Records the staging of every kind of death.
+pub(crate) fn matrix(out: &mut File) -> Result<()> {
     let log = File::create("/tmp/log")?;
     let feed = Feed::start()?;
     let status = Command::new("/raytrace")
@@ -59,24 +66,37 @@ fn everything() -> Result<()> {
         .stderr(log)
         .status()
         .context("cannot start raytrace")?;
-    section(&mut out, "status", status.to_string().as_bytes())?;
-    section(&mut out, "log", &read("/tmp/log"))?;
-    section(&mut out, "truth", &read("/tmp/truth"))?;
-    section(&mut out, "taskstats", feed.text().as_bytes())?;
+    section(out, "status", status.to_string().as_bytes())?;
+    section(out, "log", &read("/tmp/log"))?;
+    section(out, "truth", &read("/tmp/truth"))?;
+    section(out, "taskstats", feed.text().as_bytes())?;
     let report = Command::new("/raytrace")
         .args(["report", "--format", "json", "/tmp/x.raytrace"])
         .output()?;
-    section(&mut out, "report", &report.stdout)?;
-    section(&mut out, "errors", &report.stderr)?;
-    section(&mut out, "end", b"")
+    section(out, "report", &report.stdout)?;
+    section(out, "errors", &report.stderr)?;
+    // A word of the kernel's command line is a variable of its init.
+    if std::env::var_os("keep").is_some() {
+        section(out, "recording", &packed("/tmp/x.raytrace")?)?;
+    }
+    Ok(())
 }
 
-fn read(path: &str) -> Vec<u8> {
+pub(crate) fn read(path: &str) -> Vec<u8> {
     fs::read(Path::new(path)).unwrap_or_default()
 }
 
+/// A file by gzip, as hexadecimal digits: the port is slow, and changes line feeds.
+fn packed(path: &str) -> Result<Vec<u8>> {
+    let mut packer = GzEncoder::new(Vec::new(), Compression::best());
+    packer.write_all(&fs::read(path)?)?;
+    let bytes = packer.finish()?;
+    let digits = bytes.iter().map(|byte| format!("{byte:02x}"));
+    Ok(digits.collect::<String>().into_bytes())
+}
+
 /// `=== NAME`, then the text.
-fn section(out: &mut File, name: &str, text: &[u8]) -> Result<()> {
+pub(crate) fn section(out: &mut File, name: &str, text: &[u8]) -> Result<()> {
     out.write_all(format!("=== {name}\n").as_bytes())?;
     out.write_all(text)?;
     Ok(out.write_all(b"\n")?)

@@ -2,10 +2,14 @@
 //!
 //! Without arguments it is init: it records `guest stage` and writes truth and report to the second serial port. `guest stage FILE` stages
 //! every kind of death that the kernel can, and writes down the truth; `guest act NAME …` is one process that dies.
+//! As init with `locked` or `refused` it records where the kernel refuses hooks, a few deaths of `guest few
+//! FILE` each; with `hostile`, beside a process that does its worst.
 
 mod acts;
 mod cases;
+mod hostile;
 mod init;
+mod refused;
 mod stage;
 mod threads;
 
@@ -19,7 +23,11 @@ fn main() -> ExitCode {
     let result = match words.as_slice() {
         ["stage", truth] => stage::run(truth.as_ref()),
         ["act", rest @ ..] => act(rest),
-        _ => init::run(),
+        ["few", truth] => refused::few(truth.as_ref()),
+        ["locked"] => init::run(refused::by_lockdown),
+        ["refused"] => init::run(refused::by_hooks),
+        ["hostile"] => init::run(hostile::run),
+        _ => init::run(init::matrix),
     };
     if let Err(error) = result {
         eprintln!("guest {}: {error:#}", words.join(" "));

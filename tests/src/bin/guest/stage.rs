@@ -20,15 +20,7 @@ use crate::cases::CASES;
 pub(crate) fn run(truth: &Path) -> Result<()> {
     // The OOM killer is to choose what is staged, never the stage.
     fs::write("/proc/self/oom_score_adj", "-900")?;
-    let mut stage = Stage {
-        truth: File::create(truth)?,
-    };
-    let seconds = |clock| {
-        let time = clock_gettime(clock);
-        time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
-    };
-    let boot = seconds(ClockId::Realtime) - seconds(ClockId::Boottime);
-    stage.write(&json!({"kind": "boot", "seconds": boot}))?;
+    let mut stage = Stage::new(truth)?;
     for (label, case) in CASES {
         let began = Instant::now();
         if let Err(error) = case(&mut stage, label) {
@@ -59,6 +51,20 @@ pub(crate) struct Actor {
 pub(crate) struct Cgroup(PathBuf);
 
 impl Stage {
+    /// Writes down when the machine booted, and then what is staged.
+    pub(crate) fn new(truth: &Path) -> Result<Self> {
+        let mut stage = Self {
+            truth: File::create(truth)?,
+        };
+        let seconds = |clock| {
+            let time = clock_gettime(clock);
+            time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+        };
+        let boot = seconds(ClockId::Realtime) - seconds(ClockId::Boottime);
+        stage.write(&json!({"kind": "boot", "seconds": boot}))?;
+        Ok(stage)
+    }
+
     fn write(&mut self, row: &Value) -> Result<()> {
         Ok(writeln!(self.truth, "{row}")?)
     }
@@ -152,16 +158,24 @@ impl Actor {
 
     fn wait_for(&self, field: &str, is_so: impl Fn(&str) -> bool) -> Result<()> {
         let path = format!("/proc/{}/status", self.pid);
-        let end = Instant::now() + PATIENCE;
-        while Instant::now() < end {
-            let status = fs::read_to_string(&path)?;
+        until(&format!("{field} of pid {}", self.pid), || {
+            let status = fs::read_to_string(&path).unwrap_or_default();
             let mut lines = status.lines().filter_map(|line| line.strip_prefix(field));
-            if lines.any(|value| is_so(value.trim())) {
-                return Ok(());
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        bail!("{field} of pid {} was not reached", self.pid)
+            lines.any(|value| is_so(value.trim()))
+        })
+    }
+
+    /// Waits until a process has a pidfd of it, and so knows it.
+    pub(crate) fn is_watched_by(&self, recorder: u32) -> Result<()> {
+        let line = format!("Pid:\t{}", self.pid);
+        until(&format!("a pidfd of pid {}", self.pid), || {
+            let entries = fs::read_dir(format!("/proc/{recorder}/fdinfo"));
+            let mut entries = entries.into_iter().flatten().flatten();
+            entries.any(|entry| {
+                let text = fs::read_to_string(entry.path()).unwrap_or_default();
+                text.lines().any(|one| one == line)
+            })
+        })
     }
 
     /// Waits until it has ended, with one of these signals.
@@ -239,6 +253,18 @@ impl Cgroup {
         );
         Ok(())
     }
+}
+
+/// Waits until it is so.
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<()> {
+    let end = Instant::now() + PATIENCE;
+    while Instant::now() < end {
+        if is_so() {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    bail!("{what}: not within {PATIENCE:?}")
 }
 
 /// A process's start, field 22 of /proc/PID/stat.

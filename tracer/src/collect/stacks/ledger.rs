@@ -6,7 +6,7 @@ use crate::{
     observe::stacks::Stack,
 };
 
-/// Rows of one process in one second that have a stack; growth beyond has none, but where its line is that of the last.
+/// Rows of one process that are held and have a stack; growth beyond has none, but where its line is that of the last.
 const MOST_RUNS: usize = 64;
 
 /// Memory that moved under one stack.
@@ -106,6 +106,11 @@ impl Ledger {
             }
             _ => self.runs.push(Run::Freed(time, mapping, bytes)),
         }
+    }
+
+    /// Whether there is hardly room for more runs.
+    pub(super) fn is_full(&self) -> bool {
+        self.runs.len() >= MOST_RUNS / 2
     }
 
     /// Sends the rows, which are then no longer held. After one that is not taken, the next one says its frames again: a row that repeats

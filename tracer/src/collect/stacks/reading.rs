@@ -25,7 +25,7 @@ const TORN: u32 = 3;
 const SLOW: Duration = Duration::from_millis(50);
 
 /// Without any growth a large process is read this often, near a limit and far from it.
-const BEAT_NEAR: Duration = Duration::from_secs(1);
+const BEAT_NEAR: Duration = Duration::from_secs(2);
 const BEAT: Duration = Duration::from_secs(10);
 const BEAT_SIZE: u64 = 512 << 20;
 
@@ -84,9 +84,13 @@ impl Reading {
 
     /// Whether a large process is to be read although it does not grow.
     pub(super) fn is_beat(&self, look: &Look<'_>, level: Level) -> bool {
-        let beat = if look.near { BEAT_NEAR } else { BEAT };
-        let age = look.now.duration_since(self.read_at);
-        level.private + level.shared >= BEAT_SIZE && age >= beat
+        self.is_beat_at(look.now, look.near, level.private + level.shared)
+    }
+
+    /// The same at `now`, for one of so many bytes.
+    pub(super) fn is_beat_at(&self, now: Instant, near: bool, bytes: u64) -> bool {
+        let beat = if near { BEAT_NEAR } else { BEAT };
+        bytes >= BEAT_SIZE && now.duration_since(self.read_at) >= beat
     }
 
     /// Why it cannot be read, once.
@@ -96,7 +100,7 @@ impl Reading {
 
     /// Finds the interpreter while nothing happens: the first growth is over before it would be found.
     pub(super) fn prepare(&mut self, look: &mut Look<'_>, large_enough: bool) {
-        let is_due = large_enough && !self.is_open() && look.has_time && self.may_try(look.now);
+        let is_due = large_enough && !self.is_open() && look.may_read && self.may_try(look.now);
         if is_due && let Err(error) = self.open(look) {
             self.failed(look, error.to_string());
         }
@@ -104,7 +108,7 @@ impl Reading {
 
     /// The stack of thread `tid`, or of the one that runs.
     pub(super) fn read(&mut self, look: &mut Look<'_>, tid: Option<Pid>) -> Option<Stack> {
-        if !look.has_time || !self.may_try(look.now) {
+        if !look.may_read || !self.may_try(look.now) {
             return None;
         }
         if !self.is_open() && self.open(look).is_err() {
@@ -198,6 +202,7 @@ mod tests {
                 began: clock::cpu_time(),
                 near: false,
                 has_time: true,
+                may_read: true,
             };
             let before = reading.failures;
             reading.prepare(&mut look, true);

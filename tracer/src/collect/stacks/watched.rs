@@ -19,7 +19,7 @@ use crate::{
     ids::{BootTime, Pid, ProcessKey},
     observe::{
         clock,
-        kernel::{NewGrowth, NewMapping},
+        kernel::{self, Levels, NewGrowth, NewMapping, Slot},
         memory::MemoryFiles,
         processes,
         stacks::{Stack, is_python},
@@ -33,6 +33,11 @@ const LATELY: Duration = Duration::from_secs(10);
 /// One that grows this often, or as seldom as keeps the time for it at a twentieth.
 const HOT: Duration = Duration::from_millis(5);
 const HOT_SHARE: u32 = 20;
+/// One that does not run is seen to run again this soon.
+const WAKES: Duration = Duration::from_millis(25);
+/// What the kernel saw is checked this often, of one that runs and of one that sleeps: a process may run between two ticks.
+const CHECK_RUNS: Duration = Duration::from_secs(5);
+const CHECK_SLEEPS: Duration = Duration::from_secs(30);
 /// What grew stays of interest this long.
 const STAYS_HOT: Duration = Duration::from_millis(300);
 /// A smaller one that does not rest is starting: its imports are nobody's line.
@@ -66,6 +71,9 @@ pub(super) struct Watched {
     claims: Claims,
     ledger: Ledger,
     reading: Reading,
+    /// Its place in the kernel's table, and what that had at the last look.
+    slot: Option<Slot>,
+    before: Option<(Instant, kernel::Level)>,
     due: Instant,
     hot_until: Instant,
     unsettled_until: Instant,
@@ -119,6 +127,8 @@ impl Watched {
             claims: Claims::default(),
             ledger: Ledger::default(),
             reading: Reading::new(process, now),
+            slot: None,
+            before: None,
             due: now,
             hot_until: now,
             unsettled_until: now,
@@ -141,6 +151,38 @@ impl Watched {
 
     pub(super) fn due(&self) -> Instant {
         self.due
+    }
+
+    pub(super) fn has_slot(&mut self, slot: Option<Slot>) {
+        self.slot = slot;
+    }
+
+    /// Whether there is hardly room for more of its rows.
+    pub(super) fn is_full(&self) -> bool {
+        self.ledger.is_full()
+    }
+
+    /// Whether the kernel saw nothing of it since the last look, which is then put off: that costs no system call.
+    pub(super) fn is_still(&mut self, levels: Option<Levels>, now: Instant, near: bool) -> bool {
+        let level = levels.zip(self.slot);
+        let level = level.map(|(levels, slot)| levels.of(slot, self.process));
+        let before = std::mem::replace(&mut self.before, level.map(|level| (now, level)));
+        let Some(((at, before), level)) = before.zip(level) else {
+            return false;
+        };
+        let (hot, ran) = (self.is_hot(now), level.ran(&before));
+        let at_rest = !hot && self.rests_at.is_some();
+        let check = if ran { CHECK_RUNS } else { CHECK_SLEEPS };
+        let still = (!ran || at_rest && level.moved(&before) < MOVE)
+            && (hot || at_rest)
+            && now.duration_since(at) < check
+            && !(ran && self.reading.is_beat_at(now, near, self.last_total));
+        if still {
+            // Measured from the look, so that small moves add up.
+            self.before = Some((at, before));
+            self.due = now + if hot { WAKES } else { COLD };
+        }
+        still
     }
 
     /// Whether it grew just now.

@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     event::{Cluster, Process},
-    ids::Pid,
+    ids::{Bytes, Pid},
     judge::{
         doctor::facts::{Driver, Folder, Node},
         report::Monitor,
@@ -35,12 +35,12 @@ pub(super) fn running(pid: Pid) -> Option<Node> {
         unread: unread(&raylet, &cluster.settings),
         monitor,
         isolated,
-        shm: folder(&sessions::seen_by(pid, "/dev/shm"), "/dev/shm"),
+        shm: folder(sessions::space_seen_by(pid, "/dev/shm"), "/dev/shm"),
         plasma_directory: option(argv, "plasma-directory").map(str::to_owned),
         plasma_used: sessions::plasma_used(pid),
         gpus: option(argv, "static-resource-list").and_then(gpus),
         visible_devices: clusters::visible_devices(pid),
-        session_disk: disk.and_then(|path| folder(&sessions::seen_by(pid, path), path)),
+        session_disk: disk.and_then(|path| folder(sessions::space_seen_by(pid, path), path)),
         drivers: drivers(&cluster),
         ..bare(pid, Some(cluster))
     })
@@ -51,7 +51,7 @@ pub(super) fn from_here() -> Node {
     let own = Pid(std::process::id());
     Node {
         settings: clusters::settings(own),
-        shm: folder(Path::new("/dev/shm"), "/dev/shm"),
+        shm: folder(sessions::space(Path::new("/dev/shm")), "/dev/shm"),
         ..bare(own, None)
     }
 }
@@ -75,9 +75,9 @@ fn bare(pid: Pid, cluster: Option<Cluster>) -> Node {
     }
 }
 
-/// The file system of a path; `name` is what people call it.
-pub(super) fn folder(path: &Path, name: &str) -> Option<Folder> {
-    let (free, total) = sessions::space(path)?;
+/// What a file system has, free and in all; `name` is what people call it.
+pub(super) fn folder(space: Option<(Bytes, Bytes)>, name: &str) -> Option<Folder> {
+    let (free, total) = space?;
     Some(Folder {
         path: name.to_owned(),
         free,

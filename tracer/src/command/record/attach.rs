@@ -5,7 +5,7 @@ use crate::{
     command::{Failure, code},
     event::{Mode, Probe, ProbeState},
     observe::{
-        host,
+        cgroup_namespace, host,
         kernel::{self, KernelError, Ring},
         kmsg::{self, Kmsg},
     },
@@ -55,7 +55,19 @@ pub(in crate::command) fn attach(narrow: bool, require_ebpf: bool) -> anyhow::Re
         },
     };
     attached.probes.push(log);
+    attached.probes.extend(limits());
     Ok(attached)
+}
+
+/// A row where the limits of the processes that are seen cannot be.
+fn limits() -> Option<Probe> {
+    cgroup_namespace::enter_first();
+    cgroup_namespace::blind().map(|reason| Probe {
+        name: "cgroups".into(),
+        state: ProbeState::Missing,
+        reason: Some(reason),
+        required: false,
+    })
 }
 
 /// `--strict`: every probe must be there.

@@ -8,13 +8,14 @@ use std::{
 };
 
 use crate::{
-    collect::{Collector, Told},
+    collect::{Collector, DeathUpdate},
     command::Failure,
-    event::{Mode, Probe, ProbeState},
-    judge::report::Killer,
+    event::{Mode, Near, Probe, ProbeState},
+    ids::Pid,
+    judge::report::{Killer, Utc},
     observe::{clock, host},
     recording::{Sender, Summary, place},
-    show::{live, sanitize, time::Zone, trend::Outlook},
+    show::{live, near as show_near, sanitize, time::Zone, trend::Outlook},
 };
 
 /// The recording's path: as asked, else in this folder, else (on a network file system) in /var/lib/raytrace.
@@ -153,7 +154,7 @@ impl Screen {
     }
 
     /// One line a listed death, and one more where a verdict that waited for Ray's log turned out another.
-    pub(super) fn death(&mut self, told: &Told) {
+    pub(super) fn death(&mut self, told: &DeathUpdate) {
         let death = &told.death;
         let settled = death.verdict.settled;
         if settled && death.listed {
@@ -161,7 +162,7 @@ impl Screen {
         }
         match &told.before {
             None if death.listed => self.say(&live::death(death, &self.zone)),
-            Some(before) if settled && *before != death.verdict.clause => {
+            Some(before) if settled && *before != death.verdict.cause => {
                 self.say(&live::settled(death, &self.zone));
             }
             _ => {}
@@ -194,6 +195,11 @@ impl Screen {
         self.status = StatusLine::Shown;
     }
 
+    /// A limit that is near, or is not any more.
+    pub(super) fn near(&mut self, time: Option<Utc>, near: &Near) {
+        self.say(&show_near::line(time, near, &self.zone));
+    }
+
     /// A line each.
     pub(super) fn news(&mut self, lines: Vec<String>) {
         for line in lines {
@@ -214,8 +220,22 @@ impl Screen {
         if sender.too_large() {
             self.say("The recording is larger than --max-size and nothing more of it can be given up: what lies around deaths, the last 10 minutes, and who did what to whom stay");
         }
+        if let Some(path) = sender.moved() {
+            self.say(&format!("Recording goes on in {}", path.display()));
+        }
         if sender.anew() {
             self.say("The recording was gone; all that was seen is written to it anew");
+        }
+    }
+
+    /// No process can end while the kernel holds a thread of it.
+    pub(super) fn hanging(&mut self, pids: &[Pid]) {
+        let pids: Vec<String> = pids.iter().map(Pid::to_string).collect();
+        if !pids.is_empty() {
+            self.say(&format!(
+                "All is written; reads of what pid {} keeps from answering still hang, and this process may end only with them",
+                pids.join(", ")
+            ));
         }
     }
 
@@ -226,7 +246,7 @@ impl Screen {
             .map(|(killer, count)| format!("{count} {}", killer.name()))
             .collect();
         let deaths = if deaths.is_empty() {
-            "no deaths that anyone would ask about".to_owned()
+            "no abnormal deaths".to_owned()
         } else {
             deaths.join(", ")
         };
@@ -237,7 +257,7 @@ impl Screen {
             summary.bytes / 1024
         ));
         if let Some(failure) = &summary.failure {
-            self.say(&format!("The last events could not be written: {failure}"));
+            self.say(&format!("This recording did not end well: {failure}"));
         }
         self.say(&format!("Next: raytrace report {}", path.display()));
     }

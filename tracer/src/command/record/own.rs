@@ -6,6 +6,8 @@ use rustix::{
     process::{Resource, Rlimit, getrlimit, setrlimit},
 };
 
+use crate::{ids::Pid, observe::cgroups::Hierarchy};
+
 /// The user who ran sudo, to whom files belong.
 pub(super) fn sudo_user() -> Option<(u32, u32)> {
     let number = |name: &str| std::env::var(name).ok()?.parse().ok();
@@ -16,12 +18,23 @@ pub(super) fn sudo_user() -> Option<(u32, u32)> {
 /// Asks not to be chosen by the OOM killer, and for its pages to stay; both may be refused, which costs safety only.
 pub(in crate::command) fn survive() {
     open_more_files();
-    if let Err(error) = std::fs::write("/proc/self/oom_score_adj", "-1000") {
+    if let Err(error) = std::fs::write("/proc/self/oom_score_adj", score()) {
         tracing::info!("oom_score_adj stays as it is: {error}");
     }
     if let Err(error) = lock() {
         tracing::info!("memory is not locked: {error}");
     }
+}
+
+/// Never to be chosen; as the last one where this is the only process of a cgroup with a limit: an allocation there would wait for
+/// ever, with nobody to kill.
+fn score() -> &'static str {
+    let alone = Hierarchy::find().is_some_and(|hierarchy| {
+        let pid = Pid(std::process::id());
+        let own = hierarchy.levels(pid).into_iter().next();
+        own.is_some_and(|own| own.limit.is_some() && hierarchy.members(&own.path) == [pid])
+    });
+    if alone { "-999" } else { "-1000" }
 }
 
 /// Each process that is watched costs some descriptors: up to the hard limit is taken.

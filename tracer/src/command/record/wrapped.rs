@@ -3,9 +3,12 @@
 use std::{ffi::CString, os::unix::process::ExitStatusExt, process::ExitCode};
 
 use anyhow::Context as _;
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set, set_capabilities,
+};
 use tokio::process::{Child, Command};
 
-use crate::collect::Collector;
+use crate::{collect::Collector, observe::cgroup_namespace};
 
 /// Groups that a user may be in; Linux allows 65,536.
 const MOST_GROUPS: i32 = 1024;
@@ -25,6 +28,8 @@ impl Wrapped {
         };
         let mut command = Command::new(program);
         command.args(arguments);
+        // SAFETY: between fork and exec it makes system calls only.
+        unsafe { command.pre_exec(give_up) };
         if let Some((uid, gid)) = user {
             let name = std::env::var("SUDO_USER").unwrap_or_default();
             let groups = groups_of(&name, gid);
@@ -59,6 +64,19 @@ impl Wrapped {
             .unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
         ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
     }
+}
+
+/// What a program would inherit of the recorder's capabilities: those that were given to the recorder are not the command's. A command of
+/// root's has root's all the same, and `no_new_privs` stays off for it: it may run `sudo`.
+fn give_up() -> std::io::Result<()> {
+    cgroup_namespace::leave_first()?;
+    let held = capabilities(None)?;
+    let none_inherited = CapabilitySets {
+        inheritable: CapabilitySet::empty(),
+        ..held
+    };
+    set_capabilities(None, none_inherited)?;
+    Ok(clear_ambient_capability_set()?)
 }
 
 /// All groups of a user, as at a login: without those of video and render devices a job would lose its GPUs.

@@ -9,11 +9,11 @@ use super::super::{
     record::{attach, own, privileges},
 };
 use crate::{
-    collect::{Deaths, Wanted},
+    collect::{ClusterFilter, Deaths},
     event::{Mode, Observation},
     ids::BootTime,
     judge::Judge,
-    observe::{clock, host},
+    observe::{clock, host, stall},
     recording::{Follower, Sender},
     show::top::Top,
 };
@@ -53,9 +53,11 @@ impl Source {
             return Following::open(path).map(Self::File);
         }
         let attached = attach::attach(false, false)?;
-        let mut observing = Observing::prepare(attached, Sender::nowhere(), Wanted::default())?;
+        let mut observing =
+            Observing::prepare(attached, Sender::nowhere(), ClusterFilter::default(), None)?;
         own::survive();
         privileges::reduce(None, None, false, || observing.start())?;
+        stall::begin();
         observing.collector.scan();
         Ok(Self::Own(observing))
     }

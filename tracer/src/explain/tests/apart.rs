@@ -1,7 +1,10 @@
 //! Who is another process although a number agrees, and what belongs together although a name does not.
 
 use super::{explain, killers};
-use crate::judge::report::{Death, Killer};
+use crate::{
+    judge::report::{Death, Killer},
+    show::clause,
+};
 
 fn killed(time: &str, pid: u32, comm: &str) -> String {
     format!(
@@ -111,7 +114,7 @@ fn cause(raylet: &str, worker: &str, ip: &str) -> Option<u64> {
         "{worker}A worker died or was killed while executing a task by an unexpected system error. To troubleshoot the problem, check the logs for the dead worker. Lease ID: 03 Worker ID: 2abec82d00000000000000000000000000000000000000000000abcd Node ID: abababababababababababababababababababababababababababab Worker IP address: {ip} Worker port: 10013 Worker PID: 4218 Worker exit type: SYSTEM_ERROR Worker exit detail: Worker exits unexpectedly by a signal.\n{raylet}(raylet, ip=192.0.2.2) received SIGTERM\n{raylet}[2026-11-21 18:00:00,000 I 900 900] (raylet) main.cc:100: received SIGTERM. Existing local drain request = None\n"
     );
     let report = explain(&[("some.log", &text)]);
-    let worker = |death: &&Death| death.pid.0 == 4218;
+    let worker = |death: &&Death| death.process.pid.0 == 4218;
     let death = report.deaths.iter().find(worker).expect("the worker");
     death.verdict.cause_death_id.map(|id| id.0)
 }
@@ -143,7 +146,7 @@ fn who_was_dying_already_is_reaped_without_a_kill() {
     assert_eq!(killers(&report), [(41_877, Killer::RayMemoryMonitor)]);
     let report = explain(&[("journal.txt", REAPED)]);
     assert_eq!(killers(&report), [(41_877, Killer::Unknown)]);
-    let clause = &report.deaths[0].verdict.clause;
+    let clause = clause::of(&report.deaths[0]);
     assert!(clause.contains("dying already"), "{clause}");
 }
 

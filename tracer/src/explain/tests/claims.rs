@@ -1,7 +1,10 @@
 //! What single lines claim, and what only sounds like it.
 
 use super::{explain, killers};
-use crate::judge::report::{Death, Killer, Report};
+use crate::{
+    judge::report::{Death, Killer, Report},
+    show::clause,
+};
 
 /// The worker of these texts, as the driver tells of its end.
 fn actor(detail: &str) -> String {
@@ -39,7 +42,7 @@ fn a_container_that_was_not_killed_for_memory_is_no_death() {
         r#"        "OOMKilled","#,
     ] {
         let report = explain(&[("inspect.txt", line)]);
-        assert_eq!(killers(&report), [(0, Killer::Unknown)], "{line}");
+        assert_eq!(killers(&report), [(0, Killer::KernelOom)], "{line}");
     }
 }
 
@@ -52,14 +55,14 @@ fn a_count_of_a_cgroup_names_neither_a_victim_nor_the_memory_that_was_full() {
     ] {
         let report = explain(&[("some.log", line)]);
         let death = only(&report);
-        assert_eq!(death.verdict.killer, Killer::Unknown, "{line}");
-        assert_eq!(death.comm, "a process", "{line}");
-        let oom = death.oom.as_ref().expect("a kill for memory");
+        assert_eq!(death.verdict.killer, Killer::KernelOom, "{line}");
+        assert_eq!(death.process.comm, "a process", "{line}");
+        let oom = death.memory.oom.as_ref().expect("a kill for memory");
         assert_eq!((&oom.constraint, &oom.cgroup), (&None, &None), "{line}");
         assert!(
-            death.verdict.clause.contains("reports"),
+            clause::of(death).contains("reports"),
             "{}",
-            death.verdict.clause
+            clause::of(death)
         );
     }
 }
@@ -76,8 +79,8 @@ fn a_signal_that_others_send_is_no_crash() {
             let report = explain(&[(name, &line)]);
             let death = only(&report);
             assert_eq!(death.verdict.killer, Killer::Unknown, "{name} {signal}");
-            assert_eq!(death.signal, Some(number), "{name}");
-            let clause = &death.verdict.clause;
+            assert_eq!(death.end.signal, Some(number), "{name}");
+            let clause = clause::of(death);
             assert!(clause.contains(signal), "{clause}");
         }
     }
@@ -103,7 +106,7 @@ fn the_code_of_a_worker_that_handles_a_sigterm_says_nothing() {
     let report = explain(&[("driver.log", &actor(detail))]);
     let death = only(&report);
     assert_eq!(death.verdict.killer, Killer::Unknown);
-    assert_eq!((death.signal, death.exit_code), (Some(15), None));
+    assert_eq!((death.end.signal, death.end.exit_code), (Some(15), None));
 }
 
 #[test]
@@ -144,7 +147,7 @@ fn a_worker_that_was_dead_before_it_registered_was_not_killed_for_that() {
     let death = only(&report);
     assert_eq!(death.verdict.killer, Killer::Unknown);
     assert!(death.listed);
-    let clause = &death.verdict.clause;
+    let clause = clause::of(death);
     assert!(clause.contains("dead before it registered"), "{clause}");
     let alive = format!("{line}still alive, probably it's hanging during start.");
     let report = explain(&[("raylet.out", &alive)]);
@@ -155,9 +158,19 @@ fn a_worker_that_was_dead_before_it_registered_was_not_killed_for_that() {
 fn what_earlyoom_quotes_of_a_command_is_no_reason() {
     let line = r#"2026-11-20T08:43:29+0000 gpu-07 earlyoom[812]: sending SIGTERM to process 4242 uid 1000 "python3": badness 900, VmRSS 1000 MiB, cmdline "python3 train.py --api-key x""#;
     let report = explain(&[("journal.txt", line)]);
-    let clause = &only(&report).verdict.clause;
+    let clause = clause::of(only(&report));
     assert_eq!(
         clause,
         "was killed by earlyoom: badness 900, VmRSS 1000 MiB"
     );
+}
+
+#[test]
+fn a_kill_record_in_unknown_words_is_a_note_and_no_verdict() {
+    let line = "[2026-11-21 00:12:30,731 I 2600 2600] (raylet) node_manager.cc:3112: Killing 2 worker(s), kill details: victims: 11/ab01, 12/ab02; suggestions: none";
+    let report = explain(&[("raylet.out", line)]);
+    assert_eq!(only(&report).verdict.killer, Killer::Unknown);
+    let notes = &report.notes;
+    let unread = notes.iter().filter(|note| note.starts_with("1 records"));
+    assert_eq!(unread.count(), 1, "{notes:?}");
 }

@@ -14,6 +14,7 @@ use crate::{
     damage::{Random, cut, drop_lines, flip, interleave, lines, shuffle},
     explain::Explainer,
     judge::{from_text, report::Killer},
+    show::clause,
 };
 
 /// Mutations of each text unless the environment names another number.
@@ -104,6 +105,11 @@ fn allowed(fixtures: &[&Fixture]) -> BTreeSet<&'static str> {
         .flat_map(|fixture| fixture.deaths.iter().map(|(_, killer)| killer.name()))
         .collect();
     allowed.insert(Killer::Unknown.name());
+    // A kill by the kernel may lose its scope.
+    let by_kernel = |killer: &Killer| killer.is_kernel_oom() && allowed.contains(killer.name());
+    if Killer::ALL.iter().any(by_kernel) {
+        allowed.insert(Killer::KernelOom.name());
+    }
     for fixture in fixtures {
         allowed.extend(fixture.parts.iter().map(|killer| killer.name()));
     }
@@ -137,16 +143,20 @@ fn damaged_texts_never_name_another_killer() {
                     allowed.contains(killer),
                     "{} names {killer}: {}\n{}",
                     fixture.name,
-                    death.verdict.summary,
+                    clause::summary(death),
                     shown()
                 );
-                let pid = death.pid.0;
+                let pid = death.process.pid.0;
                 let known = sources
                     .iter()
                     .flat_map(|source| source.deaths)
                     .filter(|(known, _)| pid != 0 && *known == pid);
+                let scope_lost = || {
+                    killer == "kernel-oom" && known.clone().any(|(_, known)| known.is_kernel_oom())
+                };
                 let agrees = known.clone().count() == 0
                     || killer == "unknown"
+                    || scope_lost()
                     || known.clone().any(|(_, known)| known.name() == killer);
                 assert!(
                     agrees,

@@ -1,7 +1,7 @@
 //! When a kill of the kernel's is a death of Ray's, and when not.
 
 use super::{explain, killers};
-use crate::judge::report::Killer;
+use crate::{judge::report::Killer, show::clause};
 
 /// A driver of Ray 2.60 in a container: two workers ended suddenly.
 const DRIVER: &str = "\
@@ -98,7 +98,7 @@ fn time_and_name_join_over_a_border_of_pid_namespaces() {
     );
     let report = explain(&[("driver.log", &driver), ("journal.txt", &near)]);
     assert_eq!(killers(&report), [(51_877, Killer::KernelOomMemcg)]);
-    assert_eq!(report.deaths[0].ns_pid.map(|pid| pid.0), Some(926));
+    assert_eq!(report.deaths[0].process.ns_pid.map(|pid| pid.0), Some(926));
     let late = kill(
         "2026-11-21T00:31:47+0000 gpu-07 kernel: ",
         51_877,
@@ -124,9 +124,9 @@ fn the_zone_of_a_log_is_found_from_lines_that_are_dated_twice() {
     assert_eq!(report.texts[0].utc_offset_s, Some(8 * 3600));
     let plain = "[2026-11-21 08:11:38,555 I 611 611] (raylet) node_manager.cc:3046: Worker evicted and process killed to reclaim memory. worker pid: 32516 worker_id=2abec82d00000000000000000000000000000000000000000000abcd lease_id=03";
     let report = explain(&[("raylet.out", plain)]);
-    assert_eq!(report.deaths[0].time, None);
+    assert_eq!(report.deaths[0].when.time, None);
     assert_eq!(
-        report.deaths[0].stamp.as_deref(),
+        report.deaths[0].when.stamp.as_deref(),
         Some("2026-11-21 08:11:38.555")
     );
 }
@@ -158,9 +158,9 @@ fn the_zone_of_a_log_is_found_from_a_death_that_another_one_dates_with_its_zone(
     let killed = report
         .deaths
         .iter()
-        .find(|death| death.pid.0 == 41)
+        .find(|death| death.process.pid.0 == 41)
         .expect("it");
-    let time = killed.time.map(|time| time.0.timestamp().to_string());
+    let time = killed.when.time.map(|time| time.0.timestamp().to_string());
     assert_eq!(time.as_deref(), Some("2026-11-21T00:11:38.555Z"));
 }
 
@@ -200,7 +200,7 @@ fn a_digit_alone_is_no_verdict_and_with_a_second_piece_it_is() {
     );
     let report = explain(&[("raylet.out", &disconnected(4))]);
     assert_eq!(killers(&report), [(0, Killer::Unknown)]);
-    let clause = &report.deaths[0].verdict.clause;
+    let clause = clause::of(&report.deaths[0]);
     assert!(clause.contains("disconnect_type=4"), "{clause}");
 
     let gcs = format!(

@@ -204,10 +204,13 @@ fn a_pod_in_the_kernels_report_is_changed_as_a_pod() {
         )
     };
     let pod = with("/kubepods/burstable/pod0a1b/4f5e");
-    assert!(pod.contains("resources.limits.memory: MORE"), "{pod}");
+    assert!(pod.contains("resources.limits.memory: 3840Mi"), "{pod}");
     let docker = with("/docker/4f5e");
-    assert!(docker.contains("docker run --memory=MORE"), "{docker}");
-    assert!(with("/job").contains("memory.max=MORE"));
+    assert!(docker.contains("docker run --memory=3840M"), "{docker}");
+    assert!(
+        with("/job")
+            .contains("write 3840M to its memory.max (memory.limit_in_bytes with cgroup v1)")
+    );
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! Stacks summed by line and by function of the job's code, and as a flame graph has them.
 
-use std::collections::{BTreeMap, HashSet, btree_map::Entry};
+use std::{
+    collections::{BTreeMap, HashSet, btree_map::Entry},
+    sync::Arc,
+};
 
 use super::{Blamed, Sums, native};
 use crate::{
@@ -14,7 +17,7 @@ use crate::{
 /// Lines and functions of one owner that the report keeps.
 const MOST_LINES: usize = 50;
 /// What stands for a line where none is known.
-const UNSEEN: &str = "a line that was over before it could be seen";
+const UNSEEN: &str = "(not sampled)";
 
 /// A line or function, and what grew through each library, and under each line that it had called.
 struct Line {
@@ -24,10 +27,10 @@ struct Line {
 }
 
 /// By owner, the largest growth first.
-pub(super) fn growth(sums: &[(&Blamed, Sums)]) -> Vec<Growth> {
+pub(super) fn growth(named: &[Arc<str>], sums: &[(&Blamed, Sums)]) -> Vec<Growth> {
     let mut owners: BTreeMap<&str, Vec<&(&Blamed, Sums)>> = BTreeMap::new();
-    for one in sums {
-        owners.entry(&one.0.site.owner).or_default().push(one);
+    for (name, one) in named.iter().zip(sums) {
+        owners.entry(name).or_default().push(one);
     }
     let mut found: Vec<Growth> = owners
         .into_iter()
@@ -132,16 +135,16 @@ fn largest<K>(lines: BTreeMap<K, Line>) -> Vec<GrowthLine> {
 }
 
 /// `still held;Class;file:line function;…;library: function;… bytes`, the outermost frame first.
-pub(super) fn folded(sums: &[(&Blamed, Sums)]) -> Vec<String> {
+pub(super) fn folded(named_owners: &[Arc<str>], sums: &[(&Blamed, Sums)]) -> Vec<String> {
     let mut lines = Vec::new();
-    for (blamed, sums) in sums {
+    for (name, (blamed, sums)) in named_owners.iter().zip(sums) {
         let site = &blamed.site;
         let mut frames: Vec<String> = site.frames.iter().rev().map(named).collect();
         if frames.is_empty() {
             frames.push(UNSEEN.into());
         }
         let called = site.called.iter().rev().map(native::named);
-        let stack: Vec<String> = std::iter::once(site.owner.to_string())
+        let stack: Vec<String> = std::iter::once(name.to_string())
             .chain(frames)
             .chain(called)
             .map(|frame| frame.replace(';', ","))

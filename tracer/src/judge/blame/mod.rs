@@ -11,6 +11,7 @@ use std::{
     sync::Arc,
 };
 
+use super::owners::IDLE;
 use crate::{
     event::{NativeFrame, PythonFrame, PythonStack},
     ids::{BootTime, Bytes, ProcessKey},
@@ -35,6 +36,8 @@ type Called = Arc<[NativeFrame]>;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Site {
     owner: Arc<str>,
+    /// A worker that had no title yet: what it grew by belongs to the class that it becomes.
+    of: Option<ProcessKey>,
     frames: Frames,
     called: Called,
 }
@@ -80,7 +83,7 @@ struct Grower {
 
 /// All growth that was seen.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Blame {
+pub(super) struct GrowthAttribution {
     waiting: Waiting,
     sites: Vec<Blamed>,
     index: HashMap<Site, usize>,
@@ -88,7 +91,7 @@ pub(super) struct Blame {
     refused: BTreeMap<ProcessKey, String>,
 }
 
-impl Blame {
+impl GrowthAttribution {
     /// Takes one look; `owner` is whose process it is as far as its events tell so far. What grew is folded in by [`Self::settle`].
     pub(super) fn observe(&mut self, time: BootTime, stack: &PythonStack, owner: Owner) {
         let key = stack.process.truncated();
@@ -178,8 +181,10 @@ impl Blame {
         growth: waiting::Growth,
         called: Option<Title>,
     ) {
+        let owner: Arc<str> = growth.owner.by(called).into();
         let site = Site {
-            owner: growth.owner.by(called).into(),
+            of: (*owner == *IDLE).then_some(key),
+            owner,
             frames: growth.frames,
             called: growth.called,
         };
@@ -207,9 +212,16 @@ impl Blame {
         }
     }
 
-    /// Why the stacks of some processes are not known.
+    /// Why the stacks of some processes are not known: of none was ever read.
     pub(super) fn unread(&self) -> Vec<UnreadStacks> {
-        let refused = self.refused.iter().map(|(key, reason)| UnreadStacks {
+        let seen = |key: &ProcessKey| {
+            self.processes
+                .get(key)
+                .is_some_and(|one| one.seen.is_some())
+        };
+        // One look that failed is no process without stacks.
+        let refused = self.refused.iter().filter(|(key, _)| !seen(key));
+        let refused = refused.map(|(key, reason)| UnreadStacks {
             pid: key.pid,
             reason: reason.clone(),
         });
@@ -244,14 +256,30 @@ impl Blame {
         Some((known.seen?, lines.join("\n")))
     }
 
-    /// By owner, the largest growth first.
-    pub(super) fn growth(&self) -> Vec<Growth> {
-        lines::growth(&self.sums())
+    /// In the last stack of a process, the line of the user's own code: `train.py:33 step`, without one the innermost that is no library's.
+    pub(super) fn last_line(&self, process: ProcessKey) -> Option<String> {
+        let known = self.processes.get(&process.truncated())?;
+        python::users(&known.frames).map(lines::named)
+    }
+
+    /// By owner, the largest growth first. `becomes` is the class of a worker that had none when it
+    /// grew.
+    pub(super) fn growth(&self, becomes: impl Fn(ProcessKey) -> Option<String>) -> Vec<Growth> {
+        lines::growth(&self.named(becomes), &self.sums())
     }
 
     /// Folded stacks, the outermost frame first, below what became of the memory.
-    pub(super) fn folded(&self) -> Vec<String> {
-        lines::folded(&self.sums())
+    pub(super) fn folded(&self, becomes: impl Fn(ProcessKey) -> Option<String>) -> Vec<String> {
+        lines::folded(&self.named(becomes), &self.sums())
+    }
+
+    /// The owner of each stack.
+    fn named(&self, becomes: impl Fn(ProcessKey) -> Option<String>) -> Vec<Arc<str>> {
+        let owner = |blamed: &Blamed| {
+            let class = blamed.site.of.and_then(&becomes);
+            class.map_or_else(|| Arc::clone(&blamed.site.owner), Arc::from)
+        };
+        self.sites.iter().map(owner).collect()
     }
 
     /// Each stack with what grew through it.

@@ -40,13 +40,13 @@ fn row(
     }
 }
 
-fn grew(blame: &mut Blame, row: &PythonStack) {
+fn grew(blame: &mut GrowthAttribution, row: &PythonStack) {
     blame.observe(BootTime(1), row, owner("Trainer"));
     settle(blame);
 }
 
 /// Nothing more comes, and no call is known.
-fn settle(blame: &mut Blame) {
+fn settle(blame: &mut GrowthAttribution) {
     blame.settle(None, |_, _| None);
 }
 
@@ -73,13 +73,13 @@ fn save() -> Vec<PythonFrame> {
 
 #[test]
 fn the_line_that_its_author_can_change_is_blamed_and_what_it_called_is_told() {
-    let mut blame = Blame::default();
+    let mut blame = GrowthAttribution::default();
     grew(&mut blame, &row(1, &save(), Some(0), 780, 0));
     grew(
         &mut blame,
         &row(2, &[frame("/home/u/train.py", "step", 33)], None, 220, 0),
     );
-    let found = blame.growth();
+    let found = blame.growth(|_| None);
     assert_eq!(
         (found[0].processes, found[0].grown_bytes),
         (2, Bytes(1000 * MIB))
@@ -98,14 +98,14 @@ fn the_line_that_its_author_can_change_is_blamed_and_what_it_called_is_told() {
 
 #[test]
 fn the_line_that_ran_inside_is_told_where_it_grew_at_least_half() {
-    let mut blame = Blame::default();
+    let mut blame = GrowthAttribution::default();
     let under = |inside: u32| {
         vec![
             frame("/v/lib/python3.11/site-packages/torch/nn.py", "_f", inside),
             frame("/home/u/train.py", "step", 33),
         ]
     };
-    let inside = |blame: &Blame| blame.growth()[0].lines[0].inside.clone();
+    let inside = |blame: &GrowthAttribution| blame.growth(|_| None)[0].lines[0].inside.clone();
     grew(&mut blame, &row(1, &under(1), None, 10, 0));
     grew(&mut blame, &row(1, &under(2), None, 30, 0));
     assert_eq!(inside(&blame).as_deref(), Some("torch/nn.py:2 _f"));
@@ -122,7 +122,7 @@ fn called(library: &str, function: Option<&str>) -> NativeFrame {
 
 #[test]
 fn a_line_is_one_whatever_it_called_and_says_the_call_that_grew_most() {
-    let mut blame = Blame::default();
+    let mut blame = GrowthAttribution::default();
     let line_of = [frame("a.py", "step", 3)];
     let torch = vec![
         called("libc.so.6", Some("malloc")),
@@ -146,7 +146,7 @@ fn a_line_is_one_whatever_it_called_and_says_the_call_that_grew_most() {
         };
         grew(&mut blame, &repeated);
     }
-    let found = blame.growth();
+    let found = blame.growth(|_| None);
     assert_eq!((found[0].lines.len(), found[0].functions.len()), (1, 1));
     let line = line(&found[0], "step");
     assert_eq!(line.grown_bytes, Bytes(200 * MIB));
@@ -166,12 +166,12 @@ fn a_line_is_one_whatever_it_called_and_says_the_call_that_grew_most() {
             120 * MIB
         ),
     ];
-    assert_eq!(blame.folded(), wanted);
+    assert_eq!(blame.folded(|_| None), wanted);
 }
 
 #[test]
 fn memory_that_was_given_back_is_told_from_memory_that_stayed_and_from_what_cannot_be_known() {
-    let mut blame = Blame::default();
+    let mut blame = GrowthAttribution::default();
     let mib = |count: u64| Some(Bytes(count * MIB));
     grew(
         &mut blame,
@@ -196,7 +196,7 @@ fn memory_that_was_given_back_is_told_from_memory_that_stayed_and_from_what_cann
     );
     blame.freed(BootTime(1), ProcessKey::new(1, 1), None, Bytes(50 * MIB));
     grew(&mut blame, &row(1, &[frame("a.py", "put", 5)], None, 0, 70));
-    let found = &blame.growth()[0];
+    let found = &blame.growth(|_| None)[0];
     assert_eq!(line(found, "keep").held_bytes, mib(100));
     assert_eq!(line(found, "borrow").held_bytes, mib(0));
     assert_eq!(line(found, "borrow").grown_bytes, Bytes(150 * MIB));
@@ -215,12 +215,12 @@ fn memory_that_was_given_back_is_told_from_memory_that_stayed_and_from_what_cann
         format!("shared memory;Trainer;a.py:5 put {}", 70 * MIB),
         format!("still held;Trainer;a.py:1 keep {}", 100 * MIB),
     ];
-    assert_eq!(blame.folded(), wanted);
+    assert_eq!(blame.folded(|_| None), wanted);
 }
 
 #[test]
 fn a_later_process_with_the_same_pid_has_nothing_of_the_earlier_one() {
-    let mut blame = Blame::default();
+    let mut blame = GrowthAttribution::default();
     grew(&mut blame, &row(1, &save(), None, 10, 0));
     let later = ProcessKey::new(1, 50_000_000);
     assert!(blame.last(later).is_none());
@@ -231,7 +231,7 @@ fn a_later_process_with_the_same_pid_has_nothing_of_the_earlier_one() {
     };
     blame.observe(BootTime(9), &repeated, owner("Other"));
     settle(&mut blame);
-    let all = blame.growth();
+    let all = blame.growth(|_| None);
     let other = all
         .iter()
         .find(|growth| growth.class == "Other")

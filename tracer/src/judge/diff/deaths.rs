@@ -29,11 +29,12 @@ fn listed(report: &Report) -> impl Iterator<Item = &Death> {
 
 fn key(death: &Death) -> (Killer, String) {
     let class = death
+        .work
         .actor_class
         .clone()
-        .or_else(|| death.task_name.clone());
+        .or_else(|| death.work.task_name.clone());
     (
         death.verdict.killer,
-        class.unwrap_or_else(|| death.comm.clone()),
+        class.unwrap_or_else(|| death.process.comm.clone()),
     )
 }

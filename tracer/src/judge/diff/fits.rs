@@ -29,7 +29,7 @@ pub(super) fn find(diff: &Diff) -> (Vec<Fit>, Vec<Fit>) {
             cannot.push(fit(change, None, why));
         } else if let Some(found) = known_effect(diff, change).or_else(|| threshold(diff, change)) {
             by_effect.push(found);
-        } else if let Some(found) = proportion(diff, change) {
+        } else if let Some(found) = proportion(diff, change).or_else(|| bound(diff, change)) {
             by_proportion.push(found);
         } else {
             open.push(change);
@@ -89,23 +89,46 @@ fn known_effect(diff: &Diff, change: &SettingChange) -> Option<Fit> {
     };
     let (a, b) = (host(&change.a), host(&change.b));
     let why = a.or(b)?.1;
+    let classes = acts_on(change);
     let weight = |side: Option<(f64, _)>| side.map_or(0.0, |(weight, _)| weight);
     let direction = weight(b) - weight(a);
-    let moved = moved(diff).find(|owner| owner.peak_delta() as f64 * direction > 0.0)?;
+    let moved = moved(diff)
+        .filter(|owner| is_of(owner, classes))
+        .find(|owner| owner.peak_delta() as f64 * direction > 0.0)?;
     let side = if direction > 0.0 { "B" } else { "A" };
     let figures = peaks(moved);
     let why = format!("{why}, in {side} only; {figures}");
     Some(fit(change, Some(&moved.class), why))
 }
 
+/// Parts of the names of the classes that a setting acts on; none where that is not known.
+fn acts_on(change: &SettingChange) -> &'static [String] {
+    let sides = [&change.a, &change.b];
+    let mut known = sides
+        .into_iter()
+        .filter_map(|side| effect(&change.key, side.as_ref()));
+    known.next().map_or(&[], |known| known.acts_on)
+}
+
+fn is_of(owner: &OwnerChange, classes: &[String]) -> bool {
+    let named = |part: &String| owner.class.contains(part.as_str());
+    classes.is_empty() || classes.iter().any(named)
+}
+
+/// A size that bounds what the calls of a class take, and that class moved the same way.
+fn bound(diff: &Diff, change: &SettingChange) -> Option<Fit> {
+    let classes = acts_on(change);
+    let number = |value: &Option<Value>| in_force(value.as_ref())?.parse::<f64>().ok();
+    let direction = number(&change.b)? - number(&change.a)?;
+    let mut moved = moved(diff).filter(|owner| !classes.is_empty() && is_of(owner, classes));
+    let moved = moved.find(|owner| owner.peak_delta() as f64 * direction > 0.0)?;
+    let why = format!("it bounds what {} takes; {}", moved.class, peaks(moved));
+    Some(fit(change, Some(&moved.class), why))
+}
+
 /// Ray's threshold decides who is killed.
 fn threshold(diff: &Diff, change: &SettingChange) -> Option<Fit> {
-    let decides = [
-        "RAY_memory_usage_threshold",
-        "RAY_memory_monitor_refresh_ms",
-        "RAY_min_memory_free_bytes",
-    ];
-    if !decides.contains(&change.key.as_str()) {
+    if !framework::decides_kills(&change.key) {
         return None;
     }
     let kills = |of: fn(&super::DeathChange) -> u32, killers: &[Killer]| -> u32 {
@@ -116,7 +139,11 @@ fn threshold(diff: &Diff, change: &SettingChange) -> Option<Fit> {
             .sum()
     };
     let ray = [Killer::RayMemoryMonitor];
-    let kernel = [Killer::KernelOomMemcg, Killer::KernelOomGlobal];
+    let kernel = [
+        Killer::KernelOomMemcg,
+        Killer::KernelOomGlobal,
+        Killer::KernelOom,
+    ];
     let (a, b) = (kills(|death| death.a, &ray), kills(|death| death.b, &ray));
     let (c, d) = (
         kills(|death| death.a, &kernel),

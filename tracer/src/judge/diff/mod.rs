@@ -4,6 +4,7 @@
 mod deaths;
 mod fits;
 mod owners;
+mod savings;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -39,6 +40,21 @@ pub struct Diff {
     pub fits: Vec<Fit>,
     /// Settings that changed and cannot be the reason, each with why.
     pub cannot: Vec<Fit>,
+    /// What the first recording's findings expected to save, and what was seen in the second.
+    pub savings: Vec<SavingSeen>,
+}
+
+/// What a remedy was expected to save, and what was seen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SavingSeen {
+    /// The finding's rule.
+    pub rule: String,
+    /// The class whose processes were to hold less.
+    pub class: String,
+    /// What was expected.
+    pub expected_bytes: Bytes,
+    /// How much lower the peak of that class was, all its processes together; negative where it was higher.
+    pub seen_bytes: i64,
 }
 
 /// One of the two.
@@ -148,7 +164,9 @@ pub fn compare(a: (&str, &Report), b: (&str, &Report)) -> Diff {
         deaths: deaths::changes(a.1, b.1),
         fits: Vec::new(),
         cannot: Vec::new(),
+        savings: Vec::new(),
     };
+    diff.savings = savings::seen(a.1, &diff.owners);
     (diff.fits, diff.cannot) = fits::find(&diff);
     diff
 }
@@ -165,6 +183,6 @@ fn side((file, report): (&str, &Report)) -> Side {
             let (from, to) = (recording.started.0, recording.ended.0);
             u64::try_from((to.0 - from.0) / 1_000_000_000).ok()
         }),
-        peak: report.peak.clone(),
+        peak: report.peak,
     }
 }

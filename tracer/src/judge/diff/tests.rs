@@ -5,7 +5,7 @@ use crate::{
     ids::{Bytes, Pid},
     judge::{
         judge,
-        report::{Job, Outcome, Owner, Report, Setting},
+        report::{Because, Certainty, Finding, Job, Outcome, Owner, Report, Saving, Setting},
     },
 };
 
@@ -168,9 +168,11 @@ fn arguments_of_the_driver_are_compared_and_its_pid_is_not() {
             outcome: Outcome::Failed,
             ended: None,
             ended_by_death_id: None,
+            recording_id: None,
+            ended_by_recording_id: None,
             driver_pid: Some(Pid(pid)),
             survived: Vec::new(),
-            because: String::new(),
+            because: Because::Running,
         });
         report
     };
@@ -190,4 +192,43 @@ fn arguments_of_the_driver_are_compared_and_its_pid_is_not() {
         .collect();
     assert_eq!(keys, ["data.train_batch_size"]);
     assert_eq!(diff.same_settings, 1);
+}
+
+#[test]
+fn what_a_finding_expected_stands_beside_what_was_seen() {
+    let mut a = report(&[], &[("Trainer", 1, 1200, None)]);
+    let b = report(&[], &[("Trainer", 1, 200, None)]);
+    a.findings = vec![Finding {
+        saving: Some(Saving {
+            class: Some("Trainer".into()),
+            bytes: Bytes(900 * MIB),
+        }),
+        ..Finding::new("call-grew", Certainty::Inferred, "it grew")
+    }];
+    let savings = compared(&a, &b).savings;
+    assert_eq!(savings.len(), 1);
+    assert_eq!(savings[0].expected_bytes, Bytes(900 * MIB));
+    assert_eq!(savings[0].seen_bytes, (1000 * MIB).cast_signed());
+    // A class that did not run in both tells nothing.
+    assert_eq!(compared(&a, &report(&[], &[])).savings, []);
+}
+
+#[test]
+fn a_batch_is_matched_with_the_class_that_it_bounds() {
+    let key = "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu";
+    let with =
+        |value, owner: (&'static str, u32, u64, Option<u64>)| report(&[(key, value)], &[owner]);
+    let a = with("16", ("WorkerDict", 2, 3000, None));
+    let fits = compared(&a, &with("64", ("WorkerDict", 2, 5900, None))).fits;
+    assert_eq!(fits.len(), 1, "{fits:?}");
+    assert!(
+        fits[0].why.starts_with("it bounds what WorkerDict takes"),
+        "{fits:?}"
+    );
+    let other = with("16", ("TaskRunner", 1, 900, None));
+    let fits = compared(&other, &with("64", ("TaskRunner", 1, 2000, None))).fits;
+    assert!(
+        fits.iter().all(|fit| !fit.why.contains("bounds")),
+        "{fits:?}"
+    );
 }

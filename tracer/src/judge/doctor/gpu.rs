@@ -15,7 +15,7 @@ pub(super) fn checks(machine: &Machine) -> Vec<Check> {
     let gpus = match &machine.gpus {
         Ok(gpus) => gpus,
         Err(reason) => {
-            let text = format!("none to be seen: {reason}");
+            let text = reason.clone();
             return vec![Check::new("gpu.count", Section::Gpu, State::Note, text).word("")];
         }
     };

@@ -114,7 +114,7 @@ fn line(rank: usize, threat: &Threat, machine: &Machine, watch: &Watch) -> Check
     let (id, text) = match &threat.who {
         Who::RayMonitor => {
             let text = format!(
-                "Ray's monitor: at {} ({:.2}), every {} ms; margin {margin}",
+                "Ray's monitor: at {} ({:.2}), every {} ms; {margin} left",
                 size(threat.at),
                 watch.fraction(),
                 watch.config.refresh_ms
@@ -124,7 +124,7 @@ fn line(rank: usize, threat: &Threat, machine: &Machine, watch: &Watch) -> Check
         Who::Cgroup(path) => (
             format!("killer.cgroup.{path}"),
             format!(
-                "the kernel, limit of cgroup {path}: at {}; margin {margin}",
+                "the kernel, limit of cgroup {path}: at {}; {margin} left",
                 size(threat.at)
             ),
         ),
@@ -143,14 +143,14 @@ fn end_of_machine(threat: &Threat, machine: &Machine, watch: &Watch) -> String {
         format!("{} swap", size(machine.swap_total))
     };
     let mut text = format!(
-        "the kernel, machine full: at about {}, {swap}; margin {}",
+        "the kernel, machine full: at about {}, {swap}; {} left",
         size(machine.memory.total),
         size(threat.margin)
     );
     if watch.on && !watch.isolated && !watch.count.of_cgroup {
         let room = machine.memory.total.0.saturating_sub(watch.threshold.0);
         text.push_str(&format!(
-            "; overtakes Ray only if {}{} fill within {} ms",
+            "; comes before Ray only if memory grows {}{} in {} ms",
             size(Bytes(room)),
             if machine.swap_total.0 == 0 {
                 ""
@@ -230,7 +230,7 @@ fn limits(machine: &Machine, node: &Node, watch: &Watch) -> Check {
         } else {
             raise.to_owned()
         };
-        return problem("limit.unseen", "UNSEEN", text)
+        return problem("limit.unseen", "HIDDEN LIMIT", text)
             .value(&limit.0)
             .expected(&format!("at least {}", total.0))
             .command(command);
@@ -283,7 +283,7 @@ fn object_store(node: &Node) -> Option<Check> {
         );
     }
     let text = format!(
-        "object store {} of {} (a cap, not a cost) in /dev/shm{room}{}",
+        "object store {} of {} (a maximum, not reserved) in /dev/shm{room}{}",
         size(used),
         size(cap),
         if used.gib() < 0.5 * cap.gib() {

@@ -28,7 +28,7 @@ pub struct Check {
     pub raylet_pid: Option<Pid>,
     /// How it came out.
     pub state: State,
-    /// The word before its line: `ok`, `missing`, `NO EFFECT`, a rank.
+    /// The word before its line: `ok`, `missing`, `IGNORED`, a rank.
     pub word: String,
     /// One sentence.
     pub text: String,

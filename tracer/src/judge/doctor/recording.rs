@@ -38,7 +38,7 @@ fn mode(machine: &Machine) -> Check {
         State::Problem,
         format!("mode procfs: no verdict can be proven, no sender is seen: {reason}"),
     )
-    .word("BLIND")
+    .word("NO eBPF")
     .value(&"procfs")
     .expected(&"ebpf")
     .command(machine.advice.clone())

@@ -43,7 +43,7 @@ fn no_effect(key: &str, text: String) -> Check {
         State::Problem,
         text,
     )
-    .word("NO EFFECT")
+    .word("IGNORED")
 }
 
 fn ok(key: &str, text: String) -> Check {

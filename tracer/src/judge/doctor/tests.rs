@@ -30,6 +30,7 @@ pub(crate) fn node() -> Node {
             container_id: Some("3f2a".repeat(16)),
             settings: Vec::new(),
             log_utc_offset_s: None,
+            commands: Vec::new(),
         }),
         settings: Vec::new(),
         unread: Some(Vec::new()),
@@ -270,7 +271,7 @@ fn a_driver_may_set_what_counts_in_drivers() {
     let found = driver(&[("RAY_object_store_memory", "30")]);
     assert_eq!(
         found[0].text,
-        "RAY_object_store_memory=30 of driver 690: read by no Ray"
+        "RAY_object_store_memory=30 of driver 690: no Ray version reads it"
     );
 }
 

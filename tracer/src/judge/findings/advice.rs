@@ -1,6 +1,9 @@
 //! Advice from the web that does not work, recognised where it was typed: on the command lines of the run.
 
-use super::{Run, allocator, grows_per_call, leak};
+use super::{
+    Run, allocator, grows_per_call, leak,
+    rules::{Needs, Rule},
+};
 use crate::judge::report::{Certainty, Finding};
 
 /// Words that stand together on one command line.
@@ -57,7 +60,21 @@ fn holds(bad: &Bad, line: &str) -> bool {
     bad.words.iter().all(|word| line.contains(word))
 }
 
-pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+/// The rule.
+pub(super) const RULE: Rule = Rule {
+    ids: &[
+        "setting-without-effect",
+        "kills-by-table",
+        "setting-does-not-help",
+        "fragmentation-not-seen",
+    ],
+    is_cause: false,
+    needs: Needs::Nothing,
+    contradicts: &[],
+    find,
+};
+
+fn find(run: Run<'_>) -> Vec<Finding> {
     let found = BAD.iter().filter_map(|bad| {
         let (pid, _) = run.facts.lines.iter().find(|(_, line)| holds(bad, line))?;
         Some(Finding {

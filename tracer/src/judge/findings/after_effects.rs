@@ -4,7 +4,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{Run, about, facts::Effect};
+use super::{
+    Run, about,
+    facts::Effect,
+    rules::{Needs, Rule},
+};
 use crate::{
     ids::{BootTime, EventId},
     judge::report::{Certainty, Death, Finding, Killer},
@@ -16,7 +20,16 @@ const AFTER_NS: i64 = 300_000_000_000;
 const ENDS_NS: i64 = 30_000_000_000;
 const MAX_LINES: usize = 3;
 
-pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+/// The rule.
+pub(super) const RULE: Rule = Rule {
+    ids: &["after-effect"],
+    is_cause: false,
+    needs: Needs::Nothing,
+    contradicts: &[],
+    find,
+};
+
+fn find(run: Run<'_>) -> Vec<Finding> {
     let mut by_death: BTreeMap<(BootTime, EventId), (&Death, Vec<&Effect>)> = BTreeMap::new();
     for effect in &run.facts.effects {
         let firsts = run
@@ -24,8 +37,8 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
             .deaths
             .iter()
             .filter(|death| causes(death, effect));
-        if let Some(first) = firsts.min_by_key(|death| (death.act_time, death.id)) {
-            let key = (first.act_time, first.id);
+        if let Some(first) = firsts.min_by_key(|death| (death.when.act_time, death.id)) {
+            let key = (first.when.act_time, first.id);
             by_death
                 .entry(key)
                 .or_insert((first, Vec::new()))
@@ -47,8 +60,8 @@ fn causes(death: &Death, effect: &Effect) -> bool {
             death.verdict.killer,
             Killer::RayIntended | Killer::RayCollapse | Killer::Unknown
         );
-    let own = effect.worker.is_some() && effect.worker == death.worker_id;
-    let near = (0..=AFTER_NS).contains(&effect.time.since(death.act_time));
+    let own = effect.worker.is_some() && effect.worker == death.work.worker_id;
+    let near = (0..=AFTER_NS).contains(&effect.time.since(death.when.act_time));
     sudden && !own && near && effect.cluster == death.cluster
 }
 
@@ -62,7 +75,7 @@ fn finding(run: Run<'_>, first: &Death, effects: &[&Effect]) -> Finding {
         .map(|(kind, count)| format!("{count} × {kind}"))
         .collect();
     let earliest = effects.iter().map(|effect| effect.time).min();
-    let after = earliest.map_or(0.0, |time| time.since(first.act_time) as f64 / 1e9);
+    let after = earliest.map_or(0.0, |time| time.since(first.when.act_time) as f64 / 1e9);
     let followers = followers(run, first, effects);
     let ended = match followers.len() {
         0 => String::new(),
@@ -72,16 +85,19 @@ fn finding(run: Run<'_>, first: &Death, effects: &[&Effect]) -> Finding {
     let summary = format!(
         "{} came {after:.1} s after pid {} had ended and later{ended}: after-effects, no causes",
         kinds.join(", "),
-        first.pid
+        first.process.pid
     );
     let mut finding = about("after-effect", Certainty::Inferred, first, summary);
     finding.deaths.extend(followers);
-    finding.evidence = vec![first.verdict.summary.clone()];
+    finding.evidence = vec![super::victim(first)];
     let lines = effects.iter().take(MAX_LINES);
     finding
         .evidence
         .extend(lines.map(|effect| effect.line.clone()));
-    finding.remedy = vec![format!("look at the death of pid {} first", first.pid)];
+    finding.remedy = vec![format!(
+        "look at the death of pid {} first",
+        first.process.pid
+    )];
     finding.wrong_if = Some("the same lines come in a run in which nobody dies".into());
     finding
 }
@@ -92,8 +108,8 @@ fn followers(run: Run<'_>, first: &Death, effects: &[&Effect]) -> Vec<EventId> {
         death.listed
             && death.id != first.id
             && effects.iter().any(|effect| {
-                let near = death.act_time.since(effect.time).abs() <= ENDS_NS;
-                near && effect.worker.is_some() && effect.worker == death.worker_id
+                let near = death.when.act_time.since(effect.time).abs() <= ENDS_NS;
+                near && effect.worker.is_some() && effect.worker == death.work.worker_id
             })
             && matches!(death.verdict.killer, Killer::Crash | Killer::Exit)
     };

@@ -6,7 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{Run, about, facts::Held, merged};
+use super::{
+    Run, about,
+    facts::Held,
+    merged,
+    rules::{Needs, Rule},
+};
 use crate::{
     ids::Bytes,
     judge::{
@@ -20,6 +25,15 @@ use crate::{
 const LEAST: Bytes = Bytes(256 << 20);
 /// Together at least this share of the limit.
 const SHARE: f64 = 0.1;
+
+/// The rule.
+pub(super) const RULE: Rule = Rule {
+    ids: &["allocator-keeps"],
+    is_cause: true,
+    needs: Needs::MemoryKill,
+    contradicts: &[],
+    find,
+};
 
 pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let found = run.memory_kills().filter_map(|death| {

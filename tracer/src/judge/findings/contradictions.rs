@@ -1,52 +1,20 @@
 //! Findings whose remedies are opposite, or of which only one can be right: each is told of the other.
 
+use super::rules::{self, Contradiction};
 use crate::judge::report::Finding;
-
-/// Two rules, and why they contradict.
-const PAIRS: [(&str, &str, &str); 7] = [
-    (
-        "setting-takes-host-memory",
-        "gpu-out-of-memory",
-        "offloading gives the host's memory for the GPU's: both are short here, so fewer ranks or a smaller model is left",
-    ),
-    (
-        "offload-to-host",
-        "gpu-out-of-memory",
-        "offloading gives the host's memory for the GPU's: both are short here, so fewer ranks or a smaller model is left",
-    ),
-    (
-        "leak",
-        "save-spike",
-        "a leak is never given back, a save's peak is: one of them is not the cause",
-    ),
-    (
-        "leak",
-        "load-spike",
-        "a leak grows call by call, a load once: one of them is not the cause",
-    ),
-    (
-        "limit-unseen",
-        "threshold-high",
-        "one variable, two values: the lower one keeps Ray below both limits",
-    ),
-    (
-        "shared-memory-small",
-        "object-store-pressure",
-        "enlarge /dev/shm first, then the store: the store lies in it",
-    ),
-    (
-        "teardown",
-        "one-process",
-        "a job that succeeded was not ended by a lack of memory: look at the times",
-    ),
-];
 
 /// Marks both of each pair that may speak of one death.
 pub(super) fn mark(findings: &mut [Finding]) {
-    for (one, other, why) in PAIRS {
-        let of = |rule: &str| {
+    let pairs = rules::ALL.iter().flat_map(|rule| rule.contradicts);
+    for Contradiction {
+        rule: one,
+        other,
+        why,
+    } in pairs
+    {
+        let of = |rule: &&str| {
             let numbered = findings.iter().enumerate();
-            let found = numbered.filter(|(_, finding)| finding.rule == rule);
+            let found = numbered.filter(|(_, finding)| finding.rule == *rule);
             found.map(|(at, _)| at).collect::<Vec<usize>>()
         };
         let (ones, others) = (of(one), of(other));

@@ -17,6 +17,8 @@ use crate::{
 pub(in crate::judge) struct Facts {
     /// Memory around each memory kill.
     pub(in crate::judge) around: BTreeMap<EventId, Around>,
+    /// What the machine had in use when the recording began, `MemTotal` − `MemAvailable`.
+    pub(in crate::judge) used_before: Option<Bytes>,
     /// The raylets, by the number of their cluster in the report.
     pub(in crate::judge) nodes: Vec<Node>,
     /// The drivers.

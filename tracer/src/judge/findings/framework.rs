@@ -2,18 +2,33 @@
 
 use super::{
     Run,
+    rules::{Contradiction, Needs, OFFLOADED, Rule},
     settings::{Given, of_framework},
 };
 use crate::{
+    ids::Bytes,
     judge::report::{Certainty, Finding},
-    ray::framework::{Effect, Framework, Spoken},
+    ray::framework::{Each, Effect, Spoken, Versions},
 };
 
-pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+/// Processes that held less of a limit did not meet it.
+const BEARS: f64 = 0.25;
+
+/// The rule.
+pub(super) const RULE: Rule = Rule {
+    ids: &["setting-takes-host-memory", "setting-does-not-help"],
+    is_cause: false,
+    needs: Needs::MemoryKill,
+    contradicts: &[Contradiction {
+        rule: "setting-takes-host-memory",
+        other: "gpu-out-of-memory",
+        why: OFFLOADED,
+    }],
+    find,
+};
+
+fn find(run: Run<'_>) -> Vec<Finding> {
     let killed: Vec<_> = run.memory_kills().map(|death| death.id).collect();
-    if killed.is_empty() {
-        return Vec::new();
-    }
     let given = of_framework(run.facts);
     let name = run.framework().name();
     let mut found = Vec::new();
@@ -38,7 +53,8 @@ fn with<'a>(given: &'a [Given], effects: &[Effect]) -> Vec<(&'a Given, &'a Spoke
 
 /// What takes host memory.
 fn worse(run: Run<'_>, name: &str, given: &[Given]) -> Option<Finding> {
-    let costly = with(given, &[Effect::MovesToHost, Effect::Pinned]);
+    let mut costly = with(given, &[Effect::MovesToHost, Effect::Pinned]);
+    costly.retain(|(_, one)| bears(run, one));
     let list: Vec<String> = costly
         .iter()
         .map(|(_, one)| format!("{} ({}{})", shown(one), one.why, only(run, one)))
@@ -68,14 +84,36 @@ fn worse(run: Run<'_>, name: &str, given: &[Given]) -> Option<Finding> {
     })
 }
 
+/// Whether the processes that a setting acts on held a good part of a limit that was met; where none of them was seen, they may have.
+fn bears(run: Run<'_>, one: &Spoken) -> bool {
+    let acts_on = |class: &str| one.acts_on.iter().any(|part| class.contains(part.as_str()));
+    let shares = run.memory_kills().filter_map(|death| {
+        let inside = run.inside(death).iter();
+        let named = inside.filter(|held| held.class.as_deref().is_some_and(acts_on));
+        let held: Vec<u64> = named.map(|held| held.private.0).collect();
+        let limit = run.limit(death).filter(|_| !held.is_empty())?;
+        Some(Bytes(held.iter().sum()).gib() / limit.gib())
+    });
+    let most = shares.reduce(f64::max);
+    most.is_none_or(|most| most >= BEARS)
+}
+
 /// Where a setting is read at all.
-fn only(run: Run<'_>, one: &Spoken) -> &'static str {
-    // The fork's vLLM is an old one.
-    let swap = one.key.replace('-', "_").ends_with("swap_space");
-    if swap && run.framework() != Framework::SimpleRl {
-        "; only with vLLM's V0 engine"
-    } else {
-        ""
+fn only(run: Run<'_>, one: &Spoken) -> String {
+    let note = one.note(run.framework()).map(str::to_owned);
+    let places = one.versions().map(versions).into_iter().chain(note);
+    let places: Vec<String> = places.map(|place| format!("; {place}")).collect();
+    places.concat()
+}
+
+/// `vLLM up to 0.17`.
+fn versions(versions: Versions) -> String {
+    let Versions { of, since, until } = versions;
+    match (since, until) {
+        (Some(since), Some(until)) => format!("{of} {since} to {until}"),
+        (Some(since), None) => format!("{of} from {since} on"),
+        (None, Some(until)) => format!("{of} up to {until}"),
+        (None, None) => of.to_owned(),
     }
 }
 
@@ -85,15 +123,12 @@ fn product(run: Run<'_>, one: &Spoken) -> Option<String> {
         .value
         .parse()
         .ok()
-        .filter(|_| one.effect == Effect::Pinned)
-        // That one is for all ranks of an engine.
-        .filter(|_| !one.key.replace('-', "_").ends_with("kv_offloading_size"))?;
+        .filter(|_| one.for_each == Some(Each::Gpu))?;
     let counts = run.memory_kills().filter_map(|death| {
         let inside = run.inside(death);
         let rank = |class: &str| {
-            ["WorkerDict", "FSDPWorker", "LLMRayActor", "VLLM::"]
-                .iter()
-                .any(|word| class.contains(word))
+            let mut parts = one.acts_on.iter();
+            parts.any(|part| class.contains(part.as_str()))
         };
         let ranks = inside
             .iter()
@@ -111,9 +146,8 @@ fn product(run: Run<'_>, one: &Spoken) -> Option<String> {
 /// What cannot help against a lack of RAM.
 fn no_help(run: Run<'_>, name: &str, given: &[Given]) -> Option<Finding> {
     let mut idle = with(given, &[Effect::GpuOnly, Effect::Nothing]);
-    // There it frees a cache on the host too, and its maintainer's advice is to turn it off.
-    let helps = run.framework() == Framework::SimpleRl;
-    idle.retain(|(_, one)| !helps || !one.key.ends_with("free_cache_engine"));
+    // A default that nobody typed is nobody's mistake.
+    idle.retain(|(given, one)| given.typed && one.holds_in(run.framework()));
     let list: Vec<String> = idle
         .iter()
         .map(|(_, one)| format!("{} ({})", shown(one), one.why))

@@ -1,6 +1,9 @@
 //! OpenRLHF asks for more GPUs than the node has: its tasks wait, and that is not memory.
 
-use super::Run;
+use super::{
+    Run,
+    rules::{Needs, Rule},
+};
 use crate::{
     judge::report::{Certainty, Finding},
     ray::{framework, identify},
@@ -9,7 +12,16 @@ use crate::{
 /// The parts of OpenRLHF that take GPUs, the critic with them.
 const ROLES: [&str; 4] = ["actor", "ref", "critic", "reward"];
 
-pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+/// The rule.
+pub(super) const RULE: Rule = Rule {
+    ids: &["gpus-short"],
+    is_cause: false,
+    needs: Needs::Nothing,
+    contradicts: &[],
+    find,
+};
+
+fn find(run: Run<'_>) -> Vec<Finding> {
     let found = run.facts.drivers.iter().filter_map(|driver| {
         let is_openrlhf = driver.argv.iter().any(|word| word.contains("openrlhf"));
         let pairs = is_openrlhf.then(|| framework::pairs(&driver.argv))?;

@@ -1,6 +1,9 @@
 //! GPU memory that a process without a parent holds: an engine that outlived its job. The line to type is printed, nothing is killed.
 
-use super::Run;
+use super::{
+    Run,
+    rules::{Needs, Rule},
+};
 use crate::judge::{
     oom::size,
     report::{Certainty, Finding},
@@ -9,7 +12,16 @@ use crate::judge::{
 /// Orphans that are named.
 const MOST: usize = 8;
 
-pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+/// The rule.
+pub(super) const RULE: Rule = Rule {
+    ids: &["gpu-orphan"],
+    is_cause: false,
+    needs: Needs::Nothing,
+    contradicts: &[],
+    find,
+};
+
+fn find(run: Run<'_>) -> Vec<Finding> {
     let orphans = &run.facts.gpu_orphans;
     let Some(first) = orphans.first() else {
         return Vec::new();

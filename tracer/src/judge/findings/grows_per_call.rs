@@ -7,13 +7,23 @@ use super::{
     Run,
     facts::{Growing, Room},
     for_memory,
+    rules::{Needs, Rule},
 };
 use crate::{
     ids::EventId,
     judge::{
         oom::size,
-        report::{Certainty, Death, Finding},
+        report::{About, Certainty, Death, Finding},
     },
+};
+
+/// The rule.
+pub(super) const RULE: Rule = Rule {
+    ids: &["grows-per-call"],
+    is_cause: false,
+    needs: Needs::Nothing,
+    contradicts: &[],
+    find,
 };
 
 pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
@@ -37,7 +47,7 @@ fn told(run: Run<'_>, growing: &Growing) -> Option<Finding> {
         many => format!("in each of {many} workers "),
     };
     let mut summary = format!(
-        "{task} {many}keeps {} a call ({} calls seen), never returned",
+        "{task} {many}grows {} per call ({} calls seen), never freed",
         growing.per_call.fine(),
         growing.calls
     );
@@ -58,6 +68,10 @@ fn told(run: Run<'_>, growing: &Growing) -> Option<Finding> {
         ));
     }
     Some(Finding {
+        about: About {
+            task: Some(task.clone()),
+            ..About::default()
+        },
         evidence,
         remedy: vec![
             format!("find what {task} keeps: memray run --aggregate, or tracemalloc in the worker"),

@@ -1,6 +1,11 @@
 //! Ray's own components or the driver hold a good part of the limit: no worker's fault, and no worker that is killed gives it back.
 
-use super::{Run, about, facts::Held, merged};
+use super::{
+    Run, about,
+    facts::Held,
+    merged,
+    rules::{Needs, Rule},
+};
 use crate::{
     event::Role,
     judge::{
@@ -13,7 +18,16 @@ use crate::{
 /// At least this share of the limit.
 const SHARE: f64 = 0.1;
 
-pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+/// The rule.
+pub(super) const RULE: Rule = Rule {
+    ids: &["head-component"],
+    is_cause: true,
+    needs: Needs::MemoryKill,
+    contradicts: &[],
+    find,
+};
+
+fn find(run: Run<'_>) -> Vec<Finding> {
     let found = run.memory_kills().filter_map(|death| {
         let limit = run.limit(death)?;
         let inside = run.inside(death).iter();
@@ -31,6 +45,7 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
             size(limit)
         );
         let mut finding = about("head-component", Certainty::Inferred, death, summary);
+        finding.about.pids = vec![biggest.pid];
         finding.remedy = remedy;
         finding.wrong_if = Some("it falls again when the job ends".into());
         Some((biggest.pid, finding))

@@ -1,6 +1,9 @@
 //! Ray's threshold was raised so far that the kernel is next: a few GiB are left for everything that grows within one interval.
 
-use super::Run;
+use super::{
+    Run,
+    rules::{Needs, Rule},
+};
 use crate::{
     ids::Bytes,
     judge::{
@@ -16,7 +19,16 @@ const DEFAULT: f32 = 0.95;
 /// Below this a burst overtakes the monitor.
 const ROOM: Bytes = Bytes(4 << 30);
 
-pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+/// The rule.
+pub(super) const RULE: Rule = Rule {
+    ids: &["threshold-high"],
+    is_cause: false,
+    needs: Needs::Nothing,
+    contradicts: &[],
+    find,
+};
+
+fn find(run: Run<'_>) -> Vec<Finding> {
     let clusters = run.report.clusters.iter().zip(&run.facts.nodes);
     let found = clusters.filter_map(|(cluster, node)| {
         let monitor = cluster.monitor.as_ref().filter(|monitor| monitor.enabled)?;

@@ -5,7 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Run, merged};
+use super::{
+    Run, merged,
+    rules::{Needs, Rule},
+};
 use crate::{
     ids::{Bytes, Pid},
     judge::{
@@ -30,7 +33,16 @@ const MOST: usize = 8;
 /// A worker, what it holds, and its idleness.
 type One<'a> = (Pid, Bytes, &'a Idle);
 
-pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+/// The rule.
+pub(super) const RULE: Rule = Rule {
+    ids: &["idle-workers"],
+    is_cause: true,
+    needs: Needs::Nothing,
+    contradicts: &[],
+    find,
+};
+
+fn find(run: Run<'_>) -> Vec<Finding> {
     let at_kills = run.memory_kills().filter_map(|death| {
         let inside = run.inside(death).iter();
         let idle = inside.filter_map(|held| Some((held.pid, held.private, held.idle.as_ref()?)));

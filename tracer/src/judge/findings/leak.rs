@@ -5,14 +5,20 @@
 
 use std::collections::BTreeMap;
 
-use super::{Run, about, facts::Held, merged, remedy};
+use super::{
+    Run, about,
+    code::{self, Kept},
+    facts::Held,
+    merged, remedy,
+    rules::{Contradiction, Needs, Rule},
+};
 use crate::{
     ids::Bytes,
     judge::{
         oom::size,
-        report::{Certainty, Death, Finding},
+        report::{Certainty, Death, Finding, Saving},
     },
-    ray::framework::{Aim, Framework},
+    ray::framework::Aim,
 };
 
 /// Fewer calls are no row.
@@ -29,6 +35,26 @@ struct Method<'a> {
     /// Kept by all calls so far.
     kept: u64,
 }
+
+/// The rule.
+pub(super) const RULE: Rule = Rule {
+    ids: &["leak"],
+    is_cause: true,
+    needs: Needs::MemoryKill,
+    contradicts: &[
+        Contradiction {
+            rule: "leak",
+            other: "save-spike",
+            why: "a leak is never given back, a save's peak is: one of them is not the cause",
+        },
+        Contradiction {
+            rule: "leak",
+            other: "load-spike",
+            why: "a leak grows call by call, a load once: one of them is not the cause",
+        },
+    ],
+    find,
+};
 
 pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let found = run.memory_kills().filter_map(|death| {
@@ -62,7 +88,11 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, name: &str, method: &Metho
     let whole: u64 = run.inside(death).iter().map(|held| held.private.0).sum();
     let room = limit.0.saturating_sub(whole.saturating_sub(method.kept));
     let fit = room / method.step.max(1);
-    let died = death.calls.as_ref().filter(|calls| calls.task == name);
+    let died = death
+        .activity
+        .calls
+        .as_ref()
+        .filter(|calls| calls.task == name);
     let died = died.and_then(|calls| calls.died_in);
     let died = died.map_or_else(String::new, |nth| format!("; it died in call {nth}"));
     let summary = format!(
@@ -79,7 +109,23 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, name: &str, method: &Metho
         .take(8)
         .filter_map(|held| line(held))
         .collect();
+    finding.about.pids = method.workers.iter().map(|held| held.pid).collect();
+    finding.about.task = Some(name.to_owned());
     finding.remedy = remedy(run, name, method);
+    if let Some(line) = line_of(run, method) {
+        finding.evidence.push(line.evidence());
+        let text = format!(
+            "{} keeps {}: let go of it after each call",
+            line.name(),
+            size(line.bytes)
+        );
+        // The line is known: no profiler has to find it.
+        finding.remedy[0] = text;
+        finding.saving = Some(Saving {
+            class: method.workers.first().and_then(|held| held.class.clone()),
+            bytes: line.saves(Bytes(method.kept)),
+        });
+    }
     finding.cost = Some("a restart loses what was done since the last checkpoint".into());
     finding.wrong_if =
         Some("it is a cache that stops growing, or the next call gives it back".into());
@@ -96,12 +142,15 @@ fn line(held: &Held) -> Option<String> {
     ))
 }
 
+/// The user's own line that keeps it.
+fn line_of<'a>(run: Run<'a>, method: &Method<'_>) -> Option<Kept<'a>> {
+    let class = method.workers.first()?.class.as_deref()?;
+    code::of_class(run, class)
+}
+
 /// Whether vLLM may be what leaks: it did in generation, for several answers to a prompt.
 fn by_vllm(run: Run<'_>, method: &str) -> bool {
-    let rl = matches!(
-        run.framework(),
-        Framework::Verl | Framework::EasyR1 | Framework::SimpleRl
-    );
+    let rl = run.framework().generates_with_vllm();
     let generates = ["generate", "rollout"]
         .iter()
         .any(|word| method.contains(word));

@@ -1,6 +1,9 @@
 //! Processes that outlived their raylet and still hold memory: the line to type is printed, nothing is ever killed.
 
-use super::Run;
+use super::{
+    Run,
+    rules::{Needs, Rule},
+};
 use crate::judge::{
     oom::size,
     report::{Certainty, Finding},
@@ -9,7 +12,16 @@ use crate::judge::{
 /// Leftovers that are named.
 const MOST: usize = 5;
 
-pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+/// The rule.
+pub(super) const RULE: Rule = Rule {
+    ids: &["left-over"],
+    is_cause: false,
+    needs: Needs::Nothing,
+    contradicts: &[],
+    find,
+};
+
+fn find(run: Run<'_>) -> Vec<Finding> {
     let left = &run.facts.left_over;
     let Some(first) = left.first() else {
         return Vec::new();

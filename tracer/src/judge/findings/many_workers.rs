@@ -2,7 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{Run, about, facts::Held, merged, remedy};
+use super::{
+    Run, about,
+    facts::Held,
+    merged, remedy,
+    rules::{Needs, Rule},
+};
 use crate::{
     event::Role,
     ids::Bytes,
@@ -20,7 +25,16 @@ const SHARE: f64 = 0.5;
 /// From the smallest to the largest at most this share of the largest: others of the class have just begun, or do something else.
 const SPREAD: f64 = 0.2;
 
-pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+/// The rule.
+pub(super) const RULE: Rule = Rule {
+    ids: &["many-workers"],
+    is_cause: true,
+    needs: Needs::MemoryKill,
+    contradicts: &[],
+    find,
+};
+
+fn find(run: Run<'_>) -> Vec<Finding> {
     let found = run.memory_kills().filter_map(|death| {
         let limit = run.limit(death)?;
         let inside = run.inside(death);
@@ -58,6 +72,13 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
         finding
             .evidence
             .push(format!("all else that counts: {}", size(others)));
+        let same = |held: &&Held| held.class.as_deref() == Some(class.name);
+        finding.about.pids = run
+            .inside(death)
+            .iter()
+            .filter(same)
+            .map(|held| held.pid)
+            .collect();
         finding.remedy = remedy(run, &class, fit, each);
         finding.cost = Some("less at the same time".into());
         finding.wrong_if =
@@ -69,8 +90,8 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
 
 /// What else fills the limit, by what was counted at the kill; else by what is listed.
 fn others(death: &Death, inside: &[Held], class: Bytes) -> Bytes {
-    let usage = death.oom.as_ref().and_then(|oom| oom.usage_bytes);
-    let counted = || death.at_death.as_ref()?.ray_used_bytes;
+    let usage = death.memory.oom.as_ref().and_then(|oom| oom.usage_bytes);
+    let counted = || death.memory.at_death.as_ref()?.ray_used_bytes;
     let listed = || inside.iter().map(|held| held.private.0).sum();
     let used = usage.or_else(counted).map_or_else(listed, |used| used.0);
     Bytes(used.saturating_sub(class.0))
@@ -84,11 +105,7 @@ fn remedy(run: Run<'_>, class: &Class<'_>, fit: f64, each: f64) -> Vec<String> {
         // Its lever is for the engines.
         remedy.clear();
     }
-    let starts_workers = matches!(
-        framework,
-        Framework::Verl | Framework::EasyR1 | Framework::SimpleRl | Framework::OpenRlhf
-    );
-    if starts_workers {
+    if framework.starts_workers() {
         remedy.insert(0, format!("At most {fit:.0} {} on this node", class.name));
         return remedy;
     }

@@ -6,7 +6,11 @@
 mod advice;
 mod after_effects;
 mod allocator;
+mod call_growth;
+mod choice;
+mod code;
 mod contradictions;
+mod controller;
 pub(in crate::judge) mod facts;
 mod framework;
 mod gpu_count;
@@ -30,6 +34,7 @@ mod own_shared;
 mod pinned;
 mod remedy;
 mod retry_loop;
+mod rules;
 mod said;
 mod second_cluster;
 mod settings;
@@ -46,10 +51,11 @@ pub(super) use unseen_limit::rounded_down;
 
 use crate::{
     ids::{Bytes, EventId},
-    judge::report::{Certainty, ClusterReport, Death, Finding, Killer, Monitor, Report},
+    judge::report::{Certainty, ClusterReport, Death, Finding, Monitor, Report, Suspect},
     ray::{framework::Framework, start::Start},
 };
 use facts::{Around, Facts, Held, Node};
+use rules::Rule;
 
 /// What rules look at.
 #[derive(Clone, Copy)]
@@ -58,78 +64,45 @@ struct Run<'a> {
     report: &'a Report,
 }
 
-/// The rules, in the order in which their findings are shown: causes first, then settings, then what is no cause.
-const RULES: [fn(Run<'_>) -> Vec<Finding>; 29] = [
-    unseen_limit::find,
-    monitor_off::find,
-    wrong_suspect::find,
-    leak::find,
-    allocator::find,
-    idle::find,
-    spikes::find,
-    grows_per_call::find,
-    many_workers::find,
-    one_process::find,
-    head::find,
-    outside_ray::find,
-    own_shared::find,
-    offload::find,
-    pinned::find,
-    shared_memory::find,
-    retry_loop::find,
-    high_threshold::find,
-    settings::find,
-    framework::find,
-    object_store::find,
-    advice::find,
-    second_cluster::find,
-    left_over::find,
-    gpu_orphan::find,
-    gpu_count::find,
-    said::find,
-    after_effects::find,
-    teardown::find,
-];
-
-/// Rules that name a cause of a kill: where none of these speaks, nothing fits.
-const CAUSES: [&str; 14] = [
-    "limit-unseen",
-    "monitor-off",
-    "victim-not-biggest",
-    "leak",
-    "allocator-keeps",
-    "idle-workers",
-    "load-spike",
-    "save-spike",
-    "many-workers",
-    "one-process",
-    "head-component",
-    "outside-ray",
-    "shared-memory-of-its-own",
-    "offload-to-host",
-];
+/// Names at each memory kill who held the memory, where that was not the victim.
+pub(super) fn name_suspects(facts: &Facts, report: &mut Report) {
+    let run = Run {
+        facts,
+        report: &*report,
+    };
+    let suspects: Vec<Option<Suspect>> = report
+        .deaths
+        .iter()
+        .map(|death| wrong_suspect::suspect(run, death))
+        .collect();
+    for (death, suspect) in report.deaths.iter_mut().zip(suspects) {
+        death.memory.suspect = suspect;
+    }
+}
 
 /// All findings.
 pub(super) fn all(facts: &Facts, report: &Report) -> Vec<Finding> {
     let run = Run { facts, report };
-    let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| rule(run)).collect();
-    let explained = |death: &Death| {
-        let causes = findings
-            .iter()
-            .filter(|finding| CAUSES.contains(&finding.rule.as_str()));
-        causes
-            .into_iter()
-            .any(|finding| finding.deaths.contains(&death.id))
-    };
+    let rules = rules::ALL.iter().filter(|rule| rule.applies(run));
+    let mut findings: Vec<Finding> = rules.flat_map(|rule| found(rule, run)).collect();
+    choice::one_per_cause(run, &mut findings);
     let left: Vec<&Death> = run
         .memory_kills()
-        .filter(|death| !explained(death))
+        .filter(|death| !choice::is_explained(run, &findings, death))
         // A text that lists nobody beside the victim has no table to show.
-        .filter(|death| !report.recordings.is_empty() || death.top.len() > 1)
+        .filter(|death| !report.recordings.is_empty() || death.memory.top.len() > 1)
         .collect();
     findings.extend(nothing_fits::find(&left));
+    choice::order(run, &mut findings);
     contradictions::mark(&mut findings);
     findings
+}
+
+fn found(rule: &Rule, run: Run<'_>) -> Vec<Finding> {
+    let found = (rule.find)(run);
+    let known = |finding: &Finding| rule.ids.contains(&finding.rule.as_str());
+    debug_assert!(found.iter().all(known), "{:?} found {found:?}", rule.ids);
+    found
 }
 
 impl<'a> Run<'a> {
@@ -185,8 +158,8 @@ impl<'a> Run<'a> {
 
     /// The limit that a death met: the cgroup's, else Ray's threshold.
     fn limit(self, death: &Death) -> Option<Bytes> {
-        let cgroup = death.oom.as_ref().and_then(|oom| oom.limit_bytes);
-        let ray = || death.at_death.as_ref()?.ray_threshold_bytes;
+        let cgroup = death.memory.oom.as_ref().and_then(|oom| oom.limit_bytes);
+        let ray = || death.memory.at_death.as_ref()?.ray_threshold_bytes;
         let of_cluster = || self.monitor(death)?.threshold_bytes;
         let limit = cgroup.or_else(ray).or_else(of_cluster);
         limit.filter(|limit| limit.0 > 0)
@@ -213,10 +186,14 @@ pub(super) fn within(cgroup: Option<&str>, limit: &str) -> bool {
 
 /// Whether memory was the reason.
 fn for_memory(death: &Death) -> bool {
-    matches!(
-        death.verdict.killer,
-        Killer::KernelOomMemcg | Killer::KernelOomGlobal | Killer::RayMemoryMonitor
-    )
+    death.verdict.killer.is_memory_kill()
+}
+
+/// Who died and of what, as evidence.
+fn victim(death: &Death) -> String {
+    let process = &death.process;
+    let killer = death.verdict.killer.name();
+    format!("{} (pid {}): {killer}", process.comm, process.pid)
 }
 
 /// A finding about one death.

@@ -1,12 +1,24 @@
 //! Ray's monitor is off and the kernel killed: without a retry of its own and without a word of Ray's.
 
-use super::{Run, about, merged};
+use super::{
+    Run, about, merged,
+    rules::{Needs, Rule},
+};
 use crate::{
     judge::report::{Finding, Killer},
     ray::{memory_monitor::Config, start::Change},
 };
 
-pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+/// The rule.
+pub(super) const RULE: Rule = Rule {
+    ids: &["monitor-off"],
+    is_cause: true,
+    needs: Needs::MemoryKill,
+    contradicts: &[],
+    find,
+};
+
+fn find(run: Run<'_>) -> Vec<Finding> {
     let by_kernel = run
         .memory_kills()
         .filter(|death| death.verdict.killer != Killer::RayMemoryMonitor);

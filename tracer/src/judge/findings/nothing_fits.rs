@@ -8,6 +8,7 @@ use crate::judge::{
 pub(super) fn find(left: &[&Death]) -> Option<Finding> {
     let first = left.first()?;
     let table: Vec<String> = first
+        .memory
         .top
         .iter()
         .map(|one| {
@@ -35,7 +36,7 @@ pub(super) fn find(left: &[&Death]) -> Option<Finding> {
     Some(Finding {
         evidence: left
             .iter()
-            .map(|death| death.verdict.summary.clone())
+            .map(|death| super::victim(death))
             .take(5)
             .collect(),
         deaths: left.iter().map(|death| death.id).collect(),

@@ -1,6 +1,9 @@
 //! The object store is a cap and not a cost: making it smaller gives back only what it holds.
 
-use super::{Run, about};
+use super::{
+    Run, about,
+    rules::{Needs, Rule},
+};
 use crate::{
     event::SharedMemory,
     ids::BootTime,
@@ -15,7 +18,16 @@ const SHARE: f64 = 0.1;
 /// Who sets one of these believes that it is.
 const BELIEVED: [&str; 2] = ["RAY_object_store_memory", "ray_init.object_store_memory"];
 
-pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+/// The rule.
+pub(super) const RULE: Rule = Rule {
+    ids: &["object-store-is-a-cap"],
+    is_cause: false,
+    needs: Needs::MemoryKill,
+    contradicts: &[],
+    find,
+};
+
+fn find(run: Run<'_>) -> Vec<Finding> {
     let believed = super::settings::rows(run.facts, run.report)
         .into_iter()
         .find(|row| BELIEVED.iter().any(|key| row.setting.key.ends_with(key)));
@@ -25,7 +37,7 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let found = run.memory_kills().find_map(|death| {
         let limit = run.limit(death)?;
         let cap = run.node(death)?.object_store?;
-        let before = |(seen, _): &&(BootTime, SharedMemory)| seen.since(death.act_time) <= 0;
+        let before = |(seen, _): &&(BootTime, SharedMemory)| seen.since(death.when.act_time) <= 0;
         let seen = run.facts.shared_memory.iter().filter(before);
         let used = seen.max_by_key(|(seen, _)| *seen)?.1.used;
         if used.gib() > SHARE * limit.gib() {

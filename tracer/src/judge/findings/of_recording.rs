@@ -44,6 +44,7 @@ pub(in crate::judge) fn facts(world: &World, deaths: &[Death]) -> Facts {
         around: kills
             .filter_map(|death| Some((death.id, around(world, death)?)))
             .collect(),
+        used_before: world.used_first,
         nodes: world
             .clusters
             .iter()
@@ -71,7 +72,11 @@ fn around(world: &World, death: &Death) -> Option<Around> {
     let crowd = &world.exits.get(&death.id)?.around.crowd;
     let cluster = usize::try_from(death.cluster?).ok()?;
     let raylet = world.clusters.get(cluster)?.raylet;
-    let limit = death.oom.as_ref().and_then(|oom| oom.cgroup.as_deref());
+    let limit = death
+        .memory
+        .oom
+        .as_ref()
+        .and_then(|oom| oom.cgroup.as_deref());
     let limit = limit.filter(|_| death.verdict.killer == Killer::KernelOomMemcg);
     let counts = |member: &&Member| {
         member.cluster.is_some_and(|own| own.same(raylet))
@@ -102,7 +107,7 @@ fn idle(world: &World, cluster: &Cluster) -> IdleCluster {
     let mine = |state: &&ProcessState| state.exit.is_none() && state.belongs_to(cluster.raylet);
     let alive = world.processes.iter().filter(mine);
     let workers = alive.filter_map(|state| {
-        let private = state.memory?.1.anon?;
+        let private = state.memory?.1.private()?;
         Some((state.key.pid, private, crowd::idle(world, state)?))
     });
     IdleCluster {
@@ -336,7 +341,7 @@ fn left_over(world: &World) -> Vec<LeftOver> {
         let (sampled, split) = state.memory.filter(|_| alive)?;
         let ended = world.exit(raylet)?.time;
         let after = sampled.since(ended);
-        let private = split.anon.filter(|private| *private >= SMALL)?;
+        let private = split.private().filter(|private| *private >= SMALL)?;
         (after > GRACE_NS).then(|| LeftOver {
             pid: state.key.pid,
             title: state.label(),

@@ -1,6 +1,11 @@
 //! Memory that left the GPU came to the host: an offload or a sleep with a copy, in the figures that the process printed.
 
-use super::{Run, facts::Offload, remedy};
+use super::{
+    Run,
+    facts::Offload,
+    remedy,
+    rules::{Contradiction, Needs, OFFLOADED, Rule},
+};
 use crate::{
     ids::Bytes,
     judge::{
@@ -57,16 +62,26 @@ pub(in crate::judge) fn paired(points: &[(String, &GpuMoved, String)]) -> Vec<Of
     found
 }
 
-pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+/// The rule.
+pub(super) const RULE: Rule = Rule {
+    ids: &["offload-to-host"],
+    is_cause: true,
+    needs: Needs::MemoryKill,
+    contradicts: &[Contradiction {
+        rule: "offload-to-host",
+        other: "gpu-out-of-memory",
+        why: OFFLOADED,
+    }],
+    find,
+};
+
+fn find(run: Run<'_>) -> Vec<Finding> {
     let kills: Vec<_> = run.memory_kills().map(|death| death.id).collect();
     let worth = |one: &&Offload| one.to_host.unwrap_or(one.freed) >= LEAST;
     let all = || run.facts.offloads.iter().filter(worth);
     let Some(biggest) = all().max_by_key(|one| one.to_host.unwrap_or(one.freed)) else {
         return Vec::new();
     };
-    if kills.is_empty() {
-        return Vec::new();
-    }
     let mut who: Vec<&str> = all().map(|one| one.who.as_str()).collect();
     who.sort_unstable();
     who.dedup();

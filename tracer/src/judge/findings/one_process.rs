@@ -1,6 +1,9 @@
 //! The killed process itself held most of the limit: the simplest cause of all.
 
-use super::{Run, about, merged};
+use super::{
+    Run, about, merged,
+    rules::{Contradiction, Needs, Rule},
+};
 use crate::judge::{
     oom::size,
     report::{Certainty, Finding},
@@ -11,10 +14,23 @@ const SHARE: f64 = 0.5;
 /// More than the limit was charged elsewhere, before the process came under it.
 const WHOLE: f64 = 1.1;
 
-pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+/// The rule.
+pub(super) const RULE: Rule = Rule {
+    ids: &["one-process"],
+    is_cause: true,
+    needs: Needs::MemoryKill,
+    contradicts: &[Contradiction {
+        rule: "one-process",
+        other: "teardown",
+        why: "a job that succeeded was not ended by a lack of memory: look at the times",
+    }],
+    find,
+};
+
+fn find(run: Run<'_>) -> Vec<Finding> {
     let found = run.memory_kills().filter_map(|death| {
         let limit = run.limit(death)?;
-        let victim = death.top.first().filter(|top| top.victim)?;
+        let victim = death.memory.top.first().filter(|top| top.victim)?;
         let share = victim.private_bytes.gib() / limit.gib();
         if !(SHARE..=WHOLE).contains(&share) {
             return None;
@@ -27,6 +43,7 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
             size(limit)
         );
         let mut finding = about("one-process", Certainty::Inferred, death, summary);
+        finding.about.pids = vec![victim.pid];
         finding.remedy = vec![
             format!(
                 "What it holds: memray run --aggregate, or smaller batches; memory={} in its @ray.remote keeps others away",

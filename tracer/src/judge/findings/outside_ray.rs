@@ -1,6 +1,9 @@
 //! A good part of the memory belongs to nobody of this Ray: neighbours, the kernel, the page cache of a tmpfs.
 
-use super::{Run, about, merged};
+use super::{
+    Run, about, merged,
+    rules::{Needs, Rule},
+};
 use crate::{
     ids::Bytes,
     judge::{
@@ -12,12 +15,21 @@ use crate::{
 /// At least this share of all that Ray counts.
 const SHARE: f64 = 0.25;
 
-pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+/// The rule.
+pub(super) const RULE: Rule = Rule {
+    ids: &["outside-ray"],
+    is_cause: true,
+    needs: Needs::MemoryKill,
+    contradicts: &[],
+    find,
+};
+
+fn find(run: Run<'_>) -> Vec<Finding> {
     let by_ray = run
         .memory_kills()
         .filter(|death| death.verdict.killer == Killer::RayMemoryMonitor);
     let found = by_ray.filter_map(|death| {
-        let used = death.at_death.as_ref()?.ray_used_bytes?;
+        let used = death.memory.at_death.as_ref()?.ray_used_bytes?;
         let total = run.monitor(death)?.total_bytes?;
         let (tracked, node) = run.around(death)?.sums.as_ref()?;
         // All shared memory of the machine is taken for Ray's: what is left is outside it for sure.

@@ -3,7 +3,12 @@
 //! What a process has mapped of the object store or of other files in `/dev/shm` is counted there too; what is more than all of
 //! `/dev/shm` cannot be. The sum over processes is not taken: a fork shares its parent's.
 
-use super::{Run, about, facts::Held, merged, remedy};
+use super::{
+    Run, about,
+    facts::Held,
+    merged, remedy,
+    rules::{Needs, Rule},
+};
 use crate::{
     event::SharedMemory,
     ids::{BootTime, Bytes},
@@ -17,7 +22,16 @@ use crate::{
 /// At least this share of the limit.
 const SHARE: f64 = 0.1;
 
-pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+/// The rule.
+pub(super) const RULE: Rule = Rule {
+    ids: &["shared-memory-of-its-own"],
+    is_cause: true,
+    needs: Needs::MemoryKill,
+    contradicts: &[],
+    find,
+};
+
+fn find(run: Run<'_>) -> Vec<Finding> {
     merged(run.memory_kills().filter_map(|death| {
         let limit = run.limit(death)?;
         let (held, shared) = run
@@ -36,7 +50,11 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
 
 /// The dying one's is known of its last moment.
 fn shared(held: &Held, death: &Death) -> Bytes {
-    let last = death.memory.shmem_bytes.filter(|_| held.pid == death.pid);
+    let last = death
+        .memory
+        .own
+        .shmem_bytes
+        .filter(|_| held.pid == death.process.pid);
     last.unwrap_or(held.shared)
 }
 
@@ -44,7 +62,7 @@ fn shared(held: &Held, death: &Death) -> Bytes {
 fn files(run: Run<'_>, death: &Death) -> Option<Bytes> {
     let raylet = run.node(death)?.raylet?;
     let before = |(looked, state): &&(BootTime, SharedMemory)| {
-        *looked <= death.act_time && raylet.same(state.raylet)
+        *looked <= death.when.act_time && raylet.same(state.raylet)
     };
     let looks = run.facts.shared_memory.iter().filter(before);
     let last = looks.max_by_key(|(looked, _)| *looked)?;

@@ -1,6 +1,9 @@
 //! Pinned host memory comes in powers of two: what is asked for an engine may cost nearly twice that.
 
-use super::Run;
+use super::{
+    Run,
+    rules::{Needs, Rule},
+};
 use crate::judge::report::{Certainty, Finding};
 
 /// GiB for all ranks of an engine together.
@@ -10,10 +13,16 @@ const RANKS: [&str; 2] = ["tensor_model_parallel_size", "tensor_parallel_size"];
 /// More than this share above what was asked is worth a word.
 const WASTE: f64 = 0.25;
 
-pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
-    if run.memory_kills().next().is_none() {
-        return Vec::new();
-    }
+/// The rule.
+pub(super) const RULE: Rule = Rule {
+    ids: &["pinned-rounded-up"],
+    is_cause: false,
+    needs: Needs::MemoryKill,
+    contradicts: &[],
+    find,
+};
+
+fn find(run: Run<'_>) -> Vec<Finding> {
     let given = super::settings::of_framework(run.facts);
     let in_force = |keys: &'static [&'static str]| {
         given.iter().filter(move |one| {

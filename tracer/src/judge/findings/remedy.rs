@@ -1,12 +1,12 @@
 //! Remedies in the keys of the framework that runs: none that its printed configuration does not have, and none that is so already.
 
 use super::{Run, settings::of_framework};
-use crate::ray::framework::{self, Aim, Effect, Framework, Lever, levers};
+use crate::ray::framework::{self as frameworks, Aim, Effect, Framework, Lever, levers};
 
 /// What to turn for an aim, each with its present value where that was seen.
 pub(super) fn keys(run: Run<'_>, aim: Aim) -> Vec<String> {
     let framework = run.framework();
-    let printed = run.facts.printed.iter().any(|one| !one.settings.is_empty());
+    let printed = is_printed(run);
     let given = of_framework(run.facts);
     let underscored = framework == Framework::OpenRlhf && underscored(run);
     let host_full = run.memory_kills().next().is_some();
@@ -21,15 +21,40 @@ pub(super) fn keys(run: Run<'_>, aim: Aim) -> Vec<String> {
         // What nobody gave is so already.
         let default = lever.default && now.is_none();
         let wrong_way = host_full && moves_to_host(&lever);
-        if unknown || default || wrong_way || now.is_some_and(|now| same(now, lever.value)) {
+        let idle = lever
+            .only_if_typed
+            .is_some_and(|needed| !given.iter().any(|one| one.typed && one.key == needed));
+        let value = value_for(now, lever.value)?;
+        if unknown || default || wrong_way || idle {
             return None;
         }
         Some(match now.filter(|now| !now.is_empty()) {
-            Some(now) => format!("{} (now {now})", typed(key, lever.value)),
-            None => typed(key, lever.value),
+            Some(now) => format!("{} (now {now})", typed(key, &value)),
+            None => typed(key, &value),
         })
     });
-    turned.chain(words(framework, aim)).collect()
+    let words = frameworks::words(framework, aim).map(str::to_owned);
+    turned.chain(words).collect()
+}
+
+/// Whether the framework's whole configuration was printed; a model's own has no dots.
+pub(super) fn is_printed(run: Run<'_>) -> bool {
+    let mut settings = run.facts.printed.iter().flat_map(|one| &one.settings);
+    settings.any(|(key, _)| key.contains('.'))
+}
+
+/// The value to give, by what it is now; `None` where it is so already, or lower.
+fn value_for(now: Option<&str>, value: &str) -> Option<String> {
+    let number = |text: &str| text.parse::<f64>().ok();
+    if value == "HALF" {
+        let now = now.and_then(|now| now.parse::<u64>().ok());
+        return now.filter(|now| *now > 1).map(|now| (now / 2).to_string());
+    }
+    let lower = now.and_then(number).zip(number(value));
+    if lower.is_some_and(|(now, value)| now <= value) || now.is_some_and(|now| same(now, value)) {
+        return None;
+    }
+    Some(value.to_owned())
 }
 
 /// Whether command lines are spelled as before the dots.
@@ -53,7 +78,7 @@ fn moves_to_host(lever: &Lever) -> bool {
         "on" => "",
         value => value,
     };
-    let spoken = framework::spoken(&[(plain(lever.key), value.to_owned())]);
+    let spoken = frameworks::spoken(&[(plain(lever.key), value.to_owned())]);
     spoken.iter().any(|one| one.effect == Effect::MovesToHost)
 }
 
@@ -73,23 +98,21 @@ fn same(now: &str, value: &str) -> bool {
         || (now == "[model]" && value == "['model']")
 }
 
-/// What has no key.
-fn words(framework: Framework, aim: Aim) -> Option<String> {
-    let text = match (framework, aim) {
-        (Framework::Verl | Framework::EasyR1, Aim::LessInController) => {
-            "keep images as paths, not as bytes, in the data"
-        }
-        (Framework::Data, Aim::Fewer) => "map_batches(…, concurrency=FEWER, num_cpus=MORE)",
-        (Framework::Train, Aim::Fewer) => "ScalingConfig(num_workers=FEWER)",
-        (Framework::Serve, Aim::Fewer) => {
-            "num_replicas=FEWER in @serve.deployment, max_ongoing_requests lower"
-        }
-        (Framework::OpenRlhf, Aim::Sleep) => return None,
-        (Framework::Verl, Aim::Sleep) => {
-            "sleep level 2, which keeps no copy: a newer verl, with vLLM 0.8.5 or newer"
-        }
-        (_, Aim::Sleep) => "vLLM's sleep(level=2), which keeps no copy of the weights",
-        _ => return None,
-    };
-    Some(text.to_owned())
+#[cfg(test)]
+mod tests {
+    use super::value_for;
+
+    #[test]
+    fn a_value_is_computed_from_the_present_one_and_never_raised() {
+        let value = |now: Option<&str>, value| value_for(now, value);
+        assert_eq!(value(Some("8"), "HALF"), Some("4".into()));
+        assert_eq!(value(Some("1"), "HALF"), None);
+        assert_eq!(value(None, "HALF"), None);
+        assert_eq!(value(Some("16"), "64"), None);
+        assert_eq!(value(Some("64"), "64"), None);
+        assert_eq!(value(Some("128"), "64"), Some("64".into()));
+        assert_eq!(value(Some("True"), "False"), Some("False".into()));
+        assert_eq!(value(Some("False"), "False"), None);
+        assert_eq!(value(Some("8"), "FEWER"), Some("FEWER".into()));
+    }
 }

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{Run, about};
-use crate::judge::report::{Certainty, Death, Finding, Killer};
+use super::{
+    Run, about,
+    rules::{Needs, Rule},
+};
+use crate::judge::report::{Certainty, Death, Finding, Killer, Recovery};
 
 /// So many kills are a loop.
 const LOOP: usize = 3;
@@ -12,17 +15,23 @@ const GAP_NS: i64 = 60_000_000_000;
 /// A retry takes longer.
 const MOMENT_NS: i64 = 1_000_000_000;
 
-pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+/// The rule.
+pub(super) const RULE: Rule = Rule {
+    ids: &["retry-loop"],
+    is_cause: false,
+    needs: Needs::MemoryKill,
+    contradicts: &[],
+    find,
+};
+
+fn find(run: Run<'_>) -> Vec<Finding> {
     let mut by_task: BTreeMap<(Option<u32>, &str), Vec<&Death>> = BTreeMap::new();
     let by_ray = run
         .memory_kills()
         .filter(|death| death.verdict.killer == Killer::RayMemoryMonitor);
     for death in by_ray {
-        if let Some(task) = &death.task_name
-            && death
-                .then
-                .as_deref()
-                .is_some_and(|then| then.starts_with("task retried"))
+        if let Some(task) = &death.work.task_name
+            && matches!(death.then, Some(Recovery::TaskRetried { .. }))
         {
             by_task
                 .entry((death.cluster, task))
@@ -36,7 +45,7 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
         if rounds(&run) < LOOP {
             return None;
         }
-        let seconds = last.act_time.since(first.act_time) as f64 / 1e9;
+        let seconds = last.when.act_time.since(first.when.act_time) as f64 / 1e9;
         let summary = format!(
             "{task} was killed for memory {} times in {seconds:.0} s and retried each time: it will not fit by being tried again",
             run.len()
@@ -56,7 +65,7 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
 
 /// Kills at one moment are of several tasks, none of which was retried between them.
 fn rounds(run: &[&Death]) -> usize {
-    let again = |pair: &&[&Death]| pair[1].act_time.since(pair[0].act_time) > MOMENT_NS;
+    let again = |pair: &&[&Death]| pair[1].when.act_time.since(pair[0].when.act_time) > MOMENT_NS;
     run.len().min(1) + run.windows(2).filter(again).count()
 }
 
@@ -67,7 +76,7 @@ fn longest<'a>(deaths: &[&'a Death]) -> Vec<&'a Death> {
     for death in deaths {
         if row
             .last()
-            .is_some_and(|last| death.act_time.since(last.act_time) > GAP_NS)
+            .is_some_and(|last| death.when.act_time.since(last.when.act_time) > GAP_NS)
         {
             row.clear();
         }

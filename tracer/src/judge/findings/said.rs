@@ -1,6 +1,11 @@
 //! What logs warn of and is no kill for memory: GPU memory, `/dev/shm`, the object store, disks, refused allocations and settings.
 
-use super::{Run, facts::Said, remedy};
+use super::{
+    Run,
+    facts::Said,
+    remedy,
+    rules::{Contradiction, Needs, Rule},
+};
 use crate::{
     judge::{
         from_text::claim::Warning,
@@ -31,7 +36,29 @@ pub(super) fn of_exception(class: &str, message: &str) -> Option<Warning> {
         .then_some(Warning::ObjectStore)
 }
 
-pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+/// The rule.
+pub(super) const RULE: Rule = Rule {
+    ids: &[
+        "gpu-out-of-memory",
+        "kv-cache-small",
+        "shared-memory-small",
+        "object-store-pressure",
+        "disk-full",
+        "allocation-refused",
+        "setting-refused",
+        "monitor-without-victim",
+    ],
+    is_cause: false,
+    needs: Needs::Nothing,
+    contradicts: &[Contradiction {
+        rule: "shared-memory-small",
+        other: "object-store-pressure",
+        why: "enlarge /dev/shm first, then the store: the store lies in it",
+    }],
+    find,
+};
+
+fn find(run: Run<'_>) -> Vec<Finding> {
     run.facts
         .said
         .iter()

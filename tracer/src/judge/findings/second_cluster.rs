@@ -1,12 +1,25 @@
 //! A plain `ray.init()` beside a running cluster starts another one: its settings and limits are not those of the first.
 
-use super::{Run, facts::Node};
+use super::{
+    Run,
+    facts::Node,
+    rules::{Needs, Rule},
+};
 use crate::{
     judge::report::{Certainty, Finding},
     ray::start::Start,
 };
 
-pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+/// The rule.
+pub(super) const RULE: Rule = Rule {
+    ids: &["second-cluster"],
+    is_cause: false,
+    needs: Needs::Nothing,
+    contradicts: &[],
+    find,
+};
+
+fn find(run: Run<'_>) -> Vec<Finding> {
     let heads = || run.facts.nodes.iter().filter(|node| node.head);
     let beside = |second: &&Node| {
         let Some(own) = second.raylet.filter(|_| second.started == Start::RayInit) else {

@@ -6,6 +6,7 @@
 use super::{
     Run,
     facts::{Driver, Facts, Node},
+    rules::{Needs, Rule},
 };
 use crate::{
     judge::{
@@ -35,6 +36,8 @@ pub(super) struct Given {
     pub(super) spoken: Option<Spoken>,
     /// Whether a printed configuration says otherwise.
     pub(super) overruled: bool,
+    /// Whether somebody typed it for this run; what is only printed may be the framework's default.
+    pub(super) typed: bool,
 }
 
 /// All settings, by source.
@@ -43,8 +46,17 @@ pub(in crate::judge) fn all(facts: &Facts, report: &Report) -> Vec<Setting> {
     rows.into_iter().map(|row| row.setting).collect()
 }
 
+/// The rule.
+pub(super) const RULE: Rule = Rule {
+    ids: &["setting-without-effect"],
+    is_cause: false,
+    needs: Needs::Nothing,
+    contradicts: &[],
+    find,
+};
+
 /// One finding for each that does nothing.
-pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+fn find(run: Run<'_>) -> Vec<Finding> {
     let found = rows(run.facts, run.report).into_iter().filter_map(|row| {
         let (why, instead) = row.why?;
         let Setting {
@@ -108,10 +120,11 @@ pub(super) fn of_framework(facts: &Facts) -> Vec<Given> {
     let printed = given.len();
     for driver in &facts.drivers {
         for one in known(&framework::pairs(&driver.argv), &driver.source) {
-            let same = |printed: &&Given| printed.key == one.key && !printed.overruled;
-            match given[..printed].iter().find(same) {
+            let one = Given { typed: true, ..one };
+            let same = |printed: &&mut Given| printed.key == one.key && !printed.overruled;
+            match given[..printed].iter_mut().find(same) {
                 None => given.push(one),
-                Some(printed) if printed.value == one.value => {}
+                Some(printed) if printed.value == one.value => printed.typed = true,
                 Some(_) => given.push(Given {
                     overruled: true,
                     ..one
@@ -132,6 +145,7 @@ fn known(pairs: &[(String, String)], source: &str) -> Vec<Given> {
             source: source.to_owned(),
             spoken: framework::spoken(std::slice::from_ref(pair)).pop(),
             overruled: false,
+            typed: false,
         })
         .collect()
 }

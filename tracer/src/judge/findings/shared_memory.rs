@@ -1,6 +1,9 @@
 //! /dev/shm full, a SIGBUS of one, or an object store that found no room there.
 
-use super::{Run, about, merged};
+use super::{
+    Run, about, merged,
+    rules::{Needs, Rule},
+};
 use crate::{
     ids::{BootTime, Bytes},
     judge::{
@@ -19,7 +22,16 @@ const FULL: f64 = 0.95;
 /// SIGBUS.
 const SIGBUS: i32 = 7;
 
-pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+/// The rule.
+pub(super) const RULE: Rule = Rule {
+    ids: &["shared-memory-full", "object-store-on-disk"],
+    is_cause: false,
+    needs: Needs::Nothing,
+    contradicts: &[],
+    find,
+};
+
+fn find(run: Run<'_>) -> Vec<Finding> {
     // Where a log says that /dev/shm is full, that finding is this one.
     let mut warnings = run.facts.said.iter();
     let warned = warnings.any(|said| said.warning == Warning::SharedMemory);
@@ -27,7 +39,7 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
         .report
         .deaths
         .iter()
-        .filter(|death| death.signal == Some(SIGBUS) && !warned);
+        .filter(|death| death.end.signal == Some(SIGBUS) && !warned);
     let mut found = merged(crashes.map(|death| (death.cluster, sigbus(run, death))));
     found.extend(run.facts.nodes.iter().filter_map(|node| {
         let place = option(&node.argv, "plasma-directory").filter(|place| *place != "/dev/shm")?;
@@ -66,7 +78,10 @@ fn sigbus(run: Run<'_>, death: &Death) -> Finding {
         ),
     };
     let mut finding = about("shared-memory-full", certainty, death, summary);
-    finding.evidence = seen.iter().map(|seen| line(seen, death.act_time)).collect();
+    finding.evidence = seen
+        .iter()
+        .map(|seen| line(seen, death.when.act_time))
+        .collect();
     finding.remedy = remedy(run.started(death));
     finding.wrong_if =
         Some("the file that it had mapped was cut: its own log names it then".into());
@@ -86,7 +101,7 @@ struct Seen {
 /// are gone with it; so the fullest counts of the last look before, those of the second after, and what the kernel counted as the dead
 /// one's own shared memory.
 fn fullest(run: Run<'_>, death: &Death) -> Option<Seen> {
-    let time = death.act_time;
+    let time = death.when.act_time;
     let raylet = run.node(death).and_then(|node| node.raylet);
     let looks = || {
         let all = run.facts.shared_memory.iter();
@@ -105,7 +120,7 @@ fn fullest(run: Run<'_>, death: &Death) -> Option<Seen> {
         looked: Some(*looked),
     });
     let total = last.map(|state| state.total);
-    let own = death.memory.shmem_bytes.zip(total);
+    let own = death.memory.own.shmem_bytes.zip(total);
     // More than fits is not, or not all, in /dev/shm: memfd and pinned memory count as shared too.
     let own = own
         .filter(|(used, total)| used <= total)

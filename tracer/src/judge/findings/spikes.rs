@@ -1,6 +1,11 @@
 //! A peak while a model is loaded or a checkpoint is written: processes that had grown since they began that when the kill came.
 
-use super::{Run, about, facts::Held, merged, remedy};
+use super::{
+    Run, about,
+    facts::Held,
+    merged, remedy,
+    rules::{Needs, Rule},
+};
 use crate::{
     event::Role,
     ids::Bytes,
@@ -52,7 +57,16 @@ const PHASES: [Phase; 2] = [
     },
 ];
 
-pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+/// The rule.
+pub(super) const RULE: Rule = Rule {
+    ids: &["save-spike", "load-spike"],
+    is_cause: true,
+    needs: Needs::MemoryKill,
+    contradicts: &[],
+    find,
+};
+
+fn find(run: Run<'_>) -> Vec<Finding> {
     let found = run.memory_kills().flat_map(|death| {
         let phases = PHASES.iter();
         phases.filter_map(move |phase| {
@@ -111,11 +125,18 @@ fn spike(run: Run<'_>, death: &Death, phase: &Phase) -> Option<Finding> {
             ))
         })
         .collect();
+    finding.about.pids = busy.iter().map(|held| held.pid).collect();
+    finding.about.task.clone_from(&most.doing);
     finding.remedy = remedy::keys(run, phase.aim);
     finding.remedy.push(phase.remedy.to_owned());
     finding.cost = Some(phase.cost.to_owned());
     finding.wrong_if = Some(phase.wrong_if.to_owned());
     Some(finding)
+}
+
+/// Whether a process loads or saves.
+pub(super) fn is_phase(held: &Held) -> bool {
+    PHASES.iter().any(|phase| is_in(held, phase))
 }
 
 fn is_in(held: &Held, phase: &Phase) -> bool {

@@ -1,12 +1,24 @@
 //! Kills around the end of a job that succeeded: the way Ray ends, and no problem.
 
-use super::Run;
+use super::{
+    Run,
+    rules::{Needs, Rule},
+};
 use crate::judge::report::{Certainty, Death, Finding, Job, Killer, Outcome};
 
 /// So long before and after the job's end.
 const NEAR_NS: i64 = 10_000_000_000;
 
-pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+/// The rule.
+pub(super) const RULE: Rule = Rule {
+    ids: &["teardown"],
+    is_cause: false,
+    needs: Needs::Nothing,
+    contradicts: &[],
+    find,
+};
+
+fn find(run: Run<'_>) -> Vec<Finding> {
     let succeeded = run
         .report
         .jobs
@@ -22,10 +34,11 @@ fn noise(run: Run<'_>, job: &Job) -> Option<Finding> {
         .deaths
         .iter()
         .filter(|death| death.listed && death.cluster == job.cluster)
-        .filter(|death| death.job_id.as_ref() == Some(&job.job_id))
+        .filter(|death| death.work.job_id.as_ref() == Some(&job.job_id))
         .filter(|death| matches!(death.verdict.killer, Killer::RayCollapse | Killer::Unknown))
         .filter(|death| {
             death
+                .when
                 .time
                 .is_some_and(|time| (time.0.0 - end).abs() <= NEAR_NS)
         })
@@ -43,7 +56,7 @@ fn noise(run: Run<'_>, job: &Job) -> Option<Finding> {
         job.job_id
     );
     Some(Finding {
-        evidence: vec![job.because.clone()],
+        evidence: vec!["its driver exited with code 0".into()],
         wrong_if: Some("the job's results lack something".into()),
         deaths: deaths.iter().map(|death| death.id).collect(),
         ..Finding::new("teardown", Certainty::Inferred, summary)

@@ -1,10 +1,17 @@
 //! A cgroup's limit below what Ray takes for all memory: the kernel kills before Ray's monitor acts.
 
-use super::{Run, about, merged, within};
+use super::{
+    Run, about,
+    facts::Held,
+    merged,
+    rules::{Contradiction, Needs, Rule},
+    within,
+};
 use crate::{
+    ids::Bytes,
     judge::{
         oom::size,
-        report::{Certainty, Finding, Killer},
+        report::{Certainty, Death, Finding, Killer},
     },
     ray::start::Change,
 };
@@ -12,12 +19,25 @@ use crate::{
 /// The share of the limit at which Ray should act.
 const BEFORE_THE_KERNEL: f64 = 0.9;
 
-pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
+/// The rule.
+pub(super) const RULE: Rule = Rule {
+    ids: &["limit-unseen"],
+    is_cause: true,
+    needs: Needs::MemoryKill,
+    contradicts: &[Contradiction {
+        rule: "limit-unseen",
+        other: "threshold-high",
+        why: "one variable, two values: the lower one keeps Ray below both limits",
+    }],
+    find,
+};
+
+fn find(run: Run<'_>) -> Vec<Finding> {
     let kills = run
         .memory_kills()
         .filter(|death| death.verdict.killer == Killer::KernelOomMemcg);
     merged(kills.filter_map(|death| {
-        let oom = death.oom.as_ref()?;
+        let oom = death.memory.oom.as_ref()?;
         let (cgroup, limit) = (oom.cgroup.clone()?, oom.limit_bytes?);
         let monitor = run.monitor(death).filter(|monitor| monitor.enabled)?;
         let (threshold, total) = (monitor.threshold_bytes?, monitor.total_bytes?);
@@ -30,7 +50,6 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
             size(threshold),
             size(limit)
         );
-        let fraction = BEFORE_THE_KERNEL * limit.gib() / total.gib();
         let certainty = match death.verdict.certainty {
             Certainty::Proven => Certainty::Proven,
             _ => Certainty::Inferred,
@@ -41,14 +60,14 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
             format!("raylet.out: threshold {} B of {} B", threshold.0, total.0),
         ];
         let start = run.started(death);
-        let raise = Change::MemoryLimit("MORE".into()).at(start);
+        let raise = Change::MemoryLimit(raised(limit, run.inside(death))).at(start);
         finding.remedy = vec![format!("Raise the limit of {cgroup}: {raise}")];
         // A threshold is a remedy only where all of Ray lives below that limit.
         // With resource isolation Ray does not read it.
         let below = run
             .node(death)
             .is_some_and(|node| !node.isolated && within(node.cgroup.as_deref(), &cgroup));
-        if below {
+        if let Some(fraction) = fraction(run, death, limit, total).filter(|_| below) {
             let threshold =
                 Change::environment("RAY_memory_usage_threshold", &rounded_down(fraction));
             finding.remedy.push(format!(
@@ -59,6 +78,33 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
         finding.wrong_if = Some("the limit was changed while Ray ran".into());
         Some(((cgroup, death.cluster), finding))
     }))
+}
+
+/// A limit that holds what the running calls had taken once more, at least a quarter more than now: `10G`, `512M`.
+fn raised(limit: Bytes, inside: &[Held]) -> String {
+    let took = inside
+        .iter()
+        .filter_map(|held| Some(held.private.0.saturating_sub(held.before?.0)));
+    let wanted = limit.0 + took.sum::<u64>().max(limit.0 / 4);
+    if wanted >= 1 << 32 {
+        format!("{}G", wanted.div_ceil(1 << 30))
+    } else {
+        format!("{}M", wanted.div_ceil(1 << 20))
+    }
+}
+
+/// The threshold at which Ray acts before the kernel does. Ray counts the whole machine: what is in use outside of the cgroup is added
+/// where that is known, and below what was in use before any job there is none, for Ray would kill at once.
+fn fraction(run: Run<'_>, death: &Death, limit: Bytes, total: Bytes) -> Option<f64> {
+    let machine = run
+        .around(death)?
+        .sums
+        .as_ref()
+        .map(|(_, node)| node.used());
+    let outside = machine.map_or(0.0, |used| (used.gib() - limit.gib()).max(0.0));
+    let at = outside + BEFORE_THE_KERNEL * limit.gib();
+    let before = run.facts.used_before.map_or(0.0, Bytes::gib);
+    (at > before && at < total.gib()).then(|| at / total.gib())
 }
 
 /// With two digits that are not zeros before it: no small limit becomes none at all.

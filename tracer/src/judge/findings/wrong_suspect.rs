@@ -1,10 +1,13 @@
 //! The killed was not what grew: Ray chooses by lease, the kernel by score; neither asks who ate the memory.
 
-use super::{Run, about, merged, remedy};
+use super::{
+    Run, about, merged, remedy,
+    rules::{Needs, Rule},
+};
 use crate::{
     judge::{
         oom::size,
-        report::{Certainty, Death, Finding, Killer},
+        report::{Certainty, Death, Finding, Killer, Suspect},
     },
     ray::{framework::Aim, version::Version},
 };
@@ -32,20 +35,27 @@ const CONTROLLERS: [&str; 3] = ["TaskRunner", "Runner.run", "main_task"];
 /// From this version on Ray frees its excess and a buffer, the newest leases first.
 const NEWEST_FIRST: Version = Version(2, 56);
 
+/// The rule.
+pub(super) const RULE: Rule = Rule {
+    ids: &["victim-not-biggest"],
+    is_cause: true,
+    needs: Needs::MemoryKill,
+    contradicts: &[],
+    find,
+};
+
 /// Victims of memory kills.
-pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
-    let kills = run
-        .memory_kills()
-        .filter(|death| biggest_counts(run, death));
-    let found = kills.filter_map(|death| {
-        let (consumer, summary) = wrong_suspect(death)?;
+fn find(run: Run<'_>) -> Vec<Finding> {
+    let found = run.memory_kills().filter_map(|death| {
+        let (consumer, summary) = told(death, death.memory.suspect.as_ref()?);
         let mut finding = about(
             "victim-not-biggest",
             Certainty::Inferred,
             death,
             summary.clone(),
         );
-        finding.evidence = vec![death.verdict.summary.clone()];
+        finding.about.pids = death.memory.suspect.iter().map(|one| one.pid).collect();
+        finding.evidence = vec![super::victim(death)];
         finding.evidence.extend(policy(run, death));
         finding.remedy = remedy(run, &consumer);
         finding.wrong_if =
@@ -84,42 +94,59 @@ fn remedy(run: Run<'_>, consumer: &str) -> Vec<String> {
 
 /// Whether the biggest process counted against the limit: what lies outside a cgroup is no suspect for its OOM kill.
 fn biggest_counts(run: Run<'_>, death: &Death) -> bool {
-    let Some(biggest) = death.top.first() else {
+    let Some(biggest) = death.memory.top.first() else {
         return false;
     };
-    let everywhere = death.verdict.killer != Killer::KernelOomMemcg;
+    let everywhere = !matches!(
+        death.verdict.killer,
+        Killer::KernelOomMemcg | Killer::KernelOom
+    );
     everywhere
-        || death.oom.as_ref().is_some_and(|oom| oom.counts(biggest))
+        || death
+            .memory
+            .oom
+            .as_ref()
+            .is_some_and(|oom| oom.counts(biggest))
         || run
             .inside(death)
             .iter()
             .any(|member| member.pid == biggest.pid)
 }
 
-/// The biggest process's title, and the sentence.
-fn wrong_suspect(death: &Death) -> Option<(String, String)> {
-    let biggest = death.top.first().filter(|top| !top.victim)?;
-    let own = death.top.iter().find(|top| top.victim)?.private_bytes;
-    if own.gib() >= SMALL_VICTIM * biggest.private_bytes.gib() {
+/// The biggest process, where a victim of a memory kill held little beside it.
+pub(super) fn suspect(run: Run<'_>, death: &Death) -> Option<Suspect> {
+    if !super::for_memory(death) || !biggest_counts(run, death) {
         return None;
     }
-    let share = death
-        .at_death
-        .as_ref()
-        .and_then(|at| at.ray_used_bytes)
+    let top = &death.memory.top;
+    let biggest = top.first().filter(|top| !top.victim)?;
+    let own = top.iter().find(|top| top.victim)?.private_bytes;
+    (own.gib() < SMALL_VICTIM * biggest.private_bytes.gib()).then(|| Suspect {
+        pid: biggest.pid,
+        title: biggest.title.clone(),
+        private_bytes: biggest.private_bytes,
+        victim_private_bytes: own,
+    })
+}
+
+/// Its title, and the sentence.
+fn told(death: &Death, suspect: &Suspect) -> (String, String) {
+    let at_death = death.memory.at_death.as_ref();
+    let used = at_death.and_then(|at| at.ray_used_bytes);
+    let share = used
         .filter(|used| used.0 > 0)
         .map_or_else(String::new, |used| {
             format!(
                 ", {:.0} % of what Ray counted",
-                100.0 * biggest.private_bytes.gib() / used.gib()
+                100.0 * suspect.private_bytes.gib() / used.gib()
             )
         });
-    let title = biggest.title.trim_start_matches("ray::");
+    let title = suspect.title.trim_start_matches("ray::");
     let title: String = title.chars().take(60).collect();
     let summary = format!(
         "the killed was not the biggest: {title} (pid {}) held {}{share}",
-        biggest.pid,
-        size(biggest.private_bytes)
+        suspect.pid,
+        size(suspect.private_bytes)
     );
-    Some((title, summary))
+    (title, summary)
 }

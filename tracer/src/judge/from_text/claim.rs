@@ -7,7 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     event::Role,
     ids::{Bytes, HexId, Pid},
-    judge::gpu_errors::GpuErrors,
+    judge::{
+        cause::{Cause, Scope},
+        gpu_errors::GpuErrors,
+        report::Saying,
+    },
     ray::facts::{GpuMoved, TopUser},
 };
 
@@ -17,9 +21,24 @@ pub struct Gathered {
     /// The texts, in the order in which they were read.
     pub texts: Vec<Text>,
     /// What they say about deaths.
-    pub dossiers: super::dossier::Dossiers,
+    pub claims: super::claims::AllClaims,
     /// What else they say.
     pub remarks: Remarks,
+    /// What they say of processes and nodes that may be elsewhere; bounded.
+    pub spoken: Vec<Spoken>,
+}
+
+/// A line that names somebody who may be on another node.
+#[derive(Debug)]
+pub struct Spoken {
+    /// Where it stands.
+    pub place: Place,
+    /// When it was written.
+    pub stamp: Stamp,
+    /// The worker or driver that writes the text; `None` for Ray's own processes.
+    pub by: Option<HexId>,
+    /// What it says.
+    pub what: Saying,
 }
 
 /// One text.
@@ -33,6 +52,8 @@ pub struct Text {
     pub offsets: BTreeMap<i32, u64>,
     /// Which clocks its lines show.
     pub clocks: Clocks,
+    /// The node of the raylet that writes it.
+    pub node_id: Option<HexId>,
 }
 
 /// Which clocks the lines of a text show.
@@ -115,9 +136,6 @@ impl Subject {
     }
 }
 
-/// A worker whose raylet waited for it and found it dead.
-pub const UNREGISTERED: &str = "it was dead before it registered";
-
 /// What a line claims of its subject's end.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Claim {
@@ -132,31 +150,35 @@ pub enum Claim {
     /// A daemon of user space killed it.
     Daemon(Daemon),
     /// Ray ended it on purpose, not for memory.
-    Intended(String),
-    /// It ended because something else had; with what is known of that, as a clause.
+    Intended(Cause),
+    /// It ended because something else had.
     Collapse {
-        /// `exited because its owner had died`.
-        clause: String,
-        /// In words, where the cause lies on another node.
+        /// What had.
+        cause: Cause,
+        /// In words, where that lies on another node.
         remote: Option<String>,
     },
     /// It exited by itself.
     Exit {
         /// Its code, where known.
         code: Option<i32>,
-        /// Why, where the text says.
-        why: Option<String>,
+        /// Whether its actor failed in its constructor.
+        creating_actor: bool,
     },
-    /// A fault of its own: `SIGSEGV`.
+    /// A fault of its own, in the text's words: `SIGSEGV`.
     Crash(String),
     /// A signal ended it; who sent it is not in the text.
     Signalled(i32),
     /// One digit of its raylet's says that memory was the reason (`disconnect_type=4`): no proof without a second piece.
-    MemoryDigit(String),
+    MemoryDigit,
     /// Its connection broke: every sudden end looks like that.
-    Lost(String),
+    Lost,
+    /// Its raylet waited for it to register and found it dead.
+    Unregistered,
+    /// Ray's record of a kill, in words that no grammar knows.
+    UnreadKill,
     /// It ended.
-    Died(String),
+    Died,
 }
 
 /// Figures of a kill by Ray's memory monitor.
@@ -170,19 +192,6 @@ pub struct RayMemory {
     pub threshold: Option<Bytes>,
     /// The biggest processes of the node.
     pub top: Vec<TopUser>,
-}
-
-/// Which memory was full.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
-    /// A memory cgroup's.
-    Memcg,
-    /// The machine's.
-    Global,
-    /// The memory nodes of a cpuset.
-    Cpuset,
-    /// The memory nodes of a memory policy.
-    Mempolicy,
 }
 
 /// A kill of the kernel's, as its log reports it.

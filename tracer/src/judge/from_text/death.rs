@@ -2,15 +2,19 @@
 
 use super::{
     Made,
-    claim::{Daemon, Domain, KernelOom, Place, RayMemory, Scope, Stamp, Statement, Subject},
+    claim::{Daemon, Domain, KernelOom, Place, RayMemory, Stamp, Statement, Subject},
     verdict::Verdict,
     zone::{self, Clock},
 };
 use crate::{
     event::Role,
-    ids::{BootTime, EventId, Pid},
-    judge::report::{
-        AtDeath, Death, Mechanism, MemoryReport, OomReport, Relation, SenderReport, TopProcess,
+    ids::Pid,
+    judge::{
+        programs,
+        report::{
+            self, AtDeath, Death, End, Mechanism, Memory, MemoryReport, OomReport, Process,
+            Relation, SenderReport, TopProcess, When, Work,
+        },
     },
 };
 
@@ -28,61 +32,49 @@ pub(super) fn build(
     let name = name(subject);
     let oom = verdict.oom.as_ref();
     let everyone = top(subject, verdict.memory.as_ref(), oom);
+    let process = Process::new(
+        subject.pid.unwrap_or(Pid(0)),
+        subject.comm.clone().unwrap_or_else(|| name.clone()),
+        role(subject),
+    );
     let certainty = verdict.certainty();
+    let told = report::Verdict {
+        cause_remote: verdict.remote,
+        ..report::Verdict::new(verdict.killer, certainty, verdict.cause)
+    };
     let death = Death {
-        id: EventId(0),
-        recording_id: None,
-        cluster: None,
-        time: time.map(zone::utc),
-        act_time: BootTime(0),
-        exit_time: None,
-        stamp: if time.is_none() {
-            zone::printed(stamp)
-        } else {
-            None
+        when: When {
+            time: time.map(zone::utc),
+            stamp: if time.is_none() {
+                zone::printed(stamp)
+            } else {
+                None
+            },
+            ..When::default()
         },
-        pid: subject.pid.unwrap_or(Pid(0)),
-        ns_pid: None,
-        start_time: None,
-        comm: subject.comm.clone().unwrap_or_else(|| name.clone()),
-        role: role(subject),
-        title: None,
-        ppid: None,
-        container_id: None,
-        worker_id: subject.worker_id.clone(),
-        actor_id: subject.actor_id.clone(),
-        actor_class: subject.class.clone(),
-        task_name: subject.task.clone(),
-        job_id: subject.job_id.clone(),
-        attempt: None,
-        exit_code: verdict.exit_code,
-        signal: verdict.signal,
+        work: Work {
+            worker_id: subject.worker_id.clone(),
+            actor_id: subject.actor_id.clone(),
+            actor_class: subject.class.clone(),
+            task_name: subject.task.clone(),
+            job_id: subject.job_id.clone(),
+            gcs: None,
+            attempt: None,
+        },
+        end: End {
+            exit_code: verdict.exit_code,
+            signal: verdict.signal,
+        },
         sender: verdict.daemon.as_ref().map(sender),
-        memory: memory(oom),
-        gpu: Vec::new(),
-        shared: Vec::new(),
-        oom: oom.map(oom_report),
-        at_death: verdict.memory.as_ref().and_then(at_death),
-        top: shown(&everyone),
-        last_minute: None,
-        stack_at_death: None,
-        gcs: None,
-        stack_age_ms: None,
-        calls: None,
-        listed: !verdict.wanted,
-        then: None,
-        verdict: crate::judge::report::Verdict {
-            killer: verdict.killer,
-            certainty,
-            summary: summary(subject, &name, &verdict),
-            clause: verdict.clause,
-            settled: true,
-            evidence: Vec::new(),
-            cause_death_id: None,
-            cause_remote: verdict.remote,
-            owner_lives: false,
-            missing: None,
+        memory: Memory {
+            own: memory(oom),
+            oom: oom.map(oom_report),
+            at_death: verdict.memory.as_ref().and_then(at_death),
+            top: shown(&everyone),
+            ..Memory::default()
         },
+        listed: !verdict.wanted,
+        ..Death::new(process, told)
     };
     let order = time.or(stamp.local);
     Made {
@@ -93,6 +85,8 @@ pub(super) fn build(
             subject.node_id.as_ref().map(|id| id.0.clone()),
             subject.ip.clone(),
         ),
+        folder: None,
+        texts: Vec::new(),
         bare: false,
         everyone,
     }
@@ -131,13 +125,6 @@ fn role(subject: &Subject) -> Role {
     }
 }
 
-fn summary(subject: &Subject, name: &str, verdict: &Verdict) -> String {
-    let pid = subject
-        .pid
-        .map_or_else(String::new, |pid| format!(" (pid {pid})"));
-    format!("{name}{pid} {}", verdict.clause)
-}
-
 fn sender(daemon: &Daemon) -> SenderReport {
     SenderReport {
         pid: daemon.pid.unwrap_or(Pid(0)),
@@ -145,7 +132,7 @@ fn sender(daemon: &Daemon) -> SenderReport {
         exe: None,
         uid: None,
         container_id: None,
-        relation: Relation::OomDaemon,
+        relation: programs::relation(&daemon.name, "").unwrap_or(Relation::OomDaemon),
         signal: None,
         mechanism: Mechanism::Unknown,
         ancestors: Vec::new(),
@@ -162,14 +149,8 @@ fn memory(oom: Option<&KernelOom>) -> MemoryReport {
 }
 
 fn oom_report(oom: &KernelOom) -> OomReport {
-    let constraint = oom.scope.map(|scope| match scope {
-        Scope::Memcg => "memcg",
-        Scope::Global => "none",
-        Scope::Cpuset => "cpuset",
-        Scope::Mempolicy => "mempolicy",
-    });
     OomReport {
-        constraint: constraint.map(str::to_owned),
+        constraint: oom.scope,
         cgroup: oom.cgroup.clone(),
         limit_bytes: oom.limit,
         usage_bytes: oom.usage,

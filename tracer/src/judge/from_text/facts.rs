@@ -100,7 +100,7 @@ fn nodes(gathered: &Gathered, made: &[Made]) -> Vec<Node> {
 
 /// By the cgroups that the kernel named: a text knows no environment.
 fn started(made: &[Made]) -> Start {
-    let oom = made.iter().find_map(|made| made.death.oom.as_ref());
+    let oom = made.iter().find_map(|made| made.death.memory.oom.as_ref());
     let cgroup = oom.and_then(|oom| oom.task_cgroup.as_deref().or(oom.cgroup.as_deref()));
     let traces = Traces {
         settings: &[],

@@ -5,7 +5,7 @@
 
 use super::{
     claim::{Claim, Domain, Gathered, Place, Subject},
-    dossier::Dossier,
+    claims::ProcessClaims,
     zone::Clock,
 };
 use crate::event::Role;
@@ -26,18 +26,18 @@ const MAX_REASONS: usize = 2;
 /// One death: what Ray says of it, what the host's logs say, or both.
 #[derive(Debug)]
 pub(super) struct Case<'a> {
-    pub(super) ray: Option<&'a Dossier>,
-    pub(super) host: Option<&'a Dossier>,
+    pub(super) ray: Option<&'a ProcessClaims>,
+    pub(super) host: Option<&'a ProcessClaims>,
     /// Why a host's kill was joined or not, with its place.
     pub(super) remarks: Vec<(Place, String)>,
 }
 
 /// All deaths of the texts that have a name.
 pub(super) fn join<'a>(gathered: &'a Gathered, clock: &Clock) -> Vec<Case<'a>> {
-    let (hosts, rays): (Vec<&Dossier>, Vec<&Dossier>) = gathered
-        .dossiers
+    let (hosts, rays): (Vec<&ProcessClaims>, Vec<&ProcessClaims>) = gathered
+        .claims
         .deaths()
-        .partition(|dossier| dossier.subject.domain == Domain::Host);
+        .partition(|claims| claims.subject.domain == Domain::Host);
     let namespace = namespace(gathered, &rays, &hosts);
     let mut partner: Vec<Option<usize>> = vec![None; rays.len()];
     let mut taken = vec![false; hosts.len()];
@@ -98,7 +98,7 @@ enum Namespace {
     Unknown,
 }
 
-fn namespace(gathered: &Gathered, rays: &[&Dossier], hosts: &[&Dossier]) -> Namespace {
+fn namespace(gathered: &Gathered, rays: &[&ProcessClaims], hosts: &[&ProcessClaims]) -> Namespace {
     let known = &gathered.remarks.raylets;
     let dumped: Vec<_> = hosts
         .iter()
@@ -123,10 +123,10 @@ fn namespace(gathered: &Gathered, rays: &[&Dossier], hosts: &[&Dossier]) -> Name
 }
 
 /// Workers whose pid a kernel log has too, for a process of that name: one may be chance, two are not.
-fn coincidences(rays: &[&Dossier], hosts: &[&Dossier]) -> usize {
+fn coincidences(rays: &[&ProcessClaims], hosts: &[&ProcessClaims]) -> usize {
     let pairs = rays.iter().filter(|ray| {
         let pid = ray.subject.pid;
-        let same = |host: &&&Dossier| pid.is_some() && host.subject.pid == pid;
+        let same = |host: &&&ProcessClaims| pid.is_some() && host.subject.pid == pid;
         hosts.iter().filter(same).any(|host| {
             let rays_name = host
                 .subject
@@ -140,7 +140,12 @@ fn coincidences(rays: &[&Dossier], hosts: &[&Dossier]) -> usize {
 }
 
 /// Whether both speak of one process; the reason where not.
-fn judge(ray: &Dossier, host: &Dossier, namespace: Namespace, clock: &Clock) -> Result<(), String> {
+fn judge(
+    ray: &ProcessClaims,
+    host: &ProcessClaims,
+    namespace: Namespace,
+    clock: &Clock,
+) -> Result<(), String> {
     let named = name_agrees(&ray.subject, &host.subject);
     if named == Some(false) {
         return Err(format!(
@@ -218,7 +223,7 @@ fn name_agrees(ray: &Subject, host: &Subject) -> Option<bool> {
     Some(comm.starts_with(&full[..end]))
 }
 
-fn size_agrees(ray: &Dossier, host: &Dossier) -> bool {
+fn size_agrees(ray: &ProcessClaims, host: &ProcessClaims) -> bool {
     let own = ray.statements.iter().find_map(|one| match &one.claim {
         Claim::RayMemory(memory) => memory.own,
         _ => None,
@@ -233,9 +238,9 @@ fn size_agrees(ray: &Dossier, host: &Dossier) -> bool {
     (own.gib() - kernel.gib()).abs() <= SAME_SIZE * kernel.gib()
 }
 
-fn apart(ray: &Dossier, host: &Dossier, clock: &Clock) -> Option<i64> {
-    let times = |dossier: &Dossier| -> Vec<i64> {
-        let statements = dossier.statements.iter();
+fn apart(ray: &ProcessClaims, host: &ProcessClaims, clock: &Clock) -> Option<i64> {
+    let times = |claims: &ProcessClaims| -> Vec<i64> {
+        let statements = claims.statements.iter();
         statements
             .filter(|one| !matches!(one.claim, Claim::Identity))
             .filter_map(|one| clock.time(one.place, one.stamp))
@@ -248,7 +253,7 @@ fn apart(ray: &Dossier, host: &Dossier, clock: &Clock) -> Option<i64> {
         .min()
 }
 
-fn place(host: &Dossier) -> Place {
+fn place(host: &ProcessClaims) -> Place {
     host.statements
         .first()
         .map_or(Place::default(), |one| one.place)
@@ -256,19 +261,19 @@ fn place(host: &Dossier) -> Place {
 
 /// Why none of the host's kills is this death: said where Ray does not know the killer.
 fn reasons(
-    ray: &Dossier,
-    hosts: &[&Dossier],
+    ray: &ProcessClaims,
+    hosts: &[&ProcessClaims],
     namespace: Namespace,
     clock: &Clock,
 ) -> Vec<(Place, String)> {
     let open = is_open(ray);
-    let kernel = |host: &&&Dossier| {
+    let kernel = |host: &&&ProcessClaims| {
         let mut claims = host.statements.iter();
         claims.any(|one| matches!(&one.claim, Claim::KernelOom(_)))
     };
-    let mut nearest: Vec<&&Dossier> = hosts.iter().filter(kernel).filter(|_| open).collect();
+    let mut nearest: Vec<&&ProcessClaims> = hosts.iter().filter(kernel).filter(|_| open).collect();
     nearest.sort_by_key(|host| host.subject.pid != ray.subject.pid);
-    let reason = |host: &&Dossier| {
+    let reason = |host: &&ProcessClaims| {
         let why = judge(ray, host, namespace, clock).err()?;
         let pid = host
             .subject
@@ -292,13 +297,15 @@ fn reasons(
 }
 
 /// Whether Ray does not say who ended it.
-fn is_open(ray: &Dossier) -> bool {
+fn is_open(ray: &ProcessClaims) -> bool {
     let open = |claim: &Claim| {
         matches!(
             claim,
-            Claim::MemoryDigit(_)
-                | Claim::Lost(_)
-                | Claim::Died(_)
+            Claim::MemoryDigit
+                | Claim::Lost
+                | Claim::Unregistered
+                | Claim::UnreadKill
+                | Claim::Died
                 | Claim::Identity
                 | Claim::Signalled(9)
         )

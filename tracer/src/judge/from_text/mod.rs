@@ -4,13 +4,13 @@
 //! accounts for them.
 
 pub mod claim;
+pub mod claims;
 mod death;
-pub mod dossier;
 mod facts;
 mod join;
 mod nameless;
+mod nodes;
 mod notes;
-mod settle;
 mod verdict;
 mod zone;
 
@@ -22,12 +22,13 @@ use crate::{
     event::Role,
     ids::{BootTime, EventId},
     judge::{
-        findings,
-        report::{ClusterReport, Death, Evidence, Monitor, Report, TextSource, TopProcess},
+        cause::Cause,
+        dialect, findings, missing,
+        report::{self, ClusterReport, Death, Evidence, Monitor, Report, TextSource, TopProcess},
     },
     path,
 };
-use claim::{Claim, Gathered, MonitorState, Place, Statement, Subject, UNREGISTERED};
+use claim::{Claim, Gathered, MonitorState, Place, Statement, Subject};
 use death::build;
 use join::Case;
 use zone::Clock;
@@ -51,15 +52,21 @@ pub fn judge(gathered: &Gathered, zone: Option<&TimeZone>) -> Report {
     order(&mut made);
     blame_the_raylet(&mut made);
     let facts = facts::of(gathered, &made);
+    let folders = nodes::folders(gathered);
+    let on = nodes::of_deaths(gathered, &folders, &made);
     let mut deaths: Vec<Death> = made.into_iter().map(|made| made.death).collect();
-    settle::add(&mut deaths);
-    let mut notes = notes::all(gathered, &deaths);
-    notes.extend(version(gathered).map(|version| format!("Ray {version}, by its words")));
+    missing::add(&mut deaths);
+    let version = version(gathered);
+    let mut notes = notes::all(gathered, &deaths, version.as_deref());
+    notes.extend(version.map(|version| format!("Ray {version}, by its words")));
     let mut report = Report {
         schema: 1,
         raytrace: env!("CARGO_PKG_VERSION").into(),
         recordings: Vec::new(),
-        clusters: clusters(gathered),
+        clusters: match folders.as_slice() {
+            [] => clusters(gathered),
+            folders => nodes::clusters(gathered, folders),
+        },
         jobs: Vec::new(),
         deaths,
         pending: Vec::new(),
@@ -79,9 +86,15 @@ pub fn judge(gathered: &Gathered, zone: Option<&TimeZone>) -> Report {
         peak: None,
         notes,
         texts: texts(gathered, &clock),
+        nodes: Vec::new(),
+        said: Vec::new(),
+        machines: Vec::new(),
     };
+    nodes::join(gathered, &clock, &folders, &on, &mut report);
+    findings::name_suspects(&facts, &mut report);
     report.settings = findings::settings(&facts, &report);
     report.findings = findings::all(&facts, &report);
+    report.notes.extend(dialect::note(&report));
     report
 }
 
@@ -92,6 +105,10 @@ struct Made {
     time: Option<i64>,
     /// The id and the address of its node.
     node: (Option<String>, Option<String>),
+    /// The folder of the raylet's log that speaks of it.
+    folder: Option<String>,
+    /// The texts of its node alone: its own, and those of the host.
+    texts: Vec<usize>,
     /// Whether nothing but "it died" is known.
     bare: bool,
     /// All processes that the text lists beside it.
@@ -102,7 +119,7 @@ fn made(gathered: &Gathered, clock: &Clock, case: &Case<'_>) -> Made {
     let claims: Vec<&Statement> = [case.ray, case.host]
         .into_iter()
         .flatten()
-        .flat_map(|dossier| &dossier.statements)
+        .flat_map(|claims| &claims.statements)
         .collect();
     let verdict = verdict::verdict(&claims);
     let subject = match (case.ray, case.host) {
@@ -113,19 +130,20 @@ fn made(gathered: &Gathered, clock: &Clock, case: &Case<'_>) -> Made {
     let host_pid = case.ray.and(case.host).and_then(|host| host.subject.pid);
     let host_comm = case.host.and_then(|host| host.subject.comm.clone());
     let telling = telling(&claims, clock);
-    let bare = claims.iter().all(|one| match &one.claim {
-        Claim::Died(how) => how != UNREGISTERED,
-        claim => *claim == Claim::Identity,
-    });
+    let bare = claims
+        .iter()
+        .all(|one| matches!(one.claim, Claim::Died | Claim::Identity));
     let mut made = build(clock, subject, telling, verdict);
     made.bare = bare;
+    made.folder.clone_from(&subject.folder);
+    made.texts = nodes::own_texts(gathered, &claims);
     let death = &mut made.death;
-    if let Some(host_pid) = host_pid.filter(|host| *host != death.pid) {
-        death.ns_pid = Some(death.pid);
-        death.pid = host_pid;
+    if let Some(host_pid) = host_pid.filter(|host| *host != death.process.pid) {
+        death.process.ns_pid = Some(death.process.pid);
+        death.process.pid = host_pid;
     }
     if let Some(comm) = host_comm {
-        death.comm = comm;
+        death.process.comm = comm;
     }
     death.verdict.evidence = evidence(gathered, clock, &claims, &case.remarks);
     made
@@ -192,9 +210,9 @@ fn order(made: &mut [Made]) {
     for one in made.iter_mut() {
         last = one.time.unwrap_or(last);
         let time = u64::try_from(last).unwrap_or(0);
-        one.death.act_time = BootTime(time);
+        one.death.when.act_time = BootTime(time);
     }
-    made.sort_by_key(|one| (one.death.act_time, one.place));
+    made.sort_by_key(|one| (one.death.when.act_time, one.place));
     for (number, one) in (1..).zip(made.iter_mut()) {
         one.death.id = EventId(number);
     }
@@ -204,23 +222,18 @@ fn order(made: &mut [Made]) {
 fn blame_the_raylet(made: &mut [Made]) {
     for at in 0..made.len() {
         let one = &made[at];
-        if !one.bare || one.death.role == Role::Raylet {
+        if !one.bare || one.death.process.role == Role::Raylet {
             continue;
         }
         let raylet = made.iter().find(|raylet| takes_along(raylet, one));
-        let Some((cause, pid)) = raylet.map(|raylet| (raylet.death.id, raylet.death.pid)) else {
+        let Some((cause, pid)) = raylet.map(|raylet| (raylet.death.id, raylet.death.process.pid))
+        else {
             continue;
         };
-        let which = if pid.0 == 0 {
-            String::new()
-        } else {
-            format!(" (pid {pid})")
+        let verdict = &mut made[at].death.verdict;
+        verdict.cause = Cause::RayletEndedToo {
+            raylet_pid: Some(pid).filter(|pid| pid.0 != 0),
         };
-        let death = &mut made[at].death;
-        let verdict = &mut death.verdict;
-        verdict.clause =
-            format!("ended; its raylet{which} ended too, which takes its workers along");
-        verdict.summary = format!("{} {}", death.comm, verdict.clause);
         verdict.cause_death_id = Some(cause);
     }
 }
@@ -230,9 +243,9 @@ fn takes_along(raylet: &Made, worker: &Made) -> bool {
     let same =
         |one: &Option<_>, other: &Option<_>| one.is_none() || other.is_none() || one == other;
     // Times with and without a zone are not of one clock.
-    let one_clock = raylet.death.time.is_some() == worker.death.time.is_some();
+    let one_clock = raylet.death.when.time.is_some() == worker.death.when.time.is_some();
     let times = raylet.time.zip(worker.time).filter(|_| one_clock);
-    raylet.death.role == Role::Raylet
+    raylet.death.process.role == Role::Raylet
         && raylet.death.listed
         && raylet.place.text == worker.place.text
         && same(&raylet.node.0, &worker.node.0)
@@ -275,9 +288,13 @@ fn clusters(gathered: &Gathered) -> Vec<ClusterReport> {
         node_id: None,
         raylet_pid,
         container_id: None,
+        node_ip: None,
+        place: report::Place::default(),
         monitor,
         object_store_bytes: None,
         log_utc_offset_s: None,
+        gcs_address: None,
+        head: false,
     }]
 }
 

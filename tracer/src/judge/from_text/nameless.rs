@@ -6,7 +6,7 @@ use super::{
     Made,
     claim::{Claim, Gathered, RayMemory, Statement, Subject},
     death::build,
-    verdict::{Verdict, verdict},
+    verdict::{Verdict, by_ray, verdict},
     zone::Clock,
 };
 use crate::judge::report::{Evidence, Killer};
@@ -16,7 +16,7 @@ const MAX_COUNTED: u64 = 50;
 
 /// Adds the deaths that nothing else accounts for.
 pub(super) fn add(gathered: &Gathered, clock: &Clock, made: &mut Vec<Made>) {
-    let nameless = &gathered.dossiers.nameless;
+    let nameless = &gathered.claims.nameless;
     let mut told: Vec<&Statement> = Vec::new();
     for one in nameless {
         let again = told.iter().any(|known| {
@@ -46,7 +46,7 @@ fn needed(one: &Statement, made: &[Made], nameless: &[Statement]) -> bool {
     let killed_by = |killer: Killer| made.iter().any(|made| made.death.verdict.killer == killer);
     match &one.claim {
         Claim::RayMemory(_) => !killed_by(Killer::RayMemoryMonitor),
-        Claim::KernelOom(_) => made.iter().all(|made| made.death.oom.is_none()),
+        Claim::KernelOom(_) => made.iter().all(|made| made.death.memory.oom.is_none()),
         Claim::Daemon(_) => true,
         Claim::Intended(_) => !killed_by(Killer::RayIntended),
         Claim::Exit { .. } => !killed_by(Killer::Exit),
@@ -55,9 +55,11 @@ fn needed(one: &Statement, made: &[Made], nameless: &[Statement]) -> bool {
         // "It died" is an echo of any death that the text names better.
         Claim::Reaped
         | Claim::Signalled(_)
-        | Claim::MemoryDigit(_)
-        | Claim::Lost(_)
-        | Claim::Died(_) => made.is_empty() && nameless.iter().all(|other| weak(&other.claim)),
+        | Claim::MemoryDigit
+        | Claim::Lost
+        | Claim::Unregistered
+        | Claim::UnreadKill
+        | Claim::Died => made.is_empty() && nameless.iter().all(|other| weak(&other.claim)),
         Claim::Identity => false,
     }
 }
@@ -67,17 +69,20 @@ fn weak(claim: &Claim) -> bool {
         claim,
         Claim::Reaped
             | Claim::Signalled(_)
-            | Claim::MemoryDigit(_)
-            | Claim::Lost(_)
-            | Claim::Died(_)
+            | Claim::MemoryDigit
+            | Claim::Lost
+            | Claim::Unregistered
+            | Claim::UnreadKill
+            | Claim::Died
             | Claim::Identity
     )
 }
 
 fn death(gathered: &Gathered, clock: &Clock, one: &Statement, judged: Verdict) -> Made {
     let mut made = build(clock, &one.subject, Some(one), judged);
+    made.texts = super::nodes::own_texts(gathered, &[one]);
     made.death.verdict.evidence = vec![Evidence {
-        time: made.death.time,
+        time: made.death.when.time,
         source: super::source(gathered, one.place),
         what: one.quote.clone(),
         by_sender: false,
@@ -88,8 +93,8 @@ fn death(gathered: &Gathered, clock: &Clock, one: &Statement, judged: Verdict) -
 /// Kills that Ray's own count has and no line names.
 fn counted(gathered: &Gathered, clock: &Clock, made: &mut Vec<Made>) {
     let unnamed = made.iter().filter(|made| {
-        made.death.pid.0 == 0
-            && made.death.worker_id.is_none()
+        made.death.process.pid.0 == 0
+            && made.death.work.worker_id.is_none()
             && made.death.verdict.killer == Killer::RayMemoryMonitor
     });
     let missing = missing(gathered).saturating_sub(unnamed.count() as u64);
@@ -100,11 +105,7 @@ fn counted(gathered: &Gathered, clock: &Clock, made: &mut Vec<Made>) {
         .map(|(memory, _)| memory)
         .sum();
     for _ in 0..missing.min(MAX_COUNTED) {
-        let mut judged = Verdict::new(
-            Killer::RayMemoryMonitor,
-            "was killed by Ray's memory monitor",
-        );
-        judged.memory = Some(RayMemory::default());
+        let judged = by_ray(RayMemory::default());
         let mut one = build(clock, &Subject::default(), None, judged);
         one.place = last_place(gathered);
         one.death.verdict.evidence = vec![Evidence {
@@ -126,9 +127,9 @@ pub(super) fn missing(gathered: &Gathered) -> u64 {
         *counted.entry(node.as_str()).or_default() += memory;
     }
     let named = |node: &str| {
-        let by_ray = gathered.dossiers.deaths().filter(|dossier| {
-            let mut claims = dossier.statements.iter();
-            let here = dossier
+        let by_ray = gathered.claims.deaths().filter(|process| {
+            let mut claims = process.statements.iter();
+            let here = process
                 .subject
                 .node_id
                 .as_ref()

@@ -1,9 +1,12 @@
 //! What texts say besides deaths and findings: consequences, Ray's own counts, what was not kept.
 
-use super::claim::Gathered;
+use super::claim::{Claim, Gathered};
 use crate::{
     ids::EventId,
-    judge::report::{Death, Killer},
+    judge::{
+        dialect,
+        report::{Death, Killer},
+    },
 };
 
 /// What Ray's own messages link to since 2.58.
@@ -11,8 +14,11 @@ const PAGE: &str =
     "https://docs.ray.io/en/latest/ray-observability/user-guides/debug-apps/debug-memory.html";
 
 /// After-effects, Ray's own count against what was found, and what was not kept.
-pub(super) fn all(gathered: &Gathered, deaths: &[Death]) -> Vec<String> {
+pub(super) fn all(gathered: &Gathered, deaths: &[Death], version: Option<&str>) -> Vec<String> {
     let mut notes = Vec::new();
+    let nameless = gathered.claims.nameless.iter();
+    let unread = nameless.filter(|one| matches!(one.claim, Claim::UnreadKill));
+    notes.extend(dialect::unread(unread.count(), version));
     notes.extend(after_effects(gathered, deaths));
     notes.extend(count(gathered, deaths));
     if gathered.remarks.old_page {
@@ -26,10 +32,10 @@ pub(super) fn all(gathered: &Gathered, deaths: &[Death]) -> Vec<String> {
             "Ray's driver folded {repeated} more lines into the shown ones (\"repeated across cluster\"): as many deaths may be missing; RAY_DEDUP_LOGS=0 shows them"
         ));
     }
-    if gathered.dossiers.skipped > 0 {
+    if gathered.claims.skipped > 0 {
         notes.push(format!(
             "{} claims were not kept: too many",
-            gathered.dossiers.skipped
+            gathered.claims.skipped
         ));
     }
     notes
@@ -67,8 +73,9 @@ fn count(gathered: &Gathered, deaths: &[Death]) -> Option<String> {
     }
     let memory: u64 = summaries.values().map(|(memory, _)| memory).sum();
     let other: u64 = summaries.values().map(|(_, other)| other).sum();
-    let named =
-        |death: &&Death| death.pid.0 != 0 || death.worker_id.is_some() || death.actor_id.is_some();
+    let named = |death: &&Death| {
+        death.process.pid.0 != 0 || death.work.worker_id.is_some() || death.work.actor_id.is_some()
+    };
     let by_ray = |death: &&Death| death.verdict.killer == Killer::RayMemoryMonitor;
     let found = deaths.iter().filter(named).filter(by_ray).count() as u64;
     let rest = deaths

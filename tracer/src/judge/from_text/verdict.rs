@@ -1,17 +1,17 @@
 //! The verdict on one death from the claims of texts: `inferred` at most, and `unknown` where every sudden end would read the same.
 
-use super::claim::{Claim, Daemon, KernelOom, RayMemory, Scope, Statement, UNREGISTERED};
-use crate::{
-    judge::report::{Certainty, Killer},
-    signals,
+use super::claim::{Claim, Daemon, KernelOom, RayMemory, Statement};
+use crate::judge::{
+    cause::{self, Cause},
+    report::{Certainty, Killer, Remote},
 };
 
 /// A verdict from text.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Verdict {
     pub(super) killer: Killer,
-    pub(super) clause: String,
-    pub(super) remote: Option<String>,
+    pub(super) cause: Cause,
+    pub(super) remote: Option<Remote>,
     pub(super) exit_code: Option<i32>,
     pub(super) signal: Option<i32>,
     pub(super) oom: Option<KernelOom>,
@@ -22,10 +22,10 @@ pub(super) struct Verdict {
 }
 
 impl Verdict {
-    pub(super) fn new(killer: Killer, clause: impl Into<String>) -> Self {
+    pub(super) fn new(killer: Killer, cause: Cause) -> Self {
         Self {
             killer,
-            clause: clause.into(),
+            cause,
             remote: None,
             exit_code: None,
             signal: None,
@@ -56,63 +56,32 @@ pub(super) fn verdict(claims: &[&Statement]) -> Verdict {
     }
 }
 
-fn by_ray(memory: RayMemory) -> Verdict {
-    let mut verdict = Verdict::new(
-        Killer::RayMemoryMonitor,
-        "was killed by Ray's memory monitor",
-    );
+/// A kill by Ray's monitor.
+pub(super) fn by_ray(memory: RayMemory) -> Verdict {
+    let cause = Cause::RayMemoryMonitor {
+        used_bytes: memory.used,
+        threshold_bytes: memory.threshold,
+    };
+    let mut verdict = Verdict::new(Killer::RayMemoryMonitor, cause);
     verdict.memory = Some(memory);
     verdict
 }
 
 fn by_kernel(oom: KernelOom) -> Verdict {
-    let (killer, clause) = match oom.scope {
-        Some(Scope::Memcg) => (Killer::KernelOomMemcg, memcg_clause(&oom)),
-        Some(Scope::Global) => (
-            Killer::KernelOomGlobal,
-            match &oom.reporter {
-                Some(reporter) => format!(
-                    "was killed by the kernel, as {reporter} reports: the machine was out of memory"
-                ),
-                None => "was killed by the kernel: the machine was out of memory".to_owned(),
-            },
-        ),
-        Some(Scope::Cpuset) => (
-            Killer::KernelOomGlobal,
-            "was killed by the kernel: the memory nodes of its cpuset were full".to_owned(),
-        ),
-        Some(Scope::Mempolicy) => (
-            Killer::KernelOomGlobal,
-            "was killed by the kernel: the memory nodes of its memory policy were full".to_owned(),
-        ),
-        None => {
-            let reporter = oom.reporter.as_ref();
-            let by = reporter.map_or_else(String::new, |by| format!(", as {by} reports"));
-            (
-                Killer::Unknown,
-                format!(
-                    "was killed by the kernel's OOM killer{by}; whether a cgroup or the machine was full is not in the text"
-                ),
-            )
-        }
+    // Where the text contradicts itself, or has lost which memory was full, the cgroup that it names proves nothing.
+    let scoped = oom.scope.is_some();
+    let cause = cause::KernelOom {
+        scope: oom.scope,
+        cgroup: oom.cgroup.clone().filter(|_| scoped),
+        limit_bytes: oom.limit.filter(|_| scoped),
+        charged: None,
+        invoker: oom.invoker.clone(),
+        reported_by: oom.reporter.clone(),
     };
-    let mut verdict = Verdict::new(killer, clause);
+    let mut verdict = Verdict::new(cause.killer(), Cause::KernelOom(cause));
     verdict.signal = Some(9);
     verdict.oom = Some(oom);
     verdict
-}
-
-fn memcg_clause(oom: &KernelOom) -> String {
-    match (&oom.cgroup, oom.limit) {
-        (Some(cgroup), Some(limit)) => format!(
-            "was killed by the kernel: cgroup {cgroup} reached its limit of {}",
-            crate::judge::oom::size(limit)
-        ),
-        (Some(cgroup), None) => {
-            format!("was killed by the kernel: cgroup {cgroup} reached its limit")
-        }
-        _ => "was killed by the kernel: a memory cgroup reached its limit".to_owned(),
-    }
 }
 
 /// Ray may claim a kill that the kernel did first. The kernel prints no kill of a process that is dying already (it only marks and
@@ -121,8 +90,7 @@ fn both(ray: RayMemory, kernel: KernelOom) -> Verdict {
     if !kernel.group {
         return by_kernel(kernel);
     }
-    let clause = "was claimed by Ray's memory monitor and by the kernel's OOM killer, which killed all of a cgroup; which came first is not in the text";
-    let mut verdict = Verdict::new(Killer::Unknown, clause);
+    let mut verdict = Verdict::new(Killer::Unknown, Cause::RayMemoryMonitorOrKernelOom);
     verdict.memory = Some(ray);
     verdict.oom = Some(kernel);
     verdict
@@ -187,57 +155,50 @@ fn others(claims: &[&Statement]) -> Verdict {
     let mut ranked: Vec<&Statement> = claims.to_vec();
     ranked.sort_by_key(|one| (rank(&one.claim), one.place));
     let Some(first) = ranked.first() else {
-        return Verdict::new(Killer::Unknown, "ended; how is not in the text");
+        return Verdict::new(Killer::Unknown, Cause::NotSeen);
     };
     match &first.claim {
         Claim::Daemon(daemon) => by_daemon(daemon),
-        Claim::Crash(signal) => {
-            let mut verdict = Verdict::new(Killer::Crash, format!("crashed: {signal}"));
-            verdict.signal = signal_number(signal);
+        Claim::Crash(says) => {
+            let signal = signal_number(says);
+            let cause = Cause::Crash {
+                signal,
+                says: Some(says.clone()),
+                shared_memory: false,
+            };
+            let mut verdict = Verdict::new(Killer::Crash, cause);
+            verdict.signal = signal;
             verdict
         }
-        Claim::Exit { code, why } => exited(*code, why.as_deref()),
-        Claim::Intended(clause) => {
-            let mut verdict = Verdict::new(Killer::RayIntended, sentence(clause));
+        Claim::Exit {
+            code,
+            creating_actor,
+        } => exited(*code, *creating_actor),
+        Claim::Intended(cause) => {
+            let mut verdict = Verdict::new(Killer::RayIntended, cause.clone());
             verdict.wanted = true;
             verdict
         }
-        Claim::Collapse { clause, remote } => {
-            let mut verdict = Verdict::new(Killer::RayCollapse, clause.clone());
-            verdict.remote.clone_from(remote);
+        Claim::Collapse { cause, remote } => {
+            let mut verdict = Verdict::new(Killer::RayCollapse, cause.clone());
+            verdict.remote = remote.clone().map(Remote::Says);
             verdict
         }
         Claim::Signalled(signal) => {
-            let name = signals::name(*signal);
-            let hint = if *signal == 9 {
-                ""
-            } else {
-                "; a normal stop does that too"
-            };
-            let clause = format!("was ended by {name}; who sent it is not in the text{hint}");
-            let mut verdict = Verdict::new(Killer::Unknown, clause);
+            let mut verdict = Verdict::new(Killer::Unknown, Cause::signal(*signal));
             verdict.signal = Some(*signal);
             verdict
         }
-        Claim::Reaped => Verdict::new(
-            Killer::Unknown,
-            "was marked by the kernel's OOM killer, which took its memory; whether that killed it or it was dying already is not in the text",
-        ),
-        Claim::MemoryDigit(digit) => Verdict::new(
-            Killer::Unknown,
-            format!(
-                "ended; {digit} would be Ray's memory monitor, but nothing beside that one digit says so"
-            ),
-        ),
-        Claim::Lost(_) => Verdict::new(
-            Killer::Unknown,
-            "ended suddenly; these words fit a kernel OOM kill, kill -9, a crash and os._exit alike",
-        ),
-        Claim::Died(how) if how == UNREGISTERED => Verdict::new(
-            Killer::Unknown,
-            format!("ended early: {UNREGISTERED}; why is not in the text"),
-        ),
-        _ => Verdict::new(Killer::Unknown, "ended; why is not in the text"),
+        Claim::Reaped => Verdict::new(Killer::Unknown, Cause::OomReaped),
+        Claim::MemoryDigit => Verdict::new(Killer::Unknown, Cause::RayMemoryDigit),
+        Claim::Lost => Verdict::new(Killer::Unknown, Cause::SuddenEnd),
+        Claim::Unregistered => Verdict::new(Killer::Unknown, Cause::DeadBeforeRegistered),
+        // The first two are dealt with above.
+        Claim::RayMemory(_)
+        | Claim::KernelOom(_)
+        | Claim::UnreadKill
+        | Claim::Died
+        | Claim::Identity => Verdict::new(Killer::Unknown, Cause::Unexplained),
     }
 }
 
@@ -249,52 +210,43 @@ fn rank(claim: &Claim) -> u8 {
         Claim::Exit {
             code: Some(code), ..
         } if *code != 0 => 3,
-        Claim::Exit { why: Some(_), .. } => 4,
+        Claim::Exit {
+            creating_actor: true,
+            ..
+        } => 4,
         Claim::Intended(_) => 5,
         Claim::Collapse { .. } => 6,
         Claim::Exit { .. } => 7,
         Claim::Reaped => 8,
         Claim::Signalled(_) => 9,
-        Claim::MemoryDigit(_) => 10,
-        Claim::Lost(_) => 11,
-        Claim::Died(_) => 12,
+        Claim::MemoryDigit => 10,
+        Claim::Lost => 11,
+        Claim::Unregistered | Claim::UnreadKill | Claim::Died => 12,
         Claim::Identity => 13,
     }
 }
 
 fn by_daemon(daemon: &Daemon) -> Verdict {
-    let clause = match daemon.name.as_str() {
-        "kubelet" => format!("was evicted by the kubelet: {}", daemon.why),
-        name => format!("was killed by {name}: {}", daemon.why),
+    let cause = Cause::MemoryDaemon {
+        name: daemon.name.clone(),
+        says: daemon.why.clone(),
     };
-    let mut verdict = Verdict::new(Killer::Signal, clause);
+    let mut verdict = Verdict::new(Killer::Signal, cause);
     verdict.signal = daemon.signal;
     verdict.daemon = Some(daemon.clone());
     verdict
 }
 
-fn exited(code: Option<i32>, why: Option<&str>) -> Verdict {
-    let clause = match (code, why) {
-        (Some(code), None) => format!("exited by itself with code {code}"),
-        (Some(code), Some(why)) => format!("exited by itself with code {code}: {why}"),
-        (None, Some(why)) => format!("ended by itself: {why}"),
-        (None, None) => "exited by itself".to_owned(),
+fn exited(code: Option<i32>, creating_actor: bool) -> Verdict {
+    let cause = Cause::Exit {
+        code,
+        exception: None,
+        creating_actor,
     };
-    let mut verdict = Verdict::new(Killer::Exit, clause);
+    let mut verdict = Verdict::new(Killer::Exit, cause);
     verdict.exit_code = code;
     verdict.wanted = code == Some(0);
     verdict
-}
-
-fn sentence(clause: &str) -> String {
-    if ["was ", "ended", "exited"]
-        .iter()
-        .any(|verb| clause.starts_with(verb))
-    {
-        clause.to_owned()
-    } else {
-        format!("ended on Ray's request: {clause}")
-    }
 }
 
 fn signal_number(text: &str) -> Option<i32> {

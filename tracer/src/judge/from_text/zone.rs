@@ -7,7 +7,7 @@ use jiff::{civil::DateTime, tz::TimeZone};
 
 use super::{
     claim::{Gathered, Place, Stamp, Statement, Text},
-    dossier::Dossier,
+    claims::ProcessClaims,
 };
 use crate::{ids::WallTime, judge::report::Utc, ray::log::file_name};
 
@@ -37,19 +37,19 @@ impl Clock {
             given: given.cloned(),
         };
         if given.is_none() {
-            clock.learn(gathered.dossiers.all());
+            clock.learn(gathered.claims.all());
             clock.share(&gathered.texts);
         }
         clock
     }
 
     /// A death that one text dates with its zone tells the zone of another that dates it too.
-    fn learn(&mut self, dossiers: &[Dossier]) {
+    fn learn(&mut self, processes: &[ProcessClaims]) {
         let mut candidates: BTreeMap<usize, Vec<i64>> = BTreeMap::new();
-        for dossier in dossiers {
-            let known = dossier.statements.iter().find_map(|one| self.utc(one));
+        for claims in processes {
+            let known = claims.statements.iter().find_map(|one| self.utc(one));
             let Some(known) = known else { continue };
-            for one in &dossier.statements {
+            for one in &claims.statements {
                 let local = one.stamp.local.filter(|_| self.utc(one).is_none());
                 if let Some(local) = local {
                     candidates

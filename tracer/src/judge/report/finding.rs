@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::Certainty;
-use crate::ids::EventId;
+use crate::ids::{Bytes, EventId, Pid};
 
 /// A setting that bears on memory.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -39,6 +39,29 @@ pub struct Finding {
     pub contradicts: Vec<String>,
     /// The deaths it explains.
     pub deaths: Vec<EventId>,
+    /// What the first remedy is expected to save; `None` where what was seen does not tell.
+    pub saving: Option<Saving>,
+    /// Whose memory it is about: for choosing between findings, no part of the contract.
+    #[serde(skip)]
+    pub about: About,
+}
+
+/// What a remedy is expected to save.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Saving {
+    /// The class whose processes will hold less.
+    pub class: Option<String>,
+    /// How much less at their peak, all of them together.
+    pub bytes: Bytes,
+}
+
+/// Whose memory a finding is about.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct About {
+    /// The processes.
+    pub pids: Vec<Pid>,
+    /// The method or task that they ran.
+    pub task: Option<String>,
 }
 
 impl Finding {
@@ -55,6 +78,8 @@ impl Finding {
             wrong_if: None,
             contradicts: Vec::new(),
             deaths: Vec::new(),
+            saving: None,
+            about: About::default(),
         }
     }
 }

@@ -1,9 +1,12 @@
 //! Memory in a report: of a death, of owners, of GPUs, of the machine.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::{GcsOwner, Utc};
-use crate::ids::{Bytes, Pid};
+use crate::{
+    ids::{Bytes, Pid},
+    judge::cause::Scope,
+};
 
 /// The machine's memory in use, `MemTotal` − `MemFree`, as a sum in which each byte stands once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -14,8 +17,11 @@ pub struct InUse {
     pub used_bytes: Bytes,
     /// Private memory of the tracked processes.
     pub private_bytes: Bytes,
-    /// Private memory of all others.
+    /// Private memory of all others: counted one by one near a limit, else what the kernel counts
+    /// beyond that of the tracked processes.
     pub others_private_bytes: Bytes,
+    /// Whether they were counted. Else an error of the tracked processes' figures is in theirs.
+    pub others_counted: bool,
     /// Shared memory: the object store, `/dev/shm`, memfds.
     pub shared_bytes: Bytes,
     /// The biggest files in it, and what these do not explain; none where nobody looked.
@@ -26,8 +32,11 @@ pub struct InUse {
     pub cache_bytes: Bytes,
     /// The kernel's own, and huge pages set aside.
     pub kernel_bytes: Bytes,
-    /// The rest, of which no head is known; negative only while figures move between two files.
+    /// The rest, of which no head is known; negative where figures are of different moments.
     pub remainder_bytes: i64,
+    /// The remainder errs by at most so much: each process's figure by 1 MiB or 1 % since its last
+    /// sample, the kernel's by 1 %.
+    pub error_bytes: Bytes,
 }
 
 /// The machine's shared memory by its files; a file counts once, however many have mapped it.
@@ -82,6 +91,9 @@ pub enum SharedKind {
 pub struct MemoryReport {
     /// Anonymous.
     pub anon_bytes: Option<Bytes>,
+    /// Of that, what counts as its own where it shares pages with relatives by fork; `None` where
+    /// all of it does.
+    pub own_bytes: Option<Bytes>,
     /// File.
     pub file_bytes: Option<Bytes>,
     /// Shared.
@@ -95,6 +107,12 @@ pub struct MemoryReport {
 }
 
 impl MemoryReport {
+    /// Private memory: the anonymous pages that are its own.
+    #[must_use]
+    pub fn private(&self) -> Option<Bytes> {
+        self.own_bytes.or(self.anon_bytes)
+    }
+
     /// Resident memory, if any part is known.
     #[must_use]
     pub fn resident(&self) -> Option<Bytes> {
@@ -162,8 +180,9 @@ pub struct GpuError {
 /// An OOM kill's context.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OomReport {
-    /// `memcg`, `none` (global), `cpuset`, `mempolicy`, `sysrq` (asked for); `None` when not known.
-    pub constraint: Option<String>,
+    /// `memcg`, `none` (global), `cpuset`, `mempolicy`, `sysrq` (asked for) in the JSON; `None` when not known.
+    #[serde(serialize_with = "constraint")]
+    pub constraint: Option<Scope>,
     /// The cgroup at its limit.
     pub cgroup: Option<String>,
     /// Its limit.
@@ -182,6 +201,16 @@ pub struct OomReport {
     pub score_adj: Option<i32>,
 }
 
+/// A scope by the name of the kernel's constraint.
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    clippy::ref_option,
+    reason = "serde hands fields by reference"
+)]
+fn constraint<S: Serializer>(scope: &Option<Scope>, serializer: S) -> Result<S::Ok, S::Error> {
+    scope.map(Scope::constraint).serialize(serializer)
+}
+
 impl OomReport {
     /// Whether a process is known to be in the cgroup at its limit.
     #[must_use]
@@ -190,6 +219,19 @@ impl OomReport {
         full.zip(own)
             .is_some_and(|(full, own)| std::path::Path::new(own).starts_with(full))
     }
+}
+
+/// The process that held the memory that a victim was killed for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Suspect {
+    /// Its pid.
+    pub pid: Pid,
+    /// Its title or command line.
+    pub title: String,
+    /// Its private memory.
+    pub private_bytes: Bytes,
+    /// The victim's.
+    pub victim_private_bytes: Bytes,
 }
 
 /// A cgroup limit and its use.
@@ -263,7 +305,7 @@ pub enum OwnerKind {
 }
 
 /// The node's highest use.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Peak {
     /// When.
     pub time: Utc,

@@ -2,34 +2,78 @@
 
 use serde::Serialize;
 
-use super::Utc;
-use crate::ids::{EventId, Pid};
+use super::{CauseLink, Remote, Utc};
+use crate::{
+    ids::{EventId, Pid},
+    judge::{cause::Cause, missing::Missing},
+};
 
 /// Who ended a process, and how sure that is.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
     /// Who.
     pub killer: Killer,
-    /// How sure.
+    /// How sure it is who acted.
     pub certainty: Certainty,
-    /// One sentence.
-    pub summary: String,
-    /// Its predicate alone, `was killed by …`, for views that shorten the name before it; not part of the contract.
-    #[serde(skip)]
-    pub clause: String,
+    /// How sure the reason is: proven only by what the sender's user cannot write, the kernel's words or raytrace's own samples.
+    pub reason_certainty: Certainty,
+    /// Why it ended; the JSON has this and its sentence.
+    pub cause: Cause,
     /// False while evidence may still come (live only).
     pub settled: bool,
     /// What it rests on, in order of time.
     pub evidence: Vec<Evidence>,
     /// The death that caused this one.
     pub cause_death_id: Option<EventId>,
-    /// A cause on another machine, in words.
-    pub cause_remote: Option<String>,
+    /// The act that ended this process and others: `None` where it ended this one alone.
+    pub act: Option<Act>,
+    /// A cause that this node's recording does not hold.
+    pub cause_remote: Option<Remote>,
+    /// That cause as a death of the report, where its node was recorded too.
+    pub cause_link: Option<CauseLink>,
     /// What would settle an `unknown`.
-    pub missing: Option<String>,
+    pub missing: Option<Missing>,
     /// Its owner has left Ray and still lives: how that one ends settles this (live only; not part of the contract).
-    #[serde(skip)]
     pub owner_lives: bool,
+}
+
+impl Verdict {
+    /// A settled verdict whose reason is as sure as who acted; what else is known of it is added.
+    #[must_use]
+    pub fn new(killer: Killer, certainty: Certainty, cause: Cause) -> Self {
+        Self {
+            killer,
+            certainty,
+            reason_certainty: certainty,
+            cause,
+            settled: true,
+            evidence: Vec::new(),
+            cause_death_id: None,
+            act: None,
+            cause_remote: None,
+            cause_link: None,
+            missing: None,
+            owner_lives: false,
+        }
+    }
+
+    /// The death that caused this one, on whatever node.
+    #[must_use]
+    pub fn cause(&self) -> Option<EventId> {
+        let linked = self.cause_link.as_ref().map(|link| link.death_id);
+        self.cause_death_id.or(linked)
+    }
+}
+
+/// One act that ended several processes: a decision of Ray's memory monitor, or one sender's signals within a second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Act {
+    /// The death that stands for all of them in lists of first causes.
+    pub death_id: EventId,
+    /// How many processes it ended.
+    pub victims: u32,
+    /// How many it signalled, with those that lived on.
+    pub signalled: u32,
 }
 
 /// Who ended a process.
@@ -40,6 +84,8 @@ pub enum Killer {
     KernelOomMemcg,
     /// The kernel, the machine was out of memory.
     KernelOomGlobal,
+    /// The kernel's OOM killer; whether a cgroup or the machine was full is not known.
+    KernelOom,
     /// The raylet, on purpose, for memory.
     RayMemoryMonitor,
     /// Ray, on purpose, not for memory.
@@ -59,12 +105,19 @@ pub enum Killer {
 }
 
 impl Killer {
+    /// Whether it kills for memory.
+    #[must_use]
+    pub fn is_memory_kill(self) -> bool {
+        self.is_kernel_oom() || self == Self::RayMemoryMonitor
+    }
+
     /// The name in JSON and on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::KernelOomMemcg => "kernel-oom-memcg",
             Self::KernelOomGlobal => "kernel-oom-global",
+            Self::KernelOom => "kernel-oom",
             Self::RayMemoryMonitor => "ray-memory-monitor",
             Self::RayIntended => "ray-intended",
             Self::RayCollapse => "ray-collapse",
@@ -76,10 +129,20 @@ impl Killer {
         }
     }
 
+    /// Whether the kernel's OOM killer did it, at whatever limit.
+    #[must_use]
+    pub fn is_kernel_oom(self) -> bool {
+        matches!(
+            self,
+            Self::KernelOomMemcg | Self::KernelOomGlobal | Self::KernelOom
+        )
+    }
+
     /// Every killer, in the order of the verdict table.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::KernelOomMemcg,
         Self::KernelOomGlobal,
+        Self::KernelOom,
         Self::RayMemoryMonitor,
         Self::RayIntended,
         Self::RayCollapse,
@@ -168,6 +231,8 @@ pub enum Mechanism {
     Tgkill,
     /// `sigqueue(3)`.
     Sigqueue,
+    /// `pidfd_send_signal(2)`.
+    Pidfd,
     /// `cgroup.kill`.
     CgroupKill,
     /// `prctl(PR_SET_PDEATHSIG)`.
@@ -178,6 +243,12 @@ pub enum Mechanism {
     TracerExit,
     /// `RLIMIT_CPU`.
     RlimitCpu,
+    /// `RLIMIT_FSIZE`.
+    RlimitFsize,
+    /// `mq_notify(3)`.
+    MessageQueue,
+    /// `fcntl(2)` with `F_SETSIG`.
+    FileDescriptor,
     /// `alarm(2)` and other timers.
     Timer,
     /// A terminal: Ctrl-C, hang-up.

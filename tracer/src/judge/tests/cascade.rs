@@ -127,7 +127,7 @@ fn a_fork_that_has_its_workers_title_is_no_worker() {
     scene.after(1000).exit(70, 1 << 8);
     let death = scene.death(70);
     assert_eq!(
-        (death.verdict.killer, death.role),
+        (death.verdict.killer, death.process.role),
         (Killer::Exit, Role::Descendant)
     );
 }
@@ -203,7 +203,7 @@ fn a_job_that_shuts_its_own_ray_down_as_it_fails_was_not_stopped() {
     assert_verdict!(scene, 7, Exit, Proven);
     let report = scene.report();
     let job = report.jobs.first().expect("a job");
-    assert_eq!(job.ended_by_death_id, Some(worker), "{}", job.because);
+    assert_eq!(job.ended_by_death_id, Some(worker), "{:?}", job.because);
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn tell(scene: &mut Scene, cluster: ProcessKey, worker: u32) {
 }
 
 fn is_the_keepers(death: &Death) {
-    let gcs = death.gcs.as_ref().expect("the GCS's words");
+    let gcs = death.work.gcs.as_ref().expect("the GCS's words");
     let some = |text: &str| Some(text.to_owned());
     let expected = GcsReport {
         actor_name: some("keeper"),
@@ -89,8 +89,8 @@ fn a_worker_that_dies_is_named_by_the_gcs_whichever_was_seen_first() {
         scene.exit(200, 9);
         let death = scene.death(200);
         is_the_keepers(&death);
-        assert_eq!(death.actor_id, HexId::parse("ac"));
-        assert_eq!(death.actor_class.as_deref(), Some("Keeper"));
+        assert_eq!(death.work.actor_id, HexId::parse("ac"));
+        assert_eq!(death.work.actor_class.as_deref(), Some("Keeper"));
         let report = scene.report();
         let owner = report.owners.iter().find(|owner| owner.class == "Keeper");
         let owner = owner.expect("an owner of its memory");
@@ -111,8 +111,8 @@ fn a_process_that_an_actor_started_is_the_actors() {
     scene.process(300, 200, "loader", Role::Descendant);
     scene.exit(300, 9);
     let death = scene.death(300);
-    assert_eq!(death.actor_id, None);
-    let gcs = death.gcs.expect("the GCS's words");
+    assert_eq!(death.work.actor_id, None);
+    let gcs = death.work.gcs.expect("the GCS's words");
     assert_eq!(gcs.actor_name.as_deref(), Some("keeper"));
 }
 
@@ -124,9 +124,9 @@ fn the_gcs_of_another_cluster_says_nothing_of_a_worker_and_changes_no_verdict() 
     told.ray_worker(200);
     tell(&mut told, key(7), 200);
     told.exit(200, 9);
-    assert_eq!(told.death(200).gcs, None);
+    assert_eq!(told.death(200).work.gcs, None);
     assert_eq!(
-        told.death(200).verdict.clause,
-        plain.death(200).verdict.clause
+        told.death(200).verdict.cause,
+        plain.death(200).verdict.cause
     );
 }

@@ -6,6 +6,7 @@ use crate::{
     event::{KernelLog, Ledger, Observation, Probe, ProbeState, Role, Source},
     ids::{Bytes, Pid},
     judge::report::Mechanism,
+    show::clause,
 };
 
 const GLOBAL: [&str; 3] = [
@@ -25,7 +26,7 @@ fn a_kernel_signal_and_a_mark_are_an_oom_kill_at_the_lowest_full_cgroup() {
         .after(900);
     scene.exit(7, 9);
     let death = assert_verdict!(scene, 7, KernelOomMemcg, Proven);
-    let oom = death.oom.expect("context");
+    let oom = death.memory.oom.expect("context");
     assert_eq!(oom.cgroup.as_deref(), Some("/job"));
     assert_eq!(oom.limit_bytes, Some(Bytes(64 << 20)));
     assert_eq!(oom.task_cgroup.as_deref(), Some("/job/worker"));
@@ -47,7 +48,7 @@ fn a_stack_without_a_cgroup_is_the_machine_itself() {
         .after(50);
     scene.exit(7, 9);
     let death = assert_verdict!(scene, 7, KernelOomGlobal, Proven);
-    assert_eq!(death.oom.expect("context").cgroup, None);
+    assert_eq!(death.memory.oom.expect("context").cgroup, None);
 }
 
 #[test]
@@ -70,9 +71,9 @@ fn an_oom_kill_that_sysrq_asked_for_does_not_say_that_memory_was_out() {
     scene.exit(7, 9);
     let death = assert_verdict!(scene, 7, KernelOomGlobal, Proven);
     assert!(
-        !death.verdict.summary.contains("machine was out of memory"),
+        !clause::summary(&death).contains("machine was out of memory"),
         "{}",
-        death.verdict.summary
+        clause::summary(&death)
     );
 }
 
@@ -140,8 +141,8 @@ fn without_stack_and_log_a_cgroup_that_was_not_full_is_not_blamed() {
         }
     }
     scene.after(900).exit(7, 9);
-    let death = assert_verdict!(scene, 7, Unknown, Unknown);
-    assert!(death.verdict.missing.is_some() && death.oom.is_some());
+    let death = assert_verdict!(scene, 7, KernelOom, Proven);
+    assert!(death.verdict.missing.is_some() && death.memory.oom.is_some());
 }
 
 #[test]
@@ -186,7 +187,7 @@ fn what_the_oom_reaper_took_away_before_the_end_was_the_victims() {
         .after(900);
     scene.exit(7, 9);
     let death = assert_verdict!(scene, 7, KernelOomMemcg, Proven);
-    assert_eq!(death.memory.anon_bytes, Some(Bytes(5 << 30)));
+    assert_eq!(death.memory.own.anon_bytes, Some(Bytes(5 << 30)));
 }
 
 /// What is known without privilege where a kernel older than 6.15 does not tell the status of who is gone.
@@ -209,7 +210,7 @@ fn gone_and_logged() -> Scene {
 fn who_is_gone_without_a_status_was_killed_by_the_kernel_if_its_log_says_so() {
     let scene = gone_and_logged();
     let death = assert_verdict!(scene, 7, KernelOomMemcg, Inferred);
-    let oom = death.oom.expect("context");
+    let oom = death.memory.oom.expect("context");
     assert_eq!(oom.cgroup.as_deref(), Some("/job"));
 }
 
@@ -296,7 +297,7 @@ fn thirty_kills_in_a_second_keep_their_own_context_without_the_kernel_log() {
     for pid in 1000..1030 {
         let death = assert_verdict!(scene, pid, KernelOomMemcg, Proven);
         assert_eq!(
-            death.oom.and_then(|oom| oom.limit_bytes),
+            death.memory.oom.and_then(|oom| oom.limit_bytes),
             Some(Bytes(64 << 20))
         );
         assert_eq!(death.verdict.cause_death_id, None);

@@ -6,7 +6,8 @@ use crate::{
     event::Source,
     ids::{HexId, Pid},
     judge::report::{Killer, Outcome, Relation},
-    ray::facts::{ExitType, RayFact},
+    ray::facts::{ExitType, MonitorKill, RayFact},
+    show::clause,
 };
 
 #[test]
@@ -144,9 +145,9 @@ fn a_worker_that_says_why_it_exits_is_believed_about_itself() {
     scene.exit(8, 1 << 8);
     let death = assert_verdict!(scene, 7, RayIntended, Inferred);
     assert!(
-        death.verdict.summary.contains("ray.kill"),
+        clause::summary(&death).contains("ray.kill"),
         "{}",
-        death.verdict.summary
+        clause::summary(&death)
     );
     assert_verdict!(scene, 8, Exit, Proven);
 }
@@ -176,13 +177,9 @@ fn an_exit_with_code_1_may_be_a_sigterm_that_could_not_be_seen() {
             .after(10)
             .exit(7, status);
         let verdict = scene.death(7).verdict;
-        assert_eq!(
-            verdict.killer, killer,
-            "{code} {status} {}",
-            verdict.summary
-        );
+        assert_eq!(verdict.killer, killer, "{code} {status} {verdict:?}");
         let unknown = killer == Killer::Unknown;
-        assert_eq!(verdict.missing.is_some(), unknown, "{}", verdict.summary);
+        assert_eq!(verdict.missing.is_some(), unknown, "{verdict:?}");
     }
 }
 
@@ -203,7 +200,7 @@ fn a_handler_that_runs_late_is_the_senders_doing_and_not_the_raylets() {
         scene.after(30_000).signal(RAYLET, 7, 15, 0, false);
         scene.after(10_000).exit(7, 1 << 8);
         let verdict = scene.death(7).verdict;
-        assert_eq!(verdict.killer, killer, "{}", verdict.summary);
+        assert_eq!(verdict.killer, killer, "{verdict:?}");
     }
 }
 
@@ -346,4 +343,40 @@ fn a_worker_that_was_dead_before_it_registered_was_not_killed_for_that() {
             assert_verdict!(scene, 7, Unknown, Unknown);
         }
     }
+}
+
+#[test]
+fn an_end_without_a_known_reason_on_a_newer_ray_is_unknown_and_the_version_is_named() {
+    for (version, noted) in [("2.99.1", true), ("2.60.0", false)] {
+        let mut scene = Scene::new();
+        scene.change_cluster(|cluster| cluster.ray_version = Some(version.into()));
+        scene
+            .ray_worker(7)
+            .signal(RAYLET, 7, 9, 0, true)
+            .after(3000);
+        scene.exit(7, 9);
+        let report = scene.report();
+        assert_eq!(report.deaths[0].verdict.killer, Killer::Unknown);
+        let names = report.notes.iter().any(|note| note.contains(version));
+        assert_eq!(names, noted, "{:?}", report.notes);
+    }
+}
+
+/// A version whose kill record has words that no grammar knows: who died by it stays unknown, and a note names the version.
+#[test]
+fn a_kill_record_in_words_of_another_version_is_a_note_and_no_verdict() {
+    let mut scene = Scene::new();
+    scene.change_cluster(|cluster| cluster.ray_version = Some("9.1.0".into()));
+    scene
+        .ray_worker(7)
+        .says(RayFact::MonitorKill(MonitorKill::default()))
+        .signal(RAYLET, 7, 9, 0, true)
+        .after(100)
+        .exit(7, 9);
+    assert_eq!(scene.death(7).verdict.killer, Killer::Unknown);
+    let notes = scene.report().notes;
+    let unread: Vec<&String> = (notes.iter())
+        .filter(|note| note.contains("9.1.0") && note.starts_with("1 "))
+        .collect();
+    assert_eq!(unread.len(), 1, "{notes:?}");
 }

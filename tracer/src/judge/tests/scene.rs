@@ -2,8 +2,9 @@
 
 use crate::{
     event::{
-        Call, CgroupLevel, Cluster, Event, Exit, KernelLog, MemorySplit, Mode, Observation,
-        OomVictim, Process, RayLog, RecordingStarted, Role, Sender, Signal, Source, Worker,
+        Call, CgroupLevel, Cluster, Event, Exec, Exit, FileId, KernelLog, MemorySplit, Mode,
+        Observation, OomVictim, Process, RayLog, RecordingStarted, Role, Sender, Signal, Source,
+        SystemCall, Worker,
     },
     ids::{BootTime, Bytes, EventId, HexId, Pid, ProcessKey, WallTime},
     judge::{
@@ -15,6 +16,9 @@ use crate::{
 };
 
 pub(super) const RAYLET: u32 = 100;
+const AGENT: u32 = 101;
+/// The program of the raylet.
+const RAYLET_PROGRAM: &str = "/v/lib/python3.11/site-packages/ray/core/src/ray/raylet/raylet";
 pub(super) const MS: u64 = 1_000_000;
 
 /// The staged recording.
@@ -25,11 +29,24 @@ pub(super) struct Scene {
     pub(super) exiting: bool,
     pub(super) group: bool,
     pub(super) parent_death_signal: i32,
+    /// The call of the next senders, where their code does not say it.
+    pub(super) call: Option<SystemCall>,
     /// What every process holds when it ends.
     pub(super) anon_at_mark: Option<Bytes>,
     pub(super) anon_at_exit: Bytes,
     pub(super) shmem_at_exit: Bytes,
 }
+
+/// The interpreter of the staged Ray.
+pub(super) const INTERPRETER: &str = "/v/bin/python3";
+pub(super) const PYTHON: FileId = FileId {
+    inode: 77,
+    device: 1,
+};
+pub(super) const BASH: FileId = FileId {
+    inode: 78,
+    device: 1,
+};
 
 pub(super) fn key(pid: u32) -> ProcessKey {
     ProcessKey::new(pid, u64::from(pid) * 10 * MS)
@@ -56,6 +73,7 @@ impl Scene {
             exiting: false,
             group: true,
             parent_death_signal: 0,
+            call: None,
             anon_at_mark: None,
             anon_at_exit: Bytes(3 << 30),
             shmem_at_exit: Bytes(0),
@@ -72,6 +90,9 @@ impl Scene {
                 mode: Mode::Ebpf,
                 wall: WallTime(1_700_000_000_000_000_000),
                 pid_namespace: None,
+                part: None,
+                previous: None,
+                recorder: None,
             }),
         );
         scene.push(
@@ -89,9 +110,11 @@ impl Scene {
                 container_id: None,
                 settings: Vec::new(),
                 log_utc_offset_s: None,
+                commands: Vec::new(),
             }),
         );
         scene.process(RAYLET, 50, "raylet", Role::Raylet);
+        scene.agent_of_the_raylet();
         scene.process(50, 1, "python", Role::Driver);
         scene.worker(50, true);
         scene
@@ -149,7 +172,14 @@ impl Scene {
                 parent: Some(Pid(parent)),
                 process_group: None,
                 comm: comm.into(),
-                argv: vec![comm.into()],
+                argv: vec![
+                    if role == Role::Raylet {
+                        RAYLET_PROGRAM
+                    } else {
+                        comm
+                    }
+                    .into(),
+                ],
                 exe: None,
                 uid: Some(0),
                 cgroup: None,
@@ -174,6 +204,33 @@ impl Scene {
             }),
         );
         self
+    }
+
+    /// The raylet starts an agent, by which its interpreter is known.
+    fn agent_of_the_raylet(&mut self) {
+        let child = key(AGENT);
+        self.push(
+            Source::Kernel,
+            Observation::Fork {
+                parent: key(RAYLET),
+                child,
+            },
+        );
+        let argv = [
+            INTERPRETER,
+            "-u",
+            "/v/lib/python3.11/site-packages/ray/_private/runtime_env/agent/main.py",
+        ];
+        let exec = Exec {
+            process: child,
+            parent: Some(Pid(RAYLET)),
+            ns_pid: None,
+            comm: "python3".into(),
+            argv: argv.map(str::to_owned).to_vec(),
+            uid: Some(1000),
+            file: Some(PYTHON),
+        };
+        self.push(Source::Kernel, Observation::Exec(exec));
     }
 
     /// The raylet's dashboard agent.
@@ -214,6 +271,23 @@ impl Scene {
         })
     }
 
+    /// The call that a signal with this code comes of: none where the kernel sends it.
+    fn by_code(&self, signal: i32, code: i32) -> SystemCall {
+        let number = i64::from(signal);
+        let (name, arguments) = match code {
+            0 if self.exiting => ("#231", [0; 3]),
+            0 if !self.group => ("write", [0; 3]),
+            0 => ("kill", [0, number, 0]),
+            -6 => ("tgkill", [0, 0, number]),
+            -1 => ("rt_sigqueueinfo", [0, number, 0]),
+            _ => ("", [0; 3]),
+        };
+        SystemCall {
+            name: name.into(),
+            arguments,
+        }
+    }
+
     pub(super) fn signal_with(
         &mut self,
         from: u32,
@@ -227,6 +301,12 @@ impl Scene {
             RAYLET => "raylet",
             9 => "ray",
             _ => "bash",
+        };
+        let argv = match from {
+            9 => [INTERPRETER, "/v/bin/ray", "stop"]
+                .map(str::to_owned)
+                .to_vec(),
+            _ => vec![comm.to_owned()],
         };
         let what = Observation::Signal(Signal {
             target: key(to),
@@ -245,12 +325,24 @@ impl Scene {
                 comm: comm.into(),
                 uid: 1000,
                 exiting: self.exiting,
-                kernel_thread: false,
+                // The thread that looks after broken memory.
+                kernel_thread: (signal, code) == (7, 5),
                 exe: Some(format!("/usr/bin/{comm}")),
                 cgroup: None,
                 ancestors: Vec::new(),
                 container_id: None,
+                effective_uid: Some(1000),
+                saved_uid: Some(1000),
+                file: Some(if from == 9 { PYTHON } else { BASH }),
+                argv,
+                exec_seen: true,
+                same_root: true,
             },
+            call: Some(
+                self.call
+                    .clone()
+                    .unwrap_or_else(|| self.by_code(signal, code)),
+            ),
         });
         self.push(Source::Kernel, what);
         self
@@ -429,7 +521,7 @@ impl Scene {
             .report()
             .deaths
             .into_iter()
-            .filter(|death| death.pid == Pid(pid))
+            .filter(|death| death.process.pid == Pid(pid))
             .collect();
         let [death] = deaths.as_slice() else {
             panic!("{} deaths of pid {pid}", deaths.len())
@@ -465,7 +557,7 @@ macro_rules! assert_verdict {
             $crate::judge::report::Killer::$killer,
             $crate::judge::report::Certainty::$certainty,
         );
-        assert_eq!(got, want, "{}", death.verdict.summary);
+        assert_eq!(got, want, "{:?}", death.verdict);
         death
     }};
 }

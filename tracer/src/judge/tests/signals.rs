@@ -5,6 +5,7 @@ use crate::{
     assert_verdict,
     event::{Observation, Role, Source},
     judge::report::{Killer, Mechanism, Outcome, Relation},
+    show::clause,
 };
 
 use super::scene::key;
@@ -39,9 +40,9 @@ fn who_is_killed_and_does_not_end_is_pending_and_no_death() {
     let [waits] = report.pending.as_slice() else {
         panic!("{:#?}", report.pending);
     };
-    assert_eq!((waits.pid.0, waits.exit_time), (7, None));
+    assert_eq!((waits.process.pid.0, waits.when.exit_time), (7, None));
     assert_eq!(waits.verdict.killer, Killer::Signal);
-    let said = format!("{:?} {}", waits.verdict.evidence, waits.verdict.summary);
+    let said = format!("{:?} {}", waits.verdict.evidence, clause::summary(waits));
     assert!(!said.contains("gone") && !said.contains("ended"), "{said}");
     assert!(report.deaths.is_empty());
     scene.exit(7, 9);
@@ -83,7 +84,7 @@ fn a_fault_whose_core_dump_was_cut_short_by_sigkill_stays_a_crash() {
     scene.exit(7, 9);
     let death = assert_verdict!(scene, 7, Crash, Proven);
     assert!(death.sender.is_none());
-    assert_eq!(death.signal, Some(9), "as its parent sees it");
+    assert_eq!(death.end.signal, Some(9), "as its parent sees it");
 }
 
 #[test]
@@ -95,7 +96,7 @@ fn a_caught_term_that_ends_in_exit_0_is_inferred() {
         .after(200_000);
     scene.exit(7, 0);
     let death = assert_verdict!(scene, 7, Signal, Inferred);
-    assert_eq!(death.exit_code, Some(0));
+    assert_eq!(death.end.exit_code, Some(0));
     assert!(death.listed);
 }
 
@@ -136,7 +137,7 @@ fn a_fault_is_a_crash() {
     );
     scene.after(1000).exit(7, 11 | 0x80);
     let death = assert_verdict!(scene, 7, Crash, Proven);
-    assert_eq!(death.signal, Some(11));
+    assert_eq!(death.end.signal, Some(11));
 }
 
 #[test]
@@ -403,8 +404,8 @@ fn an_exit_that_was_not_told_is_judged_by_the_signal_that_took_effect() {
     let evidence = &death.verdict.evidence;
     let lost = |piece: &crate::judge::report::Evidence| piece.what.contains("was lost");
     assert!(evidence.iter().any(lost), "{evidence:?}");
-    assert_eq!(death.signal, Some(9));
+    assert_eq!(death.end.signal, Some(9));
     // Of the other one nothing is known, and nothing is said.
     assert!(scene.death(8).verdict.certainty != crate::judge::report::Certainty::Proven);
-    assert_eq!(scene.death(8).signal, None);
+    assert_eq!(scene.death(8).end.signal, None);
 }

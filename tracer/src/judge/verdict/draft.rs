@@ -4,7 +4,9 @@ use crate::{
     event::Signal,
     ids::{BootTime, ProcessKey},
     judge::{
-        report::{Certainty, Killer, Mechanism, OomReport, Relation, SenderReport},
+        cause::Cause,
+        missing::Missing,
+        report::{Certainty, Killer, Mechanism, OomReport, Relation, Remote, SenderReport},
         world::Seen,
     },
 };
@@ -14,24 +16,28 @@ use crate::{
 pub(in crate::judge) struct Draft {
     pub(in crate::judge) killer: Killer,
     pub(in crate::judge) certainty: Certainty,
-    /// What happened, as a clause that follows the process's name: `was killed by …`.
-    pub(in crate::judge) clause: String,
+    /// How sure the reason is; no surer than who acted.
+    pub(in crate::judge) reason_certainty: Certainty,
+    /// Why it ended.
+    pub(in crate::judge) why: Cause,
+    /// The process whose end caused this one.
     pub(in crate::judge) cause: Option<ProcessKey>,
-    pub(in crate::judge) cause_remote: Option<String>,
+    pub(in crate::judge) cause_remote: Option<Remote>,
     pub(in crate::judge) sender: Option<SenderReport>,
     /// When the sender sent its signal.
     pub(in crate::judge) sent_at: Option<BootTime>,
     pub(in crate::judge) oom: Option<OomReport>,
-    pub(in crate::judge) missing: Option<String>,
+    pub(in crate::judge) missing: Option<Missing>,
     pub(in crate::judge) settled: bool,
 }
 
 impl Draft {
-    pub(super) fn new(killer: Killer, certainty: Certainty, clause: impl Into<String>) -> Self {
+    pub(super) fn new(killer: Killer, certainty: Certainty, why: Cause) -> Self {
         Self {
             killer,
             certainty,
-            clause: clause.into(),
+            reason_certainty: certainty,
+            why,
             cause: None,
             cause_remote: None,
             sender: None,
@@ -42,16 +48,34 @@ impl Draft {
         }
     }
 
-    pub(super) fn unknown(clause: impl Into<String>, missing: impl Into<String>) -> Self {
-        let missing = Some(missing.into());
+    pub(super) fn unknown(why: Cause, missing: Missing) -> Self {
         Self {
-            missing,
-            ..Self::new(Killer::Unknown, Certainty::Unknown, clause)
+            missing: Some(missing),
+            ..Self::new(Killer::Unknown, Certainty::Unknown, why)
         }
+    }
+
+    /// What it did at the signal that its cause so far names.
+    pub(super) fn then(mut self, what: impl FnOnce(Box<Cause>) -> Cause) -> Self {
+        self.why = what(Box::new(self.why));
+        self
     }
 
     pub(super) fn caused_by(mut self, cause: Option<ProcessKey>) -> Self {
         self.cause = cause;
+        self
+    }
+
+    /// Who acted and why are no surer than this.
+    pub(super) fn at_most(mut self, most: Certainty) -> Self {
+        self.certainty = self.certainty.max(most);
+        self.reason_certainty = self.reason_certainty.max(most);
+        self
+    }
+
+    /// Why rests on what the sender's own user can write: a log line, a program's files, the order of two deaths.
+    pub(super) fn by_text(mut self) -> Self {
+        self.reason_certainty = self.certainty.max(Certainty::Inferred);
         self
     }
 

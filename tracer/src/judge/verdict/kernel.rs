@@ -1,15 +1,17 @@
-//! Signals that the kernel itself sent (`si_code` 128, and -2 for timers): the OOM killer, and everything else that looks like it.
+//! Signals that the kernel sent for a reason of its own (`si_code` 128): the OOM killer, and everything else that looks like it.
 
-use super::{Case, Draft, SI_KERNEL, SI_TIMER, SIGKILL, itself};
+use super::{Case, Draft, SIGKILL, arranged, limits, self_exit};
 use crate::{
     event::{KernelLog, OomVictim, ProbeState, Role, Signal},
     ids::ProcessKey,
     judge::{
-        oom::{self, Constraint},
+        cause::{Cause, Resource},
+        missing::Missing,
+        oom,
         report::{Certainty, Killer, Mechanism, Relation},
+        route::{Route, Way},
         world::Seen,
     },
-    signals,
 };
 
 /// A mark and the kill of a process that shares the victim's memory are at most this far apart.
@@ -17,47 +19,49 @@ const SHARERS_NS: i64 = 1_000_000_000;
 /// The hook that tells OOM kills.
 const MARK: &str = "oom/mark_victim";
 
-/// Whether the kernel sent it by itself: then its sender is only whoever ran at that moment.
-pub(super) fn sent(signal: &Seen<Signal>) -> bool {
-    matches!(signal.what.code, SI_KERNEL | SI_TIMER)
-}
-
-pub(super) fn verdict(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
-    if signal.what.code == SI_TIMER {
-        let name = signals::name(signal.what.signal);
-        return not_memory(
-            signal,
-            Mechanism::Timer,
-            &format!("was ended by {name} from a timer of its own (timer_create)"),
-        );
+/// The verdict on a signal that the kernel sent, for whatever reason and on whosever arrangement.
+pub(super) fn verdict(case: &Case<'_>, signal: &Seen<Signal>, way: Way) -> Draft {
+    if let Some(draft) = arranged::verdict(case, signal, way) {
+        return draft;
     }
-    match signal.what.signal {
-        SIGKILL => kill(case, signal),
-        1..=3 => Draft::new(
+    if let Some(draft) = limits::by_signal(signal, way) {
+        return draft;
+    }
+    let certainty = if way.is_certain {
+        Certainty::Proven
+    } else {
+        Certainty::Inferred
+    };
+    match (way.route, signal.what.signal) {
+        (Route::Kernel, SIGKILL) => kill(case, signal, certainty),
+        (Route::Kernel, 1..=3) => Draft::new(
             Killer::Signal,
-            Certainty::Proven,
-            format!(
-                "was ended by its terminal ({})",
-                signals::name(signal.what.signal)
-            ),
+            certainty,
+            Cause::Terminal {
+                signal: signal.what.signal,
+            },
         )
         .sent(signal, Relation::Other, Mechanism::Tty)
         .without_sender_identity(),
-        24 => not_memory(
-            signal,
-            Mechanism::RlimitCpu,
-            "was ended by the kernel at its CPU time limit (SIGXCPU, RLIMIT_CPU)",
-        ),
-        14 | 26 | 27 => not_memory(
-            signal,
-            Mechanism::Timer,
-            "was ended by a timer that ran out",
-        ),
-        _ => itself::fault(case, signal),
+        (Route::Kernel, number @ (14 | 26 | 27)) => {
+            let cause = Cause::Timer {
+                signal: number,
+                created: false,
+            };
+            not_memory(signal, Mechanism::Timer, cause).at_most(certainty)
+        }
+        (Route::Kernel, number) if !CORE.contains(&number) => {
+            let cause = Cause::KernelSignal { signal: number };
+            not_memory(signal, Mechanism::Unknown, cause).at_most(certainty)
+        }
+        _ => self_exit::fault(case, signal),
     }
 }
 
-fn kill(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
+/// ILL TRAP ABRT BUS FPE SEGV: what the kernel sends for what a process has done.
+const CORE: [i32; 6] = [4, 5, 6, 7, 8, 11];
+
+fn kill(case: &Case<'_>, signal: &Seen<Signal>, certainty: Certainty) -> Draft {
     let key = case.key();
     if let Some(victim) = marked(case, key, signal) {
         return oom_kill(case, victim, group_leader(case, victim));
@@ -74,17 +78,19 @@ fn kill(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
         return not_memory(
             signal,
             Mechanism::RlimitCpu,
-            "was killed by the kernel at its hard CPU time limit (RLIMIT_CPU)",
-        );
+            Cause::ResourceLimit {
+                limit: Resource::CpuTimeHard,
+            },
+        )
+        .at_most(certainty);
     }
     if sender.exiting && signal.what.group {
         return not_memory(
             signal,
             Mechanism::PidNamespaceExit,
-            &format!(
-                "was killed by the kernel because the init of its pid namespace (pid {}) ended",
-                sender.process.pid
-            ),
+            Cause::PidNamespaceExit {
+                init_pid: sender.process.pid,
+            },
         )
         .caused_by(Some(sender.process));
     }
@@ -92,10 +98,9 @@ fn kill(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
         return not_memory(
             signal,
             Mechanism::TracerExit,
-            &format!(
-                "was killed by the kernel because its tracer (pid {}) ended",
-                sender.process.pid
-            ),
+            Cause::TracerExit {
+                tracer_pid: sender.process.pid,
+            },
         )
         .caused_by(Some(sender.process));
     }
@@ -120,18 +125,16 @@ fn marks_are_seen(case: &Case<'_>) -> bool {
 /// An OOM kill whose mark was not seen, by the kernel log.
 pub(super) fn by_kernel_log(case: &Case<'_>) -> Option<Draft> {
     let report = oom::from_kernel_log(case.world, case.exit)?;
-    let mut draft = Draft::new(report.killer(), Certainty::Inferred, report.clause());
-    draft.oom = Some(report.report);
+    let cause = oom::cause(&report);
+    let killer = cause.killer();
+    let mut draft = Draft::new(killer, Certainty::Inferred, Cause::KernelOom(cause));
+    draft.oom = Some(report);
     Some(draft)
 }
 
 /// A SIGKILL by the kernel that nothing explains.
 fn unexplained(case: &Case<'_>) -> Draft {
-    Draft::unknown(
-        "was killed by the kernel itself (SIGKILL, si_code 128); nothing seen says why",
-        "oom/mark_victim or a kernel log line for this pid: dmesg -T | grep -i -e oom -e 'killed process'",
-    )
-    .open(case.may_still_learn())
+    Draft::unknown(Cause::KernelUnexplained, Missing::KernelsReason).open(case.may_still_learn())
 }
 
 fn marked<'a>(
@@ -196,35 +199,34 @@ fn group_leader(case: &Case<'_>, victim: &Seen<OomVictim>) -> Option<ProcessKey>
 }
 
 fn oom_kill(case: &Case<'_>, victim: &Seen<OomVictim>, cause: Option<ProcessKey>) -> Draft {
-    let context = oom::from_mark(case.world, victim);
+    let report = oom::from_mark(case.world, victim);
+    let oom = oom::cause(&report);
+    let killer = oom.killer();
+    let scope_is_known = oom.scope.is_some();
     let shared = !victim.what.victim.same(case.key());
-    let clause = if shared {
-        format!(
-            "was killed by the kernel with pid {}, whose memory it shared",
-            victim.what.victim
-        )
+    let why = if shared {
+        Cause::SharedVictimsMemory {
+            victim_pid: victim.what.victim.pid,
+        }
     } else {
-        context.clause()
+        Cause::KernelOom(oom)
     };
-    let killer = context.killer();
-    if killer == Killer::Unknown {
-        let missing = "the kernel's stack at that moment, or its log: CAP_SYSLOG, dmesg";
-        let mut draft = Draft::unknown(clause, missing).caused_by(cause);
-        draft.oom = Some(context.report);
-        return draft;
-    }
-    let certainty = if context.constraint == Constraint::Unknown {
+    // That it was the OOM killer, the mark says; at which limit, a full cgroup lets only be inferred.
+    let certainty = if !scope_is_known && killer != Killer::KernelOom {
         Certainty::Inferred
     } else {
         Certainty::Proven
     };
-    let mut draft = Draft::new(killer, certainty, clause).caused_by(cause);
-    draft.oom = Some(context.report);
+    let mut draft = Draft::new(killer, certainty, why).caused_by(cause);
+    if killer == Killer::KernelOom {
+        draft.missing = Some(Missing::Scope);
+    }
+    draft.oom = Some(report);
     draft
 }
 
-fn not_memory(signal: &Seen<Signal>, mechanism: Mechanism, clause: &str) -> Draft {
-    Draft::new(Killer::KernelOther, Certainty::Proven, clause)
+fn not_memory(signal: &Seen<Signal>, mechanism: Mechanism, cause: Cause) -> Draft {
+    Draft::new(Killer::KernelOther, Certainty::Proven, cause)
         .sent(signal, Relation::Other, mechanism)
         .without_sender_identity()
 }

@@ -1,26 +1,36 @@
 //! Who ended a process: one verdict for one exit, by the first act that took effect.
 //!
-//! The order of questions is fixed: a signal that killed is judged by its sender (`kernel`, `raylet`, `other`), a process that
-//! exited by itself by Ray's reasons (`itself`, `reasons`), and what was not seen stays unknown (`unseen`).
+//! The order of questions is fixed: a signal that killed is judged by the way it took (`kernel`, `arranged`, `limits`), then by its sender
+//! (`senders`, `raylet`, `other`); a process that exited by itself by Ray's reasons (`itself`, `reasons`, `watched`); what was not seen
+//! stays unknown (`unseen`). Who acted and why each have a certainty of their own: why is proven by no text (`measured`).
 
+mod aftermath;
+mod arranged;
 mod draft;
-mod itself;
+mod external_signal;
 mod kernel;
-mod other;
+mod limits;
+mod measured;
 mod raylet;
 mod reasons;
+mod self_exit;
+mod senders;
 mod unseen;
+mod watched;
 
 pub(super) use draft::Draft;
+pub(super) use senders::FirstExec;
 
 use crate::{
-    event::{Mode, Role},
+    event::{Mode, Role, Signal},
     ids::{BootTime, ProcessKey},
     judge::{
         act::{self, Act},
         report::Killer,
-        world::{ExitSeen, World},
+        route::{self, Route},
+        world::{ExitSeen, Seen, World},
     },
+    ray::tree::Part,
 };
 
 /// What ends so long after another process is not why that one ended; a driver needs less to end after it has told Ray.
@@ -107,21 +117,29 @@ impl<'a> Case<'a> {
     /// The verdict.
     pub(super) fn verdict(&self) -> Draft {
         match act::of(self.world, self.exit) {
-            Act::Killed(signal) if kernel::sent(signal) => kernel::verdict(self, signal),
-            Act::Killed(signal) if signal.what.sender.process.same(self.key()) => {
-                itself::own_signal(self, signal)
-            }
-            Act::Killed(signal) if signal.what.code > 0 => itself::fault(self, signal),
-            Act::Killed(signal) => other::verdict(self, signal),
-            Act::Exited { caught } => itself::exited(self, caught),
+            Act::Killed(signal) => self.killed(signal),
+            Act::Exited { caught } => self_exit::exited(self, caught),
             Act::Unseen { signal } => unseen::verdict(self, signal),
         }
     }
+
+    /// By the way that the signal took, and then by who sent it.
+    fn killed(&self, signal: &Seen<Signal>) -> Draft {
+        let way = route::of(&signal.what);
+        let own = signal.what.sender.process.same(self.key());
+        match way.route {
+            Route::Unknown => unseen::unasked(signal),
+            Route::Asked(_) | Route::CgroupKill if own => self_exit::own_signal(self, signal),
+            Route::Asked(_) | Route::CgroupKill => external_signal::verdict(self, signal),
+            _ => kernel::verdict(self, signal, way),
+        }
+    }
+
+    /// Which part of Ray the process is, if it is one.
+    fn part(&self) -> Option<Part> {
+        watched::part(self.world, self.key())
+    }
 }
 
-/// `SI_KERNEL`.
-const SI_KERNEL: i32 = 128;
-/// `SI_TIMER`: a timer of `timer_create`.
-const SI_TIMER: i32 = -2;
 /// SIGKILL.
 const SIGKILL: i32 = 9;

@@ -2,13 +2,16 @@
 //! shuts down.
 
 use super::{
-    Case, Draft, itself, other,
+    Case, Draft, external_signal,
     reasons::{self, Reason},
+    self_exit,
 };
 use crate::{
     event::{Role, Signal},
     ids::ProcessKey,
     judge::{
+        cause::Cause,
+        missing::Missing,
         report::{Certainty, Relation},
         world::Seen,
     },
@@ -20,16 +23,17 @@ pub(super) fn verdict(
     signal: &Seen<Signal>,
     certainty: Certainty,
 ) -> Draft {
-    let mechanism = other::mechanism(signal);
+    let mechanism = external_signal::mechanism(signal);
     if let Some(reason) = reasons::for_process(case, raylet, signal.time) {
         return reason
             .draft(case, certainty)
+            .weighed(case)
             .sent(signal, Relation::Ray, mechanism);
     }
     if let Some(draft) = with_its_worker(case, signal, certainty) {
         return draft;
     }
-    if let Some(draft) = itself::ended_before(case, signal.time) {
+    if let Some(draft) = self_exit::ended_before(case, signal.time) {
         return draft;
     }
     unexplained(case, raylet, signal)
@@ -42,29 +46,28 @@ pub(super) fn with_its_worker(
     certainty: Certainty,
 ) -> Option<Draft> {
     let worker = worker_above(case)?;
-    let clause = format!(
-        "was ended by the raylet with its worker (pid {})",
-        worker.pid
-    );
+    let cause = Cause::WorkerEnding {
+        worker_pid: worker.pid,
+        by_raylet: true,
+    };
     let killer = reasons::killer_after(case, worker);
     Some(
-        Draft::new(killer, certainty, clause)
+        Draft::new(killer, certainty, cause)
             .caused_by(Some(worker))
-            .sent(signal, Relation::Ray, other::mechanism(signal)),
+            .by_text()
+            .sent(signal, Relation::Ray, external_signal::mechanism(signal)),
     )
 }
 
 /// The raylet did it, and nothing says what for: Ray up to 2.9 removes placement groups without a word.
 pub(super) fn unexplained(case: &Case<'_>, raylet: ProcessKey, signal: &Seen<Signal>) -> Draft {
-    let clause = format!(
-        "was ended by its raylet (pid {}), which gave no reason that was seen",
-        raylet.pid
-    );
     Draft::unknown(
-        clause,
-        "the raylet's own line: grep -n -e 'Killing' -e 'Stop:' raylet.out",
+        Cause::RayletWithoutReason {
+            raylet_pid: raylet.pid,
+        },
+        Missing::RayletsLine,
     )
-    .sent(signal, Relation::Ray, other::mechanism(signal))
+    .sent(signal, Relation::Ray, external_signal::mechanism(signal))
     .open(case.may_still_learn())
 }
 

@@ -1,17 +1,21 @@
 //! Ray's own reasons for the end of a worker, by its logs: the monitor's kill record, the owner's death, a shutdown, …
 
-use super::{Case, Draft, LATE_NS, other};
+use super::{Case, Draft, LATE_NS, aftermath, external_signal, measured, senders, watched};
 use crate::{
     event::{RayLog, Role},
-    ids::{BootTime, HexId, ProcessKey},
+    ids::{BootTime, ProcessKey},
     judge::{
         act::{self, Act},
-        oom,
+        cause::{Cause, Party, Request},
         processes::ProcessState,
-        report::{Certainty, Killer},
+        report::{Certainty, Killer, Remote},
         world::Seen,
     },
-    ray::facts::{ExitType, MonitorKill, RayFact},
+    ray::{
+        facts::{ExitType, MonitorKill, RayFact},
+        tree::Part,
+        words::{self, Ended},
+    },
 };
 
 /// Log lines are stamped to the millisecond, and the two clocks are read one after the other.
@@ -21,32 +25,37 @@ const LOG_STAMP_NS: i64 = 2_000_000;
 pub(super) enum Reason {
     /// Its memory monitor chose it.
     Memory(MonitorKill),
-    /// On purpose; the words say what for.
-    Intended(String),
+    /// On purpose.
+    Intended(Cause),
     /// Because something else had died.
     Collapse {
-        words: String,
+        why: Cause,
         cause: Option<ProcessKey>,
-        remote: Option<String>,
+        remote: Option<Remote>,
     },
 }
 
 impl Reason {
+    /// The verdict that it makes: a log gives it, so that it is inferred, whoever is proven to have acted.
     pub(super) fn draft(self, case: &Case<'_>, certainty: Certainty) -> Draft {
+        self.made(case, certainty).by_text()
+    }
+
+    fn made(self, case: &Case<'_>, certainty: Certainty) -> Draft {
         match self {
             Self::Memory(kill) => {
-                Draft::new(Killer::RayMemoryMonitor, certainty, memory_clause(&kill))
+                let cause = Cause::RayMemoryMonitor {
+                    used_bytes: kill.used,
+                    threshold_bytes: kill.threshold,
+                };
+                Draft::new(Killer::RayMemoryMonitor, certainty, cause)
             }
-            Self::Intended(words) => Draft::new(Killer::RayIntended, certainty, words),
-            Self::Collapse {
-                words,
-                cause,
-                remote,
-            } => {
+            Self::Intended(why) => Draft::new(Killer::RayIntended, certainty, why),
+            Self::Collapse { why, cause, remote } => {
                 // A driver that leaves tells Ray first and exits later.
                 let exit = cause.and_then(|cause| case.world.exit(cause));
                 let open = exit.is_none() && remote.is_none() && case.may_still_learn();
-                let mut draft = Draft::new(Killer::RayCollapse, certainty, words)
+                let mut draft = Draft::new(Killer::RayCollapse, certainty, why)
                     .caused_by(cause)
                     .open(open);
                 draft.cause_remote = remote;
@@ -56,43 +65,50 @@ impl Reason {
     }
 }
 
-fn memory_clause(kill: &MonitorKill) -> String {
-    match (kill.used, kill.threshold) {
-        (Some(used), Some(threshold)) => format!(
-            "was killed by Ray's memory monitor: the node was at {}, Ray's threshold is {}",
-            oom::size(used),
-            oom::size(threshold)
-        ),
-        _ => "was killed by Ray's memory monitor".into(),
-    }
-}
-
 /// The reason that Ray's logs give for ending this process around `act`.
 pub(super) fn for_process(case: &Case<'_>, raylet: ProcessKey, act: BootTime) -> Option<Reason> {
+    let gone = aftermath::gone_by(case, act);
+    // At a signal of the raylet's the code is its handler's.
+    if act == case.exit.time && aftermath::has_own_code(case) {
+        return shutdown(case, raylet, gone);
+    }
     let about = case.world.ray_about(case.key());
     let by_worker = about.iter().find_map(|record| monitor(case, record, act));
+    // Where raytrace measured that there was no want of memory, another reason is the better one.
+    let contradicted =
+        by_worker.is_some() && measured::around(case).is_some_and(measured::Measured::is_far_below);
+    let (first, last) = if contradicted {
+        (None, by_worker)
+    } else {
+        (by_worker, None)
+    };
     // A raylet that ends all its workers by name was ending before it asked for anything else.
     let stopped = || {
         let named = about
             .iter()
             .any(|record| matches!(record.what.fact, RayFact::StopSignal { .. }));
-        named.then(|| shutdown(case, raylet, act)).flatten()
+        named.then(|| shutdown(case, raylet, gone)).flatten()
     };
-    by_worker
+    first
         .or_else(stopped)
-        .or_else(|| about.iter().find_map(|record| specific(case, record, act)))
         .or_else(|| {
             about
                 .iter()
-                .find_map(|record| actor_kill(case, record, act))
+                .find_map(|record| specific(case, record, act, gone))
         })
-        .or_else(|| shutdown(case, raylet, act))
+        .or_else(|| {
+            about
+                .iter()
+                .find_map(|record| actor_kill(case, record, gone))
+        })
+        .or_else(|| shutdown(case, raylet, gone))
         .or_else(|| {
             about
                 .iter()
                 .rev()
-                .find_map(|record| disconnect(record, act))
+                .find_map(|record| disconnect(case, record, act))
         })
+        .or(last)
 }
 
 /// A kill record of the monitor that selected this process. The text must come from the raylet.
@@ -109,14 +125,21 @@ fn monitor(case: &Case<'_>, record: &Seen<RayLog>, act: BootTime) -> Option<Reas
 }
 
 /// Reasons that name this worker and nothing else.
-fn specific(case: &Case<'_>, record: &Seen<RayLog>, act: BootTime) -> Option<Reason> {
+fn specific(
+    case: &Case<'_>,
+    record: &Seen<RayLog>,
+    act: BootTime,
+    gone: BootTime,
+) -> Option<Reason> {
     // A later record cannot be the reason. The raylet writes these before it acts; what is written once the worker is gone may
     // follow from its end, as a job that fails for it.
     let late = match record.what.fact {
-        RayFact::OwnerDied { .. } | RayFact::JobFinished { .. } => LOG_STAMP_NS,
-        _ => 1_000_000_000,
+        RayFact::OwnerDied { .. } | RayFact::JobFinished { .. } => {
+            record.time.since(gone) > LOG_STAMP_NS
+        }
+        _ => record.time.since(act) > 1_000_000_000,
     };
-    if record.time.since(act) > late {
+    if late {
         return None;
     }
     match &record.what.fact {
@@ -131,12 +154,12 @@ fn specific(case: &Case<'_>, record: &Seen<RayLog>, act: BootTime) -> Option<Rea
             Some(after_owner(case, owner.map(|state| state.key), reason))
         }
         RayFact::JobFinished { .. } => Some(after_job(case)),
-        RayFact::ForceKilled { .. } if Reason::near(record.time, act) => Some(Reason::Intended(
-            "was killed by Ray because it did not exit within 5 s after being asked to".into(),
-        )),
-        RayFact::NotRegistered { alive: true, .. } if Reason::near(record.time, act) => Some(
-            Reason::Intended("was killed by Ray because it did not register in time".into()),
-        ),
+        RayFact::ForceKilled { .. } if Reason::near(record.time, act) => {
+            Some(Reason::Intended(Cause::DidNotExit))
+        }
+        RayFact::NotRegistered { alive: true, .. } if Reason::near(record.time, act) => {
+            Some(Reason::Intended(Cause::DidNotRegister))
+        }
         // A pid alone may be an earlier worker's.
         RayFact::MonitorEvicted { worker_id, .. } => {
             let state = case.world.processes.get(case.key())?;
@@ -149,19 +172,22 @@ fn specific(case: &Case<'_>, record: &Seen<RayLog>, act: BootTime) -> Option<Rea
 }
 
 /// A request to kill the actor: what for, the worker's own log says (≥ 2.9), else nothing better is known.
-fn actor_kill(case: &Case<'_>, record: &Seen<RayLog>, act: BootTime) -> Option<Reason> {
+fn actor_kill(case: &Case<'_>, record: &Seen<RayLog>, gone: BootTime) -> Option<Reason> {
     // The raylet writes it before it asks the worker (node_manager.cc, HandleKillLocalActor). One that comes later is the end of
     // an actor that had died by itself and whose last handle is gone.
-    if record.time.since(act) > LOG_STAMP_NS {
+    if record.time.since(gone) > LOG_STAMP_NS {
+        return None;
+    }
+    // The GCS may learn of an actor's end before its raylet does, and asks for it then too.
+    let followed = aftermath::was_an_error(case) || aftermath::was_out_of_reach(case);
+    if own_words(case).is_none() && followed {
         return None;
     }
     match &record.what.fact {
-        RayFact::KillActorRequested { .. } => Some(own_words(case).unwrap_or_else(|| {
-            Reason::Intended(
-                "was ended by Ray on request: its actor was killed or is no longer referenced"
-                    .into(),
-            )
-        })),
+        RayFact::KillActorRequested { .. } => Some(
+            own_words(case)
+                .unwrap_or_else(|| Reason::Intended(Cause::requested(Request::KillOrOutOfScope))),
+        ),
         _ => None,
     }
 }
@@ -177,74 +203,65 @@ fn own_words(case: &Case<'_>) -> Option<Reason> {
 
 /// The reason that a worker is given when its actor is to be killed.
 pub(super) fn actor_reason(case: &Case<'_>, reason: &str) -> Reason {
-    if reason.contains("owner has died") {
-        let owner = reason
-            .split("Owner Id: ")
-            .nth(1)
-            .and_then(|rest| HexId::parse(rest.split_whitespace().next()?))
-            .and_then(|id| case.world.processes.by_worker(case.cluster()?, &id));
-        if reason.contains(NODE_CRASHED) {
+    if let Some(gone) = words::owner_gone(reason) {
+        let owner = gone.owner;
+        let owner = owner.and_then(|id| case.world.processes.by_worker(case.cluster()?, &id));
+        if gone.node_crashed {
             return after_node(owner.and_then(|state| state.cluster));
         }
         return after_owner(case, owner.map(|state| state.key), "owner has died");
     }
-    let words = format!("exited on Ray's request: {}", sentence(reason));
+    let why = Cause::RayRequest {
+        request: Request::of(reason).unwrap_or(Request::Other),
+        says: Some(words::sentence(reason)),
+    };
     // Up to 2.9 the GCS takes the loss of a dead owner for the end of all references.
     let dead_driver = driver_of(case).map(|state| state.key).filter(|driver| {
         let before = act_time(case, *driver).is_some_and(|time| time < case.exit.time);
         before && case.ended_well(*driver) == Some(false)
     });
     match dead_driver {
-        Some(driver) if reason.contains("references") => Reason::Collapse {
-            words,
+        Some(driver) if words::is_out_of_references(reason) => Reason::Collapse {
+            why,
             cause: Some(driver),
             remote: None,
         },
-        _ => Reason::Intended(words),
+        _ => Reason::Intended(why),
     }
 }
-
-/// How the GCS explains an owner that it lost with its node (`gcs_actor_manager.cc`, 2.9 to 2.60): the owner itself may live on.
-const NODE_CRASHED: &str = "Owner's node has crashed";
 
 fn after_node(raylet: Option<ProcessKey>) -> Reason {
-    let unseen = || "its owner's node is another one or was not seen".to_owned();
     Reason::Collapse {
-        words: "was ended by Ray because its owner's node had crashed".into(),
+        why: Cause::OwnersNodeCrashed,
         cause: raylet,
-        remote: raylet.is_none().then(unseen),
+        remote: raylet.is_none().then_some(Remote::OwnersNode),
     }
-}
-
-/// The part of a detail that says something: without Ray's "Worker exits because" and what follows the first two sentences.
-fn sentence(detail: &str) -> String {
-    let detail = detail
-        .trim_start_matches("Worker exits because ")
-        .trim_start_matches("Worker exits by an user request. ")
-        .trim_start_matches("Worker exited because ");
-    detail.chars().take(160).collect()
 }
 
 fn after_owner(case: &Case<'_>, owner: Option<ProcessKey>, reason: &str) -> Reason {
-    let words = format!(
-        "was ended by Ray because its {}",
-        reason.trim_start_matches("its ")
-    );
+    let of_job = Ended::of(reason) == Ended::Job;
+    let why = if of_job {
+        Cause::JobEnded
+    } else {
+        Cause::OwnerDied {
+            says: Some(reason.trim_start_matches("its ").to_owned()),
+        }
+    };
     match owner.map(|key| (key, case.ended_well(key))) {
-        Some((_, Some(true))) => Reason::Intended(words),
-        Some((key, _)) if outlived_by(case, key) => Reason::Intended(words),
+        Some((_, Some(true))) => Reason::Intended(why),
+        Some((key, _)) if outlived_by(case, key) => Reason::Intended(why),
         // It left Ray and lives on: `ray.shutdown()` in a notebook.
-        Some((_, None)) if !case.may_still_learn() => Reason::Intended(words),
+        Some((_, None)) if !case.may_still_learn() => Reason::Intended(why),
         Some((key, _)) => Reason::Collapse {
-            words,
+            why,
             cause: Some(key),
             remote: None,
         },
-        None if reason.contains("job") => Reason::Intended(words),
+        None if of_job => Reason::Intended(why),
         None => Reason::Collapse {
-            words,
+            why,
             cause: None,
-            remote: Some("its owner is on another node or was not seen".into()),
+            remote: Some(Remote::Owner),
         },
     }
 }
@@ -256,15 +273,14 @@ fn outlived_by(case: &Case<'_>, other: ProcessKey) -> bool {
 
 /// The job of this worker is over: by its driver's own end, or by its death.
 pub(super) fn after_job(case: &Case<'_>) -> Reason {
-    let words = "was ended by Ray because its job had ended".to_owned();
     let driver = driver_of(case);
     match driver.map(|state| (state.key, case.ended_well(state.key))) {
         Some((key, Some(false))) if !outlived_by(case, key) => Reason::Collapse {
-            words,
+            why: Cause::JobEnded,
             cause: Some(key),
             remote: None,
         },
-        _ => Reason::Intended(words),
+        _ => Reason::Intended(Cause::JobEnded),
     }
 }
 
@@ -284,20 +300,27 @@ fn driver_of<'a>(case: &Case<'a>) -> Option<&'a ProcessState> {
 /// The raylet is shutting down.
 pub(super) fn shutdown(case: &Case<'_>, raylet: ProcessKey, act: BootTime) -> Option<Reason> {
     // It writes after it has sent a signal, but who exited by itself before it wrote did so for another reason.
-    let by_itself = act == case.exit.time && case.exit.exit.code().is_some();
+    let ended = case.exit.time;
+    let by_itself =
+        case.exit.exit.code().is_some() && (act == ended || act == aftermath::gone_by(case, ended));
     let early = if by_itself {
         LOG_STAMP_NS
     } else {
         1_000_000_000
     };
-    let before =
-        |record: &&Seen<RayLog>| (-early..60_000_000_000).contains(&act.since(record.time));
+    let before = |record: &&Seen<RayLog>| {
+        (-early..60_000_000_000).contains(&act.since(record.time))
+            && (!by_itself || watched::ends_at_shutdown(case, raylet, record.time))
+    };
+    let with_an_agent = case.part().is_none_or(Part::ends_with_an_agent);
     let mut agent = None;
     let mut lost_gcs = None;
     let mut told = false;
     for record in case.world.ray_of_cluster(raylet).filter(before) {
         match &record.what.fact {
-            RayFact::AgentFailed { agent: name } => agent = Some((name.clone(), record.time)),
+            RayFact::AgentFailed { agent: name } if with_an_agent => {
+                agent = Some((name.clone(), record.time));
+            }
             RayFact::RayletMarkedDead { reason } => lost_gcs = Some(reason.clone()),
             RayFact::RayletSigterm | RayFact::StopSignal { .. } => told = true,
             _ => {}
@@ -308,23 +331,23 @@ pub(super) fn shutdown(case: &Case<'_>, raylet: ProcessKey, act: BootTime) -> Op
     let agent = agent.filter(|(key, _)| key.is_none_or(|key| !key.same(case.key())));
     if let Some((cause, name)) = agent {
         return Some(Reason::Collapse {
-            words: format!("was ended by Ray because {name} of its node had died"),
+            why: Cause::AgentDied { agent: name },
             cause,
             remote: None,
         });
     }
     if let Some(gcs) = gcs_that_left(case, raylet) {
         return Some(Reason::Collapse {
-            words: "exited after its node had lost the GCS".into(),
+            why: Cause::GcsLost,
             cause: Some(gcs),
             remote: None,
         });
     }
     if let Some(reason) = lost_gcs {
         let gcs = gcs_of(case, raylet, act);
-        let remote = gcs.is_none().then_some(reason);
+        let remote = gcs.is_none().then_some(Remote::Says(reason));
         return Some(Reason::Collapse {
-            words: "was ended by Ray because its node lost the GCS".into(),
+            why: Cause::GcsLost,
             cause: gcs,
             remote,
         });
@@ -332,10 +355,10 @@ pub(super) fn shutdown(case: &Case<'_>, raylet: ProcessKey, act: BootTime) -> Op
     if case.key().same(raylet) {
         return None;
     }
-    let stopped = raylet_was_stopped(case, raylet, act);
+    let stopped = raylet_was_stopped(case, raylet, act, by_itself);
     (told || stopped.is_some()).then(|| {
-        stopped.unwrap_or_else(|| Reason::Collapse {
-            words: "was ended by its raylet, which was shutting down".into(),
+        stopped.unwrap_or(Reason::Collapse {
+            why: Cause::RayletShutdown { told_by: None },
             cause: Some(raylet),
             remote: None,
         })
@@ -343,29 +366,30 @@ pub(super) fn shutdown(case: &Case<'_>, raylet: ProcessKey, act: BootTime) -> Op
 }
 
 /// Who told the raylet to end, if a SIGTERM to it was seen before `act`.
-pub(super) fn raylet_was_stopped(
+fn raylet_was_stopped(
     case: &Case<'_>,
     raylet: ProcessKey,
     act: BootTime,
+    by_itself: bool,
 ) -> Option<Reason> {
     let term = case.world.signals_to(raylet).iter().find(|seen| {
         // A raylet blocks SIGINT: the Ctrl-C of its terminal does nothing to it.
         (seen.what.signal == 15 || seen.what.signal == 2 && seen.what.took_effect)
             && matches!(seen.what.result, 0 | 4)
             && (0..60_000_000_000).contains(&act.since(seen.time))
+            && (!by_itself || watched::ends_at_shutdown(case, raylet, seen.time))
     })?;
     let sender = &term.what.sender;
     Some(
-        match other::tool(case, sender)
-            .or_else(|| other::own_driver(case, sender))
-            .or_else(|| other::leaving_starter(case, term))
+        match senders::tool(case, sender)
+            .or_else(|| senders::own_driver(case, sender))
+            .or_else(|| external_signal::leaving_starter(case, term))
         {
-            Some(tool) => Reason::Intended(format!("was ended by its raylet on {tool}")),
+            Some(tool) => Reason::Intended(tool.cause(true)),
             None => Reason::Collapse {
-                words: format!(
-                    "was ended by its raylet, which {} (pid {}) had told to end",
-                    term.what.sender.comm, term.what.sender.process.pid
-                ),
+                why: Cause::RayletShutdown {
+                    told_by: Some(Party::of(sender)),
+                },
                 cause: Some(raylet),
                 remote: None,
             },
@@ -375,22 +399,18 @@ pub(super) fn raylet_was_stopped(
 
 /// The agent whose end the raylet reports: the one of that name, by title, that ended last before the record.
 fn agent_of(case: &Case<'_>, raylet: ProcessKey, name: &str, time: BootTime) -> Option<ProcessKey> {
-    let dashboard = name.contains("dashboard");
+    let part = if words::is_dashboards_agent(name) {
+        Part::DashboardAgent
+    } else {
+        Part::RuntimeEnvAgent
+    };
     case.world
         .exits
         .values()
         .filter(|exit| (-100_000_000..30_000_000_000).contains(&time.since(exit.time)))
         .filter_map(|exit| case.world.processes.get(exit.exit.process))
         .filter(|state| {
-            let label = state.label();
-            let fits = if dashboard {
-                label.contains("DashboardAgent") || label.contains("dashboard/agent")
-            } else {
-                label.contains("RuntimeEnvAgent") || label.contains("runtime_env/agent")
-            };
-            state.role == Role::Agent
-                && state.cluster.is_some_and(|cluster| cluster.same(raylet))
-                && fits
+            state.belongs_to(raylet) && watched::part(case.world, state.key) == Some(part)
         })
         .map(|state| state.key)
         .next_back()
@@ -402,10 +422,11 @@ fn agent_of(case: &Case<'_>, raylet: ProcessKey, name: &str, time: BootTime) -> 
 fn gcs_that_left(case: &Case<'_>, raylet: ProcessKey) -> Option<ProcessKey> {
     let ended = case.exit.time;
     let code = case.exit.exit.code();
-    let failed = match case.role() {
-        Role::Agent => code != Some(0),
+    let part = case.part().filter(|part| part.watches(Part::Gcs));
+    let failed = match part {
+        Some(Part::DashboardAgent | Part::RuntimeEnvAgent) => code != Some(0),
         // One that failed by itself meanwhile did not do so as the raylet gave up too.
-        Role::Worker | Role::Dashboard => code == Some(1) && gave_up(case, raylet, ended),
+        Some(Part::Worker | Part::Dashboard) => code == Some(1) && gave_up(case, raylet, ended),
         _ => false,
     };
     let had_raylet = act_time(case, raylet).is_none_or(|died| died > ended);
@@ -462,7 +483,7 @@ fn is_gcs_of(case: &Case<'_>, raylet: ProcessKey, state: &ProcessState) -> bool 
 }
 
 /// The raylet's disconnect record of a worker that Ray ended on purpose.
-fn disconnect(record: &Seen<RayLog>, act: BootTime) -> Option<Reason> {
+fn disconnect(case: &Case<'_>, record: &Seen<RayLog>, act: BootTime) -> Option<Reason> {
     let RayFact::Disconnected { exit_type, .. } = &record.what.fact else {
         return None;
     };
@@ -471,9 +492,8 @@ fn disconnect(record: &Seen<RayLog>, act: BootTime) -> Option<Reason> {
         ExitType::IntendedSystemExit | ExitType::IntendedUserExit
     );
     let before = record.time.since(act) < 1_000_000_000;
-    (intended && before).then(|| {
-        Reason::Intended("was ended by Ray on purpose (its record says an intended exit)".into())
-    })
+    let wanted = intended && before && !aftermath::was_out_of_reach(case);
+    wanted.then_some(Reason::Intended(Cause::Intended))
 }
 
 /// What a process that died because of `cause` died of.

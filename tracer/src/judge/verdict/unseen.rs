@@ -1,17 +1,37 @@
 //! A death by a signal whose sending was not seen: procfs mode, a signal from before the attach, or an injected one.
 
-use super::{Case, Draft, SI_KERNEL, SIGKILL, itself, kernel, reasons};
+use super::{
+    Case, Draft, SIGKILL, aftermath, kernel, limits, reasons,
+    self_exit::{self, SIGBUS},
+};
 use crate::{
-    judge::report::{Certainty, Killer, Mechanism},
-    signals,
+    event::Signal,
+    judge::{
+        cause::{Cause, Party},
+        missing::{self, Missing},
+        report::{Certainty, Killer, Mechanism},
+        route::SI_KERNEL,
+        world::Seen,
+    },
 };
 
+/// A signal that no call asked for and that the kernel does not send by itself: `io_uring`, a driver, a tracer that changed it.
+pub(super) fn unasked(signal: &Seen<Signal>) -> Draft {
+    let what = &signal.what;
+    let cause = Cause::SignalOfUnknownWay {
+        signal: what.signal,
+        code: what.code,
+        running: Party::of(&what.sender),
+    };
+    Draft::unknown(cause, Missing::Way)
+}
+
 pub(super) fn verdict(case: &Case<'_>, signal: i32) -> Draft {
-    let name = signals::name(signal);
     if let Some(draft) = timer(case, signal) {
         return draft;
     }
-    if let Some(raylet) = case.cluster().filter(|raylet| !raylet.same(case.key()))
+    if !aftermath::is_fault(signal)
+        && let Some(raylet) = case.cluster().filter(|raylet| !raylet.same(case.key()))
         && let Some(reason) = reasons::for_process(case, raylet, case.exit.time)
     {
         let rival = kernel::by_kernel_log(case).filter(|_| signal == SIGKILL);
@@ -25,38 +45,27 @@ pub(super) fn verdict(case: &Case<'_>, signal: i32) -> Draft {
         return draft;
     }
     if signal == SIGKILL
-        && let Some(draft) = itself::ended_before(case, case.exit.time)
+        && let Some(draft) = self_exit::ended_before(case, case.exit.time)
     {
         return draft;
     }
+    if let Some(draft) = limits::by_status(signal) {
+        return draft;
+    }
     match signal {
-        4 | 5 | 6 | 8 | 11 => Draft::new(
-            Killer::Crash,
-            Certainty::Inferred,
-            format!("crashed with {name} (by its exit status)"),
-        ),
-        7 => Draft::new(
-            Killer::Crash,
-            Certainty::Inferred,
-            "crashed with SIGBUS (by its exit status; a full /dev/shm does that)",
-        ),
-        31 => {
-            let mut draft = Draft::new(
-                Killer::KernelOther,
-                Certainty::Inferred,
-                "died of SIGSYS: a system call that seccomp forbids",
-            );
-            draft.sender = None;
-            draft
+        4..=8 | 11 => {
+            let cause = Cause::Crash {
+                signal: Some(signal),
+                says: None,
+                shared_memory: signal == SIGBUS,
+            };
+            Draft::new(Killer::Crash, Certainty::Inferred, cause)
         }
-        24 => Draft::new(
-            Killer::KernelOther,
-            Certainty::Inferred,
-            "died of SIGXCPU: its CPU time limit",
-        ),
         _ => {
-            let clause = format!("was ended by {name}; who sent it was not seen");
-            Draft::unknown(clause, missing(case, signal)).open(case.may_still_learn())
+            let at = case.world.clock.wall(case.exit.time);
+            let at = at.map(|at| at.0);
+            let missing = missing::sender(at, case.saw_signals(), signal == SIGKILL);
+            Draft::unknown(Cause::signal(signal), missing).open(case.may_still_learn())
         }
     }
 }
@@ -70,35 +79,11 @@ fn timer(case: &Case<'_>, signal: i32) -> Option<Draft> {
         .iter()
         .any(|seen| seen.what == (signal, SI_KERNEL));
     (by_kernel && matches!(signal, 14 | 26 | 27)).then(|| {
-        let clause = "was ended by a timer that ran out";
-        Draft::new(Killer::KernelOther, Certainty::Proven, clause)
+        let cause = Cause::Timer {
+            signal,
+            created: false,
+        };
+        Draft::new(Killer::KernelOther, Certainty::Proven, cause)
             .sent_by_kernel(signal, Mechanism::Timer)
     })
-}
-
-/// What would settle it, by the mode that recorded.
-fn missing(case: &Case<'_>, signal: i32) -> String {
-    let at = case.world.clock.wall(case.exit.time);
-    let journal = at.map_or_else(
-        || "journalctl -k | grep -i -e oom -e killed".to_owned(),
-        |at| {
-            let second = 1_000_000_000;
-            let show = |offset: i64| {
-                let moved = crate::ids::WallTime(at.0.0 + offset * second);
-                format!("{:.0}", moved.timestamp()).replace('T', " ").replace('Z', " UTC")
-            };
-            format!(
-                "on the host: journalctl -k --since \"{}\" --until \"{}\" | grep -i -e oom -e killed",
-                show(-30),
-                show(30)
-            )
-        },
-    );
-    match (case.saw_signals(), signal) {
-        (false, SIGKILL) => format!("{journal}; next time: sudo raytrace record"),
-        (false, _) => "the sender: sudo raytrace record".into(),
-        (true, _) => {
-            format!("the sending, before the recorder attached or injected by a tracer; {journal}")
-        }
-    }
 }

@@ -33,7 +33,7 @@ pub(super) enum AskError {
         "it speaks TLS (RAY_USE_TLS), which raytrace does not; actors are told by titles and logs alone"
     )]
     Tls,
-    #[error("{0} is no address to connect to")]
+    #[error("invalid address {0}")]
     Address(String),
     #[error("no connection to {address}: {why}")]
     Connection { address: String, why: String },
@@ -104,7 +104,7 @@ impl<'a> Caller<'a> {
         if target.is_elsewhere() {
             return Err(AskError::Elsewhere(address()));
         }
-        let token = token::of(target.raylet.pid, target.uid)?;
+        let token = token::of(target.raylet, target.user)?;
         let endpoint = Endpoint::from_shared(format!("http://{}", target.address));
         let endpoint = endpoint.map_err(|_| AskError::Address(address()))?;
         let connected = tokio::time::timeout(PATIENCE, endpoint.connect()).await;

@@ -35,8 +35,8 @@ pub struct Target {
     pub raylet: ProcessKey,
     /// Its address, as the raylet was told.
     pub address: String,
-    /// The user of the raylet: a token is read from no file of anybody else.
-    uid: Option<u32>,
+    /// The user of the raylet, where it has but one: a token is read from no file of anybody else.
+    user: Option<u32>,
     /// The node, to take only what concerns it.
     node: OwnNode,
     /// `--cluster-id`; a GCS of another cluster refuses.
@@ -56,7 +56,7 @@ impl Target {
         Some(Self {
             raylet: raylet.process,
             address: cluster.gcs_address.clone()?,
-            uid: raylet.uid,
+            user: processes::only_user(raylet.process.pid),
             node: OwnNode {
                 node_id: cluster.node_id.clone(),
                 address: text("node-ip-address"),

@@ -13,7 +13,7 @@ fn target(address: &str) -> Target {
     Target {
         raylet: processes::key(Pid(std::process::id())).expect("this process"),
         address: address.to_owned(),
-        uid: None,
+        user: None,
         node: OwnNode::default(),
         cluster_id: Some("ab12".into()),
         tls: false,
@@ -66,7 +66,7 @@ fn a_server_of_another_kind_and_a_closed_port_are_troubles_and_no_more() {
     let said = trouble(&target(&closed));
     assert!(said.starts_with("no connection to 127.0.0.1:"), "{said}");
     let said = trouble(&target("no address"));
-    assert_eq!(said, "no address is no address to connect to");
+    assert_eq!(said, "invalid address no address");
 }
 
 #[test]

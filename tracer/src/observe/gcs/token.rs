@@ -2,10 +2,9 @@
 //! does. It is sent to the address on that raylet's command line, and kept, recorded and printed nowhere.
 //!
 //! Whoever runs a job can start a program that calls itself `raylet`, with any environment and any address: what such a one would be
-//! sent is at most what its own user could read.
+//! sent is at most what its own user could read. Somebody else's set-uid program under that name has two users, and is no raylet.
 
 use std::{
-    io::Read as _,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
@@ -13,8 +12,9 @@ use std::{
 use tonic::metadata::{Ascii, MetadataValue};
 
 use crate::{
-    ids::Pid,
-    observe::{clusters::variable, rooted},
+    bounded,
+    ids::{Pid, ProcessKey},
+    observe::{clusters::variable, processes, rooted, stall},
 };
 
 /// Ray's own have 64 bytes; those of Kubernetes some kilobytes.
@@ -26,21 +26,30 @@ pub(super) enum TokenError {
     #[error("the raylet's token file {0} is not there or cannot be read")]
     Unreadable(PathBuf),
     #[error(
-        "the raylet's token file {0} does not belong to the user of the raylet, so it is not used; RAY_AUTH_TOKEN in the raylet's environment is"
+        "the raylet's token file {0} does not belong to the user of the raylet, or that user may not read it, so it is not used; RAY_AUTH_TOKEN in the raylet's environment is"
     )]
     Foreign(PathBuf),
     #[error("the raylet's token has characters that no token has")]
     Malformed,
+    #[error(
+        "the raylet runs as more than one user, or its program is set-uid: it is sent no token"
+    )]
+    TwoUsers,
 }
 
 /// The value of the header `authorization`; `None` where no token is in use.
 pub(super) fn of(
-    raylet: Pid,
+    process: ProcessKey,
     user: Option<u32>,
 ) -> Result<Option<MetadataValue<Ascii>>, TokenError> {
+    let raylet = process.pid;
     let mode = variable(raylet, b"RAY_AUTH_MODE=").unwrap_or_default();
     if !mode.eq_ignore_ascii_case("token") {
         return Ok(None);
+    }
+    let is_users = |now: Option<u32>| now.is_some() && now == user;
+    if !is_users(processes::only_user(raylet)) || processes::is_set_id(raylet) {
+        return Err(TokenError::TwoUsers);
     }
     let given = |name: &[u8]| variable(raylet, name).filter(|value| !value.is_empty());
     let token = if let Some(token) = given(b"RAY_AUTH_TOKEN=") {
@@ -52,20 +61,23 @@ pub(super) fn of(
     } else {
         return Ok(None);
     };
+    // What was read of it was not another process's with its pid, or of what it has become since.
+    let still = processes::key(raylet).is_some_and(|now| now.same(process));
+    if !still || !is_users(processes::only_user(raylet)) {
+        return Err(TokenError::TwoUsers);
+    }
     header(&token).map(Some)
 }
 
 fn in_file(raylet: Pid, user: Option<u32>, path: &Path) -> Result<String, TokenError> {
     let unreadable = || TokenError::Unreadable(path.to_owned());
     let file = rooted::file(raylet, path).ok_or_else(unreadable)?;
-    let owner = file.metadata().map_err(|_| unreadable())?.uid();
-    if user != Some(owner) {
+    let data = file.metadata().map_err(|_| unreadable())?;
+    if user != Some(data.uid()) || data.mode() & libc::S_IRUSR == 0 {
         return Err(TokenError::Foreign(path.to_owned()));
     }
-    let mut token = String::new();
-    let read = file.take(LONGEST).read_to_string(&mut token);
-    read.map_err(|_| unreadable())?;
-    Ok(token)
+    let token = stall::ask_for(raylet, move || bounded::read(file, LONGEST).ok());
+    String::from_utf8(token.ok_or_else(unreadable)?).map_err(|_| TokenError::Malformed)
 }
 
 fn header(token: &str) -> Result<MetadataValue<Ascii>, TokenError> {
@@ -79,7 +91,8 @@ fn header(token: &str) -> Result<MetadataValue<Ascii>, TokenError> {
 #[cfg(test)]
 mod tests {
     use std::{
-        os::unix::fs::symlink,
+        fs::Permissions,
+        os::unix::fs::{PermissionsExt as _, symlink},
         process::{Child, Command},
     };
 
@@ -110,7 +123,8 @@ mod tests {
         }
 
         fn token_of(&self, user: u32) -> Result<Option<String>, TokenError> {
-            let header = of(Pid(self.0.id()), Some(user))?;
+            let process = processes::key(Pid(self.0.id())).expect("a process");
+            let header = of(process, Some(user))?;
             let text = |header: MetadataValue<Ascii>| header.to_str().map(str::to_owned);
             Ok(header.map(|header| text(header).expect("ASCII")))
         }
@@ -156,6 +170,14 @@ mod tests {
         let stand = Stand::with(&[("RAY_AUTH_MODE", "token"), ("RAY_AUTH_TOKEN_PATH", path)]);
         let own = rustix::process::getuid().as_raw();
         let refused = stand.token_of(own + 1).expect_err("a refusal");
+        assert!(matches!(refused, TokenError::TwoUsers), "{refused}");
+        assert_eq!(
+            stand.token().expect("a token"),
+            Some("Bearer secret".into())
+        );
+        let mode = |mode| std::fs::set_permissions(path, Permissions::from_mode(mode));
+        mode(0o240).expect("a mode");
+        let refused = stand.token().expect_err("a refusal");
         assert!(matches!(refused, TokenError::Foreign(_)), "{refused}");
         let missing = [
             ("RAY_AUTH_MODE", "token"),

@@ -12,7 +12,7 @@ use aya::{
 };
 use raytrace_ebpf::{
     DEATHS_OBJECT,
-    records::{HOOKS, MEMORY_HOOKS, Offsets},
+    records::{Hook, MemoryHook, Offsets},
 };
 
 use super::{
@@ -25,7 +25,10 @@ use super::{
     symbols::{self, Symbols},
     tracked::Tracked,
 };
-use crate::event::{Probe, ProbeState};
+use crate::{
+    bounded,
+    event::{Probe, ProbeState},
+};
 
 /// Why nothing can be observed in the kernel.
 #[derive(Debug, thiserror::Error)]
@@ -59,9 +62,22 @@ pub enum KernelError {
         "this is a pid namespace of its own ({0}), where the pids of /proc are not those that the kernel tells"
     )]
     PidNamespace(String),
+    /// The kernel was told at its start to keep its memory from everybody.
+    #[error(
+        "this kernel is locked down (lockdown=confidentiality) and refuses eBPF programs that read its memory: {0}"
+    )]
+    LockedDown(String),
     /// The object did not load.
     #[error("the eBPF object did not load: {0}")]
     Load(String),
+    /// A hook that everything rests on did not load or attach.
+    #[error("this kernel refuses the hook {hook}, without which no death can be proven ({reason})")]
+    Refused {
+        /// Its name.
+        hook: &'static str,
+        /// What the kernel said.
+        reason: String,
+    },
 }
 
 /// What an attached kernel gives.
@@ -89,41 +105,46 @@ pub struct Keep {
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 const PER_CPU_OFFSET: &str = "__per_cpu_offset";
 const BTF: &str = "/sys/kernel/btf/vmlinux";
+/// `none integrity [confidentiality]`: security/lockdown/lockdown.c, since 5.4. Hidden where securityfs is not mounted.
+const LOCKDOWN: &str = "/sys/kernel/security/lockdown";
+/// Ten times what kernels have.
+const BTF_BYTES: u64 = 64 << 20;
 
-/// The stem of the two programs of each hook, in the order of [`HOOKS`].
-const PROGRAMS: [&str; HOOKS.len()] = [
-    "victim",
-    "signal_generate",
-    "signal_deliver",
-    "fork",
-    "exec",
-    "exit",
-    "rename",
-];
-
-/// The stem of the program that stands second at a hook and tells what the first was left out for.
-fn second(hook: &str) -> Option<&'static str> {
-    match hook {
-        "sched/sched_process_fork" => Some("fork_second"),
-        "sched/sched_process_exit" => Some("exit_second"),
-        _ => None,
-    }
-}
+/// The hooks without which acts are not observed: who is tracked, who ended, and who sent a signal.
+const NEEDED: [Hook; 3] = [Hook::Fork, Hook::Exit, Hook::Signal];
 
 /// Loads and attaches everything that this kernel takes. With `one_cluster` a raylet that starts is not tracked by
 /// itself: the caller chose one.
+///
+/// # Errors
+///
+/// When a hook that proof rests on cannot be attached, with the reason.
 pub fn attach(one_cluster: bool) -> Result<Attached, KernelError> {
+    attach_all(one_cluster).map_err(|error| {
+        let lockdown = bounded::text(LOCKDOWN, bounded::SMALL).unwrap_or_default();
+        match error {
+            error if !lockdown.contains("[confidentiality]") => error,
+            // What the verifier says of each program adds nothing.
+            KernelError::Refused { hook, .. } => KernelError::LockedDown(hook.to_owned()),
+            other => KernelError::LockedDown(other.to_string()),
+        }
+    })
+}
+
+fn attach_all(one_cluster: bool) -> Result<Attached, KernelError> {
     if let Ok(namespace) = std::fs::read_link("/proc/self/ns/pid")
         && namespace.as_os_str() != FIRST_PID_NAMESPACE
     {
         return Err(KernelError::PidNamespace(namespace.display().to_string()));
     }
-    let data = std::fs::read(BTF).map_err(|source| KernelError::NoBtf { path: BTF, source })?;
+    let data =
+        bounded::file(BTF, BTF_BYTES).map_err(|source| KernelError::NoBtf { path: BTF, source })?;
     let types = Btf::parse(data)?;
     let offsets = offsets::find(&types, symbols::address(PER_CPU_OFFSET))?;
     let for_memory = growth::offsets(&types, &offsets);
-    let hooks = HOOKS.iter().chain(&MEMORY_HOOKS);
-    let tracepoints: Vec<&str> = hooks.copied().map(tracepoint).collect();
+    let hooks = Hook::ALL.map(Hook::name).into_iter();
+    let hooks = hooks.chain(MemoryHook::ALL.map(MemoryHook::name));
+    let tracepoints: Vec<&str> = hooks.map(tracepoint).collect();
     // The full table is a heap block for each struct and prototype of the kernel.
     let prototypes = types.prototypes(&tracepoints);
     drop(types);
@@ -134,12 +155,20 @@ pub fn attach(one_cluster: bool) -> Result<Attached, KernelError> {
     let received = Arc::new(Received::default());
     let mut probes = Vec::new();
     let mut programs = Vec::new();
-    for (row, (hook, stem)) in HOOKS.iter().zip(PROGRAMS).enumerate() {
-        let (probe, fd) = attach_hook(&mut ebpf, &btf, hook, stem);
-        programs.extend(fd.map(|fd| (row, fd)));
-        probes.push(probe);
-        let again = second(hook).map(|stem| attach_hook(&mut ebpf, &btf, hook, stem));
-        programs.extend(again.and_then(|(_, fd)| fd).map(|fd| (row, fd)));
+    for hook in Hook::ALL {
+        let stems = hook.programs().iter();
+        let attached = stems.map(|stem| attach_hook(&mut ebpf, &btf, hook.name(), stem));
+        let (states, fds): (Vec<_>, Vec<_>) = attached.unzip();
+        programs.extend(fds.into_iter().flatten().map(|fd| (hook, fd)));
+        let required = hook.is_required();
+        // The hook works where its first program does.
+        probes.extend(
+            states
+                .into_iter()
+                .take(1)
+                .map(|probe| Probe { required, ..probe }),
+        );
+        refuse_without(hook, probes.last())?;
     }
     let (growth, more) = growth::load(&for_memory, &btf);
     probes.extend(more);
@@ -164,6 +193,19 @@ pub fn attach(one_cluster: bool) -> Result<Attached, KernelError> {
     })
 }
 
+/// What loads and is refused at a hook that is needed would tell of deaths by chance.
+fn refuse_without(hook: Hook, probe: Option<&Probe>) -> Result<(), KernelError> {
+    let works = probe.is_some_and(|probe| probe.state == ProbeState::Ok);
+    if works || !NEEDED.contains(&hook) {
+        return Ok(());
+    }
+    let reason = probe.and_then(|probe| probe.reason.clone());
+    Err(KernelError::Refused {
+        hook: hook.name(),
+        reason: reason.unwrap_or_default(),
+    })
+}
+
 fn load(offsets: &Offsets, one_cluster: bool) -> Result<Ebpf, KernelError> {
     // SAFETY: Offsets is repr(C), plain integers without padding between them, and outlives the slice.
     let bytes = unsafe {
@@ -175,6 +217,7 @@ fn load(offsets: &Offsets, one_cluster: bool) -> Result<Ebpf, KernelError> {
     let loaded = loader()
         .override_global("OFFSETS", bytes, true)
         .override_global("ONE_CLUSTER", &u32::from(one_cluster), true)
+        .override_global("HAS_REGISTERS", &u32::from(growth::gives_registers()), true)
         .load(DEATHS_OBJECT);
     loaded.map_err(|error| {
         let text = chain(&error);
@@ -203,7 +246,8 @@ fn give_back() {
     }
 }
 
-/// Attaches one hook as `tp_btf`, else as raw tracepoint; a raw tracepoint sees the same, a little later in the load.
+/// Attaches one program of a hook as `tp_btf`, else as raw tracepoint; a raw tracepoint sees the same, a little later in the load.
+/// Whether the probe is required is for the caller to say.
 pub(super) fn attach_hook(
     ebpf: &mut Ebpf,
     btf: &AyaBtf,
@@ -215,7 +259,7 @@ pub(super) fn attach_hook(
         name: hook.to_owned(),
         state,
         reason,
-        required: !matches!(hook, "signal/signal_deliver" | "task/task_rename"),
+        required: false,
     };
     let first = match by_btf(ebpf, btf, &format!("{stem}_btf"), tracepoint) {
         Ok(fd) => return (probe(ProbeState::Ok, None), Some(fd)),

@@ -1,6 +1,7 @@
 //! The running kernel's type information (`/sys/kernel/btf/vmlinux`), as far as field offsets need it.
 //!
-//! Mirrors Documentation/bpf/btf.rst (format version 1, kinds up to 19, `ENUM64`). Kept to a few functions because full
+//! Mirrors Documentation/bpf/btf.rst (format version 1, kinds up to 19, `ENUM64`) and the layout section of uapi/linux/btf.h (2026), by which
+//! kinds are skipped that are not known here. Kept to a few functions because full
 //! parsers hold all 130,000 types of a kernel in memory, several times what the recorder may use.
 
 /// Why the type information could not be used.
@@ -9,8 +10,10 @@ pub enum BtfError {
     /// Not BTF, or cut off.
     #[error("the kernel's type information is damaged at byte {0}")]
     Damaged(usize),
-    /// A kind that this version does not know.
-    #[error("the kernel's type information has a kind of type that is not known: {0}")]
+    /// A kind that this version does not know, and whose size the kernel does not tell.
+    #[error(
+        "the kernel's type information has types of a kind that this raytrace does not know ({0}): please report the kernel's version"
+    )]
     Kind(u32),
 }
 
@@ -46,12 +49,15 @@ impl Btf {
         let types = header + word(8)? as usize;
         let end = types + word(12)? as usize;
         let strings = header + word(16)? as usize;
+        let layout = Layout::of(&data, header);
         let mut positions = vec![0];
         let mut at = types;
         while at < end {
             positions.push(u32::try_from(at).map_err(|_| BtfError::Damaged(at))?);
             let info = word(at + 4)?;
-            at += 12 + body_size((info >> 24) & 0x1f, info & 0xffff)?;
+            let (kind, count) = (kind(info), count(info));
+            let size = body_size(kind, count).or_else(|| layout.body_size(&data, kind, count));
+            at += 12 + size.ok_or(BtfError::Kind(kind))?;
         }
         Ok(Self {
             data,
@@ -65,9 +71,9 @@ impl Btf {
         let info = word(&self.data, at + 4)?;
         Some(Type {
             name: word(&self.data, at)?,
-            kind: (info >> 24) & 0x1f,
+            kind: kind(info),
             flag: info >> 31 != 0,
-            count: info & 0xffff,
+            count: count(info),
             size_or_type: word(&self.data, at + 8)?,
             body: at + 12,
         })
@@ -207,16 +213,51 @@ fn word(data: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(data.get(at..at + 4)?.try_into().ok()?))
 }
 
-/// Bytes behind the head of a type of this kind.
-fn body_size(kind: u32, count: u32) -> Result<usize, BtfError> {
+/// Seven bits: older kernels have five, and zeros in the others.
+fn kind(info: u32) -> u32 {
+    (info >> 24) & 0x7f
+}
+
+/// 24 bits: older kernels have 16, and zeros in the others.
+fn count(info: u32) -> u32 {
+    info & 0x00ff_ffff
+}
+
+/// Where the kernel tells the sizes of all kinds that it has: `struct btf_layout { u8 info_sz, u8 elem_sz, u16 flags }` each.
+#[derive(Clone, Copy)]
+struct Layout {
+    start: usize,
+    length: usize,
+}
+
+impl Layout {
+    /// With nothing in it where the header has none.
+    fn of(data: &[u8], header: usize) -> Self {
+        let field = |at| word(data, at).filter(|_| header >= 32).unwrap_or(0) as usize;
+        Self {
+            start: header + field(24),
+            length: field(28),
+        }
+    }
+
+    fn body_size(self, data: &[u8], kind: u32, count: u32) -> Option<usize> {
+        let at = kind as usize * 4;
+        let known = (at + 4 <= self.length).then_some(self.start + at)?;
+        let (once, each) = (*data.get(known)?, *data.get(known + 1)?);
+        Some(usize::from(once) + usize::from(each) * count as usize)
+    }
+}
+
+/// Bytes behind the head of a type of this kind; `None` where it is not known.
+fn body_size(kind: u32, count: u32) -> Option<usize> {
     let count = count as usize;
-    Ok(match kind {
+    Some(match kind {
         1 | 14 | 17 => 4,
         2 | 7..=12 | 16 | 18 => 0,
         3 => 12,
         4 | 5 | 15 | 19 => count * 12,
         6 | 13 => count * 8,
-        other => return Err(BtfError::Kind(other)),
+        _ => return None,
     })
 }
 
@@ -242,10 +283,42 @@ mod tests {
         }
     }
 
+    /// A struct `s` with the field `f`, and before it a type of kind 77 with two elements of 8 bytes behind 4; `told`: its size stands
+    /// in a layout section.
+    fn with_new_kind(told: bool) -> Vec<u8> {
+        let mut types: Vec<u32> = vec![0, 77 << 24 | 2, 0];
+        types.extend([0xffff_ffff; 5]);
+        types.extend([1, STRUCT << 24 | 1, 16, 3, 2, 64]);
+        let strings = b"\0s\0f\0\0\0";
+        let (bytes, length) = (types.len() * 4, strings.len());
+        let mut layout = vec![0; 77 * 4];
+        layout.extend([4, 8, 0, 0]);
+        let header = if told { 32 } else { 24 };
+        let mut data = vec![0x9f, 0xeb, 1, 0];
+        let ends = [bytes + length, layout.len()];
+        let words = [header, 0, bytes, bytes, length].into_iter();
+        for word in words.chain(ends.into_iter().filter(|_| told)) {
+            data.extend(u32::try_from(word).expect("a word").to_le_bytes());
+        }
+        data.extend(types.into_iter().flat_map(u32::to_le_bytes));
+        data.extend(strings);
+        data.extend(layout);
+        data
+    }
+
+    #[test]
+    fn a_kind_that_is_not_known_is_skipped_where_its_size_is_told_and_else_named() {
+        let skipped = Btf::parse(with_new_kind(true)).expect("BTF");
+        assert_eq!(skipped.offset("s", "f"), Some(8));
+        assert_eq!(skipped.size("s"), Some(16));
+        let named = Btf::parse(with_new_kind(false)).err();
+        assert_eq!(named, Some(BtfError::Kind(77)));
+    }
+
     #[test]
     fn this_kernels_fields_are_found() {
         let Ok(data) = std::fs::read("/sys/kernel/btf/vmlinux") else {
-            eprintln!("skipped: no /sys/kernel/btf/vmlinux");
+            crate::skips::skipped("no /sys/kernel/btf/vmlinux");
             return;
         };
         let btf = Btf::parse(data).expect("BTF");

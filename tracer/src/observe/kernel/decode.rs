@@ -1,15 +1,15 @@
 //! From the bytes of a ring record to an observation. Any bytes are decoded or refused, none can panic.
 
 use raytrace_ebpf::records::{
-    self, Exec, Exit, Fork, GROUP_EXIT, Header, Rename, SENDER_EXITING, SENDER_KERNEL_THREAD,
-    TOOK_EFFECT, Victim, kind,
+    self, Exec, Exit, Fork, GROUP_EXIT, Header, Hook, Kind, Rename, SENDER_COMPAT,
+    SENDER_EXEC_SEEN, SENDER_EXITING, SENDER_KERNEL_THREAD, SENDER_SAME_ROOT, TOOK_EFFECT, Victim,
 };
 
-use super::symbols::Symbols;
+use super::{symbols::Symbols, system_calls};
 use crate::{
+    cgroup_path,
     event::{self, CgroupLevel, MemorySplit, Observation, OomVictim, Sender},
     ids::{BootTime, Bytes, Pid, ProcessKey},
-    observe::container,
 };
 
 /// Pages that mean "no limit": `PAGE_COUNTER_MAX` is `LONG_MAX / PAGE_SIZE`.
@@ -29,20 +29,39 @@ impl Decoder {
         }
     }
 
-    /// The kind, time and content of a record; `None` for one that is too short or of an unknown kind.
-    pub(super) fn decode(&self, bytes: &[u8]) -> Option<(u32, BootTime, Observation)> {
+    /// The hook, time and content of a record; `None` for one that is too short or of an unknown kind.
+    pub(super) fn decode(&self, bytes: &[u8]) -> Option<(Hook, BootTime, Observation)> {
         let header: Header = take(bytes, size_of::<Header>())?;
-        let what = match header.kind {
-            kind::FORK => fork(&take(bytes, size_of::<Fork>())?),
-            kind::EXEC => exec(&take(bytes, std::mem::offset_of!(Exec, argv))?),
-            kind::SIGNAL => signal(&take(bytes, size_of::<records::Signal>())?),
-            kind::DELIVERED => delivered(&take(bytes, size_of::<records::Delivered>())?),
-            kind::VICTIM => self.victim(&take(bytes, size_of::<Victim>())?),
-            kind::EXIT => self.exit(&take(bytes, std::mem::offset_of!(Exit, title))?),
-            kind::RENAME => self.rename(&take(bytes, std::mem::offset_of!(Rename, title))?)?,
-            _ => return None,
+        let (hook, what) = match Kind::of(header.kind)? {
+            Kind::Fork => (Hook::Fork, fork(&take(bytes, size_of::<Fork>())?)),
+            Kind::Exec => (
+                Hook::Exec,
+                exec(&take(bytes, std::mem::offset_of!(Exec, argv))?),
+            ),
+            Kind::Signal => (
+                Hook::Signal,
+                signal(&take(bytes, size_of::<records::Signal>())?),
+            ),
+            Kind::Delivered => (
+                Hook::Deliver,
+                delivered(&take(bytes, size_of::<records::Delivered>())?),
+            ),
+            Kind::Victim => (
+                Hook::Victim,
+                self.victim(&take(bytes, size_of::<Victim>())?),
+            ),
+            Kind::Exit => (
+                Hook::Exit,
+                self.exit(&take(bytes, std::mem::offset_of!(Exit, title))?),
+            ),
+            Kind::Rename => (
+                Hook::Rename,
+                self.rename(&take(bytes, std::mem::offset_of!(Rename, title))?)?,
+            ),
+            // These come by the ring of the other object.
+            Kind::Mapped | Kind::Grew => return None,
         };
-        Some((header.kind, BootTime(header.time), what))
+        Some((hook, BootTime(header.time), what))
     }
 
     fn victim(&self, record: &Victim) -> Observation {
@@ -100,6 +119,7 @@ impl Decoder {
             shmem: counter(memory.shmem),
             swap: counter(memory.swap),
             peak: bytes(memory.peak),
+            own: None,
         }
     }
 
@@ -207,6 +227,15 @@ fn exec(record: &Exec) -> Observation {
         comm: text(&record.comm),
         argv: arguments(&record.argv[..length]),
         uid: Some(record.uid),
+        file: file(record.file),
+    })
+}
+
+/// The kernel gives no file the number 0.
+fn file(record: records::File) -> Option<event::FileId> {
+    (record.inode != 0).then_some(event::FileId {
+        inode: record.inode,
+        device: record.device,
     })
 }
 
@@ -227,6 +256,9 @@ fn signal(record: &records::Signal) -> Observation {
         .take_while(|name| !name.is_empty())
         .collect();
     let cgroup = path(&cgroup);
+    let [uid, effective_uid, saved_uid] = record.sender_uids;
+    let command = usize::try_from(record.command_length).unwrap_or(0);
+    let command = record.command.get(..command).unwrap_or(&record.command);
     Observation::Signal(event::Signal {
         target: key(record.target),
         target_tid: Pid(record.target.tid),
@@ -242,14 +274,21 @@ fn signal(record: &records::Signal) -> Observation {
             process: key(record.sender),
             tid: Pid(record.sender.tid),
             comm: text(&record.sender_comm),
-            uid: record.sender_uid,
+            uid,
+            effective_uid: Some(effective_uid),
+            saved_uid: Some(saved_uid),
+            file: file(record.file),
+            argv: arguments(command),
+            exec_seen: has(SENDER_EXEC_SEEN),
+            same_root: has(SENDER_SAME_ROOT),
             exiting: has(SENDER_EXITING),
             kernel_thread: has(SENDER_KERNEL_THREAD),
             exe: exe(&record.exe),
-            container_id: container::id(&cgroup),
+            container_id: cgroup_path::container(&cgroup),
             cgroup: Some(cgroup),
             ancestors: ancestors(&record.ancestors),
         },
+        call: system_calls::read(record.call, has(SENDER_COMPAT), record.arguments),
     })
 }
 
@@ -314,7 +353,7 @@ mod tests {
         };
         let mut record = Rename {
             header: Header {
-                kind: kind::RENAME,
+                kind: Kind::Rename as u32,
                 reserved: 0,
                 time: 5,
             },

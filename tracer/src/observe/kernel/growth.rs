@@ -6,19 +6,20 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use aya::{
     Btf as AyaBtf, Ebpf,
-    maps::{HashMap, MapData, PerCpuArray, RingBuf},
+    maps::{HashMap, Map, MapData, PerCpuArray, RingBuf},
     programs::ProgramType,
     sys::{BpfHelper, is_helper_supported},
 };
 use raytrace_ebpf::{
     MEMORY_OBJECT,
-    records::{self, MEMORY_HOOKS, MemoryOffsets, NONE, Offsets, Steps, Watched, kind},
+    records::{self, Kind, MemoryHook, MemoryOffsets, NONE, Offsets, Steps, Watched},
 };
 
 use super::{
     attach::{self, KernelError, chain},
     btf::Btf,
     decode, ledger,
+    levels::{Levels, Slot},
     pythons::Pythons,
 };
 use crate::{
@@ -26,8 +27,6 @@ use crate::{
     ids::{BootTime, Bytes, Pid, ProcessKey},
 };
 
-/// The stems of the programs, in the order of [`MEMORY_HOOKS`].
-const PROGRAMS: [&str; MEMORY_HOOKS.len()] = ["mapped", "tick"];
 const WATCHED_WORDS: usize = size_of::<Watched>() / 8;
 const STEPS_WORDS: usize = size_of::<Steps>() / 8;
 /// Where the steps stand in those.
@@ -80,7 +79,7 @@ pub struct Native {
 
 /// What the ring holds.
 #[derive(Debug, Clone)]
-pub enum Told {
+pub enum MemoryRecord {
     /// A new mapping.
     Mapped(NewMapping),
     /// Memory that became resident.
@@ -92,6 +91,10 @@ pub struct Growth {
     /// Holds the programs: they are detached when it is dropped.
     _ebpf: Ebpf,
     ring: RingBuf<MapData>,
+    levels: Option<Levels>,
+    /// Who has which place there, and the places that are free.
+    slots: std::collections::HashMap<Pid, (ProcessKey, Slot)>,
+    free: Vec<Slot>,
     watched: HashMap<MapData, u32, [u64; WATCHED_WORDS]>,
     steps: HashMap<MapData, u32, [u64; STEPS_WORDS]>,
     counters: PerCpuArray<MapData, u64>,
@@ -118,21 +121,20 @@ pub(super) fn offsets(btf: &Btf, known: &Offsets) -> MemoryOffsets {
             .zip(btf.offset("thread_struct", "fsbase"))
             .map_or(NONE, |(thread, base)| thread + base),
         task_min_flt: btf.offset("task_struct", "min_flt").unwrap_or(NONE),
-        has_registers: u32::from(has_registers()),
+        has_registers: u32::from(cfg!(target_arch = "x86_64") && gives_registers()),
     }
 }
 
-/// Whether a program may have its task's registers (5.15), which are known by their places on x86-64 alone.
-fn has_registers() -> bool {
+/// Whether a program may have its task's registers (5.15).
+pub(super) fn gives_registers() -> bool {
     let helpers = [
         BpfHelper::BPF_FUNC_get_current_task_btf,
         BpfHelper::BPF_FUNC_task_pt_regs,
     ];
     let is_here = |helper| is_helper_supported(ProgramType::RawTracePoint, helper);
-    cfg!(target_arch = "x86_64")
-        && helpers
-            .into_iter()
-            .all(|helper| matches!(is_here(helper), Ok(true)))
+    helpers
+        .into_iter()
+        .all(|helper| matches!(is_here(helper), Ok(true)))
 }
 
 /// Loads the object and attaches what is always attached. The probes say what is missing; nothing of it is required.
@@ -141,13 +143,13 @@ pub(super) fn load(offsets: &MemoryOffsets, btf: &AyaBtf) -> (Option<Growth>, Ve
         Ok((growth, probes)) => (Some(growth), probes),
         Err(error) => {
             let reason = error.to_string();
-            let missing = |hook: &&str| Probe {
-                name: (*hook).to_owned(),
+            let missing = |hook: MemoryHook| Probe {
+                name: hook.name().to_owned(),
                 state: ProbeState::Missing,
                 reason: Some(reason.clone()),
-                required: false,
+                required: hook.is_required(),
             };
-            (None, MEMORY_HOOKS.iter().map(missing).collect())
+            (None, MemoryHook::ALL.map(missing).into())
         }
     }
 }
@@ -172,10 +174,12 @@ impl Growth {
             .load(MEMORY_OBJECT)
             .map_err(|error| KernelError::Load(chain(&error)))?;
         let mut probes = Vec::new();
-        for (hook, stem) in MEMORY_HOOKS.iter().zip(PROGRAMS) {
-            let (probe, _) = attach::attach_hook(&mut ebpf, btf, hook, stem);
-            let required = false;
-            probes.push(Probe { required, ..probe });
+        for hook in MemoryHook::ALL {
+            let required = hook.is_required();
+            for stem in hook.programs() {
+                let (probe, _) = attach::attach_hook(&mut ebpf, btf, hook.name(), stem);
+                probes.push(Probe { required, ..probe });
+            }
         }
         let map = |ebpf: &mut Ebpf, name: &str| {
             ebpf.take_map(name)
@@ -188,7 +192,15 @@ impl Growth {
             let map = HashMap::try_from(map(&mut ebpf, "PYTHONS")?).map_err(wrong)?;
             Some(Pythons(map))
         };
+        let levels = match ebpf.map("LEVELS") {
+            Some(Map::Array(levels)) => Levels::map(levels.fd().as_fd()).ok(),
+            _ => None,
+        };
+        let places = u32::try_from(records::WATCHED).unwrap_or(u32::MAX);
         let growth = Self {
+            levels,
+            slots: std::collections::HashMap::new(),
+            free: (0..places).rev().map(Slot).collect(),
             ring: RingBuf::try_from(map(&mut ebpf, "MAPPINGS")?).map_err(wrong)?,
             watched: HashMap::try_from(map(&mut ebpf, "WATCHED")?).map_err(wrong)?,
             steps: HashMap::try_from(map(&mut ebpf, "STEPS")?).map_err(wrong)?,
@@ -203,24 +215,51 @@ impl Growth {
 
     /// Watches a process from now on; one that is watched already goes on.
     pub fn watch(&mut self, process: ProcessKey) {
-        let pid = process.pid.0;
-        let is_it = |start: u64| ProcessKey::new(pid, start).same(process);
-        if self.watched.get(&pid, 0).is_ok_and(|own| is_it(own[0])) {
+        let pid = process.pid;
+        match self.slots.get(&pid) {
+            Some((own, _)) if own.same(process) => return,
+            // An earlier process's, whose end was missed.
+            Some((own, _)) => self.give_up(*own),
+            None => {}
+        }
+        // Full: this one is known from samples alone.
+        let Some(slot) = self.free.pop() else { return };
+        let mut watched = [0; WATCHED_WORDS];
+        (watched[0], watched[1]) = (process.start.0, u64::from(slot.0));
+        if self.watched.insert(pid.0, watched, 0).is_err() {
+            self.free.push(slot);
             return;
         }
-        let mut watched = [0; WATCHED_WORDS];
-        watched[0] = process.start.0;
-        // Full: this one is known from samples alone.
-        let _full = self.watched.insert(pid, watched, 0);
+        self.slots.insert(pid, (process, slot));
+    }
+
+    fn give_up(&mut self, process: ProcessKey) {
+        let Some(slot) = self.slot(process) else {
+            return;
+        };
+        self.slots.remove(&process.pid);
+        let _gone = self.watched.remove(&process.pid.0);
+        self.free.push(slot);
+    }
+
+    /// What the kernel saw of all processes; `None` where it cannot be mapped.
+    #[must_use]
+    pub fn levels(&self) -> Option<Levels> {
+        self.levels
+    }
+
+    /// A process's place there, while it is watched.
+    #[must_use]
+    pub fn slot(&self, process: ProcessKey) -> Option<Slot> {
+        let (own, slot) = self.slots.get(&process.pid)?;
+        own.same(process).then_some(*slot)
     }
 
     /// Ends that, and gives the last steps of the process, the oldest first; those of a later one with its pid stay.
     pub fn forget(&mut self, process: ProcessKey) -> Vec<Step> {
         let pid = process.pid.0;
+        self.give_up(process);
         let is_it = |start: u64| ProcessKey::new(pid, start).same(process);
-        if self.watched.get(&pid, 0).is_ok_and(|own| is_it(own[0])) {
-            let _gone = self.watched.remove(&pid);
-        }
         let Some(kept) = self.steps.get(&pid, 0).ok().filter(|own| is_it(own[0])) else {
             return Vec::new();
         };
@@ -234,10 +273,10 @@ impl Growth {
     }
 
     /// Takes everything that was told since the last call.
-    pub fn drain(&mut self, mut sink: impl FnMut(Told)) {
+    pub fn drain(&mut self, mut sink: impl FnMut(MemoryRecord)) {
         while let Some(item) = self.ring.next() {
             if let Some(told) = told(&item, self.page) {
-                self.received += u64::from(matches!(told, Told::Mapped(_)));
+                self.received += u64::from(matches!(told, MemoryRecord::Mapped(_)));
                 sink(told);
             }
         }
@@ -246,31 +285,45 @@ impl Growth {
     /// The loss ledger, a row a hook.
     #[must_use]
     pub fn ledger(&self) -> Vec<Ledger> {
-        let rows = (0u32..).zip(MEMORY_HOOKS);
-        rows.map(|(row, hook)| self.row(row, hook)).collect()
+        MemoryHook::ALL.map(|hook| self.row(hook)).into()
     }
 
-    fn row(&self, row: u32, hook: &str) -> Ledger {
-        let received = if row == 0 { self.received } else { 0 };
+    fn row(&self, hook: MemoryHook) -> Ledger {
+        let received = match hook {
+            MemoryHook::Mapped => self.received,
+            MemoryHook::Tick => 0,
+        };
         Ledger {
             received,
             written: received,
-            ..ledger::counted(&self.counters, row, hook)
+            ..ledger::counted(&self.counters, hook.row(), hook.name())
         }
     }
 }
 
 /// One record: its length says which parts it has.
-fn told(item: &[u8], page: u64) -> Option<Told> {
+fn told(item: &[u8], page: u64) -> Option<MemoryRecord> {
     let header: records::Header = decode::take(item, size_of::<records::Header>())?;
-    if header.kind == kind::GREW {
-        let record = decode::take(item, size_of::<records::GrewBy>())?;
-        let native = native(item, size_of::<records::GrewBy>());
-        return Some(growth(&record, native, page));
+    match Kind::of(header.kind)? {
+        Kind::Grew => {
+            let record = decode::take(item, size_of::<records::GrewBy>())?;
+            let native = native(item, size_of::<records::GrewBy>());
+            Some(growth(&record, native, page))
+        }
+        Kind::Mapped => {
+            let record = decode::take(item, size_of::<records::Mapped>())?;
+            let native = native(item, size_of::<records::MappedBy>());
+            Some(MemoryRecord::Mapped(mapping(&record, native)))
+        }
+        // These come by the ring of the other object.
+        Kind::Fork
+        | Kind::Exec
+        | Kind::Signal
+        | Kind::Delivered
+        | Kind::Victim
+        | Kind::Exit
+        | Kind::Rename => None,
     }
-    let record = decode::take(item, size_of::<records::Mapped>())?;
-    let native = native(item, size_of::<records::MappedBy>());
-    Some(Told::Mapped(mapping(&record, native)))
 }
 
 fn mapping(record: &records::MappedBy, native: Option<Native>) -> NewMapping {
@@ -291,7 +344,7 @@ fn mapping(record: &records::MappedBy, native: Option<Native>) -> NewMapping {
     }
 }
 
-fn growth(record: &records::GrewBy, native: Option<Native>, page: u64) -> Told {
+fn growth(record: &records::GrewBy, native: Option<Native>, page: u64) -> MemoryRecord {
     let records::GrewBy { grew, stack } = record;
     let frames = stack.iter().take(grew.frames as usize);
     // Two CPUs that look at one process at once may find that it fell.
@@ -299,7 +352,7 @@ fn growth(record: &records::GrewBy, native: Option<Native>, page: u64) -> Told {
         let pages = pages.cast_signed().max(0).unsigned_abs();
         Bytes(pages.saturating_mul(page))
     };
-    Told::Grew(NewGrowth {
+    MemoryRecord::Grew(NewGrowth {
         time: BootTime(grew.header.time),
         process: ProcessKey::new(grew.process.tgid, grew.process.start),
         tid: Pid(grew.process.tid),

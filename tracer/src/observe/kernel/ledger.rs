@@ -9,36 +9,38 @@ use std::{
 };
 
 use aya::maps::{MapData, PerCpuArray};
-use raytrace_ebpf::records::{HOOKS, ledger};
+use raytrace_ebpf::records::{Hook, ledger};
 
-use crate::event::Ledger;
+use crate::{bounded, event::Ledger};
 
 /// The columns of a row are read one by one: while a program counts they are of different moments, and are read again so often.
 const READS: usize = 8;
 
 /// Records that user space took out of the ring, by hook.
 #[derive(Debug, Default)]
-pub(super) struct Received([AtomicU64; HOOKS.len()]);
+pub(super) struct Received([AtomicU64; Hook::COUNT]);
 
 impl Received {
-    pub(super) fn add(&self, row: usize) {
-        if let Some(counter) = self.0.get(row) {
-            counter.fetch_add(1, Ordering::Relaxed);
-        }
+    pub(super) fn add(&self, hook: Hook) {
+        self.0[hook as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn of(&self, hook: Hook) -> u64 {
+        self.0[hook as usize].load(Ordering::Relaxed)
     }
 }
 
 /// Reads the kernel's counters.
 pub struct Ledgers {
     counters: PerCpuArray<MapData, u64>,
-    programs: Vec<(usize, RawFd)>,
+    programs: Vec<(Hook, RawFd)>,
     received: Arc<Received>,
 }
 
 impl Ledgers {
     pub(super) fn new(
         counters: PerCpuArray<MapData, u64>,
-        programs: Vec<(usize, RawFd)>,
+        programs: Vec<(Hook, RawFd)>,
         received: Arc<Received>,
     ) -> Self {
         Self {
@@ -51,30 +53,39 @@ impl Ledgers {
     /// One row a hook. `written` and `dropped` are for the caller to fill.
     #[must_use]
     pub fn read(&self) -> Vec<Ledger> {
-        (0u32..)
-            .zip(HOOKS)
-            .map(|(row, hook)| self.row(row, hook))
-            .collect()
+        Hook::ALL.into_iter().map(|hook| self.row(hook)).collect()
     }
 
-    fn row(&self, row: u32, hook: &str) -> Ledger {
-        let at = row as usize;
-        let mut programs = self.programs.iter().filter(|(hook, _)| *hook == at);
+    fn row(&self, hook: Hook) -> Ledger {
+        let mut programs = self.programs.iter().filter(|(of, _)| *of == hook);
         let first = programs.next();
         Ledger {
             recursion_misses: first.and_then(|(_, fd)| recursion_misses(*fd)),
             second: programs.next().is_some(),
-            received: self
-                .received
-                .0
-                .get(at)
-                .map_or(0, |counter| counter.load(Ordering::Relaxed)),
-            ..counted(&self.counters, row, hook)
+            received: self.received.of(hook),
+            ..self.of_both(hook)
+        }
+    }
+
+    /// What both programs of a hook have counted, where it has two.
+    fn of_both(&self, hook: Hook) -> Ledger {
+        let first = counted(&self.counters, hook.row(), hook.name());
+        if hook.programs().len() < 2 {
+            return first;
+        }
+        let second = counted(&self.counters, hook.second_row(), hook.name());
+        Ledger {
+            seen: first.seen + second.seen,
+            submitted: first.submitted + second.submitted,
+            filtered: first.filtered + second.filtered,
+            ring_full: first.ring_full + second.ring_full,
+            map_full: first.map_full + second.map_full,
+            ..first
         }
     }
 }
 
-/// What the programs at a hook have counted, each processor for itself; the rest of its row is for the caller to fill.
+/// What a program has counted, each processor for itself; the rest of its row is for the caller to fill.
 pub(super) fn counted(counters: &PerCpuArray<MapData, u64>, row: u32, hook: &str) -> Ledger {
     let mut read = (0..READS).map(|_| at_once(counters, row, hook));
     let adds_up =
@@ -101,7 +112,7 @@ fn at_once(counters: &PerCpuArray<MapData, u64>, row: u32, hook: &str) -> Ledger
 
 /// `recursion_misses` in the program's fdinfo (Linux ≥ 5.12).
 fn recursion_misses(fd: RawFd) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
+    let text = bounded::text(format!("/proc/self/fdinfo/{fd}"), bounded::SMALL).ok()?;
     let line = text
         .lines()
         .find_map(|line| line.strip_prefix("recursion_misses:"))?;

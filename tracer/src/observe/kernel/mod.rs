@@ -8,15 +8,20 @@ mod btf;
 mod decode;
 mod growth;
 mod ledger;
+mod levels;
 mod offsets;
 mod pythons;
 mod ring;
 mod symbols;
+mod system_calls;
 mod tracked;
 
 pub use attach::{Attached, Keep, KernelError, attach};
-pub use growth::{Growth, Native, NewGrowth, NewMapping, Told};
+pub use growth::{Growth, MemoryRecord, Native, NewGrowth, NewMapping};
 pub use ledger::Ledgers;
+pub use levels::{Level, Levels, Slot};
+#[cfg(test)]
+pub(crate) use levels::{level_of, levels_of, slot_of};
 pub use pythons::Pythons;
 pub use ring::Ring;
 pub use tracked::Tracked;

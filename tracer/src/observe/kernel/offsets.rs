@@ -48,6 +48,18 @@ pub(super) fn find(btf: &Btf, per_cpu_offset: Option<u64>) -> Result<Offsets, Ke
         signal_maxrss: need("signal_struct", "maxrss")?,
         signal_oom_score_adj: need("signal_struct", "oom_score_adj")?,
         cred_uid: need("cred", "uid")?,
+        cred_euid: need("cred", "euid")?,
+        cred_suid: need("cred", "suid")?,
+        task_nsproxy: need("task_struct", "nsproxy")?,
+        nsproxy_mnt_ns: need("nsproxy", "mnt_ns")?,
+        mnt_ns_user_ns: need("mnt_namespace", "user_ns")?,
+        task_fs: need("task_struct", "fs")?,
+        fs_root_dentry: need("fs_struct", "root.dentry")?,
+        file_inode: need("file", "f_inode")?,
+        inode_number: need("inode", "i_ino")?,
+        inode_super: need("inode", "i_sb")?,
+        super_device: need("super_block", "s_dev")?,
+        task_stack: optional("task_struct", "stack"),
         mm_arg_start: need("mm_struct", "arg_start")?,
         mm_arg_end: need("mm_struct", "arg_end")?,
         mm_rss_stat: need("mm_struct", "rss_stat")?,
@@ -87,8 +99,61 @@ pub(super) fn find(btf: &Btf, per_cpu_offset: Option<u64>) -> Result<Offsets, Ke
             possible_cpus().min(MAX_CPUS)
         },
         per_cpu_offset,
+        ..registers(btf)
     })
 }
+
+/// Where the registers of a task lie with which it left user space, and which of them say what it asked for; nothing else is filled in.
+fn registers(btf: &Btf) -> Offsets {
+    let found = of_x86_64(btf).or_else(|| of_aarch64(btf));
+    found.unwrap_or(Offsets {
+        registers_call: NONE,
+        task_status: NONE,
+        ..Offsets::default()
+    })
+}
+
+/// `ptrace.h`, `syscall.h` and `page_64_types.h` of arch/x86/include/asm.
+fn of_x86_64(btf: &Btf) -> Option<Offsets> {
+    let of = |field| btf.offset("pt_regs", field);
+    Some(Offsets {
+        registers_on_stack: STACK_OF_X86_64.checked_sub(btf.size("pt_regs")?)?,
+        registers_call: of("orig_ax")?,
+        registers_arguments: [of("di")?, of("si")?, of("dx")?],
+        registers_compat_arguments: [of("bx")?, of("cx")?, of("dx")?],
+        registers_mode: of("cs")?,
+        registers_user_mask: 3,
+        registers_user: 3,
+        task_status: btf.offset("task_struct", "thread_info.status")?,
+        ..Offsets::default()
+    })
+}
+
+/// `ptrace.h`, `syscall.h` and `memory.h` of arch/arm64/include/asm.
+fn of_aarch64(btf: &Btf) -> Option<Offsets> {
+    let of = |field| btf.offset("pt_regs", field);
+    let registers = of("regs")?;
+    let arguments = [of("orig_x0")?, registers + 8, registers + 16];
+    let page = u32::try_from(rustix::param::page_size()).ok()?;
+    let stack = STACK_OF_AARCH64.max(page);
+    Some(Offsets {
+        registers_on_stack: stack.checked_sub(btf.size("pt_regs")?)?,
+        registers_call: of("syscallno")?,
+        registers_arguments: arguments,
+        registers_compat_arguments: arguments,
+        registers_mode: of("pstate")?,
+        registers_user_mask: 0xf,
+        registers_user: 0,
+        registers_compat_mask: 0x10,
+        task_status: NONE,
+        ..Offsets::default()
+    })
+}
+
+/// `THREAD_SIZE` without KASAN. Nothing lies above the registers on the kernels that need it: what FRED keeps there came with 6.9.
+const STACK_OF_X86_64: u32 = 16 << 10;
+/// The same; a page where those are larger.
+const STACK_OF_AARCH64: u32 = 16 << 10;
 
 /// Possible CPUs, whose counters must all be summed.
 fn possible_cpus() -> u32 {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use aya::maps::{HashMap, MapData, RingBuf};
-use raytrace_ebpf::records::{Exit, kind};
+use raytrace_ebpf::records::Exit;
 
 use super::{decode::Decoder, ledger::Received};
 use crate::{event::Observation, ids::BootTime};
@@ -37,8 +37,8 @@ impl Ring {
     /// Takes everything that lies in the ring now, in the order of the acts.
     pub fn drain(&mut self, mut sink: impl FnMut(BootTime, Observation)) {
         while let Some(item) = self.ring.next() {
-            if let Some((kind, time, what)) = self.decoder.decode(&item) {
-                self.received.add(row(kind));
+            if let Some((hook, time, what)) = self.decoder.decode(&item) {
+                self.received.add(hook);
                 sink(time, what);
             }
         }
@@ -64,18 +64,5 @@ impl AsFd for Ring {
     fn as_fd(&self) -> BorrowedFd<'_> {
         // SAFETY: the descriptor belongs to the map that `self` owns and lives as long.
         unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
-    }
-}
-
-/// The ledger's row of a kind of record.
-fn row(record: u32) -> usize {
-    match record {
-        kind::VICTIM => 0,
-        kind::SIGNAL => 1,
-        kind::DELIVERED => 2,
-        kind::FORK => 3,
-        kind::EXEC => 4,
-        kind::RENAME => 6,
-        _ => 5,
     }
 }

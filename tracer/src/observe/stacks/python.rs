@@ -17,6 +17,7 @@ use super::{
     spy,
 };
 use crate::{
+    bounded,
     event::{NativeFrame, PythonFrame},
     ids::{Pid, ProcessKey},
     observe::kernel,
@@ -103,7 +104,7 @@ pub struct Reader {
 #[must_use]
 pub fn is_python(pid: Pid) -> bool {
     let Ok(exe) = std::fs::read_link(format!("/proc/{pid}/exe")) else {
-        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let name = bounded::text_of_process(pid, "comm", bounded::SMALL).unwrap_or_default();
         return name.contains("python") || name.starts_with("ray::");
     };
     let name = exe.file_name().unwrap_or_default();
@@ -252,7 +253,7 @@ mod tests {
             .stdout(Stdio::piped())
             .spawn();
         let Ok(mut child) = child else {
-            eprintln!("skipped: no python3 here");
+            crate::skips::skipped("no python3 here");
             return None;
         };
         let mut line = String::new();
@@ -260,6 +261,39 @@ mod tests {
         BufReader::new(output).read_line(&mut line).expect("a line");
         let pid = Pid(child.id());
         Some((Ended(child), pid))
+    }
+
+    /// What `look` sees once it is as `wanted`: a program that has said a word is not yet where it stays.
+    fn once(
+        mut look: impl FnMut() -> Result<Option<Stack>, StackError>,
+        wanted: impl Fn(&Stack) -> bool,
+    ) -> Stack {
+        let until = Instant::now() + Duration::from_secs(60);
+        loop {
+            let seen = look();
+            match seen {
+                Ok(Some(stack)) if wanted(&stack) => return stack,
+                seen => assert!(Instant::now() < until, "{seen:?}"),
+            }
+        }
+    }
+
+    /// The thread that is not the main one.
+    fn other_thread(pid: Pid) -> Pid {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("tasks");
+        let names = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok());
+        names.map(Pid).find(|tid| *tid != pid).expect("a thread")
+    }
+
+    fn runs(stack: &Stack, function: &str) -> bool {
+        stack
+            .frames
+            .first()
+            .is_some_and(|top| top.function == function)
+    }
+
+    fn is_within(stack: &Stack, function: &str) -> bool {
+        stack.frames.iter().any(|frame| frame.function == function)
     }
 
     /// Ends with the test, however that ends.
@@ -281,8 +315,8 @@ mod tests {
         assert!(is_python(pid));
         let mut reader = Reader::default();
         let python = reader.open(pid).expect("an interpreter");
-        let stack = reader.stack(&python, None, |_| true);
-        let stack = stack.expect("a stack").expect("a thread");
+        let look = || reader.stack(&python, None, |_| true);
+        let stack = once(look, |stack| runs(stack, "grow"));
         let top = stack.frames.first().expect("a frame");
         assert_eq!((top.function.as_str(), stack.frames.len()), ("grow", 2));
         assert!((2..=3).contains(&top.line), "{top:?}");
@@ -297,19 +331,17 @@ mod tests {
         };
         let mut reader = Reader::default();
         let python = reader.open(pid).expect("an interpreter");
+        // Once the other thread waits it does so until the end.
+        let idle = other_thread(pid);
+        let look = || reader.stack(&python, Some(idle), |_| true);
+        once(look, |stack| runs(stack, "idle") && !stack.running);
         let stack = reader.stack(&python, None, |_| true);
         let stack = stack.expect("a stack").expect("a thread");
-        assert!(
-            stack.frames.iter().all(|frame| frame.function != "idle"),
-            "{stack:?}"
-        );
+        assert!(!is_within(&stack, "idle"), "{stack:?}");
         // Asked for another one than runs, it finds the main thread rather than one that waits.
         let stack = reader.stack(&python, None, |_| false);
         let stack = stack.expect("a stack").expect("a thread");
-        assert!(
-            stack.frames.iter().all(|frame| frame.function != "idle"),
-            "{stack:?}"
-        );
+        assert!(!is_within(&stack, "idle"), "{stack:?}");
     }
 
     #[test]
@@ -326,16 +358,12 @@ mod tests {
             held.push((name, child, pid, opened));
         }
         for (name, child, pid, python) in held {
-            let top = |reader: &mut Reader, tid| {
-                let stack = reader.stack(&python, tid, |_| true);
-                let stack = stack.expect("a stack").expect("a thread");
-                stack.frames.first().expect("a frame").function.clone()
+            let mut held_by = |tid, function: &str| {
+                let look = || reader.stack(&python, Some(tid), |_| true);
+                once(look, |stack| runs(stack, function));
             };
-            assert_eq!(top(&mut reader, Some(pid)), name);
-            let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("tasks");
-            let names = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok());
-            let other = names.map(Pid).find(|tid| *tid != pid).expect("a thread");
-            assert_eq!(top(&mut reader, Some(other)), "held");
+            held_by(pid, name);
+            held_by(other_thread(pid), "held");
             drop(child);
         }
     }
@@ -346,7 +374,7 @@ mod tests {
         for _ in 0..8 {
             let child = Command::new("python3").args(["-c", code]).spawn();
             let Ok(child) = child else {
-                eprintln!("skipped: no python3 here");
+                crate::skips::skipped("no python3 here");
                 return;
             };
             let child = Ended(child);

@@ -1,9 +1,13 @@
-//! What to turn, in the keys of each framework: the version table of remedies. Every key here is one that [`super::is_known`] knows.
+//! What to turn, in the keys of each framework. Every key of a lever is one that [`super::is_known`] knows.
 
-use super::Framework;
+use serde::Deserialize;
+
+use super::{Framework, table};
+pub use table::Bound;
 
 /// What a remedy is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Aim {
     /// Less host memory in each rank: no copies of what lies on the GPU.
     LessOnHost,
@@ -34,174 +38,46 @@ pub struct Lever {
     pub value: &'static str,
     /// Whether the framework has this value where nobody gives another.
     pub default: bool,
-}
-
-fn turn(key: &'static str, value: &'static str) -> Lever {
-    Lever {
-        key,
-        old: None,
-        value,
-        default: false,
-    }
-}
-
-fn back(key: &'static str, value: &'static str) -> Lever {
-    Lever {
-        default: true,
-        ..turn(key, value)
-    }
-}
-
-fn renamed(lever: Lever, old: &'static str) -> Lever {
-    Lever {
-        old: Some(old),
-        ..lever
-    }
+    /// A setting that must have been typed for it to bear on anything.
+    pub only_if_typed: Option<&'static str>,
 }
 
 /// The levers of a framework for an aim; none where no key is known.
 #[must_use]
 pub fn levers(framework: Framework, aim: Aim) -> Vec<Lever> {
-    match framework {
-        Framework::Verl => verl(aim),
-        Framework::EasyR1 => easy_r1(aim),
-        Framework::SimpleRl => simple_rl(aim),
-        Framework::OpenRlhf => openrlhf(aim),
-        Framework::Vllm => match aim {
-            Aim::LessOnHost => vec![
-                back("--kv-offloading-size", "0"),
-                back("--cpu-offload-gb", "0"),
-            ],
-            Aim::Gpu => vec![turn("--gpu-memory-utilization", "LOWER")],
-            _ => Vec::new(),
-        },
-        Framework::Sglang => match aim {
-            Aim::Gpu => vec![turn("--mem-fraction-static", "LOWER")],
-            _ => Vec::new(),
-        },
-        Framework::Data | Framework::Train | Framework::Serve | Framework::Ray => Vec::new(),
-    }
+    let table = table::of(framework);
+    let turns = table.and_then(|table| table.levers.get(&aim));
+    turns
+        .into_iter()
+        .flatten()
+        .map(|turn| Lever {
+            key: &turn.key,
+            old: turn.old_key.as_deref(),
+            value: &turn.value,
+            default: turn.default,
+            only_if_typed: turn.only_if_typed.as_deref(),
+        })
+        .collect()
 }
 
-fn verl(aim: Aim) -> Vec<Lever> {
-    match aim {
-        Aim::LessOnHost => vec![
-            back("actor_rollout_ref.actor.fsdp_config.param_offload", "False"),
-            back(
-                "actor_rollout_ref.actor.fsdp_config.optimizer_offload",
-                "False",
-            ),
-        ],
-        Aim::LessInController => vec![
-            turn("data.dataloader_num_workers", "2"),
-            turn("data.val_batch_size", "64"),
-            turn("data.return_multi_modal_inputs", "False"),
-        ],
-        Aim::Fewer => vec![
-            turn("trainer.n_gpus_per_node", "FEWER"),
-            turn("actor_rollout_ref.rollout.agent.num_workers", "FEWER"),
-        ],
-        Aim::Load => vec![back("actor_rollout_ref.model.use_shm", "False")],
-        Aim::Save => vec![turn(
-            "actor_rollout_ref.actor.checkpoint.save_contents",
-            "['model']",
-        )],
-        Aim::Restart => vec![
-            turn("trainer.save_freq", "N"),
-            turn("trainer.resume_mode", "auto"),
-        ],
-        Aim::Gpu => vec![
-            turn("actor_rollout_ref.rollout.gpu_memory_utilization", "LOWER"),
-            turn(
-                "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu",
-                "LOWER",
-            ),
-            turn("actor_rollout_ref.actor.fsdp_config.param_offload", "True"),
-        ],
-        Aim::Sleep => Vec::new(),
-    }
+/// What bounds the memory of a method's calls: the longest part of its name counts.
+#[must_use]
+pub fn bound(framework: Framework, method: &str) -> Option<&'static Bound> {
+    let bounds = table::of(framework)?.calls.iter();
+    let named = bounds.filter(|bound| method.contains(&bound.call));
+    named.max_by_key(|bound| bound.call.len())
 }
 
-fn easy_r1(aim: Aim) -> Vec<Lever> {
-    match aim {
-        Aim::LessOnHost => vec![
-            turn("worker.ref.fsdp.enable_cpu_offload", "false"),
-            turn("worker.actor.offload.offload_params", "false"),
-            turn("worker.actor.offload.offload_optimizer", "false"),
-        ],
-        Aim::LessInController => vec![turn("data.val_batch_size", "64")],
-        Aim::Fewer => vec![turn("trainer.n_gpus_per_node", "FEWER")],
-        Aim::Load => vec![turn("worker.actor.fsdp.enable_rank0_init", "true")],
-        Aim::Save => vec![turn("trainer.save_model_only", "true")],
-        Aim::Restart => vec![turn("trainer.save_freq", "N")],
-        Aim::Gpu => vec![
-            turn("worker.rollout.gpu_memory_utilization", "LOWER"),
-            turn(
-                "worker.actor.micro_batch_size_per_device_for_update",
-                "LOWER",
-            ),
-            turn("worker.actor.offload.offload_params", "true"),
-        ],
-        Aim::Sleep => Vec::new(),
-    }
-}
-
-fn simple_rl(aim: Aim) -> Vec<Lever> {
-    match aim {
-        Aim::LessOnHost => vec![turn("actor_rollout_ref.rollout.swap_space", "0")],
-        Aim::Fewer => vec![turn("trainer.n_gpus_per_node", "FEWER")],
-        Aim::Restart => vec![turn("trainer.save_freq", "N")],
-        Aim::Gpu => vec![turn(
-            "actor_rollout_ref.rollout.gpu_memory_utilization",
-            "LOWER",
-        )],
-        _ => Vec::new(),
-    }
-}
-
-/// Renamed on 2026-04-19: dots for the groups.
-fn openrlhf(aim: Aim) -> Vec<Lever> {
-    match aim {
-        Aim::LessOnHost => vec![
-            renamed(back("--vllm.enable_sleep", ""), "--vllm_enable_sleep"),
-            renamed(back("--ds.adam_offload", ""), "--adam_offload"),
-            renamed(back("--ds.enable_sleep", ""), "--deepspeed_enable_sleep"),
-            renamed(back("--ref.offload", ""), "--ref_reward_offload"),
-            back("--reward.offload", ""),
-        ],
-        Aim::LessInController => vec![back("--data.dataloader_num_workers", "0")],
-        Aim::Fewer => vec![renamed(
-            turn("--vllm.num_engines", "FEWER"),
-            "--vllm_num_engines",
-        )],
-        Aim::Gpu => vec![
-            renamed(
-                turn("--vllm.gpu_memory_utilization", "LOWER"),
-                "--vllm_gpu_memory_utilization",
-            ),
-            renamed(turn("--ds.adam_offload", "on"), "--adam_offload"),
-        ],
-        // Its level is always 1.
-        Aim::Sleep => vec![renamed(
-            turn("--vllm.enable_sleep", ""),
-            "--vllm_enable_sleep",
-        )],
-        _ => Vec::new(),
-    }
+/// What helps and has no key.
+#[must_use]
+pub fn words(framework: Framework, aim: Aim) -> Option<&'static str> {
+    let words = &table::of(framework)?.words;
+    words.get(&aim).map(String::as_str)
 }
 
 #[cfg(test)]
 mod tests {
     use super::{super::is_known, *};
-
-    const FRAMEWORKS: [Framework; 6] = [
-        Framework::Verl,
-        Framework::EasyR1,
-        Framework::SimpleRl,
-        Framework::OpenRlhf,
-        Framework::Vllm,
-        Framework::Sglang,
-    ];
 
     #[test]
     fn no_remedy_names_a_key_that_the_table_does_not_know() {
@@ -216,7 +92,7 @@ mod tests {
             Aim::Sleep,
         ];
         let mut seen = 0;
-        for framework in FRAMEWORKS {
+        for framework in Framework::ALL {
             for lever in aims.into_iter().flat_map(|aim| levers(framework, aim)) {
                 for key in [Some(lever.key), lever.old].into_iter().flatten() {
                     assert!(is_known(key.trim_start_matches('-')), "{key}");
@@ -225,5 +101,20 @@ mod tests {
             }
         }
         assert!(seen > 20, "{seen}");
+        for framework in Framework::ALL {
+            let bounds = table::of(framework).map_or(&[][..], |table| &table.calls);
+            for bound in bounds {
+                let only = bound.only_with.as_ref().map(|(key, _)| key);
+                let keys = [
+                    Some(&bound.key),
+                    bound.instead_if.as_ref(),
+                    bound.instead.as_ref(),
+                    only,
+                ];
+                for key in keys.into_iter().flatten() {
+                    assert!(is_known(key), "{key}");
+                }
+            }
+        }
     }
 }

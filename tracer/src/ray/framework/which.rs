@@ -1,5 +1,7 @@
 //! Which framework runs on Ray: by a command line, by the keys of a configuration that it printed, by its actors' classes.
 
+use super::table;
+
 /// A framework, or a library of Ray's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Framework {
@@ -23,6 +25,38 @@ pub enum Framework {
     Serve,
     /// Ray itself.
     Ray,
+}
+
+impl Framework {
+    /// Every framework, in the order in which a key is looked for in their tables.
+    pub const ALL: [Self; 10] = [
+        Self::Verl,
+        Self::EasyR1,
+        Self::SimpleRl,
+        Self::OpenRlhf,
+        Self::Vllm,
+        Self::Sglang,
+        Self::Data,
+        Self::Train,
+        Self::Serve,
+        Self::Ray,
+    ];
+
+    /// Its table.
+    pub(super) fn file(self) -> &'static str {
+        match self {
+            Self::Verl => include_str!("tables/verl.json"),
+            Self::EasyR1 => include_str!("tables/easy_r1.json"),
+            Self::SimpleRl => include_str!("tables/simple_rl.json"),
+            Self::OpenRlhf => include_str!("tables/openrlhf.json"),
+            Self::Vllm => include_str!("tables/vllm.json"),
+            Self::Sglang => include_str!("tables/sglang.json"),
+            Self::Data => include_str!("tables/data.json"),
+            Self::Train => include_str!("tables/train.json"),
+            Self::Serve => include_str!("tables/serve.json"),
+            Self::Ray => include_str!("tables/ray.json"),
+        }
+    }
 }
 
 /// Keys that only `simpleRL-reason` has: verl gives them to the engine, or has none such.
@@ -103,6 +137,18 @@ impl Framework {
         }
         let found = CLASSES.iter().find(|(name, _)| runs(name));
         found.map(|(_, framework)| *framework)
+    }
+
+    /// Whether it starts Ray's workers itself, so that its own keys say how many there are.
+    #[must_use]
+    pub fn starts_workers(self) -> bool {
+        table::of(self).is_some_and(|table| table.starts_workers)
+    }
+
+    /// Whether its rollouts run vLLM, unless a setting says otherwise.
+    #[must_use]
+    pub fn generates_with_vllm(self) -> bool {
+        table::of(self).is_some_and(|table| table.generates_with_vllm)
     }
 
     /// As people call it.

@@ -5,8 +5,6 @@ use std::{
     fmt::{self, Write as _},
 };
 
-use serde::{Deserialize, Serialize};
-
 use super::messages;
 use crate::ids::{HexId, Pid};
 
@@ -18,8 +16,7 @@ const LONGEST_NAME: usize = 200;
 const LONGEST_ENTRYPOINT: usize = 1000;
 
 /// A row of one of the tables.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(tag = "table", rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum GcsRow {
     /// An actor.
     Actor(GcsActor),
@@ -32,7 +29,7 @@ pub enum GcsRow {
 }
 
 /// `ActorTableData`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct GcsActor {
     /// The actor.
     pub actor_id: HexId,
@@ -55,7 +52,7 @@ pub struct GcsActor {
 }
 
 /// `PlacementGroupTableData`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct GcsGroup {
     /// The placement group.
     pub placement_group_id: HexId,
@@ -64,7 +61,7 @@ pub struct GcsGroup {
 }
 
 /// `GcsNodeInfo`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct GcsNode {
     /// The node.
     pub node_id: HexId,
@@ -106,7 +103,7 @@ impl OwnNode {
 }
 
 /// `JobTableData`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct GcsJob {
     /// The job.
     pub job_id: HexId,

@@ -153,16 +153,6 @@ fn a_refusal_and_garbled_bytes_are_errors_that_name_the_method() {
 }
 
 #[test]
-fn a_row_is_recorded_and_read_again() {
-    for row in all(0) {
-        let fact = crate::ray::facts::RayFact::Gcs(row);
-        let text = serde_json::to_string(&fact).expect("JSON");
-        let read: crate::ray::facts::RayFact = serde_json::from_str(&text).expect("a fact");
-        assert_eq!(read, fact, "{text}");
-    }
-}
-
-#[test]
 fn names_and_ids_are_bounded() {
     use prost::Message as _;
     let job = |id: usize, entrypoint: &str| messages::Jobs {

@@ -38,7 +38,9 @@ impl Configuration {
             self.open = Some(begin(line)?);
         }
         let open = self.open.as_mut()?;
-        open.take(line);
+        // transformers prints a model's as `Qwen2Config {` and JSON; verl puts words before it.
+        let model = open.text.is_empty() && is_model(line);
+        open.take(if model { "{" } else { line });
         if open.text.len() > MAX_BYTES {
             self.open = None;
             return None;
@@ -55,7 +57,7 @@ impl Configuration {
 /// Whether a line opens one: `{'actor_rollout_ref': …`, `{` alone, or the first key of `EasyR1`'s where the brace's line was passed over.
 fn begin(line: &str) -> Option<Open> {
     let line = line.trim();
-    if line == "{" || line.starts_with("{'") || line.starts_with("{\"") {
+    if is_model(line) || line == "{" || line.starts_with("{'") || line.starts_with("{\"") {
         return Some(Open::default());
     }
     (line == "\"data\": {").then(|| Open {
@@ -63,6 +65,10 @@ fn begin(line: &str) -> Option<Open> {
         depth: 1,
         quote: None,
     })
+}
+
+fn is_model(line: &str) -> bool {
+    line.trim_end().ends_with("Config {")
 }
 
 impl Open {
@@ -237,6 +243,14 @@ mod tests {
             .unwrap_or_else(|| panic!("{key}: {settings:?}"))
             .1
             .clone()
+    }
+
+    #[test]
+    fn the_vocabulary_of_a_model_is_read_from_what_transformers_prints() {
+        let text = "Model config after override: Qwen2Config {\n  \"hidden_size\": 64,\n  \"vocab_size\": 151936\n}\n";
+        let found = read(text);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(value(&found[0], "vocab_size"), "151936");
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub fn parse(name: &str) -> Option<FileName> {
         })
     };
     match name {
-        "raylet.out" | "raylet.err" => return plain(FileKind::Raylet),
+        name if is_raylets(name) => return plain(FileKind::Raylet),
         "gcs_server.out" => return plain(FileKind::Gcs),
         _ => {}
     }
@@ -75,9 +75,31 @@ pub fn parse(name: &str) -> Option<FileName> {
     })
 }
 
+/// `raylet.out`, `raylet.err`, and `raylet.1.out` of a second raylet of one session (`_get_log_file_name`, python/ray/_private/node.py).
+#[must_use]
+pub fn is_raylets(name: &str) -> bool {
+    let rest = name.strip_prefix("raylet.");
+    let number = rest.and_then(|rest| rest.strip_suffix("out").or(rest.strip_suffix("err")));
+    number.is_some_and(|number| {
+        let digits = number.strip_suffix('.').unwrap_or(number);
+        digits.chars().all(|digit| digit.is_ascii_digit())
+            && (number.is_empty() || number.ends_with('.'))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_raylet_of_a_session_has_its_own_log() {
+        for name in ["raylet.out", "raylet.err", "raylet.1.out", "raylet.12.out"] {
+            assert!(is_raylets(name), "{name}");
+        }
+        for name in ["raylet.out.1", "raylet.x.out", "raylet1.out", "raylet"] {
+            assert!(!is_raylets(name), "{name}");
+        }
+    }
 
     #[test]
     fn the_names_of_worker_and_driver_files_are_read() {

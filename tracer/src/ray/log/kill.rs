@@ -7,6 +7,9 @@
 //! - 2.56 the same with `Considered workers: [; Selected to kill: (…)`: only the selected are killed
 //! - 2.57–2.60 as 2.56, over many lines
 //!
+//! One grammar for both who read it: the log parser, which has a record whole ([`parse`]), and `explain`, whose texts may be cut
+//! anywhere, shuffled or mixed with others, and which asks line by line (the rest).
+//!
 //! Sources: worker lists of `worker_killing_policy*.cc` and `node_manager.cc` of those versions, and real logs of each.
 
 use std::sync::LazyLock;
@@ -19,7 +22,8 @@ use crate::{
     ray::facts::{Candidate, MonitorKill, TopUser},
 };
 
-pub(super) fn begins(message: &str) -> bool {
+/// Whether a text opens a record, of whatever version.
+pub(crate) fn begins(message: &str) -> bool {
     message.starts_with("Killing worker with task")
         || (message.starts_with("Killing ") && message.contains(" worker(s), kill details:"))
 }
@@ -35,20 +39,38 @@ pub(super) fn ends(line: &str) -> bool {
         || line.starts_with("Refer to the documentation on how to address")
 }
 
-/// A candidate: `…pid=P, memory used=0.66GB…` or `…pid=P, actual memory used=0.70GB, worker ID=W)`.
-static CANDIDATE: LazyLock<Regex> = LazyLock::new(|| {
-    pattern(r"pid=(\d+), (?:actual )?memory used=([\d.]+)\s?GB(?:, worker ID=([0-9a-f]+))?")
+/// ≤ 2.54: the one worker of a record, with or without its actor.
+static ONE: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"where the (?:task|lease|actor) \(([^()]*?)(?:, )?name=(.{0,200}?), pid=(\d+), memory used=([\d.]+)\s?GB\)",
+    )
 });
-/// Pid, GiB and title, separated by tabs.
-static TOP: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:^|[;\n] ?)(\d+)\t([\d.]+)\t([^;\n]*)"));
-/// `was 3.95GB / 23.54GB (0.167)`, 2.60: `was 2.06GB used / 4.00GB limit`.
-static USED: LazyLock<Regex> = LazyLock::new(|| pattern(r"was ([\d.]+)GB(?: used)? / ([\d.]+)GB"));
+/// 2.1: no name, no pid.
+static NAMELESS: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"where the task was running was [\d.]+GB"));
+/// ≥ 2.55: one of the listed workers.
+static LISTED: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"(Selected to kill: )?\((Task: |Actor\(([0-9a-f]+)\): |Worker with no lease granted: )([^()]{0,600}?)pid=(\d+), actual memory used=([\d.]+)GB, worker ID=([0-9a-f]+)\)",
+    )
+});
+/// A row of the biggest: pid, GiB and title, separated by tabs.
+static TOP: LazyLock<Regex> = LazyLock::new(|| pattern(r"(\d+)\t(\d+\.\d+)\t"));
+/// `was 3.95GB / 23.54GB (0.167)`, 2.60: `was 2.06GB used / 4.00GB limit (0.515)`.
+static USED: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"was ([\d.]+)GB(?: used)? / ([\d.]+)GB(?: limit)?(?: \([\d.]+\))?"));
 /// `exceeds the memory usage threshold of 0.1666`
 static FRACTION: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r"memory usage threshold of ([\d.]*\d)"));
+    LazyLock::new(|| pattern(r"memory usage threshold of (\d(?:\.\d+)?)"));
 /// `Memory usage 2198269952B exceeded threshold of 2147483648B (50.0% of 4294967296B limit)`
-static EXACT: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r"(\d+)B exceeded threshold of (\d+)B \([\d.]+% of (\d+)B"));
+static EXACT: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r"Memory usage (\d+)B exceeded threshold of (\d+)B(?: \([\d.]+% of (\d+)B)?")
+});
+static NODE: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"Memory on the node \(IP: ([^,)\s]{1,64}), ID: ([0-9a-f]{56})\)"));
+
+/// Letters of a title that are kept.
+const MAX_TITLE: usize = 200;
 
 #[expect(
     clippy::expect_used,
@@ -58,109 +80,160 @@ fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("a valid pattern")
 }
 
-/// The record, if it names at least one worker.
-pub(super) fn parse(text: &str) -> Option<MonitorKill> {
-    let body = text.split("Top 10 memory users").next().unwrap_or(text);
-    let (selected, spared) = if text.starts_with("Killing worker with task") {
-        (one_worker(text, body).into_iter().collect(), Vec::new())
-    } else {
-        candidates(body)
-    };
-    if selected.is_empty() {
-        return None;
-    }
-    let rounded = USED.captures(body);
-    let exact = EXACT.captures(body);
-    let total = gigabytes(rounded.as_ref().and_then(|found| found.get(2)));
+/// The figures of a record.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Figures {
+    /// What the monitor counted, exact where the record says bytes.
+    pub(crate) used: Option<Bytes>,
+    /// Its threshold.
+    pub(crate) threshold: Option<Bytes>,
+    /// What it takes for the machine's memory.
+    pub(crate) total: Option<Bytes>,
+}
+
+/// The figures that stand in a text.
+pub(crate) fn figures(text: &str) -> Figures {
+    let rounded = USED.captures(text);
+    let exact = EXACT.captures(text);
+    let total = rounded.as_ref().and_then(|found| gigabytes(&found[2]));
     let fraction = FRACTION
-        .captures(body)
+        .captures(text)
         .and_then(|found| found[1].parse::<f64>().ok());
     let exact_bytes = |group: usize| {
-        exact
-            .as_ref()
-            .and_then(|found| found[group].parse().ok())
-            .map(Bytes)
+        let found = exact.as_ref()?.get(group)?;
+        found.as_str().parse().ok().map(Bytes)
     };
-    Some(MonitorKill {
+    let scaled_total = || Some(total?.times(fraction?));
+    Figures {
+        used: exact_bytes(1).or_else(|| rounded.as_ref().and_then(|found| gigabytes(&found[1]))),
+        threshold: exact_bytes(2).or_else(scaled_total),
+        total: exact_bytes(3).or(total),
+    }
+}
+
+/// The address and the id of the node that a record is about.
+pub(crate) fn node(text: &str) -> Option<(String, HexId)> {
+    let found = NODE.captures(text)?;
+    Some((found[1].to_owned(), HexId::parse(&found[2])?))
+}
+
+/// ≤ 2.54: the one worker of a record.
+pub(crate) fn one(text: &str) -> Option<Candidate> {
+    let worker_id = id_field(text, "Ray killed this worker (ID: ");
+    let Some(found) = ONE.captures(text) else {
+        let known = NAMELESS.is_match(text) && worker_id.is_some();
+        return known.then(|| Candidate {
+            worker_id,
+            ..Candidate::default()
+        });
+    };
+    Some(Candidate {
+        pid: found[3].parse().ok().map(Pid),
+        worker_id,
+        job_id: None,
+        actor_id: id_field(&found[1], "actor ID: "),
+        task_name: Some(found[2].to_owned()),
+        used: gigabytes(&found[4]),
+    })
+}
+
+/// ≥ 2.55: the workers that a text lists, each with whether it was killed. A list without marks is one of killed workers only where it
+/// says so itself.
+pub(crate) fn listed(text: &str) -> Vec<(Candidate, bool)> {
+    let all =
+        text.contains("based on the killing policy: [(") && !text.contains("Selected to kill:");
+    let found = LISTED.captures_iter(text);
+    found
+        .map(|found| {
+            let fields = &found[4];
+            let candidate = Candidate {
+                pid: found[5].parse().ok().map(Pid),
+                worker_id: HexId::parse(&found[7]),
+                job_id: id_field(fields, "job ID="),
+                actor_id: found.get(3).and_then(|id| HexId::parse(id.as_str())),
+                task_name: text_field(fields, "task name=", ", required")
+                    .map(|name| name.trim_end_matches(", ").to_owned()),
+                used: gigabytes(&found[6]),
+            };
+            (candidate, all || found.get(1).is_some())
+        })
+        .collect()
+}
+
+/// The biggest processes that a text lists.
+pub(crate) fn top(text: &str) -> Vec<TopUser> {
+    let mut users = Vec::new();
+    let mut rows = TOP.captures_iter(text).peekable();
+    while let Some(row) = rows.next() {
+        let Some(all) = row.get(0) else { continue };
+        let end = rows
+            .peek()
+            .and_then(|next| next.get(0))
+            .map_or(text.len(), |next| next.start());
+        let (Ok(pid), Some(used)) = (row[1].parse(), gigabytes(&row[2])) else {
+            continue;
+        };
+        users.push(TopUser {
+            pid: Pid(pid),
+            used,
+            command: title(&text[all.end()..end]),
+        });
+    }
+    users
+}
+
+/// A title without what follows its row.
+fn title(text: &str) -> String {
+    let mut title = text.split('\n').next().unwrap_or("");
+    for advice in ["Refer to the documentation", "suggestions:"] {
+        title = title.split(advice).next().unwrap_or(title);
+    }
+    let title = title.trim_end_matches([',', ';', ' ', '\r']);
+    title.chars().take(MAX_TITLE).collect()
+}
+
+/// A whole record. One that names no worker in known words has nobody selected: it is counted, and no death rests on it.
+pub(super) fn parse(text: &str) -> MonitorKill {
+    let body = text.split("Top 10 memory users").next().unwrap_or(text);
+    let (selected, spared) = if text.starts_with("Killing worker with task") {
+        (whole_one(text, body).into_iter().collect(), Vec::new())
+    } else {
+        split(listed(body))
+    };
+    let figures = figures(body);
+    MonitorKill {
         selected,
         spared,
-        used: exact_bytes(1).or_else(|| gigabytes(rounded.as_ref().and_then(|found| found.get(1)))),
-        threshold: exact_bytes(2).or_else(|| Some(scaled(total?, fraction?))),
-        total: exact_bytes(3).or(total),
+        used: figures.used,
+        threshold: figures.threshold,
+        total: figures.total,
         node_id: id_field(body, ", ID: "),
         policy: text_field(body, ") because ", ";")
             .map(|words| words.trim().chars().take(200).collect()),
-        top: TOP
-            .captures_iter(text)
-            .filter_map(|found| top_user(&found))
-            .collect(),
-    })
-}
-
-/// ≤ 2.54: the one worker of the record.
-fn one_worker(text: &str, body: &str) -> Option<Candidate> {
-    let found = CANDIDATE.captures(body)?;
-    let name =
-        text_field(body, ", name=", ", pid=").or_else(|| text_field(text, "task_name=", ", "));
-    Some(Candidate {
-        pid: found[1].parse().ok().map(Pid),
-        worker_id: id_field(body, "Ray killed this worker (ID: "),
-        job_id: id_field(text, "job_id="),
-        actor_id: id_field(body, "(actor ID: "),
-        task_name: name.map(str::to_owned),
-        used: gigabytes(found.get(2)),
-    })
-}
-
-/// ≥ 2.55: the selected and the spared.
-fn candidates(body: &str) -> (Vec<Candidate>, Vec<Candidate>) {
-    let marked = body.contains("Selected to kill:");
-    let mut selected = Vec::new();
-    let mut spared = Vec::new();
-    let mut from = 0;
-    for found in CANDIDATE.captures_iter(body) {
-        let Some(all) = found.get(0) else { continue };
-        // What belongs to this candidate begins behind the one before.
-        let own = &body[from..all.start()];
-        from = all.end();
-        let candidate = Candidate {
-            pid: found[1].parse().ok().map(Pid),
-            worker_id: found.get(3).and_then(|id| HexId::parse(id.as_str())),
-            job_id: id_field(own, "job ID="),
-            actor_id: id_field(own, "(Actor("),
-            task_name: text_field(own, "task name=", ", required").map(str::to_owned),
-            used: gigabytes(found.get(2)),
-        };
-        if !marked || own.contains("Selected to kill:") {
-            selected.push(candidate);
-        } else {
-            spared.push(candidate);
-        }
+        top: top(text),
     }
-    (selected, spared)
 }
 
-fn top_user(found: &regex::Captures<'_>) -> Option<TopUser> {
-    Some(TopUser {
-        pid: Pid(found[1].parse().ok()?),
-        used: gigabytes(found.get(2))?,
-        command: found[3].trim_end().to_owned(),
+/// ≤ 2.54: the worker of a record, with what its first line says of it.
+fn whole_one(text: &str, body: &str) -> Option<Candidate> {
+    let one = one(body)?;
+    let name = text_field(text, "task_name=", ", ").map(str::to_owned);
+    Some(Candidate {
+        job_id: id_field(text, "job_id="),
+        task_name: one.task_name.or(name),
+        ..one
     })
+}
+
+fn split(listed: Vec<(Candidate, bool)>) -> (Vec<Candidate>, Vec<Candidate>) {
+    let (selected, spared): (Vec<_>, Vec<_>) = listed.into_iter().partition(|(_, killed)| *killed);
+    let without_mark = |of: Vec<(Candidate, bool)>| of.into_iter().map(|(one, _)| one).collect();
+    (without_mark(selected), without_mark(spared))
 }
 
 /// Ray prints "GB" and means GiB, rounded to 0.01.
-fn gigabytes(found: Option<regex::Match<'_>>) -> Option<Bytes> {
-    let gib: f64 = found?.as_str().parse().ok()?;
-    Some(scaled(Bytes(1 << 30), gib))
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "memory sizes are far below 2^53 and not negative"
-)]
-fn scaled(bytes: Bytes, factor: f64) -> Bytes {
-    Bytes((bytes.0 as f64 * factor).max(0.0) as u64)
+fn gigabytes(text: &str) -> Option<Bytes> {
+    Some(Bytes(1 << 30).times(text.parse().ok()?))
 }
 
 /// ≤ 2.54: `Worker evicted and process killed to reclaim memory. worker pid: N …`.

@@ -35,6 +35,10 @@ impl Line<'_> {
         id_field(&self.message, " job_id=")
     }
 
+    pub(super) fn node_id(&self) -> Option<HexId> {
+        id_field(&self.message, " node_id=")
+    }
+
     pub(super) fn actor_id(&self) -> Option<HexId> {
         id_field(&self.message, " actor_id=")
     }

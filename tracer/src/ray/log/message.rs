@@ -241,7 +241,11 @@ pub(super) fn gcs(line: &Line<'_>) -> Option<RayFact> {
             state: "ALIVE".into(),
             restarts_left: None,
             worker_id: line.worker_id(),
+            node_id: line.node_id(),
         });
+    }
+    if let Some(fact) = node_of_gcs(line, message) {
+        return Some(fact);
     }
     if message.starts_with("Reporting worker exit") {
         return Some(RayFact::GcsWorkerExit {
@@ -250,6 +254,7 @@ pub(super) fn gcs(line: &Line<'_>) -> Option<RayFact> {
             detail: text_field(message, "exit_detail = ", ". Unintentional worker failures")
                 .unwrap_or("")
                 .to_owned(),
+            node_id: id_field(message, "node id = "),
         });
     }
     if message.contains(" is failed on worker ") {
@@ -264,9 +269,37 @@ pub(super) fn gcs(line: &Line<'_>) -> Option<RayFact> {
             state: if again { "RESTARTING" } else { "DEAD" }.into(),
             restarts_left: restarts,
             worker_id: id_field(message, "failed on worker "),
+            node_id: id_field(message, " at node "),
         });
     }
     None
+}
+
+/// ≥ 2.51 `Registering new node. node_id=N node_name=NAME node_address=A`, `, death reason = R, death message = M node_id=N node_name=NAME`;
+/// 2.9 `Registering node info, node id = N, address = A, node name = NAME`, `Removing node, node id = N, node name = NAME, death reason = R, …`.
+fn node_of_gcs(line: &Line<'_>, message: &str) -> Option<RayFact> {
+    let node_id = || line.node_id().or_else(|| id_field(message, "node id = "));
+    let text = |new: &str, old: &str| {
+        let found = text_field(message, new, " ").or_else(|| text_field(message, old, ","));
+        found.map(|text| text.trim().to_owned())
+    };
+    if message.starts_with("Registering new node.") || message.starts_with("Registering node info,")
+    {
+        return Some(RayFact::NodeRegistered {
+            node_id: node_id()?,
+            name: text(" node_name=", "node name = "),
+            address: text(" node_address=", ", address = "),
+        });
+    }
+    if !message.contains("death reason = ") && !message.starts_with("Removing node, node id = ") {
+        return None;
+    }
+    let said = text_field(message, "death message = ", " node_id=");
+    Some(RayFact::NodeDied {
+        node_id: node_id()?,
+        reason: text_field(message, "death reason = ", ",").map(|reason| reason.trim().to_owned()),
+        message: said.map(|said| said.trim().to_owned()),
+    })
 }
 
 /// 2.9 `Adding job, job id = J, driver pid = P`, `Finished marking job state, job id = J`; ≥ 2.51 `Registering job. job_id=J driver_pid=P`,
@@ -332,6 +365,7 @@ fn actor_notice(line: &Line<'_>, message: &str) -> Option<RayFact> {
         state: state.to_owned(),
         restarts_left: None,
         worker_id: line.worker_id().or_else(|| old("worker_id: ")),
+        node_id: line.node_id().or_else(|| old("raylet_id: ")),
     })
 }
 

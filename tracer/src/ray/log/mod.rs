@@ -6,9 +6,10 @@
 pub mod after_effects;
 mod attempts;
 pub mod configuration;
+mod died;
 pub mod file_name;
 pub mod gpu_moved;
-mod kill;
+pub(crate) mod kill;
 mod line;
 mod message;
 #[cfg(test)]
@@ -17,6 +18,7 @@ mod tests;
 use crate::{ids::HexId, ray::facts::RayFact};
 use attempts::Attempts;
 use configuration::Configuration;
+use died::Died;
 
 /// Longest evidence text kept of a record.
 const TEXT_BYTES: usize = 300;
@@ -58,6 +60,7 @@ pub struct LogParser {
     open: Option<OpenBlock>,
     attempts: Attempts,
     configuration: Configuration,
+    died: Died,
 }
 
 /// A record of several lines whose end has not come.
@@ -79,6 +82,7 @@ impl LogParser {
             open: None,
             attempts: Attempts::default(),
             configuration: Configuration::default(),
+            died: Died::default(),
         }
     }
 
@@ -138,12 +142,14 @@ impl LogParser {
     fn output_line(&mut self, text: &str, out: &mut Vec<Record>) {
         let printed = self.configuration.push(text);
         let worker_id = self.worker_id.clone();
-        let fact = match printed {
-            Some(settings) => Some(RayFact::Configuration {
+        let fact = if let Some(settings) = printed {
+            Some(RayFact::Configuration {
                 settings,
                 worker_id,
-            }),
-            None => message::worker_output(text, worker_id.as_ref()),
+            })
+        } else {
+            let died = self.died.push(text, worker_id.as_ref());
+            died.or_else(|| message::worker_output(text, worker_id.as_ref()))
         };
         out.extend(fact.map(|fact| self.record(text, None, fact)));
     }
@@ -162,18 +168,16 @@ impl LogParser {
     pub fn flush(&mut self, out: &mut Vec<Record>) {
         let Some(open) = self.open.take() else { return };
         let fact = if message::begins_shutdown(&open.text) {
-            Some(message::shutdown(&open.text))
+            message::shutdown(&open.text)
         } else {
-            kill::parse(&open.text).map(RayFact::MonitorKill)
+            RayFact::MonitorKill(kill::parse(&open.text))
         };
-        if let Some(fact) = fact {
-            out.push(Record {
-                local_time: open.local_time,
-                text: cut(&open.text),
-                line: open.line,
-                fact,
-            });
-        }
+        out.push(Record {
+            local_time: open.local_time,
+            text: cut(&open.text),
+            line: open.line,
+            fact,
+        });
     }
 
     /// Whether a record is waiting for its last line.

@@ -439,3 +439,47 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn every_message_of_the_canary_is_one_that_a_grammar_looks_for() {
+    #[derive(serde::Deserialize)]
+    struct Message {
+        text: String,
+    }
+    let messages: Vec<Message> =
+        serde_json::from_str(include_str!("messages.json")).expect("messages.json");
+    let grammars = [
+        include_str!("kill.rs"),
+        include_str!("message.rs"),
+        include_str!("mod.rs"),
+        include_str!("../../judge/cause/request.rs"),
+        include_str!("../words.rs"),
+        include_str!("../../judge/verdict/self_exit.rs"),
+        include_str!("../../explain/ray_component.rs"),
+        include_str!("../../explain/ray_exit.rs"),
+        include_str!("../../explain/ray_worker.rs"),
+    ];
+    for message in messages {
+        let looked_for = grammars
+            .iter()
+            .any(|grammar| grammar.contains(&message.text));
+        assert!(looked_for, "{}", message.text);
+    }
+}
+
+#[test]
+fn a_kill_record_in_unknown_words_selects_nobody_and_is_told() {
+    let line = "[2026-11-21 00:12:30,731 I 2600 2600] (raylet) node_manager.cc:3112: Killing 2 worker(s), kill details: Node memory 4.37 of 23.54 GiB; victims: 11/ab01, 12/ab02; suggestions: Refer to the documentation";
+    let mut parser = LogParser::new(FileKind::Raylet, None);
+    let mut out = Vec::new();
+    parser.push(line, &mut out);
+    parser.flush(&mut out);
+    let [record] = out.as_slice() else {
+        panic!("{out:?}");
+    };
+    let RayFact::MonitorKill(kill) = &record.fact else {
+        panic!("{record:?}");
+    };
+    assert!(!kill.is_understood(), "{kill:?}");
+    assert_eq!(kill.used, None);
+}

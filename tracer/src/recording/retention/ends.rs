@@ -1,4 +1,7 @@
 //! Around which ends everything stays.
+//!
+//! Around the first and the last death it always does. Where deaths follow each other for hours, what lies between is kept right before some of them
+//! only: a job that crashes every few seconds says the same each time.
 
 use std::collections::HashSet;
 
@@ -7,9 +10,16 @@ use crate::{
     ids::ProcessKey,
 };
 
+const SECOND_NS: i64 = 1_000_000_000;
 /// Full detail stays so long before and after a death that is asked about.
-const BEFORE_NS: i64 = 600_000_000_000;
-const AFTER_NS: i64 = 60_000_000_000;
+const BEFORE_NS: i64 = 600 * SECOND_NS;
+const AFTER_NS: i64 = 60 * SECOND_NS;
+/// Where deaths go on for longer than this at each end, what lies between both ends is less than all.
+const EDGE_NS: i64 = 1800 * SECOND_NS;
+/// There full detail stays so long before and after a death, and only of one in so long.
+const CLOSE_BEFORE_NS: i64 = 60 * SECOND_NS;
+const CLOSE_AFTER_NS: i64 = 5 * SECOND_NS;
+const APART_NS: i64 = 300 * SECOND_NS;
 /// Processes of Ray that are remembered; more only where ends are lost.
 const MOST: usize = 65_536;
 
@@ -17,6 +27,10 @@ const MOST: usize = 65_536;
 #[derive(Default)]
 pub(super) struct Ends {
     spans: Vec<(i64, i64)>,
+    /// Deaths, each [`APART_NS`] after the one before.
+    deaths: Vec<i64>,
+    /// What is before this is given up, but for the first hours of the first span.
+    given_up: i64,
     of_ray: HashSet<ProcessKey>,
 }
 
@@ -46,6 +60,10 @@ impl Ends {
     }
 
     fn stays_around(&mut self, time: i64) {
+        let last = self.deaths.last();
+        if last.is_none_or(|last| time.saturating_sub(*last) >= APART_NS) {
+            self.deaths.push(time);
+        }
         let (mut since, mut until) = (
             time.saturating_sub(BEFORE_NS),
             time.saturating_add(AFTER_NS),
@@ -62,7 +80,51 @@ impl Ends {
     /// Whether what happened then stays.
     pub(super) fn keep(&self, time: i64) -> bool {
         let next = self.spans.partition_point(|span| span.1 < time);
+        let Some(&(since, until)) = self.spans.get(next).filter(|span| span.0 <= time) else {
+            return false;
+        };
+        let is_first = next == 0 && time.saturating_sub(since) <= EDGE_NS;
+        if is_first {
+            return true;
+        }
+        if time < self.given_up {
+            return false;
+        }
+        let at_edge =
+            time.saturating_sub(since) <= EDGE_NS || until.saturating_sub(time) <= EDGE_NS;
+        at_edge || self.is_close(time)
+    }
+
+    /// Whether what logs said then may explain a death.
+    pub(super) fn explains(&self, time: i64) -> bool {
+        let next = self.spans.partition_point(|span| span.1 < time);
         self.spans.get(next).is_some_and(|span| span.0 <= time)
+    }
+
+    fn is_close(&self, time: i64) -> bool {
+        let next = self.deaths.partition_point(|death| *death < time);
+        let after = self.deaths.get(next);
+        let before = next.checked_sub(1).and_then(|last| self.deaths.get(last));
+        after.is_some_and(|death| death.saturating_sub(time) <= CLOSE_BEFORE_NS)
+            || before.is_some_and(|death| time.saturating_sub(*death) <= CLOSE_AFTER_NS)
+    }
+
+    /// Gives up the older half of what is kept around deaths, but for the first and the last ones; false where there is none left.
+    pub(super) fn give_up(&mut self) -> bool {
+        let (Some(first), Some(last)) = (self.spans.first(), self.spans.last()) else {
+            return false;
+        };
+        let begin = self
+            .given_up
+            .max(first.0.saturating_add(EDGE_NS))
+            .max(first.0);
+        let end = last.0.max(last.1.saturating_sub(EDGE_NS));
+        if begin >= end {
+            return false;
+        }
+        let half = begin + (end - begin) / 2;
+        self.given_up = if end - half < EDGE_NS { end } else { half };
+        true
     }
 }
 

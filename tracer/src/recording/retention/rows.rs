@@ -1,4 +1,4 @@
-//! The other rows that come in masses: calls, short lives, and samples that have no table of their own.
+//! The other rows that come in masses: calls, short lives, what logs said, the recorder's own ledger and clock, and samples that have no table of their own.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -6,8 +6,10 @@ use rusqlite::Connection;
 
 use super::{MINUTE_NS, delete, ends::Ends, lives::Lives};
 use crate::{
-    event::Observation,
+    event::{Observation, RayLog},
     ids::{Pid, ProcessKey},
+    ray::facts::RayFact,
+    recording::row,
 };
 
 /// Rows of one step.
@@ -17,15 +19,23 @@ const CALLS: usize = 64;
 /// Processes whose calls are followed, and things that have samples; of more, those so far stay.
 const MOST: usize = 4096;
 /// Kinds of which rows are given up.
-const MASSES: [&str; 7] = [
+const HIGH_VOLUME_KINDS: [&str; 12] = [
     "call",
     "fork",
     "exec",
     "exit",
     "gpu",
+    "monitor",
     "shared_file",
     "outside",
+    "ledger",
+    "clock",
+    "shared_memory",
+    "ray_log",
 ];
+/// Of the ledger and the clock one row in so long stays; of the clock also what is off by more than this.
+const HOUR_NS: i64 = 60 * MINUTE_NS;
+const STEP_NS: i64 = 5_000_000;
 
 /// What a sample is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -33,6 +43,8 @@ enum Thing {
     Gpu(u32),
     File(u64, u64),
     Process(ProcessKey),
+    Monitor(ProcessKey),
+    SharedMemory(ProcessKey),
 }
 
 /// What stays of the samples of a minute: the highest and the last, which is how it is from then on.
@@ -48,6 +60,10 @@ pub(super) struct Rows {
     mark: i64,
     calls: HashMap<ProcessKey, VecDeque<i64>>,
     samples: HashMap<Thing, Minute>,
+    /// The last row of each hook, with its hour.
+    ledger: HashMap<String, (i64, i64)>,
+    /// The last row of the clock that stays: its hour, and by what the wall clock was ahead.
+    clock: Option<(i64, i64)>,
     lives: Lives,
 }
 
@@ -57,12 +73,19 @@ impl Default for Rows {
             mark: i64::MIN,
             calls: HashMap::new(),
             samples: HashMap::new(),
+            ledger: HashMap::new(),
+            clock: None,
             lives: Lives::default(),
         }
     }
 }
 
 impl Rows {
+    /// All rows are looked at again: less is kept around deaths.
+    pub(super) fn thin_anew(&mut self) {
+        *self = Self::default();
+    }
+
     /// Looks at some rows of before `until`; whether those were the last.
     pub(super) fn thin(
         &mut self,
@@ -79,14 +102,15 @@ impl Rows {
         while let Some(row) = found.next()? {
             let (id, time): (i64, i64) = (row.get(0)?, row.get(1)?);
             let kind = row.get_ref(2)?.as_str().unwrap_or("");
-            let is_mass = MASSES.contains(&kind);
-            // Of the other kinds some have the time of a log, which may be any.
-            if is_mass && time >= until {
+            let is_mass = HIGH_VOLUME_KINDS.contains(&kind);
+            // What logs say has the time of a log, which may be any, as that of some other kinds.
+            let is_timed = is_mass && kind != "ray_log";
+            if is_timed && time >= until {
                 count = 0;
                 break;
             }
             (self.mark, count) = (id, count + 1);
-            let parsed = || serde_json::from_str(row.get_ref(4).ok()?.as_str().ok()?).ok();
+            let parsed = || row::read(row.get_ref(4).ok()?.as_str().ok()?);
             if !is_mass {
                 let of: Option<i64> = row.get(3)?;
                 if let Some(pid) = of.and_then(|pid| u32::try_from(pid).ok()) {
@@ -99,7 +123,11 @@ impl Rows {
                 }
                 continue;
             }
-            latest = latest.max(time);
+            if is_timed {
+                latest = latest.max(time);
+            } else if time >= until {
+                continue;
+            }
             if let Some(what) = parsed() {
                 gone.extend(self.look(id, time, &what, ends));
             }
@@ -124,7 +152,20 @@ impl Rows {
                 self.lives.take(id, time, what, ends);
                 Vec::new()
             }
+            Observation::Ledger(row) => self.counted(id, time, &row.hook).into_iter().collect(),
+            Observation::Clock { wall } => {
+                let is_old_news = self.is_old_news(time, wall.0);
+                is_old_news.then_some(id).into_iter().collect()
+            }
+            Observation::RayLog(log) => {
+                let gone = !ends.explains(time) && !lasts(log);
+                gone.then_some(id).into_iter().collect()
+            }
             _ if ends.keep(time) => Vec::new(),
+            Observation::SharedMemory(state) => {
+                let thing = Thing::SharedMemory(state.raylet.truncated());
+                self.sampled(id, time, thing, state.used.0)
+            }
             Observation::Gpu(state) => {
                 self.sampled(id, time, Thing::Gpu(state.device), state.used.0)
             }
@@ -137,8 +178,31 @@ impl Rows {
                 let anon = outside.memory.anon.unwrap_or_default();
                 self.sampled(id, time, thing, anon.0)
             }
+            Observation::Monitor(count) => {
+                let thing = Thing::Monitor(count.raylet.truncated());
+                self.sampled(id, time, thing, count.used.0)
+            }
             _ => Vec::new(),
         }
+    }
+
+    /// The row of the same hook and hour before this one: what it counted is in this one.
+    fn counted(&mut self, id: i64, time: i64, hook: &str) -> Option<i64> {
+        let hour = time / HOUR_NS;
+        let before = self.ledger.insert(hook.to_owned(), (hour, id));
+        before.filter(|(of, _)| *of == hour).map(|(_, id)| id)
+    }
+
+    /// Whether a row of the clock says what one in its hour has said.
+    fn is_old_news(&mut self, time: i64, wall: i64) -> bool {
+        let (hour, ahead) = (time / HOUR_NS, wall.saturating_sub(time));
+        let known = self.clock.is_some_and(|(of, before)| {
+            of == hour && ahead.abs_diff(before) < STEP_NS.unsigned_abs()
+        });
+        if !known {
+            self.clock = Some((hour, ahead));
+        }
+        known
     }
 
     fn called(&mut self, id: i64, process: ProcessKey, kept: bool) -> Option<i64> {
@@ -192,4 +256,17 @@ impl Rows {
         gone.dedup();
         gone
     }
+}
+
+/// Whether what a log said stays true: it may explain a death however late that is.
+fn lasts(log: &RayLog) -> bool {
+    matches!(
+        log.fact,
+        RayFact::MonitorStarted { .. }
+            | RayFact::MonitorDisabled
+            | RayFact::Marker { .. }
+            | RayFact::Configuration { .. }
+            | RayFact::JobStarted { .. }
+            | RayFact::Gcs { .. }
+    )
 }

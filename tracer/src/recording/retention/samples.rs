@@ -1,10 +1,13 @@
-//! Samples: of older ones each process, cgroup and the machine keep one a minute, the highest.
+//! Samples: the older they are, the further apart; of each process, cgroup and of the machine the highest of each time stays.
 
 use std::collections::HashMap;
 
 use rusqlite::Connection;
 
 use super::{MINUTE_NS, delete, ends::Ends};
+
+/// Older than so many times the wanted time one in so long stays: six hours, a day and a week, where nothing else is wanted.
+const TIERS: [(u32, i64); 3] = [(1, MINUTE_NS), (4, 10 * MINUTE_NS), (28, 60 * MINUTE_NS)];
 
 /// Rows of one step.
 const ROWS: usize = 2000;
@@ -17,13 +20,16 @@ const TABLES: [(&str, &str, &str); 4] = [
     ("mapped", "pid || ' ' || start", "bytes"),
 ];
 
-/// A table and how far it was thinned.
+/// A table and how far it was thinned to one in so long.
 pub(super) struct Samples {
     table: &'static str,
     select: String,
+    /// Of which age on, in wanted times, and to what.
+    times: u32,
+    apart: i64,
     mark: i64,
-    /// The minute of what was looked at last, and the highest row of each thing in it.
-    minute: i64,
+    /// The span of what was looked at last, and the highest row of each thing in it.
+    span: i64,
     highest: HashMap<String, (i64, i64)>,
     /// How far it was halved, and whether the next row stays.
     halved: i64,
@@ -39,18 +45,23 @@ struct Row {
 
 impl Samples {
     pub(super) fn all() -> Vec<Self> {
-        TABLES.map(Self::of).into()
+        let tiers = TIERS.into_iter();
+        tiers
+            .flat_map(|tier| TABLES.map(|table| Self::of(table, tier)))
+            .collect()
     }
 
-    fn of((table, thing, figure): (&'static str, &str, &str)) -> Self {
+    fn of((table, thing, figure): (&'static str, &str, &str), (times, apart): (u32, i64)) -> Self {
         Self {
+            times,
+            apart,
             table,
             select: format!(
                 "SELECT id, time, {thing}, ifnull({figure}, {}) FROM {table} WHERE id > ?1 ORDER BY id LIMIT {ROWS}",
                 i64::MIN
             ),
             mark: i64::MIN,
-            minute: i64::MIN,
+            span: i64::MIN,
             highest: HashMap::new(),
             halved: i64::MIN,
             stays: true,
@@ -68,6 +79,18 @@ impl Samples {
             })
         })?;
         rows.collect()
+    }
+
+    /// Of which age on its rows are thinned, in wanted times.
+    pub(super) fn times(&self) -> u32 {
+        self.times
+    }
+
+    /// All rows are looked at again: less is kept around deaths.
+    pub(super) fn thin_anew(&mut self) {
+        self.mark = i64::MIN;
+        self.span = i64::MIN;
+        self.highest.clear();
     }
 
     /// Thins some rows of before `until`; whether those were the last.
@@ -89,8 +112,8 @@ impl Samples {
             if ends.keep(row.time) {
                 continue;
             }
-            if self.minute != row.time / MINUTE_NS {
-                self.minute = row.time / MINUTE_NS;
+            if self.span != row.time / self.apart {
+                self.span = row.time / self.apart;
                 self.highest.clear();
             }
             let highest = self.highest.entry(row.thing);
@@ -121,6 +144,10 @@ impl Samples {
         until: i64,
         ends: &Ends,
     ) -> rusqlite::Result<bool> {
+        if self.times > 1 {
+            // The same table as that of the first tier.
+            return Ok(true);
+        }
         let rows = self.rows(connection, self.halved)?;
         let all = rows.len() < ROWS;
         let mut gone = Vec::new();

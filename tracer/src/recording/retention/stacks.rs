@@ -8,6 +8,7 @@ use super::{MINUTE_NS, delete, ends::Ends};
 use crate::{
     event::{NativeFrame, Observation, PythonFrame, PythonStack},
     ids::ProcessKey,
+    recording::row,
 };
 
 /// Rows of one step; a stack may have some KiB. Those of one step are put together.
@@ -50,6 +51,11 @@ struct Seen {
 }
 
 impl Stacks {
+    /// All rows are looked at again.
+    pub(super) fn thin_anew(&mut self) {
+        *self = Self::default();
+    }
+
     /// Puts some rows of before `until` together; whether those were the last.
     pub(super) fn thin(
         &mut self,
@@ -86,7 +92,7 @@ fn rows(
         let id = row.get(0)?;
         (*mark, count) = (id, count + 1);
         let body = row.get_ref(2)?.as_str().unwrap_or("");
-        if let Ok(what) = serde_json::from_str(body) {
+        if let Some(what) = row::read(body) {
             rows.push(Row { id, time, what });
         }
     }
@@ -94,7 +100,7 @@ fn rows(
 }
 
 fn rewrite(connection: &Connection, id: i64, what: &Observation) -> rusqlite::Result<()> {
-    let body = serde_json::to_string(what).unwrap_or_default();
+    let body = row::body(what).to_string();
     connection
         .prepare_cached("UPDATE events SET body = ?2 WHERE id = ?1")?
         .execute(params![id, body])?;

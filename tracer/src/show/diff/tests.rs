@@ -4,6 +4,7 @@ use super::render;
 use crate::{
     ids::Bytes,
     judge::{
+        cause::Cause,
         diff::compare,
         report::{Killer, Owner, Report, Setting},
     },
@@ -21,8 +22,11 @@ fn text(a: &Report, b: &Report) -> String {
 }
 
 fn run(offload: &str, peak: f64, killed: bool) -> Report {
-    let clause = "was killed by Ray's memory monitor";
-    let death = sample::death(9, 41877, 0, Killer::RayMemoryMonitor, clause);
+    let cause = Cause::RayMemoryMonitor {
+        used_bytes: None,
+        threshold_bytes: None,
+    };
+    let death = sample::death(9, 41877, 0, Killer::RayMemoryMonitor, cause);
     let mut report = sample::report(Vec::new(), killed.then_some(death).into_iter().collect());
     report.settings = vec![Setting {
         key: "worker.actor.offload.offload_params".into(),

@@ -14,7 +14,7 @@ use crate::{
     show::{
         Style,
         causes::Cause,
-        evidence, facts, jobs, sanitize,
+        clause, evidence, facts, jobs, sanitize,
         select::Shown,
         size::{self, size},
         time::offset_name,
@@ -145,7 +145,7 @@ fn bounds(report: &Report, timeline: Option<&Timeline>) -> (Utc, Utc) {
     if let Some(timeline) = timeline {
         return (timeline.began, timeline.ended);
     }
-    let times = || report.deaths.iter().filter_map(|death| death.time);
+    let times = || report.deaths.iter().filter_map(|death| death.when.time);
     (
         times().min().unwrap_or(nothing),
         times().max().unwrap_or(nothing),
@@ -181,7 +181,10 @@ fn limits(report: &Report, timeline: Option<&Timeline>) -> Vec<Limit> {
             ray: true,
         });
     }
-    let killed = report.deaths.iter().filter_map(|death| death.oom.as_ref());
+    let killed = report
+        .deaths
+        .iter()
+        .filter_map(|death| death.memory.oom.as_ref());
     let killed = killed.filter_map(|oom| Some((oom.cgroup.as_deref()?, oom.limit_bytes?)));
     let limited = timeline.map(series::limited).unwrap_or_default();
     let limited = limited.into_iter().filter_map(|series| {
@@ -267,8 +270,9 @@ fn death(
     DeathData {
         id: death.id.0,
         t: death
+            .when
             .time
-            .or(death.exit_time)
+            .or(death.when.exit_time)
             .map(|time| (time.0.0 - began.0.0) as f64 / 1e6),
         when: view.death_time(death),
         label: after.map_or_else(|| cause.label(), |_| String::new()),
@@ -280,9 +284,9 @@ fn death(
         sure: words::certainty(death),
         name: words::name(death),
         group: words::class(death),
-        pid: Some(death.pid.0).filter(|pid| *pid != 0),
-        job: death.job_id.as_ref().map(|id| sanitize::name(&id.0)),
-        kib: death.memory.resident().map(kib),
+        pid: Some(death.process.pid.0).filter(|pid| *pid != 0),
+        job: death.work.job_id.as_ref().map(|id| sanitize::name(&id.0)),
+        kib: death.memory.own.resident().map(kib),
         listed: death.listed,
         facts: if detailed {
             all_facts(view, cause)
@@ -305,14 +309,17 @@ fn all_facts(view: &View<'_>, cause: &Cause<'_>) -> Vec<facts::Fact> {
     if let Some(job) = jobs::ended_by(view, cause) {
         found.push(("ended", format!("job {}", sanitize::name(&job.job_id.0))));
     }
-    let then = death.then.as_deref();
-    found.extend(then.map(|then| ("then", sanitize::line(then, sanitize::EVIDENCE))));
+    let then = death.then.as_ref();
+    found.extend(then.map(|then| ("then", clause::recovery(then))));
     found.extend(facts::identity(view, death));
     found
 }
 
 fn not_here(cause: &Cause<'_>) -> Vec<facts::Fact> {
-    let command = format!("raytrace report FILE --kill '#{}'", cause.death.id.0);
+    let command = format!(
+        "raytrace report FILE --kill '{}'",
+        words::death_id(cause.death.id)
+    );
     vec![(
         "evidence",
         format!("too many deaths for one page: {command}"),
@@ -327,5 +334,5 @@ fn top(death: &Death) -> Vec<Top> {
         victim: one.victim,
         age_ms: one.age_ms,
     };
-    death.top.iter().map(row).collect()
+    death.memory.top.iter().map(row).collect()
 }

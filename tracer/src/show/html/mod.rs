@@ -12,7 +12,7 @@ mod tests;
 
 use crate::{
     judge::timeline::Timeline,
-    show::{Style, select::Shown, view::View},
+    show::{Style, redact::Known, select::Shown, view::View},
 };
 
 const PAGE: &str = include_str!("page.html");
@@ -26,19 +26,23 @@ const SCRIPTS: [&str; 6] = [
     include_str!("page.js"),
 ];
 
-/// The whole page; without `timeline` there is no picture of the memory.
+/// The whole page, without what is `known` and must not be shown; without `timeline` there is no picture of the memory.
 pub fn render(
     shown: &Shown,
     style: &Style,
     timeline: Option<&Timeline>,
+    known: &Known,
 ) -> Result<String, serde_json::Error> {
     let view = View::new(shown, style);
     let data = serde_json::to_string(&data::of(shown, style, timeline))?;
     Ok(filled(&[
-        ("{{title}}", &escape(&summary::title(&view))),
+        (
+            "{{title}}",
+            &known.take_out(&escape(&summary::title(&view))),
+        ),
         ("{{style}}", STYLE),
-        ("{{summary}}", &summary::render(&view)),
-        ("{{data}}", &inert(&data)),
+        ("{{summary}}", &known.take_out(&summary::render(&view))),
+        ("{{data}}", &inert(&known.take_out(&data))),
         ("{{script}}", &SCRIPTS.concat()),
     ]))
 }
@@ -57,7 +61,7 @@ fn filled(parts: &[(&str, &str)]) -> String {
 }
 
 /// Text as HTML shows it, in elements and attributes.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

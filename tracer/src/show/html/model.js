@@ -5,6 +5,7 @@ const DATA = JSON.parse(document.getElementById('data').textContent);
 const KILLERS = {
   'kernel-oom-memcg': ['K', 'the kernel, a cgroup was full'],
   'kernel-oom-global': ['K', 'the kernel, the machine was full'],
+  'kernel-oom': ['K', "the kernel's OOM killer, at a limit that was not seen"],
   'ray-memory-monitor': ['R', "Ray's memory monitor"],
   'ray-intended': ['I', 'Ray, on purpose'],
   'ray-collapse': ['↓', 'followed from another death'],

@@ -70,7 +70,7 @@ pub(super) fn render(view: &View<'_>) -> String {
     for job in before {
         item(&mut html, "job", job);
     }
-    let (kept, left_out) = rank::most_important(view, rank::entries(view, causes), MAX_ENTRIES);
+    let (kept, left_out) = rank::most_important(rank::entries(view, causes), MAX_ENTRIES);
     for entry in &kept {
         let death = entry.first().death;
         let class = if words::is_kill(death.verdict.killer) {

@@ -7,7 +7,9 @@ use crate::{
     ids::EventId,
     judge::report::Report,
     show::{
-        Style, sample,
+        Style,
+        redact::Known,
+        sample,
         sanitize::is_harmless,
         select::{Selection, Shown, select},
         time::Zone,
@@ -24,7 +26,7 @@ fn style() -> Style {
 }
 
 fn page(report: &Report) -> String {
-    render(&Shown::whole(report), &style(), None).expect("a page")
+    render(&Shown::whole(report), &style(), None, &Known::default()).expect("a page")
 }
 
 /// What the scripts read.
@@ -44,8 +46,8 @@ fn the_first_screen_of_the_verl_job() {
 #[test]
 fn a_hostile_name_neither_ends_the_data_nor_hides_in_the_page() {
     let mut report = sample::hostile();
-    report.deaths[0].task_name = Some("</script><script>alert(1)</script>{{script}}".into());
-    report.deaths[0].title = None;
+    report.deaths[0].work.task_name = Some("</script><script>alert(1)</script>{{script}}".into());
+    report.deaths[0].process.title = None;
     report.notes = vec!["<img src=x onerror=alert(1)> {{data}} \u{202e}".into()];
     let page = page(&report);
     assert_eq!(page.matches("<script").count(), 2, "{page}");
@@ -100,7 +102,13 @@ fn deaths_that_are_too_many_for_the_page_are_counted() {
             all: true,
             ..Selection::default()
         };
-        let page = render(&select(report, &selection), &style(), None).expect("a page");
+        let page = render(
+            &select(report, &selection),
+            &style(),
+            None,
+            &Known::default(),
+        )
+        .expect("a page");
         let data = data(&page);
         let deaths = data["deaths"].as_array().map_or(0, Vec::len);
         (deaths, data["deaths_left_out"].as_u64())

@@ -10,7 +10,7 @@ mod tests;
 use crate::show::{
     Style, alike, cascade,
     causes::{Cause, Entry},
-    evidence, facts, findings, header, jobs, rank, sanitize,
+    clause, evidence, facts, findings, growth, header, jobs, rank, sanitize,
     select::Shown,
     view::View,
     words,
@@ -66,7 +66,7 @@ pub fn render(shown: &Shown, style: &Style) -> String {
 fn page(view: &View<'_>, detail: Detail) -> Vec<String> {
     let causes = view.shown.causes();
     let mut lines = top(view, &causes);
-    let (kept, left_out) = rank::most_important(view, rank::entries(view, causes), detail.entries);
+    let (kept, left_out) = rank::most_important(rank::entries(view, causes), detail.entries);
     if detail.items.is_none() && !kept.is_empty() {
         lines.push(String::new());
     }
@@ -81,6 +81,7 @@ fn page(view: &View<'_>, detail: Detail) -> Vec<String> {
         lines.push(rank::left_out(left_out));
     }
     lines.extend(normal_exits(view));
+    lines.extend(section("What grew", &grown(view)));
     lines.extend(section("What to change", &findings::lines(view)));
     let notes = view.shown.report.notes.iter();
     let notes: Vec<String> = notes
@@ -162,7 +163,7 @@ fn alone(view: &View<'_>, cause: &Cause<'_>, most: usize) -> Vec<String> {
         lines.push(format!("- **ended** job {}", escape::text(&id)));
     }
     if let Some(then) = &death.then {
-        let then = sanitize::line(then, sanitize::EVIDENCE);
+        let then = clause::recovery(then);
         lines.push(format!("- **then** {}", escape::text(&then)));
     }
     lines
@@ -199,6 +200,12 @@ fn items(label: &str, texts: &[String], most: usize, shown: fn(&str) -> String) 
         lines.push(format!("  - {text}"));
     }
     lines
+}
+
+/// The first line of each owner's growth.
+fn grown(view: &View<'_>) -> Vec<String> {
+    let owners = growth::lines(view).into_iter();
+    owners.map(|(text, _)| text).collect()
 }
 
 /// Deaths that nobody asks about by default, where they were asked for.

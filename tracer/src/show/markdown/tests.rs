@@ -4,7 +4,7 @@ use super::{MAX_LINES, render};
 use crate::{
     event::{Probe, ProbeState},
     ids::HexId,
-    judge::report::{Outcome, Report},
+    judge::report::{Because, Outcome, Report},
     show::{
         Style, redact, sample,
         sanitize::is_harmless,
@@ -72,11 +72,11 @@ fn crowded() -> Report {
     for number in 0..200u32 {
         let mut death = template.clone();
         death.id.0 = 1000 + u64::from(number);
-        death.act_time.0 += u64::from(number);
-        death.title = Some(format!("ray::task_{number}"));
-        death.actor_class = None;
+        death.when.act_time.0 += u64::from(number);
+        death.process.title = Some(format!("ray::task_{number}"));
+        death.work.actor_class = None;
         report.deaths.push(death);
-        let mut job = sample::job(Outcome::Failed, None, "");
+        let mut job = sample::job(Outcome::Failed, None, Because::Running);
         job.job_id = HexId(format!("{number:08x}"));
         report.jobs.push(job);
         report.recordings[0].probes.push(Probe {

@@ -4,6 +4,9 @@
 //! `path-2`), so that equal things stay equal, also across a cgroup's field and the log line that quotes it. Every view
 //! prints the redacted report; none redacts by itself.
 
+mod cause;
+mod known;
+mod link;
 mod scrub;
 
 use std::path::Path;
@@ -12,13 +15,14 @@ use crate::{
     event::Role,
     judge::{
         report::{
-            Death, Evidence, Finding, GcsOwner, GcsReport, Job, OomReport, Report, SenderReport,
-            SharedFileUse,
+            Because, Death, Evidence, Finding, GcsOwner, GcsReport, Job, Node, OomReport, Place,
+            Report, SenderReport, SharedFileUse,
         },
         timeline::Timeline,
     },
     path,
 };
+pub use known::Known;
 use scrub::Scrubber;
 
 /// The report without what identifies people, machines and their data.
@@ -27,13 +31,14 @@ pub fn redact(report: &Report) -> Report {
     redact_by(&mut Scrubber::default(), report)
 }
 
-/// The report and its timeline, under the same pseudonyms; `file` is where they were read from.
+/// The report and its timeline, under the same pseudonyms, and what the output must not hold; `file` is where they were read from.
 #[must_use]
 pub fn redact_both(
     report: &Report,
     timeline: Option<Timeline>,
     file: Option<&Path>,
-) -> (Report, Option<Timeline>) {
+) -> (Report, Option<Timeline>, Known) {
+    let all = serde_json::to_value(report).unwrap_or_default();
     let mut scrubber = Scrubber::default();
     // A recording is named after its host.
     if let Some(name) = file.and_then(Path::file_name) {
@@ -58,7 +63,19 @@ pub fn redact_both(
         }
         timeline
     });
-    (report, timeline)
+    learn_all(&mut scrubber, &all);
+    let known = scrubber.known();
+    (report, timeline, known)
+}
+
+/// Finds the names in every field, whatever it is for.
+fn learn_all(scrubber: &mut Scrubber, value: &serde_json::Value) {
+    match value {
+        serde_json::Value::String(text) => scrubber.learn(text),
+        serde_json::Value::Array(all) => all.iter().for_each(|one| learn_all(scrubber, one)),
+        serde_json::Value::Object(all) => all.values().for_each(|one| learn_all(scrubber, one)),
+        _ => {}
+    }
 }
 
 fn redact_by(scrubber: &mut Scrubber, report: &Report) -> Report {
@@ -68,8 +85,20 @@ fn redact_by(scrubber: &mut Scrubber, report: &Report) -> Report {
         recording.host.name = scrubber.host(&recording.host.name);
         recording.host.boot_id = scrubber.pseudonym("boot", &recording.host.boot_id);
         for probe in &mut recording.probes {
+            probe.name = probe_name(scrubber, &probe.name);
             scrubber.text_if_any(&mut probe.reason);
         }
+        for gone in &mut recording.went_away {
+            gone.name = probe_name(scrubber, &gone.name);
+            scrubber.text_if_any(&mut gone.reason);
+        }
+        for ledger in &mut recording.ledgers {
+            ledger.hook = probe_name(scrubber, &ledger.hook);
+        }
+    }
+    for cluster in &mut report.clusters {
+        scrubber.text_if_any(&mut cluster.node_ip);
+        redact_place(scrubber, &mut cluster.place);
     }
     for job in &mut report.jobs {
         redact_job(scrubber, job);
@@ -117,10 +146,24 @@ fn redact_by(scrubber: &mut Scrubber, report: &Report) -> Report {
     for text in &mut report.texts {
         text.name = scrubber.path(&text.name);
     }
+    for node in &mut report.nodes {
+        redact_node(scrubber, node);
+    }
+    for cluster in &mut report.clusters {
+        scrubber.text_if_any(&mut cluster.gcs_address);
+    }
     for note in &mut report.notes {
         *note = scrubber.note(note);
     }
     report
+}
+
+/// Names of hooks and of the kernel's files stay; a GCS has its address in its name.
+fn probe_name(scrubber: &mut Scrubber, name: &str) -> String {
+    match name.strip_prefix("GCS ") {
+        Some(address) => format!("GCS {}", scrubber.text(address)),
+        None => name.to_owned(),
+    }
 }
 
 /// Names that stand in fields are taken out of free text too.
@@ -128,13 +171,16 @@ fn learn(scrubber: &mut Scrubber, report: &Report) {
     for recording in &report.recordings {
         scrubber.learn_host(&recording.host.name);
     }
+    for node in &report.nodes {
+        scrubber.learn_host(&node.name);
+    }
     for job in &report.jobs {
         job.entrypoint
             .iter()
             .for_each(|command| scrubber.learn_command(command));
     }
     for death in report.deaths.iter().chain(&report.pending) {
-        if let Some(gcs) = &death.gcs {
+        if let Some(gcs) = &death.work.gcs {
             gcs.node_name
                 .iter()
                 .for_each(|name| scrubber.learn_host(name));
@@ -142,16 +188,31 @@ fn learn(scrubber: &mut Scrubber, report: &Report) {
                 .iter()
                 .for_each(|command| scrubber.learn_command(command));
         }
-        let code = [&death.actor_class, &death.task_name];
+        let code = [&death.work.actor_class, &death.work.task_name];
         for name in code.into_iter().flatten() {
             scrubber.learn_code(name);
         }
-        if let Some(title) = &death.title {
+        if let Some(title) = &death.process.title {
             scrubber.learn_command(title);
         }
-        for top in &death.top {
+        for top in &death.memory.top {
             scrubber.learn_command(&top.title);
         }
+    }
+}
+
+fn redact_node(scrubber: &mut Scrubber, node: &mut Node) {
+    node.name = scrubber.host(&node.name);
+    scrubber.text_if_any(&mut node.address);
+    if let Some(declared) = &mut node.declared_dead {
+        scrubber.text_if_any(&mut declared.message);
+    }
+    for limit in &mut node.limits {
+        limit.cgroup = scrubber.path(&limit.cgroup);
+    }
+    let files = node.in_use.iter_mut().flat_map(|sum| &mut sum.shared_files);
+    for file in files {
+        redact_shared_file(scrubber, file);
     }
 }
 
@@ -159,53 +220,76 @@ fn redact_job(scrubber: &mut Scrubber, job: &mut Job) {
     if let Some(entrypoint) = &mut job.entrypoint {
         *entrypoint = scrubber.command(entrypoint);
     }
-    job.because = scrubber.text(&job.because);
-    for survived in &mut job.survived {
-        survived.how = scrubber.text(&survived.how);
+    match &mut job.because {
+        Because::Driver { cause, .. } | Because::Raylet { cause, .. } => {
+            cause::redact(scrubber, cause);
+        }
+        Because::OnAnotherNode { link, node, .. } => {
+            link::redact_tie(scrubber, link);
+            *node = scrubber.host(node);
+        }
+        _ => {}
     }
 }
 
 fn redact_death(scrubber: &mut Scrubber, death: &mut Death) {
-    death.comm = scrubber.text(&death.comm);
-    if let Some(title) = &mut death.title {
+    death.process.comm = scrubber.text(&death.process.comm);
+    if let Some(title) = &mut death.process.title {
         *title = scrubber.title(title);
     }
-    if death.role != Role::Worker {
-        scrubber.text_if_any(&mut death.task_name);
+    if death.process.role != Role::Worker {
+        scrubber.text_if_any(&mut death.work.task_name);
     }
-    let names = [&mut death.task_name, &mut death.actor_class];
+    let names = [&mut death.work.task_name, &mut death.work.actor_class];
     for name in names.into_iter().flatten() {
         *name = scrubber.code(name);
     }
-    if let Some(gcs) = &mut death.gcs {
+    if let Some(gcs) = &mut death.work.gcs {
         redact_gcs(scrubber, gcs);
     }
+    redact_place(scrubber, &mut death.process.place);
     let verdict = &mut death.verdict;
-    verdict.summary = scrubber.text(&verdict.summary);
-    verdict.clause = scrubber.text(&verdict.clause);
-    scrubber.text_if_any(&mut verdict.cause_remote);
-    scrubber.text_if_any(&mut verdict.missing);
+    cause::redact(scrubber, &mut verdict.cause);
+    if let Some(remote) = &mut verdict.cause_remote {
+        link::redact_remote(scrubber, remote);
+    }
+    if let Some(link) = &mut verdict.cause_link {
+        link.node = scrubber.host(&link.node);
+        link::redact_tie(scrubber, &mut link.because);
+    }
     for piece in &mut verdict.evidence {
         redact_evidence(scrubber, piece);
     }
     if let Some(sender) = &mut death.sender {
         redact_sender(scrubber, sender);
     }
-    if let Some(oom) = &mut death.oom {
+    if let Some(oom) = &mut death.memory.oom {
         redact_oom(scrubber, oom);
     }
-    let limits = death.at_death.iter_mut().flat_map(|at| &mut at.limits);
+    let limits = death
+        .memory
+        .at_death
+        .iter_mut()
+        .flat_map(|at| &mut at.limits);
     for limit in limits {
         limit.cgroup = scrubber.path(&limit.cgroup);
     }
-    for top in &mut death.top {
+    for top in &mut death.memory.top {
         top.title = scrubber.title(&top.title);
         top.cgroup = top.cgroup.as_deref().map(|path| scrubber.path(path));
     }
-    for file in &mut death.shared {
+    if let Some(suspect) = &mut death.memory.suspect {
+        suspect.title = scrubber.title(&suspect.title);
+    }
+    for file in &mut death.memory.shared {
         redact_shared_file(scrubber, file);
     }
-    if let Some(minute) = &mut death.last_minute {
+    if let Some(foreseen) = &mut death.memory.foreseen {
+        for name in [&mut foreseen.grower, &mut foreseen.likely_victim] {
+            *name = name.take().map(|name| scrubber.code(&name));
+        }
+    }
+    if let Some(minute) = &mut death.memory.last_minute {
         for top in &mut minute.top {
             top.title = scrubber.title(&top.title);
         }
@@ -213,11 +297,31 @@ fn redact_death(scrubber: &mut Scrubber, death: &mut Death) {
             limit.cgroup = scrubber.path(&limit.cgroup);
         }
     }
-    if let Some(calls) = &mut death.calls {
+    if let Some(calls) = &mut death.activity.calls {
         calls.task = scrubber.code(&calls.task);
     }
-    scrubber.text_if_any(&mut death.stack_at_death);
-    scrubber.text_if_any(&mut death.then);
+    scrubber.text_if_any(&mut death.activity.stack_at_death);
+    scrubber.text_if_any(&mut death.activity.line_at_death);
+    if let Some(node) = &mut death.node {
+        *node = scrubber.host(node);
+    }
+}
+
+/// Names that people have given; ids stay.
+fn redact_place(scrubber: &mut Scrubber, place: &mut Place) {
+    let Some(kubernetes) = &mut place.kubernetes else {
+        return;
+    };
+    for (kind, name) in [
+        ("cluster", &mut kubernetes.cluster),
+        ("namespace", &mut kubernetes.namespace),
+        ("pod", &mut kubernetes.pod),
+        ("group", &mut kubernetes.group),
+    ] {
+        if let Some(name) = name {
+            *name = scrubber.pseudonym(kind, name);
+        }
+    }
 }
 
 /// Names of actors and placement groups are code, as those of classes are.
@@ -283,6 +387,10 @@ fn redact_finding(scrubber: &mut Scrubber, finding: &mut Finding) {
     for text in &mut finding.remedy {
         *text = scrubber.text(text);
     }
+    let saving = finding.saving.as_mut();
+    if let Some(class) = saving.and_then(|saving| saving.class.as_mut()) {
+        *class = scrubber.code(class);
+    }
     scrubber.text_if_any(&mut finding.cost);
     scrubber.text_if_any(&mut finding.wrong_if);
 }
@@ -301,16 +409,16 @@ mod tests {
             Some("python3 /home/lin/train.py --api-key sk-123 s3://bucket/data".into());
         report.recordings[0].host.name = "gpu-07.corp.example.com".into();
         let death = &mut report.deaths[0];
-        death.oom = sample::burst().deaths[0].oom.clone();
-        death.then =
+        death.memory.oom = sample::burst().deaths[0].memory.oom.clone();
+        death.activity.stack_at_death =
             Some("lin@gpu-07 retried it with sk-123 from 10.1.2.3:6379 and [fd00::1:2]".into());
         death.verdict.evidence[0].what =
             "oom-kill:oom_memcg=/job,task_memcg=/job/lin on gpu-07, user lin, /home/lin/x.parquet"
                 .into();
         death.verdict.evidence[0].source = "/tmp/ray/session_x/logs/raylet.out".into();
-        death.top = sample::verl().deaths[0].top.clone();
-        death.task_name = Some("for Acme with hf_AbCdEfGhIjKl".into());
-        death.calls = Some(CallsReport {
+        death.memory.top = sample::verl().deaths[0].memory.top.clone();
+        death.work.task_name = Some("for Acme with hf_AbCdEfGhIjKl".into());
+        death.activity.calls = Some(CallsReport {
             task: "for Acme with hf_AbCdEfGhIjKl".into(),
             died_in: Some(2),
             from_start: true,
@@ -326,7 +434,7 @@ mod tests {
         let mut daemon = shell.clone();
         daemon.what = "sent SIGTERM to \"python3 train.py --api-key hush\"".into();
         death.verdict.evidence.extend([shell, daemon]);
-        death.gcs = Some(GcsReport {
+        death.work.gcs = Some(GcsReport {
             actor_name: Some("keeper".into()),
             placement_group: Some("of user lin".into()),
             job_entrypoint: Some("python3 /home/lin/train.py --api-key sk-123".into()),
@@ -364,7 +472,7 @@ mod tests {
             .map(|folder| format!("{folder}{name} was not ended cleanly"))
             .to_vec();
         let file = Path::new("/data").join(name);
-        let (report, _) = redact_both(&report, None, Some(&file));
+        let (report, _, _) = redact_both(&report, None, Some(&file));
         assert_eq!(report.notes[0], "FILE was not ended cleanly");
         for note in &report.notes {
             assert!(!note.contains("c-node"), "{note}");
@@ -375,12 +483,18 @@ mod tests {
     fn names_of_classes_and_methods_and_programs_remain() {
         let report = redact(&staged());
         assert_eq!(report.jobs[0].entrypoint.as_deref(), Some("python3 …"));
-        assert_eq!(report.deaths[0].title.as_deref(), Some("ray::Trainer.fit"));
-        assert_eq!(report.deaths[0].actor_class.as_deref(), Some("Trainer"));
-        let gcs = report.deaths[0].gcs.as_ref().expect("the GCS's words");
+        assert_eq!(
+            report.deaths[0].process.title.as_deref(),
+            Some("ray::Trainer.fit")
+        );
+        assert_eq!(
+            report.deaths[0].work.actor_class.as_deref(),
+            Some("Trainer")
+        );
+        let gcs = report.deaths[0].work.gcs.as_ref().expect("the GCS's words");
         assert_eq!(gcs.actor_name.as_deref(), Some("keeper"));
-        assert_eq!(report.deaths[0].top[0].title, "ray::TaskRunner.run");
-        assert_eq!(report.deaths[3].title.as_deref(), Some("python3 …"));
+        assert_eq!(report.deaths[0].memory.top[0].title, "ray::TaskRunner.run");
+        assert_eq!(report.deaths[3].process.title.as_deref(), Some("python3 …"));
         let sender = report.deaths[0].sender.as_ref().expect("sender");
         assert_eq!(sender.exe.as_deref(), Some("bash"));
     }
@@ -388,7 +502,7 @@ mod tests {
     #[test]
     fn equal_things_stay_equal() {
         let report = redact(&staged());
-        let oom = report.deaths[0].oom.as_ref().expect("oom");
+        let oom = report.deaths[0].memory.oom.as_ref().expect("oom");
         let cgroup = oom.cgroup.as_deref().expect("cgroup");
         assert!(cgroup.starts_with("path-"), "{cgroup}");
         assert!(
@@ -398,9 +512,10 @@ mod tests {
         );
         assert!(
             report.deaths[0]
-                .then
+                .activity
+                .stack_at_death
                 .as_deref()
-                .expect("then")
+                .expect("a stack")
                 .contains("@host-1")
         );
         assert_eq!(report.recordings[0].host.name, "host-1");

@@ -8,6 +8,7 @@ use std::{
 
 use regex::{Captures, Regex};
 
+use super::known::Known;
 use crate::path;
 
 /// What free text is searched for. The order of the alternatives decides where two match at one place.
@@ -126,18 +127,42 @@ impl Scrubber {
         self.code.insert(name.to_owned());
     }
 
+    /// Names that any text holds: each gets its pseudonym.
+    pub(super) fn learn(&mut self, text: &str) {
+        self.learn_homes(text);
+        self.text(text);
+    }
+
+    /// All names that were found so far.
+    pub(super) fn known(&mut self) -> Known {
+        for user in self.users.clone() {
+            self.pseudonym("user", &user);
+        }
+        let given = self.given.iter();
+        let given = given.map(|((kind, value), name)| (*kind, value.as_str(), name.as_str()));
+        let hosts = self.hosts.iter();
+        let hosts = hosts.map(|(host, name)| ("host", host.as_str(), name.as_str()));
+        Known::new(given.chain(hosts))
+    }
+
+    /// Home folders name users.
+    fn learn_homes(&mut self, text: &str) {
+        let ends = |one: char| !(one.is_alphanumeric() || "._-".contains(one));
+        for home in ["/home/", "/Users/"] {
+            for (at, _) in text.match_indices(home) {
+                let user = text[at + home.len()..].split(ends).next();
+                self.users
+                    .extend(user.filter(|user| user.len() > 2).map(str::to_owned));
+            }
+        }
+    }
+
     /// A command line that free text may quote, in full or by an argument; the homes in it name users.
     pub(super) fn learn_command(&mut self, command: &str) {
         if command.starts_with("ray::") || command.ends_with(" …") {
             return;
         }
-        for home in ["/home/", "/Users/"] {
-            for (at, _) in command.match_indices(home) {
-                let user = command[at + home.len()..].split(['/', ' ']).next();
-                self.users
-                    .extend(user.filter(|user| user.len() > 2).map(str::to_owned));
-            }
-        }
+        self.learn_homes(command);
         let arguments = command.split_whitespace().skip(1);
         let values = arguments.flat_map(|argument| argument.split('='));
         let telling = values.filter(|value| {

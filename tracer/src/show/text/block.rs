@@ -5,7 +5,8 @@ use owo_colors::Style as Colour;
 use crate::{
     judge::report::Certainty,
     show::{
-        cascade, causes::Cause, evidence, facts, jobs, layout::Page, sanitize, view::View, words,
+        cascade, causes::Cause, clause, evidence, facts, jobs, layout::Page, sanitize, view::View,
+        words,
     },
 };
 
@@ -19,6 +20,9 @@ pub(super) fn write(view: &View<'_>, page: &mut Page, cause: &Cause<'_>) {
         &words::certainty(death),
         colour(death.verdict.certainty),
     );
+    if let Some(node) = &death.node {
+        page.fact("node", &sanitize::name(node));
+    }
     for (label, text) in facts::all(view, death) {
         page.fact(label, &text);
     }
@@ -34,9 +38,10 @@ pub(super) fn write(view: &View<'_>, page: &mut Page, cause: &Cause<'_>) {
         page.fact("ended", &format!("job {id}"));
     }
     if let Some(then) = &death.then {
-        page.fact("then", &sanitize::line(then, sanitize::EVIDENCE));
+        page.fact("then", &clause::recovery(then));
     }
     let stack = death
+        .activity
         .stack_at_death
         .as_deref()
         .filter(|_| view.shown.detail);

@@ -2,18 +2,30 @@
 
 mod block;
 mod group;
+mod screen;
 #[cfg(test)]
 mod tests;
 
 use owo_colors::Style as Colour;
 
 use crate::show::{
-    Style, causes::Cause, findings, gpus, growth, header, in_use, jobs, layout::Page, owners, rank,
-    sanitize, select::Shown, shared_files, view::View,
+    Style, alike,
+    causes::{Cause, Entry},
+    findings, fleet, gpus, growth, header, in_use, jobs,
+    layout::Page,
+    owners, rank, sanitize,
+    select::Shown,
+    shared_files,
+    view::View,
+    words,
 };
 
-/// More places than this are not shown unless asked for.
+/// More places than this have no block of their own unless asked for.
+const MAX_BLOCKS: usize = 10;
+/// More places than this are not listed either.
 const MAX_ENTRIES: usize = 30;
+/// Of several recordings these are told in full: the first screen has a line for each.
+const MAX_FLEET_ENTRIES: usize = 5;
 /// More jobs than this are shown as a count.
 const MAX_JOBS: usize = 8;
 
@@ -21,11 +33,18 @@ const MAX_JOBS: usize = 8;
 #[must_use]
 pub fn render(shown: &Shown, style: &Style) -> String {
     let view = View::new(shown, style);
-    let mut page = Page::new(style.width);
     let causes = shown.causes();
-    top(&view, &mut page, &causes);
+    let mut page = if fleet::is_one(&shown.report) {
+        screen::page(&view, &causes)
+    } else {
+        let mut page = Page::new(style.width);
+        top(&view, &mut page, &causes);
+        page
+    };
     let next = findings::next(&view, &causes);
-    entries(&view, &mut page, causes);
+    let entries = rank::entries(&view, causes);
+    index(&view, &mut page, &entries);
+    blocks(&view, &mut page, entries);
     if shown.lists_normal {
         group::normal_exits(&view, &mut page);
     }
@@ -122,14 +141,46 @@ fn heading(page: &mut Page, text: &str) {
     page.paragraph(text, Colour::new().bold(), "", 0);
 }
 
-fn entries(view: &View<'_>, page: &mut Page, causes: Vec<Cause<'_>>) {
-    let entries = rank::entries(view, causes);
-    let most = if view.shown.all {
-        usize::MAX
-    } else {
-        MAX_ENTRIES
+/// One line for each first cause, where there are several.
+fn index(view: &View<'_>, page: &mut Page, entries: &[Entry<'_>]) {
+    let has_its_own = fleet::is_one(&view.shown.report);
+    if entries.len() < 2 || view.shown.all || view.shown.detail || has_its_own {
+        return;
+    }
+    for entry in entries.iter().take(MAX_ENTRIES) {
+        let death = entry.first().death;
+        let (label, text, sure) = alike::heading(&entry.causes);
+        let time = view.death_time(death);
+        let mut line = format!("{time}  {text}");
+        let followed: usize = entry.causes.iter().map(|cause| cause.cascade.len()).sum();
+        if followed > 0 {
+            let deaths = words::count(followed, "death", "deaths");
+            line.push_str(&format!("; {deaths} followed"));
+        }
+        let mut ended = entry
+            .causes
+            .iter()
+            .filter_map(|cause| jobs::ended_by(view, cause));
+        if let Some(job) = ended.next() {
+            line.push_str(&format!("; ended job {}", sanitize::name(&job.job_id.0)));
+        }
+        line.push_str(&format!("  {}", words::certainty(sure)));
+        page.paragraph(&format!("  {label}  "), Colour::new().bold(), &line, 4);
+    }
+    if entries.len() > MAX_ENTRIES {
+        let rest = entries[MAX_ENTRIES..].iter();
+        let left_out = rest.map(|entry| entry.causes.len()).sum();
+        page.paragraph("  ", Colour::new(), &rank::left_out(left_out), 4);
+    }
+}
+
+fn blocks(view: &View<'_>, page: &mut Page, entries: Vec<Entry<'_>>) {
+    let most = match (view.shown.all, fleet::is_one(&view.shown.report)) {
+        (true, _) => usize::MAX,
+        (false, false) => MAX_BLOCKS,
+        (false, true) => MAX_FLEET_ENTRIES,
     };
-    let (kept, left_out) = rank::most_important(view, entries, most);
+    let (kept, left_out) = rank::most_important(entries, most);
     for entry in &kept {
         page.blank();
         match entry.causes.as_slice() {

@@ -1,7 +1,8 @@
 //! What the report says, at the widths of real terminals.
 
 use crate::{
-    judge::report::Report,
+    ids::HexId,
+    judge::{fleet, report::Report},
     show::{
         Style, sample,
         sanitize::{columns, is_harmless},
@@ -138,4 +139,27 @@ fn colours_are_the_only_escape_sequences() {
                 .all(|byte| byte.is_ascii_digit() || byte == b';')
         );
     }
+}
+
+#[test]
+fn a_thousand_nodes_give_a_first_screen_of_forty_lines() {
+    let reports = (0..1000).map(|number| {
+        let mut report = match number % 10 {
+            0 => sample::verl(),
+            _ => sample::quiet(),
+        };
+        let host = &mut report.recordings[0].host;
+        host.name = format!("gpu-{number:04}");
+        host.boot_id = format!("boot-{number}");
+        for cluster in &mut report.clusters {
+            cluster.node_id = HexId::parse(&format!("{number:056x}"));
+        }
+        report
+    });
+    let report = fleet::join(reports.collect());
+    assert_eq!(report.nodes.len(), 1000);
+    let text = whole(&report, 100);
+    let screen = text.lines().take_while(|line| !line.is_empty()).count();
+    assert!((10..=40).contains(&screen), "{screen} lines:\n{text}");
+    assert!(text.contains("900 nodes ("), "{text}");
 }

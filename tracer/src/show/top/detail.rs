@@ -18,7 +18,7 @@ use crate::{
     event::Role,
     ids::Bytes,
     judge::live::LiveProcess,
-    show::{live::duration, sanitize, size::size, time::Zone, words},
+    show::{clause, live::duration, sanitize, size::size, time::Zone, words},
 };
 
 /// Members of a class that are listed.
@@ -226,7 +226,7 @@ fn of_death(top: &Top) -> Vec<Line<'static>> {
         return vec![Line::styled("No death yet.", faint())];
     };
     let zone = Zone::default();
-    let time = death.time.or(death.exit_time);
+    let time = death.when.time.or(death.when.exit_time);
     let mut lines = vec![
         title(&words::headline(death)),
         fact(
@@ -235,8 +235,8 @@ fn of_death(top: &Top) -> Vec<Line<'static>> {
         ),
         fact("proof", words::certainty(death)),
     ];
-    let then = death.then.as_deref();
-    lines.extend(then.map(|then| fact("then", sanitize::line(then, sanitize::EVIDENCE))));
+    let then = death.then.as_ref();
+    lines.extend(then.map(|then| fact("then", clause::recovery(then))));
     for piece in &death.verdict.evidence {
         let source = sanitize::name(&piece.source);
         let what = sanitize::line(&piece.what, sanitize::EVIDENCE);

@@ -21,6 +21,7 @@ use crate::{
     show::{
         gpus,
         live::duration,
+        near,
         size::{self, size},
         time::Zone,
         words as shared,
@@ -78,6 +79,10 @@ pub(super) fn lines(top: &Top, width: usize, short: bool) -> Vec<Line<'static>> 
     let shown = if short { 2 } else { 4 };
     let threats = top.live.threats.iter().take(shown).enumerate();
     lines.extend(threats.map(|(place, one)| threat(top, place, one, width)));
+    let near = top.live.near.iter().take(2);
+    lines.extend(
+        near.map(|(_, near)| Line::from(Span::styled(cut(&near::told(near), width), bold()))),
+    );
     lines.extend(top.live.race.as_ref().and_then(too_late));
     lines
 }

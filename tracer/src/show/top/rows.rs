@@ -153,7 +153,7 @@ fn row<'a>(top: &Top, name: String, mut members: Vec<&'a LiveProcess>) -> Row<'a
     Row {
         id: RowId::Named(name.clone()),
         name,
-        private: sum(|one| one.memory.anon),
+        private: sum(|one| one.memory.private()),
         shared: sum(|one| one.memory.shmem),
         swap: sum(|one| one.memory.swap),
         rate: rates.reduce(|sum, rate| sum + rate),

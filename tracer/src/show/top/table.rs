@@ -200,7 +200,7 @@ pub(super) fn deaths(top: &Top, frame: &mut Frame<'_>, area: Rect) {
 }
 
 fn death_line(top: &Top, death: &Death, followers: usize, width: usize) -> Line<'static> {
-    let time = death.time.or(death.exit_time);
+    let time = death.when.time.or(death.when.exit_time);
     let time = time.map_or_else(String::new, |time| Zone::default().seconds(time));
     let label = lines_of::label(death.verdict.killer);
     let sure = match death.verdict.certainty {

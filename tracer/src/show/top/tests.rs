@@ -48,6 +48,7 @@ fn process(pid: u32, title: &str, role: Role, private: f64) -> LiveProcess {
             shmem: Some(gib(if role == Role::Worker { 1.2 } else { 0.0 })),
             swap: Some(Bytes(0)),
             peak: Some(gib(private + 0.5)),
+            own: None,
         },
     }
 }
@@ -124,6 +125,7 @@ fn live(seconds: u32) -> Live {
             threat(Who::RayMonitor, 493.5, 2.9),
             threat(Who::Machine, 519.5, 28.5),
         ],
+        near: Vec::new(),
         gpus: Vec::new(),
         gpu_errors: Vec::new(),
         race: None,
@@ -274,7 +276,7 @@ fn gpus_have_a_line_where_there_are_any() {
 #[test]
 fn hostile_names_stay_in_their_cells() {
     let report = sample::hostile();
-    let attack = report.deaths[0].title.clone().expect("a title");
+    let attack = report.deaths[0].process.title.clone().expect("a title");
     let mut top = Top::new(&attack, true);
     for second in 0..40 {
         let mut hostile = live(second);
@@ -379,14 +381,14 @@ fn a_death_that_settles_changes_its_line_and_a_new_one_comes_first() {
     let mut top = busy();
     let mut one = sample::verl().deaths[0].clone();
     one.id = crate::ids::EventId(9999);
-    one.pid = Pid(777);
+    one.process.pid = Pid(777);
     one.verdict.settled = false;
     top.died(one.clone());
     assert!(screen(&top, LARGE).contains("not settled yet"));
     one.verdict.settled = true;
     top.died(one);
     assert!(!screen(&top, LARGE).contains("not settled yet"));
-    assert_eq!(top.deaths[0].pid, Pid(777));
+    assert_eq!(top.deaths[0].process.pid, Pid(777));
 }
 
 #[test]

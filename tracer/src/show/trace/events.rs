@@ -57,8 +57,8 @@ pub(super) fn lifetime(
 
 /// From the act that killed to the exit, a microsecond at least.
 fn span(death: &Death, process: &ProcessSeries) -> Option<(Utc, Utc)> {
-    let ended = death.exit_time.or(process.ended);
-    let act = death.time.or(ended)?;
+    let ended = death.when.exit_time.or(process.ended);
+    let act = death.when.time.or(ended)?;
     let ended = ended.unwrap_or(act);
     let act = act.min(ended);
     let least = Utc(WallTime(act.0.0.saturating_add(1000)));
@@ -148,13 +148,13 @@ pub(super) fn death(
         .collect();
     let args = json!({
         "death_id": death.id.0,
-        "pid": death.pid.0,
+        "pid": death.process.pid.0,
         "killer": death.verdict.killer.name(),
         "certainty": words::certainty(death),
         "summary": words::headline(death),
-        "job_id": death.job_id.as_ref().map(|id| sanitize::name(&id.0)),
+        "job_id": death.work.job_id.as_ref().map(|id| sanitize::name(&id.0)),
         "cause_death_id": death.verdict.cause_death_id.map(|id| id.0),
-        "private_bytes": death.memory.anon_bytes,
+        "private_bytes": death.memory.own.private(),
         "evidence": evidence,
     });
     let name = format!("{label}: {}", death.verdict.killer.name());

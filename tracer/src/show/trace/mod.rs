@@ -186,22 +186,22 @@ fn flows(
         flows.extend(events::flow(
             death.id.0 * 2,
             "caused",
-            (cause.time, from),
-            (death.time, to),
+            (cause.when.time, from),
+            (death.when.time, to),
         ));
     }
     if let Some(sender) = &death.sender {
         let lived = |one: &ProcessSeries| {
             one.process.pid == sender.pid
-                && one.started <= death.time
-                && one.ended.is_none_or(|ended| Some(ended) >= death.time)
+                && one.started <= death.when.time
+                && one.ended.is_none_or(|ended| Some(ended) >= death.when.time)
         };
         if let Some(from) = place_of(&lived) {
             flows.extend(events::flow(
                 death.id.0 * 2 + 1,
                 "signal",
-                (death.time, from),
-                (death.time, to),
+                (death.when.time, from),
+                (death.when.time, to),
             ));
         }
     }

@@ -21,14 +21,14 @@ fn timeline(report: &Report) -> Timeline {
         .deaths
         .iter()
         .map(|death| ProcessSeries {
-            process: ProcessKey::new(death.pid.0, 1),
-            label: death.title.clone().unwrap_or_default(),
-            role: death.role,
-            actor_class: death.actor_class.clone(),
-            worker_id: death.worker_id.clone(),
+            process: ProcessKey::new(death.process.pid.0, 1),
+            label: death.process.title.clone().unwrap_or_default(),
+            role: death.process.role,
+            actor_class: death.work.actor_class.clone(),
+            worker_id: death.work.worker_id.clone(),
             cluster: Some(0),
             started: Some(sample::at(-60 * SECOND)),
-            ended: death.exit_time,
+            ended: death.when.exit_time,
             death: Some(death.id),
             private: vec![(sample::at(0), Bytes(1 << 20))],
             titles: vec![(sample::at(0), "ray::Class.step".into())],
@@ -120,9 +120,9 @@ fn both_forms_of_rays_ids_put_a_death_on_rays_own_row() {
     let death = report
         .deaths
         .iter()
-        .find(|death| death.listed && death.role == Role::Worker)
+        .find(|death| death.listed && death.process.role == Role::Worker)
         .expect("a worker's death");
-    let row_name = format!("worker:{}", death.worker_id.as_ref().expect("an id"));
+    let row_name = format!("worker:{}", death.work.worker_id.as_ref().expect("an id"));
     let span = json!({"cat": "task:execute", "name": "execute", "ph": "X", "ts": 1.5, "dur": 2.0, "cname": "good", "args": {"a": 1}});
     let mut strings = span.clone();
     strings["pid"] = "192.0.2.2".into();

@@ -5,7 +5,10 @@ use std::{
     process::{Command, Stdio},
 };
 
-use super::{super::Watch, *};
+use super::{
+    super::{Kernel, Watch},
+    *,
+};
 use crate::{collect::Ids, observe::stacks::Reader, recording::Sender};
 
 #[test]
@@ -14,7 +17,7 @@ fn a_later_process_with_the_same_pid_is_not_taken_for_it() {
         .args(["-c", "import time; time.sleep(60)"])
         .spawn();
     let Ok(mut child) = child else {
-        eprintln!("skipped: no python3 here");
+        crate::skips::skipped("no python3 here");
         return;
     };
     let pid = Pid(child.id());
@@ -35,6 +38,7 @@ fn a_later_process_with_the_same_pid_is_not_taken_for_it() {
         began: clock::cpu_time(),
         near: false,
         has_time: true,
+        may_read: true,
     };
     assert!(watched.look(&mut look).is_ok());
     child.kill().expect("kill");
@@ -60,7 +64,7 @@ fn what_a_process_maps_after_an_exec_is_measured_in_its_new_address_space() {
         .stdout(Stdio::piped())
         .spawn();
     let Ok(mut child) = child else {
-        eprintln!("skipped: no python3 here");
+        crate::skips::skipped("no python3 here");
         return;
     };
     let mut lines = BufReader::new(child.stdout.take().expect("stdout")).lines();
@@ -68,7 +72,11 @@ fn what_a_process_maps_after_an_exec_is_measured_in_its_new_address_space() {
     assert_eq!(line(), "here");
     let pid = Pid(child.id());
     let own = processes::key(pid).expect("a start");
-    let mut watch = Watch::new(Ids::default(), Sender::nowhere(), None);
+    let kernel = Kernel {
+        pythons: None,
+        levels: None,
+    };
+    let mut watch = Watch::new(Ids::default(), Sender::nowhere(), kernel);
     watch.take_on(own);
     let mut stdin = child.stdin.take().expect("stdin");
     stdin.write_all(b"\n").expect("a reader");

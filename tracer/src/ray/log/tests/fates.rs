@@ -133,6 +133,7 @@ fn an_actor_that_comes_back_names_its_new_worker() {
         state: "ALIVE".into(),
         restarts_left: None,
         worker_id: Some(id("c041")),
+        node_id: Some(id("4c96")),
     };
     // ≥ 2.51, gcs_server.out
     assert_eq!(
@@ -161,7 +162,13 @@ fn an_actor_that_comes_back_names_its_new_worker() {
         notice(
             "ALIVE, actor_id: 549e, ip address: 192.0.2.2, port: 10008, worker_id: c041, raylet_id: 81fa, num_restarts: 1, death context type=CONTEXT_NOT_SET"
         ),
-        alive
+        RayFact::ActorState {
+            actor_id: id("549e"),
+            state: "ALIVE".into(),
+            restarts_left: None,
+            worker_id: Some(id("c041")),
+            node_id: Some(id("81fa")),
+        }
     );
 }
 
@@ -188,5 +195,38 @@ fn a_crash_is_read_from_what_the_worker_printed() {
             signal: "SIGSEGV".into(),
             worker_id: HexId::parse("aa")
         }
+    );
+}
+
+#[test]
+fn the_gcs_names_its_nodes_and_tells_which_is_dead() {
+    let registered = |node: &str, name: &str, address: &str| RayFact::NodeRegistered {
+        node_id: id(node),
+        name: Some(name.into()),
+        address: Some(address.into()),
+    };
+    // ≥ 2.51
+    assert_eq!(
+        gcs("Registering new node. node_id=3bfb node_name=gpu-04 node_address=10.0.0.4"),
+        registered("3bfb", "gpu-04", "10.0.0.4")
+    );
+    // 2.9
+    assert_eq!(
+        gcs("Registering node info, node id = 3bfb, address = 10.0.0.4, node name = gpu-04"),
+        registered("3bfb", "gpu-04", "10.0.0.4")
+    );
+    let died = |message: Option<&str>| RayFact::NodeDied {
+        node_id: id("3bfb"),
+        reason: Some("UNEXPECTED_TERMINATION".into()),
+        message: message.map(str::to_owned),
+    };
+    // 2.60
+    assert_eq!(
+        gcs(
+            ", death reason = UNEXPECTED_TERMINATION, death message = health check failed due to missing too many heartbeats node_id=3bfb node_name=gpu-04"
+        ),
+        died(Some(
+            "health check failed due to missing too many heartbeats"
+        ))
     );
 }

@@ -1,0 +1,129 @@
+//! A file system that has a file of each name, opens it, and then never answers: neither what it is nor what it holds.
+//!
+//! Mirrors linux/fuse.h, protocol 7.31.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{Read as _, Write as _},
+    os::fd::AsRawFd as _,
+    path::Path,
+};
+
+use anyhow::{Context as _, Result};
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+
+const LOOKUP: u32 = 1;
+const FORGET: u32 = 2;
+const GETATTR: u32 = 3;
+const OPEN: u32 = 14;
+const READ: u32 = 15;
+const INIT: u32 = 26;
+const OPENDIR: u32 = 27;
+const ROOT: u64 = 1;
+/// The file whose pages never come, and all others: whoever opens a file waits for pages of it that are on their way.
+const MEMORY: u64 = 2;
+const OTHER: u64 = 3;
+const NOT_KNOWN: i32 = -libc::ENOSYS;
+/// More than any request has here.
+const REQUEST: usize = 256 << 10;
+
+/// Mounts it on a folder, for this process and its children alone.
+pub(crate) fn mounted(folder: &Path) -> Result<File> {
+    // SAFETY: this program has one thread, whose view of the mounts becomes its own.
+    unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNS) }?;
+    mount_change(
+        "/",
+        MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
+    )?;
+    let device = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/fuse")?;
+    let options = format!(
+        "fd={},rootmode=40000,user_id=0,group_id=0,allow_other",
+        device.as_raw_fd()
+    );
+    let options = std::ffi::CString::new(options)?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    mount("hang", folder, "fuse", flags, Some(options.as_c_str())).context("mount")?;
+    Ok(device)
+}
+
+/// Answers what is needed to open a file, until it is unmounted.
+pub(crate) fn serve(mut device: File) {
+    let mut request = vec![0; REQUEST];
+    let mut reads = 0;
+    while let Ok(length) = device.read(&mut request) {
+        let word =
+            |at: usize| u32::from_ne_bytes(request[at..at + 4].try_into().unwrap_or_default());
+        let long =
+            |at: usize| u64::from_ne_bytes(request[at..at + 8].try_into().unwrap_or_default());
+        if length < 40 {
+            continue;
+        }
+        let (opcode, unique, node) = (word(4), long(8), long(16));
+        let (error, body) = match (opcode, node) {
+            (INIT, _) => (0, init()),
+            (LOOKUP, _) if request[40..].starts_with(b"memory\0") => (0, entry(MEMORY)),
+            (LOOKUP, _) => (0, entry(OTHER)),
+            (GETATTR, ROOT) => (0, attributes(ROOT)),
+            (OPEN | OPENDIR, _) => (0, vec![0; 16]),
+            // Whoever asks for the first time waits without the lock of its memory, and with it when it asks again.
+            (READ, _) if reads == 0 => {
+                reads += 1;
+                (-libc::EIO, Vec::new())
+            }
+            // Never.
+            (GETATTR | READ | FORGET, _) => continue,
+            _ => (NOT_KNOWN, Vec::new()),
+        };
+        let mut answer = Vec::new();
+        let all = u32::try_from(16 + body.len()).unwrap_or_default();
+        answer.extend(all.to_ne_bytes());
+        answer.extend(error.to_ne_bytes());
+        answer.extend(unique.to_ne_bytes());
+        answer.extend(body);
+        // A request that was taken back meanwhile.
+        let _not_wanted = device.write(&answer);
+    }
+}
+
+/// `struct fuse_init_out`
+fn init() -> Vec<u8> {
+    let mut body = Vec::new();
+    for word in [7u32, 31, 0, 0, 0, 4096] {
+        body.extend(word.to_ne_bytes());
+    }
+    body.resize(64, 0);
+    body
+}
+
+/// `struct fuse_entry_out` of a file, that is valid for no time.
+fn entry(node: u64) -> Vec<u8> {
+    let mut body = Vec::new();
+    for long in [node, 0, 0, 0, 0] {
+        body.extend(long.to_ne_bytes());
+    }
+    body.extend(attribute(node));
+    body
+}
+
+/// `struct fuse_attr_out`
+fn attributes(node: u64) -> Vec<u8> {
+    let mut body = vec![0; 16];
+    body.extend(attribute(node));
+    body
+}
+
+/// `struct fuse_attr`: a folder, or a file of 1 MiB.
+fn attribute(node: u64) -> Vec<u8> {
+    let mut body = Vec::new();
+    for long in [node, 1 << 20, 2048, 0, 0, 0] {
+        body.extend(long.to_ne_bytes());
+    }
+    let mode = if node == ROOT { 0o40_755u32 } else { 0o100_644 };
+    for word in [0u32, 0, 0, mode, 1, 0, 0, 0, 4096, 0] {
+        body.extend(word.to_ne_bytes());
+    }
+    body
+}

@@ -1,0 +1,8 @@
+//! Scores the forecast of kills for memory as weather forecasts are scored: by shapes that were made for it, replayed through the live path.
+
+mod replay;
+mod score;
+pub mod shapes;
+
+pub use replay::{Outcome, replay};
+pub use score::table;

@@ -1,0 +1,47 @@
+//! Keeps the recordings that tests make: in the folder that `RAYTRACE_KEEP` names, for `cargo xtask golden`.
+
+use std::{
+    fs::{self, File},
+    io::copy,
+    path::{Path, PathBuf},
+    thread,
+};
+
+use anyhow::{Context as _, Result};
+use flate2::read::GzDecoder;
+
+/// The folder, if one is named.
+pub(crate) fn folder() -> Option<PathBuf> {
+    std::env::var_os("RAYTRACE_KEEP").map(PathBuf::from)
+}
+
+/// Keeps a copy of a recording under the name of the test that made it.
+pub(crate) fn file(recording: &Path) -> Result<()> {
+    let Some(folder) = folder() else {
+        return Ok(());
+    };
+    fs::create_dir_all(&folder)?;
+    let thread = thread::current();
+    let test = thread.name().unwrap_or("test").replace("::", "-");
+    let name = recording.file_name().context("no name")?.display();
+    fs::copy(recording, folder.join(format!("{test}-{name}")))?;
+    Ok(())
+}
+
+/// Keeps a recording of a virtual machine, which comes by gzip and as hexadecimal digits.
+pub(crate) fn packed(machine: &str, digits: &str) -> Result<()> {
+    let Some(folder) = folder() else {
+        return Ok(());
+    };
+    let byte = |pair: &[u8]| {
+        let pair = std::str::from_utf8(pair).ok()?;
+        u8::from_str_radix(pair, 16).ok()
+    };
+    let bytes: Option<Vec<u8>> = digits.trim().as_bytes().chunks(2).map(byte).collect();
+    let bytes = bytes.context("the machine's recording is not hexadecimal")?;
+    fs::create_dir_all(&folder)?;
+    let name = machine.replace('/', "-");
+    let mut to = File::create(folder.join(format!("{name}.raytrace")))?;
+    copy(&mut GzDecoder::new(bytes.as_slice()), &mut to)?;
+    Ok(())
+}

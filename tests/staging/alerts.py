@@ -1,0 +1,104 @@
+"""What each alert is about, staged by the child of a raylet: a limit that comes near, a small victim, and more ends than can be recorded.
+
+    python alerts.py FOLDER
+
+Waits for `near`, `victim`, `flood` in FOLDER, each of which begins one, and for `enough`, which ends the first.
+"""
+
+import os
+import subprocess
+import sys
+import time
+
+from cgroup import Cgroup
+
+MIB = 1 << 20
+# 4 MiB a second: less than two minutes from the beginning, and no kill within one.
+NEAR = 480 * MIB
+STEP = 4 * MIB
+# The small one and the big one fit, until the big one takes more.
+LIMIT = 240 * MIB
+SMALL, BIG, MORE = 40 * MIB, 150 * MIB, 80 * MIB
+# More than the kernel's ring holds.
+ENDS = 16_000
+
+
+def waits(folder, name):
+    while not os.path.exists(os.path.join(folder, name)):
+        time.sleep(0.05)
+
+
+def child(cgroup, role, folder):
+    """A process in that cgroup from its beginning."""
+    pid = os.fork()
+    if pid == 0:
+        cgroup.add(os.getpid())
+        os.execv(sys.executable, [sys.executable, os.path.abspath(__file__), folder, role])
+    return pid
+
+
+def held(size):
+    memory = bytearray(size)
+    memory[::4096] = b"x" * len(memory[::4096])
+    return memory
+
+
+def grow(folder):
+    kept = []
+    while not os.path.exists(os.path.join(folder, "enough")):
+        kept.append(held(STEP))
+        time.sleep(1)
+
+
+def small(_):
+    with open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")
+    kept = held(SMALL)
+    time.sleep(600)
+    return kept
+
+
+def big(_):
+    # Both are known by then, and were sampled: each is every ten seconds at the latest.
+    kept = [held(BIG)]
+    time.sleep(15)
+    kept.append(held(MORE))
+    time.sleep(3)
+    return kept
+
+
+def flood():
+    for _ in range(ENDS):
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0)
+        os.waitpid(pid, 0)
+
+
+def main():
+    folder = sys.argv[1]
+    if len(sys.argv) > 2:
+        {"grow": grow, "small": small, "big": big}[sys.argv[2]](folder)
+        return
+    near = Cgroup.top(f"raytrace-alerts-near-{os.getpid()}", NEAR)
+    full = Cgroup.top(f"raytrace-alerts-full-{os.getpid()}", LIMIT)
+    try:
+        waits(folder, "near")
+        growing = child(near, "grow", folder)
+        waits(folder, "victim")
+        pids = [child(full, role, folder) for role in ("small", "big")]
+        for pid in pids:
+            os.waitpid(pid, 0)
+        waits(folder, "enough")
+        os.waitpid(growing, 0)
+        waits(folder, "flood")
+        flood()
+        open(os.path.join(folder, "flooded"), "w").close()
+    finally:
+        near.destroy()
+        full.destroy()
+    subprocess.run(["sleep", "600"], check=False)
+
+
+if __name__ == "__main__":
+    main()

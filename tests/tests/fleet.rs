@@ -1,0 +1,155 @@
+//! Four nodes of one cluster, a recorder each: every verdict, every cause across nodes and every job's end as staged.
+
+use std::{path::PathBuf, process::Command};
+
+use raytrace_tests::{
+    fleet::{explain, report, stage},
+    recorder::raytrace,
+    truth::Sight,
+};
+use serde_json::Value;
+
+fn text(files: &[PathBuf], arguments: &[&str]) -> String {
+    let mut command = Command::new(raytrace());
+    command.arg("report").args(files).args(arguments);
+    let output = command.output().expect("a report");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn causes_on_other_nodes_are_found_and_the_first_one_leads() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let staged = stage("2.60.0", folder.path()).expect("staging");
+    let report_of_all = report(&staged.files, &[]).expect("a report");
+    let comparison = staged.truth.compare(&report_of_all, Sight::Full);
+    assert!(
+        comparison.wrong.is_empty(),
+        "{}",
+        comparison.wrong.join("\n")
+    );
+    assert_eq!(comparison.deaths, 10);
+    each_node_has_its_own_deaths(&report_of_all);
+    the_first_screen_names_each_job_and_its_cause(&staged.files);
+    a_missing_recording_is_named(&staged.files);
+    a_jobs_slices_tell_the_same(&staged.files, folder.path());
+    the_session_folders_alone_link_the_owners_workers(&staged.logs);
+}
+
+/// Without any recording: who the owner's workers on nodes 3 and 4 followed, inferred at most.
+fn the_session_folders_alone_link_the_owners_workers(folders: &[PathBuf]) {
+    let report = explain(folders).expect("a report");
+    let nodes = report["nodes"].as_array().expect("nodes");
+    let names: Vec<&str> = (nodes.iter())
+        .filter(|node| node["texts"].as_u64() > Some(0))
+        .filter_map(|node| node["name"].as_str())
+        .collect();
+    assert_eq!(names, ["node1", "node2", "node3", "node4"]);
+    let deaths = report["deaths"].as_array().expect("deaths");
+    let proven = |death: &&Value| death["verdict"]["certainty"] == "proven";
+    assert_eq!(deaths.iter().filter(proven).count(), 0);
+    let linked: Vec<&Value> = deaths
+        .iter()
+        .filter(|death| death["verdict"]["cause_link"]["rule"] == "owner-died")
+        .collect();
+    let mut on: Vec<&str> = linked
+        .iter()
+        .filter_map(|death| death["node"].as_str())
+        .collect();
+    on.sort_unstable();
+    on.dedup();
+    assert_eq!(on, ["node3", "node4"], "{linked:#?}");
+    for death in linked {
+        let link = &death["verdict"]["cause_link"];
+        assert_eq!(link["node"], "node2", "{death:#}");
+        assert_eq!(link["link_certainty"], "inferred");
+    }
+}
+
+fn each_node_has_its_own_deaths(report: &Value) {
+    let nodes = report["nodes"].as_array().expect("nodes");
+    let names: Vec<&str> = nodes
+        .iter()
+        .filter_map(|node| node["name"].as_str())
+        .collect();
+    assert_eq!(names, ["node1", "node2", "node3", "node4"]);
+    let dead: Vec<&Value> = (nodes.iter())
+        .filter(|node| !node["declared_dead"].is_null())
+        .collect();
+    assert_eq!(dead.len(), 1, "{dead:#?}");
+    assert_eq!(dead[0]["name"], "node4");
+    assert_eq!(dead[0]["declared_dead"]["raylet_died"], true);
+    for death in report["deaths"].as_array().expect("deaths") {
+        let link = &death["verdict"]["cause_link"];
+        assert!(
+            link.is_null() || link["link_certainty"] == "inferred",
+            "{link}"
+        );
+    }
+}
+
+fn the_first_screen_names_each_job_and_its_cause(files: &[PathBuf]) {
+    let shown = text(files, &[]);
+    let screen: Vec<&str> = shown.lines().take(40).collect();
+    let screen = screen.join("\n");
+    assert!(screen.starts_with("4 nodes, 4 recordings"), "{screen}");
+    assert!(screen.contains("JOB 01000000 FAILED"), "{screen}");
+    assert!(screen.contains("on node3"), "{screen}");
+    assert!(screen.contains("JOB 03000000 FAILED"), "{screen}");
+    assert!(screen.contains("on node4"), "{screen}");
+}
+
+/// Without node 3 the driver's failure on node 1 has no death to lead to; the node is named.
+fn a_missing_recording_is_named(files: &[PathBuf]) {
+    let without = [files[0].clone(), files[1].clone(), files[3].clone()];
+    let report = report(&without, &[]).expect("a report");
+    let nodes = report["nodes"].as_array().expect("nodes");
+    let missing: Vec<&Value> = (nodes.iter())
+        .filter(|node| node["recordings"].as_array().is_some_and(Vec::is_empty))
+        .collect();
+    assert_eq!(missing.len(), 1, "{missing:#?}");
+    assert_eq!(missing[0]["name"], "node3");
+    let jobs = report["jobs"].as_array().expect("jobs");
+    let job = jobs.iter().find(|job| job["job_id"] == "01000000");
+    let job = job.expect("the first job");
+    let ended_by = &job["ended_by_death_id"];
+    let deaths = report["deaths"].as_array().expect("deaths");
+    let driver = deaths
+        .iter()
+        .find(|death| death["id"] == *ended_by && death["role"] == "driver")
+        .expect("its driver's own end");
+    let words = driver["verdict"]["cause_remote"].as_str().unwrap_or("");
+    assert!(words.contains("node3"), "{driver:#}");
+}
+
+/// The recordings cut down to one job give that job's story, and hold nothing of the others.
+fn a_jobs_slices_tell_the_same(files: &[PathBuf], folder: &std::path::Path) {
+    let (mut slices, mut said) = (Vec::new(), String::new());
+    for (number, file) in files.iter().enumerate() {
+        let slice = folder.join(format!("slice{number}.raytrace"));
+        let mut command = Command::new(raytrace());
+        command
+            .arg("slice")
+            .arg(file)
+            .args(["--job", "01000000", "-o"]);
+        let output = command.arg(&slice).output().expect("a slice");
+        // On nodes 2 and 4 nothing of the job ran.
+        if output.status.success() {
+            slices.push(slice);
+        }
+        said.push_str(&String::from_utf8_lossy(&output.stderr));
+    }
+    assert_eq!(slices.len(), 2, "nodes 1 and 3\n{said}");
+    let report = report(&slices, &[]).expect("a report");
+    let jobs = report["jobs"].as_array().expect("jobs");
+    assert_eq!(jobs.len(), 1, "{jobs:#?}");
+    assert_eq!(jobs[0]["outcome"], "failed");
+    let deaths = report["deaths"].as_array().expect("deaths");
+    let cause = deaths.iter().find(|death| {
+        death["id"] == jobs[0]["ended_by_death_id"]
+            && death["recording_id"] == jobs[0]["ended_by_recording_id"]
+    });
+    let cause = cause.expect("the first cause");
+    assert_eq!(cause["verdict"]["killer"], "kernel-oom-memcg");
+    let all = report.to_string();
+    assert!(!all.contains("Owner"), "the second job's class is there");
+}

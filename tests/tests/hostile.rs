@@ -1,0 +1,30 @@
+//! Acts in other names, on real Ray and the real kernel: each is told with its true sender, and as no more certain than that.
+
+use raytrace_tests::{
+    recorder::{Recorder, balanced},
+    staging,
+    truth::{Comparison, Sight},
+};
+
+#[test]
+fn an_act_in_another_name_is_told_with_its_true_sender() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("hostile.raytrace");
+    let recorder = Recorder::start(&file, &[]).expect("a recorder");
+    let script = staging::start("2.60.0", "hostile.py", &[], folder.path()).expect("a script");
+    let truth = script.finish().expect("staging");
+    let recorded = recorder.stop().expect("a recording");
+    let Comparison { deaths, mut wrong } = truth.compare(&recorded.report, Sight::Full);
+    wrong.extend(truth.disagreements(&recorded.report));
+    eprintln!("{deaths} hostile acts staged, {} wrong", wrong.len());
+    if !wrong.is_empty() {
+        let kept = folder.keep();
+        panic!(
+            "recording kept in {}:\n{}",
+            kept.display(),
+            wrong.join("\n")
+        );
+    }
+    assert!(deaths >= 26, "only {deaths} acts were staged");
+    balanced(&recorded.report);
+}

@@ -1,0 +1,663 @@
+//! What a process can do to the machine through the recorder: nothing. Each act is staged on the real kernel.
+
+use std::{
+    fs::{self, File},
+    io::{BufRead as _, BufReader, Read as _},
+    os::unix::fs::{PermissionsExt as _, chown, symlink},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::{Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use raytrace::{event::Observation, recording};
+use raytrace_tests::{
+    recorder::{Recorder, raytrace, report},
+    soak,
+    stream::Stream,
+};
+use rustix::{fs::Mode, process::Signal};
+use serde_json::Value;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+/// A user that nobody is.
+const USER: u32 = 12_345;
+const MIB: u64 = 1 << 20;
+
+/// What one test stages, the recorders of the others see too.
+static STAGE: Mutex<()> = Mutex::new(());
+
+fn stage() -> MutexGuard<'static, ()> {
+    STAGE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// An act of `machine`; it ends with this.
+struct Act {
+    child: Child,
+    /// Its end is the act's.
+    _input: ChildStdin,
+    pids: Vec<u32>,
+}
+
+impl Act {
+    fn start(words: &[&str]) -> Self {
+        Self::of(Command::new(env!("CARGO_BIN_EXE_machine")).args(words))
+    }
+
+    /// A process called `raylet` that does it, of this session.
+    fn of_raylet(folder: &Path, session: &Path, words: &[&str]) -> Self {
+        let program = folder.join("raylet");
+        if !program.exists() {
+            symlink(env!("CARGO_BIN_EXE_machine"), &program).expect("a link");
+        }
+        let socket = session.join("sockets/raylet");
+        let mut command = Command::new(program);
+        command
+            .args(words)
+            .arg(format!("--raylet_socket_name={}", socket.display()))
+            .arg(format!("--session-dir={}", session.display()));
+        Self::of(&mut command)
+    }
+
+    fn of(command: &mut Command) -> Self {
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("machine");
+        let mut line = String::new();
+        let output = child.stdout.take().expect("output");
+        BufReader::new(output).read_line(&mut line).expect("a line");
+        assert!(line.starts_with("ready"), "{line:?}");
+        let pids = line.split_whitespace().skip(1);
+        Self {
+            pids: pids.map(|pid| pid.parse().expect("a pid")).collect(),
+            _input: child.stdin.take().expect("input"),
+            child,
+        }
+    }
+
+    fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Act {
+    fn drop(&mut self) {
+        // Already gone is as good.
+        let _ended = self.child.kill();
+        let _status = self.child.wait();
+    }
+}
+
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("a mode");
+    folder
+}
+
+/// Waits until it is so.
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < end, "{what}: not within {PATIENCE:?}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// What the recording holds so far.
+fn events(file: &Path) -> Vec<Observation> {
+    let read = recording::read(file).map(|read| read.events);
+    let events = read.unwrap_or_default().into_iter();
+    events.map(|event| event.what).collect()
+}
+
+/// MiB that a process has had in memory at most.
+fn peak(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("status");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next());
+    kilobytes
+        .and_then(|text| text.parse::<u64>().ok())
+        .expect("a peak")
+        / 1024
+}
+
+fn row<'a>(report: &'a Value, hook: &str) -> Option<&'a Value> {
+    let rows = report["recordings"][0]["ledgers"].as_array();
+    rows.into_iter().flatten().find(|row| row["hook"] == hook)
+}
+
+#[test]
+fn a_command_line_and_an_environment_of_any_length_take_no_memory() {
+    let _alone = stage();
+    let bytes = 1u64 << 30;
+    let folder = folder();
+    let file = folder.path().join("a.raytrace");
+    let session = "--session-dir=/tmp/session_long";
+    let recorder = Recorder::start(&file, &[]).expect("a recorder");
+    let program = folder.path().join("raylet");
+    symlink(env!("CARGO_BIN_EXE_machine"), &program).expect("a link");
+    let long = [
+        "long",
+        &bytes.to_string(),
+        "raylet",
+        session,
+        "--raylet_socket_name=/x/y",
+    ];
+    let act = Act::of(Command::new(program).args(long));
+    for name in ["cmdline", "environ"] {
+        let file = File::open(format!("/proc/{}/{name}", act.pid())).expect("a file");
+        let all = std::io::copy(&mut file.take(2 * bytes), &mut std::io::sink());
+        assert_eq!(all.expect("all of it"), bytes, "{name}");
+    }
+    let is_it = |what: &Observation| match what {
+        Observation::Cluster(cluster) => cluster.raylet.pid.0 == act.pid(),
+        _ => false,
+    };
+    wait_until("the raylet", || events(&file).iter().any(is_it));
+    let found = events(&file).into_iter().find_map(|what| match what {
+        Observation::Process(found) if found.process.pid.0 == act.pid() => Some(found.argv),
+        _ => None,
+    });
+    let argv = found.expect("its command line");
+    assert_eq!(
+        argv.last().map(String::as_str),
+        Some("--raylet_socket_name=/x/y")
+    );
+    let peak = peak(recorder.pid());
+    eprintln!("a command line of 1 GiB: the recorder's peak is {peak} MiB");
+    assert!(peak * MIB < bytes / 4, "{peak} MiB");
+    recorder.stop().expect("a recording");
+}
+
+/// The words that a wrapped command says of itself: its capabilities and its descriptors.
+const RIGHTS: &str = "grep -E '^(Cap(Inh|Prm|Eff|Amb)|NoNewPrivs):' /proc/self/status >\"$1\"
+    ls -l /proc/$$/fd >>\"$1\"";
+
+#[test]
+fn a_wrapped_command_has_no_right_of_the_recorders() {
+    let _alone = stage();
+    let folder = folder();
+    chown(folder.path(), Some(USER), Some(USER)).expect("an owner");
+    let (file, said) = (folder.path().join("a.raytrace"), folder.path().join("said"));
+    let program = folder.path().join("raytrace");
+    fs::copy(raytrace(), &program).expect("a copy");
+    let five = "+bpf,+perfmon,+sys_ptrace,+dac_read_search,+syslog";
+    let mut command = Command::new("setpriv");
+    command.args([format!("--reuid={USER}"), format!("--regid={USER}")]);
+    command.args(["--clear-groups", &format!("--inh-caps={five}")]);
+    command.args([&format!("--ambient-caps={five}"), "--"]);
+    command.arg(&program).args(["record", "-o"]).arg(&file);
+    command.args(["--", "sh", "-c", RIGHTS, "sh"]).arg(&said);
+    let output = command.output().expect("a run");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+    assert_eq!(
+        report(&file).expect("a report")["recordings"][0]["mode"],
+        "ebpf",
+        "{text}"
+    );
+    let said = fs::read_to_string(&said).expect("its words");
+    for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
+        assert!(
+            said.contains(&format!("{set}:\t0000000000000000")),
+            "{said}"
+        );
+    }
+    assert!(said.contains("NoNewPrivs:\t0"), "{said}");
+    for kind in ["bpf", "kmsg", "anon_inode", "raytrace"] {
+        let shown = said.lines().filter(|line| line.contains(" -> "));
+        let mut targets = shown.filter_map(|line| line.rsplit_once(" -> "));
+        assert!(
+            !targets.any(|(_, target)| target.contains(kind)),
+            "{kind}: {said}"
+        );
+    }
+}
+
+#[test]
+fn whoever_reads_that_it_records_may_kill_it_and_has_a_file() {
+    let _alone = stage();
+    for round in 0..10 {
+        let folder = folder();
+        let file = folder.path().join("a.raytrace");
+        let mut recorder = Recorder::start(&file, &[]).expect("a recorder");
+        recorder.signal(Signal::KILL).expect("a kill");
+        recorder.wait(PATIENCE).expect("its end");
+        let report = report(&file).unwrap_or_else(|error| panic!("round {round}: {error:#}"));
+        assert_eq!(report["recordings"][0]["clean_end"], false);
+        let probes = report["recordings"][0]["probes"].as_array();
+        assert!(
+            probes.is_some_and(|probes| !probes.is_empty()),
+            "round {round}"
+        );
+    }
+}
+
+/// A file of one zone that is always so many seconds east, RFC 8536: version 1, no transitions.
+fn zone(seconds: i32) -> Vec<u8> {
+    let mut file = b"TZif\0".to_vec();
+    file.extend([0; 15]);
+    for count in [0u32, 0, 0, 0, 1, 4] {
+        file.extend(count.to_be_bytes());
+    }
+    file.extend(seconds.to_be_bytes());
+    file.extend([0, 0]);
+    file.extend(b"XYZ\0");
+    file
+}
+
+/// A root with a raylet in it, whose `/etc/localtime` and cgroup files are what `make` makes of them.
+fn rooted(folder: &Path, name: &str, make: impl FnOnce(&Path)) -> Act {
+    let root = folder.join(name);
+    for inside in ["etc", "dev", "sys/fs/cgroup", "usr"] {
+        fs::create_dir_all(root.join(inside)).expect("a folder");
+    }
+    make(&root);
+    let (programs, session) = (folder.join(format!("{name}-bin")), folder.join("session_x"));
+    fs::create_dir(&programs).expect("a folder");
+    let root = root.to_str().expect("UTF-8");
+    Act::of_raylet(&programs, &session, &["chroot", root])
+}
+
+#[test]
+fn files_in_a_containers_root_are_read_there_and_end() {
+    let _alone = stage();
+    let folder = folder();
+    let at = folder.path();
+    let fifo = |path: PathBuf| {
+        let mode = Mode::RUSR | Mode::WUSR;
+        rustix::fs::mkfifoat(rustix::fs::CWD, path, mode).expect("a FIFO");
+    };
+    let endless = rooted(at, "endless", |root| {
+        let zero = rustix::fs::makedev(1, 5);
+        let (mode, kind) = (Mode::RUSR, rustix::fs::FileType::CharacterDevice);
+        let path = root.join("dev/zero");
+        rustix::fs::mknodat(rustix::fs::CWD, path, kind, mode, zero).expect("a device");
+        symlink("/dev/zero", root.join("etc/localtime")).expect("a link");
+        let large = File::create(root.join("sys/fs/cgroup/memory.max")).expect("a file");
+        large.set_len(1 << 40).expect("a length");
+    });
+    let waiting = rooted(at, "waiting", |root| {
+        fifo(root.join("etc/localtime"));
+        fifo(root.join("sys/fs/cgroup/memory.max"));
+    });
+    let linked = rooted(at, "linked", |root| {
+        fs::write(root.join("usr/tokyo"), zone(9 * 3600)).expect("a zone");
+        symlink("/usr/tokyo", root.join("etc/localtime")).expect("a link");
+    });
+    let file = at.join("a.raytrace");
+    let stream = Stream::new(at).expect("a stream");
+    let mut recorder =
+        Recorder::start(&file, &stream.command().expect("a command")).expect("a recorder");
+    let offset = |act: &Act| {
+        let found = events(&file).into_iter().find_map(|what| match what {
+            Observation::Cluster(found) if found.raylet.pid.0 == act.pid() => Some(found),
+            _ => None,
+        });
+        found.map(|cluster| cluster.log_utc_offset_s)
+    };
+    wait_until("all raylets", || {
+        [&endless, &waiting, &linked]
+            .iter()
+            .all(|act| offset(act).is_some())
+    });
+    assert_eq!(
+        offset(&linked),
+        Some(Some(9 * 3600)),
+        "an absolute link, in its own root"
+    );
+    assert_eq!(offset(&endless), Some(Some(0)));
+    assert_eq!(offset(&waiting), Some(Some(0)));
+    let told = || stream.rows().is_ok_and(|rows| rows.len() > 20);
+    wait_until("deaths go on", told);
+    stream.stop().expect("an end");
+    assert!(recorder.wait(PATIENCE).expect("its end").success());
+    let report = report(&file).expect("a report");
+    let missing = stream.missing(&report).expect("truth");
+    assert!(missing.is_empty(), "missing: {missing:?}");
+}
+
+/// Runs `raytrace record` for a moment where the kernel refuses the programs of a hook.
+fn refused(stem: &str, file: &Path, more: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_machine"))
+        .args(["refuse", stem])
+        .arg(raytrace())
+        .args(["record", "--duration", "100ms", "-o"])
+        .arg(file)
+        .args(more)
+        .output()
+        .expect("a run");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code(), said)
+}
+
+#[test]
+fn without_a_hook_that_proof_rests_on_the_mode_is_procfs() {
+    let _alone = stage();
+    let needed = [
+        ("fork_", "sched/sched_process_fork"),
+        ("exit_", "sched/sched_process_exit"),
+        ("signal_generate", "signal/signal_generate"),
+    ];
+    let folder = folder();
+    let file = |name: &str| folder.path().join(format!("{name}.raytrace"));
+    for (stem, hook) in needed {
+        let (code, said) = refused(stem, &file(stem), &["--require-ebpf"]);
+        assert_eq!(code, Some(4), "{said}");
+        assert!(said.contains(hook), "{said}");
+        assert!(!file(stem).exists(), "{stem}");
+        let (code, said) = refused(stem, &file(stem), &[]);
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains("mode procfs"), "{said}");
+        let report = report(&file(stem)).expect("a report");
+        let recording = &report["recordings"][0];
+        assert_eq!(recording["mode"], "procfs", "{said}");
+        assert_eq!(recording["probes"][0]["state"], "missing");
+        let reason = recording["probes"][0]["reason"]
+            .as_str()
+            .unwrap_or_default();
+        assert!(reason.contains(hook), "{reason}");
+    }
+    // One that adds to what is known is missed and named.
+    let (code, said) = refused("rename", &file("rename"), &["--require-ebpf"]);
+    assert_eq!(code, Some(0), "{said}");
+    let report = report(&file("rename")).expect("a report");
+    assert_eq!(report["recordings"][0]["mode"], "ebpf");
+    let probes = report["recordings"][0]["probes"]
+        .as_array()
+        .expect("probes");
+    let rename = probes
+        .iter()
+        .find(|probe| probe["name"] == "task/task_rename");
+    assert_eq!(rename.expect("its row")["state"], "missing");
+}
+
+/// Whether this command is still at it after as long as another one takes many times over.
+fn hangs(command: &mut Command) -> (bool, Child) {
+    let command = command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().expect("a command");
+    thread::sleep(Duration::from_millis(500));
+    (child.try_wait().expect("its state").is_none(), child)
+}
+
+#[test]
+fn what_never_answers_delays_no_death() {
+    let _alone = stage();
+    let folder = folder();
+    let at = folder.path();
+    let (mount, session) = (at.join("mount"), at.join("session_x"));
+    fs::create_dir(&mount).expect("a folder");
+    fs::create_dir_all(session.join("logs")).expect("a folder");
+    let job = "ffffffffffffffffffffffffffffffffffffffffffffffff01000000";
+    let log = |pid: &str| format!("python-core-driver-{job}_{pid}.log");
+    let mount = mount.to_str().expect("UTF-8");
+    let raylet = Act::of_raylet(at, &session, &["chroot", "/"]);
+    let hang = Act::start(&["hang", mount, &log("*")]);
+    let [first, second] = hang.pids[..] else {
+        panic!("two processes: {:?}", hang.pids);
+    };
+    fs::write(session.join("logs").join(log(&second.to_string())), "").expect("a log");
+
+    // The plain reads hang, and those of anybody else do not.
+    let line = |pid: u32| format!("/proc/{pid}/cmdline");
+    let descriptor = fs::read_dir(format!("/proc/{second}/fd")).expect("descriptors");
+    let is_log = |path: &PathBuf| {
+        let link = fs::read_link(path).unwrap_or_default();
+        link.to_string_lossy().contains("python-core-driver")
+    };
+    let descriptor = descriptor.flatten().map(|entry| entry.path()).find(is_log);
+    let descriptor = descriptor.expect("its log");
+    let mut plain = Command::new("cat");
+    let plain = plain.arg(line(raylet.pid())).stdout(Stdio::null());
+    assert!(plain.status().expect("its end").success());
+    let mut hung = Vec::new();
+    for (name, arguments) in [
+        ("cat", vec![line(first)]),
+        ("stat", vec!["-L".into(), text(&descriptor)]),
+    ] {
+        wait_until(name, || {
+            let (hangs, child) = hangs(Command::new(name).args(&arguments));
+            hung.push(child);
+            hangs
+        });
+    }
+
+    let file = at.join("a.raytrace");
+    let stream = Stream::new(at).expect("a stream");
+    let mut recorder =
+        Recorder::start(&file, &stream.command().expect("a command")).expect("a recorder");
+    let told = || {
+        let exits = events(&file)
+            .into_iter()
+            .filter(|what| matches!(what, Observation::Exit(exit) if exit.status == Some(3 << 8)));
+        exits.count()
+    };
+    wait_until("deaths while reads hang", || told() > 50);
+    // No process can end before a thread of it that such a file system holds.
+    drop(hang);
+    stream.stop().expect("an end");
+    assert!(recorder.wait(PATIENCE).expect("its end").success());
+    let lines = recorder.lines().to_vec();
+    let report = report(&file).expect("a report");
+    let missing = stream.missing(&report).expect("truth");
+    assert!(missing.is_empty(), "missing: {missing:?}");
+    let left_out = row(&report, "reads that hang").expect("a row of the ledger");
+    assert!(left_out["missed"].as_u64() >= Some(2), "{left_out}");
+    let mut late: Vec<f64> = stream_latencies(&lines, &report);
+    late.sort_by(f64::total_cmp);
+    eprintln!(
+        "while two reads hung: {} deaths, told after {:.0} ms (median), {:.0} ms (last)",
+        late.len(),
+        late.get(late.len() / 2).unwrap_or(&0.0),
+        late.last().unwrap_or(&0.0)
+    );
+    for mut child in hung {
+        let _gone = child.kill();
+        let _status = child.wait();
+    }
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// Milliseconds from each exit to the moment when its line was read.
+fn stream_latencies(lines: &[raytrace_tests::recorder::Line], report: &Value) -> Vec<f64> {
+    let deaths = report["deaths"].as_array().expect("deaths");
+    let exit = |pid: u64| deaths.iter().find(|death| death["pid"] == pid);
+    let told = lines.iter().filter_map(|line| {
+        let rest = line.text.split(" pid ").nth(1)?;
+        let death = exit(rest.split_whitespace().next()?.parse().ok()?)?;
+        let exited: jiff::Timestamp = death["exit_time"].as_str()?.parse().ok()?;
+        Some((line.read_at - exited.as_nanosecond()) as f64 / 1e6)
+    });
+    told.collect()
+}
+
+/// A fake session with `logs` in it.
+fn session(folder: &Path) -> PathBuf {
+    let session = folder.join("session_x");
+    fs::create_dir_all(session.join("logs")).expect("a folder");
+    session
+}
+
+#[test]
+fn ever_so_many_files_and_raylets_are_bounded_and_counted() {
+    let _alone = stage();
+    let (files, raylets) = if soak() {
+        (200_000, 10_000)
+    } else {
+        (20_000, 300)
+    };
+    let folder = folder();
+    let session = session(folder.path());
+    for number in 0..files {
+        let name = format!("python-core-driver-{}01000000_{number}.log", "f".repeat(48));
+        File::create(session.join("logs").join(name)).expect("a log");
+    }
+    let own = Act::of_raylet(folder.path(), &session, &["chroot", "/"]);
+    let file = folder.path().join("a.raytrace");
+    let recorder = Recorder::start(&file, &[]).expect("a recorder");
+    let count =
+        |counts: fn(&Observation) -> bool| events(&file).iter().filter(|what| counts(what)).count();
+    let clusters = || count(|what| matches!(what, Observation::Cluster(_)));
+    wait_until("the raylet", || clusters() > 0);
+    let many = Act::of_raylet(folder.path(), &session, &["many", &raylets.to_string()]);
+    wait_until("many raylets", || clusters() >= 128);
+    let descriptors = || {
+        let open = fs::read_dir(format!("/proc/{}/fd", recorder.pid()));
+        open.expect("descriptors").count()
+    };
+    // All of the folder is read by the time that its logs are followed as far as they may be.
+    wait_until("logs", || descriptors() > 1000);
+    let (open, peak) = (descriptors(), peak(recorder.pid()));
+    eprintln!("{files} files, {raylets} raylets: {open} descriptors, {peak} MiB at the peak");
+    assert!(open < 5000 && peak < 256, "{open} descriptors, {peak} MiB");
+    let report = recorder.stop().expect("a recording").report;
+    for hook in ["clusters", "drivers' logs"] {
+        let missed = row(&report, hook).map(|row| row["missed"].as_u64());
+        assert!(
+            missed.flatten() > Some(0),
+            "{hook}: {:?}",
+            report["recordings"][0]["ledgers"]
+        );
+    }
+    drop((own, many));
+}
+
+#[test]
+fn with_a_user_wanted_nobody_elses_cluster_is_recorded() {
+    let _alone = stage();
+    let folder = folder();
+    let session = session(folder.path());
+    let own = Act::of_raylet(folder.path(), &session, &["chroot", "/"]);
+    let program = folder.path().join("raylet");
+    let mut others = Command::new("setpriv");
+    others.args([format!("--reuid={USER}"), format!("--regid={USER}")]);
+    others
+        .args(["--clear-groups", "--"])
+        .arg(program)
+        .args(["many", "0"]);
+    others.args(["--raylet_socket_name=/x/sockets/raylet", "--session-dir=/x"]);
+    let others = Act::of(&mut others);
+    let found = |user: &str| {
+        let file = folder.path().join(format!("{user}.raytrace"));
+        let recorder = Recorder::start(&file, &["--user", user]).expect("a recorder");
+        let report = recorder.stop().expect("a recording").report;
+        let clusters = report["clusters"].as_array().expect("clusters").clone();
+        let pids = clusters.iter().filter_map(|one| one["raylet_pid"].as_u64());
+        pids.collect::<Vec<u64>>()
+    };
+    let (own, other) = (u64::from(own.pid()), u64::from(others.pid()));
+    let of_root = found("root");
+    assert!(
+        of_root.contains(&own) && !of_root.contains(&other),
+        "{of_root:?}"
+    );
+    let of_user = found(&USER.to_string());
+    assert!(
+        of_user.contains(&other) && !of_user.contains(&own),
+        "{of_user:?}"
+    );
+}
+
+/// As in a container with its own cgroup namespace and the machine's processes: `docker run --privileged --pid=host`.
+const PRIVATE: &str = "umount -R /sys/fs/cgroup
+    mkdir -p /sys/fs/cgroup
+    if [ \"$1\" = v2 ]; then mount -t cgroup2 none /sys/fs/cgroup
+    else mount -t tmpfs none /sys/fs/cgroup; mkdir /sys/fs/cgroup/memory; mount -t cgroup -o memory none /sys/fs/cgroup/memory; fi
+    shift; exec \"$@\"";
+
+#[test]
+fn in_a_private_cgroup_namespace_limits_are_the_processs_own_or_not_known() {
+    let _alone = stage();
+    let v1 = Path::new("/sys/fs/cgroup/memory");
+    let (base, limit, version) = if v1.exists() {
+        (v1, "memory.limit_in_bytes", "v1")
+    } else {
+        (Path::new("/sys/fs/cgroup"), "memory.max", "v2")
+    };
+    let made = |name: &str, mib: u64| {
+        let path = base.join(format!("{name}-{}", std::process::id()));
+        fs::create_dir(&path).expect("a cgroup");
+        fs::write(path.join(limit), (mib * MIB).to_string()).expect("a limit");
+        path
+    };
+    let (theirs, ours) = (made("raytrace-theirs", 333), made("raytrace-ours", 777));
+    let folder = folder();
+    let act = Act::of_raylet(folder.path(), &session(folder.path()), &["chroot", "/"]);
+    fs::write(theirs.join("cgroup.procs"), act.pid().to_string()).expect("a member");
+    let recorded = |rights: &[&str]| {
+        let file = folder.path().join(format!("{}.raytrace", rights.len()));
+        // It joins its cgroup, and makes that the root of what it sees.
+        let join =
+            "echo $$ >\"$1/cgroup.procs\"; shift; exec unshare --cgroup --mount sh -ec \"$@\"";
+        let mut command = Command::new("sh");
+        command
+            .args(["-ec", join, "sh"])
+            .arg(&ours)
+            .args([PRIVATE, "sh", version]);
+        command
+            .args(rights)
+            .arg(raytrace())
+            .args(["record", "-o"])
+            .arg(&file);
+        let recorder = Recorder::run(command, &file).expect("a recorder");
+        let limits = || -> Vec<(String, Option<u64>)> {
+            let seen = events(&file).into_iter().filter_map(|what| match what {
+                Observation::Cgroup(level) => {
+                    Some((level.path, level.limit.map(|limit| limit.0 / MIB)))
+                }
+                _ => None,
+            });
+            seen.collect()
+        };
+        // Limits are read before the memory of processes.
+        let is_its = |what: &Observation| match what {
+            Observation::Memory(found) => found.process.pid.0 == act.pid(),
+            _ => false,
+        };
+        wait_until("a sample", || events(&file).iter().any(is_its));
+        let processes = events(&file).into_iter().filter_map(|what| match what {
+            Observation::Process(found) => found.cgroup,
+            _ => None,
+        });
+        let paths: Vec<String> = processes.collect();
+        let limits = limits();
+        let report = recorder.stop().expect("a recording").report;
+        assert!(!report.to_string().contains("/.."), "a path that leads out");
+        assert!(!paths.iter().any(|path| path.contains("..")), "{paths:?}");
+        assert!(
+            !limits.iter().any(|(_, limit)| *limit == Some(777)),
+            "its own: {limits:?}"
+        );
+        (limits, report)
+    };
+    if fs::read_link("/proc/1/ns/cgroup").is_ok() {
+        let (limits, _) = recorded(&[]);
+        let theirs =
+            |(path, limit): &(String, Option<u64>)| *limit == Some(333) && path.contains("theirs");
+        assert!(limits.iter().any(theirs), "{limits:?}");
+    } else {
+        raytrace_tests::skipped("the machine's init lets nobody enter its cgroup namespace here");
+    }
+    // Without the right to enter the machine's namespace.
+    let (limits, report) = recorded(&[
+        "setpriv",
+        "--bounding-set=-sys_admin",
+        "--inh-caps=-sys_admin",
+    ]);
+    assert!(limits.is_empty(), "{limits:?}");
+    let probes = report["recordings"][0]["probes"]
+        .as_array()
+        .expect("probes");
+    let row = probes
+        .iter()
+        .find(|probe| probe["name"] == "cgroups")
+        .expect("a row");
+    assert_eq!(row["state"], "missing");
+    drop(act);
+    for cgroup in [theirs, ours] {
+        wait_until("an empty cgroup", || fs::remove_dir(&cgroup).is_ok());
+    }
+}

@@ -1,0 +1,210 @@
+//! `raytrace publish` beside a real recorder, a real Ray, a real Prometheus and its alert manager: lines, joins, alerts.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::Write as _,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use raytrace_tests::{
+    publishing::{Running, folders, get, lines, publish, record, rows, until, watch, webhook},
+    staging,
+    truth::Sight,
+};
+use rustix::process::Signal;
+use serde_json::Value;
+
+fn of_killer<'a>(lines: &'a [Value], killer: &str) -> Option<&'a Value> {
+    // A warning names who will kill.
+    let mut deaths = lines
+        .iter()
+        .filter(|line| line["event.name"] == "raytrace.death");
+    deaths.find(|line| line["raytrace.killer"] == killer)
+}
+
+/// Every query of the dashboard, with its variables as they are at first.
+fn queries() -> Vec<String> {
+    let file = staging::root().join("deploy/grafana/raytrace.json");
+    let dashboard: Value =
+        serde_json::from_str(&fs::read_to_string(file).expect("a dashboard")).expect("JSON");
+    let panels = dashboard["panels"].as_array().expect("panels").iter();
+    let targets = panels.flat_map(|panel| panel["targets"].as_array().cloned().unwrap_or_default());
+    let queries = targets.filter_map(|target| target["expr"].as_str().map(str::to_owned));
+    queries
+        .map(|query| {
+            query
+                .replace("$__rate_interval", "1m")
+                .replace("$__range", "10m")
+        })
+        .collect()
+}
+
+/// promtool's complaints about metrics, but for the case of labels that are Ray's.
+fn complaints(metrics: &str) -> Vec<String> {
+    let mut promtool = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("promtool");
+    let mut input = promtool.stdin.take().expect("stdin");
+    input.write_all(metrics.as_bytes()).expect("metrics");
+    drop(input);
+    let said = promtool.wait_with_output().expect("an end");
+    let text = [said.stdout, said.stderr].concat();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let lines = text.lines().filter(|line| !line.is_empty());
+    let of_ray =
+        |line: &&str| line.contains("raytrace_ray_node_info") && line.contains("camelCase");
+    lines
+        .filter(|line| !of_ray(line))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Each kill is a line that names its pod and holds nothing foreign.
+fn told(own: &Path) {
+    for killer in ["kernel-oom-memcg", "ray-memory-monitor"] {
+        let all = until(killer, || of_killer(&lines(own), killer).cloned());
+        println!("{all:#}");
+        assert_eq!(all["raytrace.certainty"], "proven");
+        assert_eq!(all["k8s.pod.name"], "rl-prod-gpu-worker-x7k2p");
+        assert_eq!(all["k8s.namespace.name"], "team-a");
+        assert_eq!(all["ray.cluster.name"], "rl-prod");
+        assert!(all["ray.worker.id"].is_string() && all["process.pid"].is_number());
+        let summary = all["raytrace.summary"].as_str();
+        assert!(summary.is_some_and(|text| text.lines().count() == 5));
+        let text = all.to_string();
+        for kept_back in ["/tmp", "python3", "--truth"] {
+            assert!(!text.contains(kept_back), "{kept_back} in {text}");
+        }
+    }
+}
+
+/// Ray's metrics and raytrace's are of one node, and no panel of the dashboard is empty.
+fn joined(prometheus: &str) {
+    let join = "ray_node_mem_used * on (SessionName, ip) group_left (NodeId, pod, ray_io_cluster) raytrace_ray_node_info";
+    let joined = until("the join", || rows(prometheus, join));
+    assert_eq!(joined[0]["metric"]["ray_io_cluster"], "rl-prod");
+    let node = joined[0]["metric"]["NodeId"].as_str();
+    assert!(node.is_some_and(|id| id.len() == 56), "{joined:#?}");
+    let queries = queries();
+    assert!(queries.len() >= 6, "{queries:#?}");
+    for query in &queries {
+        until(query, || rows(prometheus, query));
+    }
+}
+
+fn ids(lines: &[Value]) -> Vec<String> {
+    let ids = lines
+        .iter()
+        .filter_map(|line| line["raytrace.death.id"].as_str());
+    ids.map(str::to_owned).collect()
+}
+
+fn kills(metrics: &str) -> BTreeSet<String> {
+    let kills = metrics
+        .lines()
+        .filter(|line| line.starts_with("raytrace_memory_kills_total"));
+    kills.map(str::to_owned).collect()
+}
+
+/// It goes on where it was ended, and tells nothing twice.
+fn started_again(folder: &Path, own: &Path, before: &[Value], metrics: &str) -> Running {
+    let (publisher, address) = publish(folder, own, |_| ());
+    let again = until("a recorder that runs", || {
+        let text = get(&address, "/metrics")?;
+        let runs = text
+            .lines()
+            .any(|line| line.starts_with("raytrace_recorder_running{") && !line.ends_with(" 0.0"));
+        runs.then_some(text)
+    });
+    assert_eq!(kills(&again), kills(metrics));
+    let after = ids(&lines(own));
+    assert!(after.starts_with(&ids(before)));
+    let once: BTreeSet<&String> = after.iter().collect();
+    assert_eq!(once.len(), after.len(), "{after:?}");
+    publisher
+}
+
+/// The port of Ray's own metrics.
+fn port_of_ray(root: &Path) -> u64 {
+    let port = fs::read_to_string(root.join("port")).expect("Ray's port");
+    port.parse().expect("a port")
+}
+
+#[test]
+fn deaths_reach_prometheus_the_alert_manager_and_a_log_shipper() {
+    let held = tempfile::tempdir().expect("a folder");
+    let (folder, own) = folders(held.path());
+    let mut script =
+        staging::start_held("2.60.0", "metrics.py", &[], held.path()).expect("a script");
+    let raylet = script.raylet_at("ready").expect("a raylet").to_string();
+    let mut recorder = record(&folder, &raylet);
+    let (publisher, address) = publish(&folder, &own, |_| ());
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let hook = listener.local_addr().expect("an address").port();
+    let ray = format!("127.0.0.1:{}", port_of_ray(held.path()));
+    let targets = [("raytrace", address.clone()), ("ray", ray)];
+    let (_prometheus, _manager, prometheus) = watch(&own, &targets, hook);
+    for job in ["raytrace", "ray"] {
+        until("a target that is up", || {
+            rows(&prometheus, &format!("up{{job=\"{job}\"}} == 1"))
+        });
+    }
+    // Prometheus counts an increase from its first look on.
+    until("a first look", || {
+        rows(&prometheus, "raytrace_deaths_total")
+    });
+    script.go_on().expect("the script");
+    script.wait_for("staged").expect("staging");
+    told(&own);
+    joined(&prometheus);
+    let firing = "ALERTS{alertname=\"RayMemoryKill\",alertstate=\"firing\"}";
+    until("an alert", || rows(&prometheus, firing));
+    let alert = webhook(&listener);
+    assert!(
+        alert.contains("RayMemoryKill") && alert.contains("cause   "),
+        "{alert}"
+    );
+    let text = get(&address, "/metrics").expect("metrics");
+    assert_eq!(complaints(&text), Vec::<String>::new(), "{text}");
+    let series = text.lines().filter(|line| !line.starts_with('#')).count();
+    println!("{series} series");
+    assert!(series <= 500, "{series} series");
+    let before = lines(&own);
+    drop(publisher);
+    let _publisher = started_again(&folder, &own, &before, &text);
+    // The recorder leaves one file although it is followed.
+    recorder.signal(Signal::INT).expect("a signal");
+    let status = recorder.wait(Duration::from_secs(60)).expect("an end");
+    assert!(status.success(), "{status}");
+    let entries = fs::read_dir(&folder).expect("a folder").flatten();
+    let files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    let report = raytrace_tests::recorder::report(&files[0]).expect("a report");
+    assert_eq!(report["recordings"][0]["lost_events"], 0);
+    let truth = script.finish().expect("staging");
+    let wrong = truth.compare(&report, Sight::Full).wrong;
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_alert_rules_are_right_by_promtool() {
+    let folder = staging::root().join("deploy/prometheus");
+    let said = Command::new("promtool")
+        .args(["test", "rules", "rules_test.yml"])
+        .current_dir(folder)
+        .output()
+        .expect("promtool");
+    assert!(
+        said.status.success(),
+        "{}",
+        String::from_utf8_lossy(&said.stdout)
+    );
+}

@@ -1,0 +1,169 @@
+//! `record --gcs` as root beside programs that call themselves `raylet`, so that root's token would be sent to an address of theirs.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, ErrorKind, Read as _},
+    net::TcpListener,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use raytrace_tests::recorder::Recorder;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+/// A user that nobody is.
+const USER: u32 = 12_345;
+const TOKEN: [u8; 64] = [b'a'; 64];
+/// A part of it as HTTP/2 writes it: `a` has the five bits 00011 (RFC 7541, appendix B), so that five bytes
+/// have eight of it, wherever it begins.
+const SENT: [u8; 10] = [0x18, 0xc6, 0x31, 0x8c, 0x63, 0x18, 0xc6, 0x31, 0x8c, 0x63];
+
+/// Root's token file, and two programs called `raylet`: one as it is, one that is set-uid.
+struct Stage {
+    folder: tempfile::TempDir,
+    token: PathBuf,
+    plain: PathBuf,
+    set_uid: PathBuf,
+}
+
+fn mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
+}
+
+impl Stage {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = folder.path();
+        mode(at, 0o755);
+        let token = at.join("auth_token");
+        fs::write(&token, TOKEN).expect("a token");
+        mode(&token, 0o600);
+        let program = |name: &str| {
+            let inside = at.join(name);
+            fs::create_dir(&inside).expect("a folder");
+            inside.join("raylet")
+        };
+        let (plain, set_uid) = (program("plain"), program("set-uid"));
+        let machine = env!("CARGO_BIN_EXE_machine");
+        symlink(machine, &plain).expect("a link");
+        // By a program of its own: nothing that is started here meanwhile has the copy open.
+        let copied = Command::new("cp").arg(machine).arg(&set_uid).status();
+        assert!(copied.expect("cp").success());
+        mode(&set_uid, 0o4755);
+        Self {
+            folder,
+            token,
+            plain,
+            set_uid,
+        }
+    }
+
+    /// A raylet of this user, whose GCS is at `address`.
+    fn raylet(&self, program: &Path, user: u32, act: &str, address: &str) -> Raylet {
+        let mut command = Command::new("setpriv");
+        command
+            .args([format!("--reuid={user}"), format!("--regid={user}")])
+            .args(["--clear-groups", "--"])
+            .arg(program)
+            .args([act, "0", "--raylet_socket_name=/nowhere/sockets/raylet"])
+            .arg(format!("--gcs-address={address}"))
+            .env("RAY_AUTH_MODE", "token")
+            .env("RAY_AUTH_TOKEN_PATH", &self.token)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut child = command.spawn().expect("a raylet");
+        let mut line = String::new();
+        let output = child.stdout.take().expect("output");
+        BufReader::new(output).read_line(&mut line).expect("a line");
+        let raylet = Raylet(child);
+        assert!(line.starts_with("ready"), "{line:?}");
+        raylet
+    }
+
+    /// Records beside it with `--gcs`.
+    fn recorder(&self, raylet: &Raylet) -> Recorder {
+        let pid = raylet.0.id().to_string();
+        let file = self.folder.path().join(format!("{pid}.raytrace"));
+        Recorder::start(&file, &["--gcs", "--raylet-pid", &pid]).expect("a recorder")
+    }
+}
+
+/// Ends with this.
+struct Raylet(Child);
+
+impl Raylet {
+    /// Its real, effective and saved user.
+    fn users(&self) -> Vec<u32> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.0.id()));
+        let status = status.expect("its status");
+        let line = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+        let users = line.expect("users").split_whitespace().take(3);
+        users.map(|user| user.parse().expect("a number")).collect()
+    }
+}
+
+impl Drop for Raylet {
+    fn drop(&mut self) {
+        // Already gone is as good.
+        let _ended = self.0.kill();
+        let _status = self.0.wait();
+    }
+}
+
+fn listen() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    (listener, address)
+}
+
+#[test]
+fn a_token_goes_to_the_address_of_a_raylet_of_the_user_who_may_read_it() {
+    let stage = Stage::new();
+    let (listener, address) = listen();
+    let raylet = stage.raylet(&stage.plain, 0, "many", &address);
+    let recorder = stage.recorder(&raylet);
+    let (mut asked, _) = listener.accept().expect("a question");
+    asked.set_read_timeout(Some(PATIENCE)).expect("a limit");
+    let mut bytes: Vec<u8> = Vec::new();
+    while !bytes.windows(SENT.len()).any(|part| part == SENT) {
+        let mut more = [0; 4096];
+        let length = asked.read(&mut more).expect("the token");
+        assert_ne!(length, 0, "no token came: {bytes:?}");
+        bytes.extend(&more[..length]);
+    }
+    recorder.stop().expect("a recording");
+}
+
+#[test]
+fn roots_token_is_not_sent_for_a_program_that_somebody_else_has_started() {
+    let stage = Stage::new();
+    let acts = [
+        // At a prompt, say for a password.
+        (&stage.set_uid, "many", [USER, 0, 0], "it is sent no token"),
+        // It has become root in all its users, as su does.
+        (&stage.set_uid, "root", [0, 0, 0], "it is sent no token"),
+        // It names root's file.
+        (
+            &stage.plain,
+            "many",
+            [USER; 3],
+            "does not belong to the user of the raylet",
+        ),
+    ];
+    for (program, act, users, why) in acts {
+        let (listener, address) = listen();
+        let raylet = stage.raylet(program, USER, act, &address);
+        assert_eq!(raylet.users(), users, "the staging itself");
+        let mut recorder = stage.recorder(&raylet);
+        let said = recorder.wait_for(&format!("GCS {address}: "), PATIENCE);
+        let said = said.expect("what became of the question").text;
+        assert!(said.contains(why), "{users:?}: {said}");
+        listener.set_nonblocking(true).expect("a mode");
+        let asked = listener.accept().map(|_| ());
+        let none = asked.expect_err("nobody is asked").kind();
+        assert_eq!(none, ErrorKind::WouldBlock, "{users:?}");
+        recorder.stop().expect("a recording");
+    }
+}

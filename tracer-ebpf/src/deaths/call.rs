@@ -1,0 +1,90 @@
+//! Which system call the running task is in: by it a signal that somebody asked for is told from one that the kernel sends.
+//!
+//! The number lies in the registers with which the task left user space: `pt_regs.orig_ax` (x86-64), `pt_regs.syscallno` (aarch64), −1
+//! there for an interrupt or a fault. `bpf_task_pt_regs` (5.15) gives their place; before that they lie at the upper end of the kernel stack.
+
+use aya_ebpf::helpers::generated;
+use raytrace_ebpf::records::{CALL_ARGUMENTS, CALL_UNKNOWN, NO_CALL, NONE, SENDER_COMPAT, Signal};
+
+use super::maps::{has_registers, offsets};
+use crate::read::read;
+
+/// `PF_IO_WORKER` and `PF_KTHREAD` (linux/sched.h).
+const PF_IO_WORKER: u32 = 0x10;
+const PF_KTHREAD: u32 = 0x0020_0000;
+/// `TS_COMPAT` of `thread_info.status` (arch/x86/include/asm/thread_info.h).
+const TS_COMPAT: u32 = 2;
+
+/// Writes the call and its first arguments into the record.
+#[inline(always)]
+pub(crate) fn take(task: u64, record: &mut Signal) {
+    record.call = CALL_UNKNOWN;
+    record.arguments = [0; CALL_ARGUMENTS];
+    let flags: u32 = read(task, offsets().task_flags);
+    if flags & PF_KTHREAD != 0 {
+        record.call = NO_CALL;
+        return;
+    }
+    // A thread of io_uring has the registers of whoever made it.
+    if flags & PF_IO_WORKER != 0 || offsets().registers_call == NONE {
+        return;
+    }
+    let registers = registers(task);
+    if registers == 0 {
+        return;
+    }
+    let mode: u64 = read(registers, offsets().registers_mode);
+    if !is_from_user_space(mode) {
+        return;
+    }
+    record.call = read(registers, offsets().registers_call);
+    let compat = is_compat(task, mode);
+    if compat {
+        record.flags |= SENDER_COMPAT;
+    }
+    for at in 0..CALL_ARGUMENTS {
+        let place = if compat {
+            offsets().registers_compat_arguments[at]
+        } else {
+            offsets().registers_arguments[at]
+        };
+        record.arguments[at] = read(registers, place);
+    }
+}
+
+/// Where the registers lie; 0 where that is not known.
+#[inline(always)]
+fn registers(task: u64) -> u64 {
+    if has_registers() {
+        // SAFETY: the helpers take the running task, which the kernel vouches for.
+        return unsafe {
+            generated::bpf_task_pt_regs(generated::bpf_get_current_task_btf()) as u64
+        };
+    }
+    if offsets().registers_on_stack == 0 {
+        return 0;
+    }
+    let stack: u64 = read(task, offsets().task_stack);
+    if stack == 0 {
+        return 0;
+    }
+    stack + u64::from(offsets().registers_on_stack)
+}
+
+/// Registers that are looked for in the wrong place seldom pass.
+#[inline(always)]
+fn is_from_user_space(mode: u64) -> bool {
+    mode as u32 & offsets().registers_user_mask == offsets().registers_user
+}
+
+#[inline(always)]
+fn is_compat(task: u64, mode: u64) -> bool {
+    if mode as u32 & offsets().registers_compat_mask != 0 {
+        return true;
+    }
+    if offsets().task_status == NONE {
+        return false;
+    }
+    let status: u32 = read(task, offsets().task_status);
+    status & TS_COMPAT != 0
+}

@@ -1,0 +1,97 @@
+//! Reads with a bound. Every file that somebody else can write or size is read through here: a process chooses how long its command
+//! line, its environment and its files are, and the recorder must not take memory for them in proportion.
+//!
+//! `tracer/clippy.toml` refuses the functions of the standard library that read a whole file, everywhere but here.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Read},
+    os::unix::fs::OpenOptionsExt as _,
+    path::Path,
+};
+
+use rustix::fs::OFlags;
+
+use crate::ids::Pid;
+
+/// A short file of the kernel's: some lines, or figures of one thing.
+pub const SMALL: u64 = 64 << 10;
+/// A long one: a line for each of something that a machine has many of.
+pub const LARGE: u64 = 4 << 20;
+
+/// Reads to the end, but no more than `most` bytes.
+#[expect(clippy::disallowed_methods, reason = "the reader is bounded")]
+pub fn read(source: impl Read, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    source.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The same of a file, which is opened without waiting: a FIFO that nobody writes is empty.
+pub fn file(path: impl AsRef<Path>, most: u64) -> io::Result<Vec<u8>> {
+    read(open(path.as_ref())?, most)
+}
+
+/// The same as text. What is not UTF-8, such as a name that a process gave itself, is replaced.
+pub fn text(path: impl AsRef<Path>, most: u64) -> io::Result<String> {
+    file(path, most).map(|bytes| into_text(&bytes))
+}
+
+/// A file of `/proc/PID`.
+pub fn of_process(pid: Pid, name: &str, most: u64) -> io::Result<Vec<u8>> {
+    file(format!("/proc/{pid}/{name}"), most)
+}
+
+/// The same as text.
+pub fn text_of_process(pid: Pid, name: &str, most: u64) -> io::Result<String> {
+    of_process(pid, name, most).map(|bytes| into_text(&bytes))
+}
+
+/// Whole lines of a text that may be cut: half a number is another one.
+#[must_use]
+pub fn whole_lines(mut text: String, most: u64) -> String {
+    if text.len() as u64 >= most {
+        text.truncate(text.rfind('\n').map_or(0, |last| last + 1));
+    }
+    text
+}
+
+fn into_text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let mut options = OpenOptions::new();
+    options
+        .read(true)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_never_ends_and_what_nobody_writes_are_read_up_to_the_bound() {
+        assert_eq!(file("/dev/zero", 5).expect("zeros"), [0; 5]);
+        let folder = tempfile::tempdir().expect("a folder");
+        let fifo = folder.path().join("fifo");
+        rustix::fs::mkfifoat(
+            rustix::fs::CWD,
+            &fifo,
+            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+        )
+        .expect("a FIFO");
+        assert!(file(&fifo, 5).expect("nothing").is_empty());
+    }
+
+    #[test]
+    fn a_line_that_the_bound_cut_is_left_out() {
+        let text = |text: &str, most| whole_lines(text.to_owned(), most);
+        assert_eq!(text("a 12\nb 34\n", 11), "a 12\nb 34\n");
+        assert_eq!(text("a 12\nb 3", 8), "a 12\n");
+        assert_eq!(text("a 12\nb 3", 9), "a 12\nb 3");
+    }
+}

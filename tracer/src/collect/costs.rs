@@ -1,0 +1,93 @@
+//! What the collector's thread spends its processor time on, for `cargo xtask bench scale`: counted only where `RUST_LOG` asks for it.
+
+use std::{fmt::Write as _, time::Duration};
+
+use super::Collector;
+use crate::observe::clock;
+
+/// A cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// Events of the kernel.
+    Events,
+    /// Ray's logs and the kernel's.
+    Logs,
+    /// Who processes are.
+    Identities,
+    /// Drivers' logs, children where no hook tells of them.
+    Drivers,
+    /// What was mapped.
+    Mappings,
+    /// /proc/meminfo, cgroups, limits.
+    Machine,
+    /// Memory of processes.
+    Processes,
+    /// Files of shared memory.
+    SharedFiles,
+    /// Processes outside Ray.
+    Outside,
+    /// What is due each second.
+    Second,
+    /// A look at the whole machine.
+    Scan,
+}
+
+impl Cause {
+    const ALL: [(Self, &'static str); 11] = [
+        (Self::Events, "events"),
+        (Self::Logs, "logs"),
+        (Self::Identities, "identities"),
+        (Self::Drivers, "drivers"),
+        (Self::Mappings, "mappings"),
+        (Self::Machine, "machine"),
+        (Self::Processes, "processes"),
+        (Self::SharedFiles, "shared-files"),
+        (Self::Outside, "outside"),
+        (Self::Second, "second"),
+        (Self::Scan, "scan"),
+    ];
+}
+
+/// The time of each.
+#[derive(Debug)]
+pub(super) struct Costs {
+    counted: bool,
+    times: [Duration; Cause::ALL.len()],
+}
+
+impl Default for Costs {
+    fn default() -> Self {
+        Self {
+            counted: tracing::enabled!(tracing::Level::DEBUG),
+            times: [Duration::ZERO; Cause::ALL.len()],
+        }
+    }
+}
+
+impl Costs {
+    /// Logs all so far.
+    pub(super) fn log(&self) {
+        if !self.counted {
+            return;
+        }
+        let mut line = String::from("costs in us:");
+        for ((_, name), time) in Cause::ALL.iter().zip(self.times) {
+            // Writing to a String cannot fail.
+            let _ = write!(line, " {name}={}", time.as_micros());
+        }
+        tracing::debug!("{line}");
+    }
+}
+
+impl Collector {
+    /// Does `what`, whose time is that cause's.
+    pub(crate) fn charged<T>(&mut self, cause: Cause, what: impl FnOnce(&mut Self) -> T) -> T {
+        if !self.costs.counted {
+            return what(self);
+        }
+        let began = clock::cpu_time();
+        let done = what(self);
+        self.costs.times[cause as usize] += clock::cpu_time().saturating_sub(began);
+        done
+    }
+}

@@ -1,0 +1,391 @@
+//! Drivers, which connect without being anyone's child: found by the log files that they make in their session's folder.
+//!
+//! Whoever owns a session can make a hundred thousand files there, and a cluster of months has as many. So the folder is read once, piece by
+//! piece, and the kernel tells what appears in it afterwards. A name is looked at once, and what cannot be kept is counted.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fs::File,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    path::Path,
+    sync::Arc,
+    time::{Instant, SystemTime},
+};
+
+use super::{Collector, Known, discover::held};
+use crate::{
+    event::{Cluster, Observation, Process, Role, Source},
+    ids::{BootTime, Pid, ProcessKey},
+    observe::{
+        clock, processes,
+        rooted::{Folder, Listing, NewNames},
+    },
+    ray::log::file_name,
+};
+
+/// A driver's log that was written this lately is read although nobody has it open.
+const FRESH_S: i64 = 60;
+/// Names that are read at a time: some ms.
+const NAMES: usize = 8_192;
+/// Logs that are looked at in one look.
+const LOGS: usize = 64;
+/// Logs that wait for that; those of drivers that live come first, then the newest.
+const WAITING: usize = 4_096;
+/// Names of one session that are known as looked at, 16 bytes each.
+const SEEN: usize = 262_144;
+/// Where the kernel does not tell what appears, a folder is left alone for so many times the time that reading it took.
+const REST: i64 = 200;
+
+/// What is known of the drivers' logs of all clusters.
+#[derive(Default)]
+pub(super) struct Drivers {
+    sessions: HashMap<ProcessKey, Session>,
+    waiting: Vec<Waiting>,
+    /// Whose folder is read first.
+    turn: usize,
+    /// Logs that were not looked at, because there were too many.
+    pub(super) left_out: u64,
+}
+
+/// One session's folder.
+#[derive(Default)]
+struct Session {
+    /// Names that were looked at, by their hashes.
+    seen: HashSet<u64>,
+    /// Tells what appears, where the kernel does.
+    news: Option<NewNames>,
+    /// When it last changed, as far as it was read since.
+    changed: Option<SystemTime>,
+    listing: Option<Listing>,
+    /// The time that reading it took, and until when it is left alone for that.
+    took_ns: i64,
+    rests_until: BootTime,
+}
+
+/// A log that is to be looked at.
+struct Waiting {
+    cluster: ProcessKey,
+    /// The process that Ray knows by the number in its name, where one lives.
+    driver: Option<Pid>,
+    name: String,
+    folder: Arc<Folder>,
+}
+
+impl Session {
+    /// The next names of its folder, where it has changed; none when all were read.
+    fn names(&mut self, folder: &Folder, most: usize, now: BootTime) -> Vec<String> {
+        if self.listing.is_none() {
+            if let Some(names) = self.news.as_ref().and_then(|news| news.take(most)) {
+                return names;
+            }
+            let changed = folder.changed();
+            if now.since(self.rests_until) < 0 || (changed.is_some() && changed == self.changed) {
+                return Vec::new();
+            }
+            self.changed = changed;
+            // Before the names are read: what appears meanwhile is told twice.
+            self.news = folder.new_names();
+            self.listing = folder.list();
+            self.took_ns = 0;
+        }
+        let Some(listing) = self.listing.take() else {
+            return Vec::new();
+        };
+        let began = Instant::now();
+        let (names, left) = folder.more(listing, most).unwrap_or_default();
+        self.took_ns += i64::try_from(began.elapsed().as_nanos()).unwrap_or(i64::MAX / REST);
+        self.listing = left;
+        if self.listing.is_none() {
+            self.rests_until = now.plus(REST.saturating_mul(self.took_ns));
+        }
+        names
+    }
+
+    /// Whether a name is new, and may be kept.
+    fn is_new(&mut self, name: &str) -> bool {
+        let mut hasher = DefaultHasher::new();
+        name.hash(&mut hasher);
+        self.seen.insert(hasher.finish())
+    }
+}
+
+impl Drivers {
+    /// A cluster is gone.
+    pub(super) fn forget(&mut self, cluster: ProcessKey) {
+        self.sessions.remove(&cluster);
+        self.waiting.retain(|log| log.cluster != cluster);
+    }
+
+    /// Takes the logs that are new in a session's folder, of which it reads so many names at most; says how many it read. `process_of` finds
+    /// the process that Ray knows by a number.
+    fn look(
+        &mut self,
+        cluster: ProcessKey,
+        folder: &Arc<Folder>,
+        most: usize,
+        now: BootTime,
+        mut process_of: impl FnMut(Pid) -> Option<Pid>,
+    ) -> usize {
+        let session = self.sessions.entry(cluster).or_default();
+        let names = session.names(folder, most, now);
+        let count = names.len();
+        let mut live = Vec::new();
+        for name in names
+            .into_iter()
+            .filter(|name| name.starts_with("python-core-driver-"))
+        {
+            let Some(driver) = file_name::parse(&name).and_then(|name| name.pid) else {
+                continue;
+            };
+            if session.seen.len() >= SEEN {
+                self.left_out += 1;
+            } else if session.is_new(&name) {
+                let log = Waiting {
+                    cluster,
+                    driver: process_of(driver),
+                    name,
+                    folder: Arc::clone(folder),
+                };
+                let list = match log.driver {
+                    Some(_) => &mut live,
+                    None => &mut self.waiting,
+                };
+                list.push(log);
+            }
+        }
+        self.waiting.append(&mut live);
+        // The oldest of them.
+        let more = self.waiting.len().saturating_sub(WAITING);
+        self.waiting.drain(..more);
+        self.left_out += more as u64;
+        count
+    }
+
+    /// The next that have their turn.
+    fn next(&mut self) -> Vec<Waiting> {
+        let most = self.waiting.len().saturating_sub(LOGS);
+        self.waiting.split_off(most)
+    }
+}
+
+impl Collector {
+    /// Looks for new drivers.
+    pub fn find_drivers(&mut self) {
+        let now = clock::boot();
+        let mut all: Vec<(&ProcessKey, &Cluster)> = self.clusters.iter().collect();
+        // Each begins once: who has many files takes nobody's turn.
+        let turn = self.drivers.turn.checked_rem(all.len()).unwrap_or(0);
+        all.rotate_left(turn);
+        let mut left = NAMES;
+        for (key, cluster) in all {
+            self.drivers.turn += 1;
+            if let Some(folder) = held(&mut self.folders, *key, cluster) {
+                let mut inside = Inside::of(cluster);
+                let process_of = |ray_pid| inside.process_of(ray_pid);
+                let read = self.drivers.look(*key, &folder, left, now, process_of);
+                left = left.saturating_sub(read);
+            }
+            if left == 0 {
+                break;
+            }
+        }
+        let next = self.drivers.next();
+        let mut found = false;
+        for log in &next {
+            found |= self.look_at_log(log);
+        }
+        if found {
+            self.track_family();
+        }
+    }
+
+    /// Whether it is one of a driver that lives or has just ended: a session may hold the logs of thousands of jobs that are over.
+    fn look_at_log(&mut self, log: &Waiting) -> bool {
+        let driver = log.driver;
+        let name = log.name.as_ref();
+        if driver.is_none()
+            && !log
+                .folder
+                .entry(name)
+                .is_some_and(|entry| is_fresh(entry.written))
+        {
+            return false;
+        }
+        let Some(file) = log.folder.file(name) else {
+            return false;
+        };
+        let is_its = driver.is_some_and(|pid| self.found_driver(log, pid, file));
+        let is_wanted = is_its
+            || log
+                .folder
+                .entry(name)
+                .is_some_and(|entry| is_fresh(entry.written));
+        if is_wanted && let Some(cluster) = self.clusters.get(&log.cluster) {
+            let offset = cluster.log_utc_offset_s;
+            self.logs
+                .follow(log.cluster, &log.folder, &log.name, offset);
+        }
+        is_wanted
+    }
+
+    /// Tracks a driver, once; its log names the pid that it has in Ray's namespace. False where it is not the one who writes it.
+    fn found_driver(&mut self, log: &Waiting, pid: Pid, file: File) -> bool {
+        let known = self.known.get(&pid);
+        if known.is_some_and(|known| known.identified) {
+            return true;
+        }
+        // The log of a driver that is gone may name a pid that somebody else has now, and anybody can make a file that names init.
+        let is_it = |path: &Path| path.file_name() == Some(log.name.as_ref());
+        if !processes::holds_open(pid, file, is_it) {
+            return false;
+        }
+        let Some(process) = processes::describe(pid) else {
+            return false;
+        };
+        self.track_one(process.process);
+        let process = Process {
+            cluster: Some(log.cluster),
+            ..process
+        };
+        self.emit(
+            Source::Proc,
+            clock::boot(),
+            Observation::Process(process.clone()),
+        );
+        let key = process.process;
+        self.know(Known {
+            process,
+            role: Role::Other,
+            identified: false,
+        });
+        if !self.identify(key.pid) {
+            self.identities.expect(key, clock::boot());
+        }
+        true
+    }
+}
+
+/// The processes of a cluster by the numbers that Ray knows them by. In another pid namespace they are found at one look, when one is asked for.
+struct Inside {
+    raylet: Pid,
+    is_elsewhere: bool,
+    processes: Option<HashMap<Pid, Pid>>,
+}
+
+impl Inside {
+    fn of(cluster: &Cluster) -> Self {
+        Self {
+            raylet: cluster.raylet.pid,
+            is_elsewhere: cluster.raylet_ns_pid != cluster.raylet.pid,
+            processes: None,
+        }
+    }
+
+    fn process_of(&mut self, ray_pid: Pid) -> Option<Pid> {
+        if !self.is_elsewhere {
+            return processes::is_there(ray_pid).then_some(ray_pid);
+        }
+        let raylet = self.raylet;
+        let find = || processes::of_namespace(raylet);
+        self.processes
+            .get_or_insert_with(find)
+            .get(&ray_pid)
+            .copied()
+    }
+}
+
+/// Whether a file was written so lately that its process may have ended just now.
+fn is_fresh(written_s: i64) -> bool {
+    clock::wall().0 / 1_000_000_000 - written_s < FRESH_S
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder_of(names: impl Iterator<Item = String>) -> (tempfile::TempDir, Arc<Folder>) {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in names {
+            File::create(folder.path().join(name)).expect("a file");
+        }
+        let opened = Folder::open(folder.path()).expect("a folder");
+        (folder, Arc::new(opened))
+    }
+
+    fn log(pid: usize) -> String {
+        format!("python-core-driver-{}01000000_{pid}.log", "f".repeat(48))
+    }
+
+    #[test]
+    fn a_folder_of_any_size_is_read_in_pieces_and_what_is_too_much_is_counted() {
+        let count = NAMES + 100;
+        let (at, folder) = folder_of((1..=count).map(log));
+        let cluster = ProcessKey::new(1, 0);
+        let mut drivers = Drivers::default();
+        let now = BootTime(1_000_000_000);
+        drivers.look(cluster, &folder, NAMES, now, |_| None);
+        assert_eq!(drivers.sessions[&cluster].seen.len(), NAMES);
+        assert_eq!(drivers.waiting.len(), WAITING);
+        drivers.look(cluster, &folder, NAMES, now.plus(1_000_000), |_| None);
+        assert_eq!(drivers.sessions[&cluster].seen.len(), count);
+        assert_eq!(drivers.left_out, (count - WAITING) as u64);
+        assert_eq!(drivers.next().len(), LOGS);
+        drivers.look(cluster, &folder, NAMES, now.plus(10_000_000), |_| None);
+        assert_eq!(drivers.waiting.len(), WAITING - LOGS, "each once");
+        // The newest comes first, told without another look at all names.
+        File::create(at.path().join(log(count + 1))).expect("a file");
+        let read = drivers.look(cluster, &folder, NAMES, now.plus(20_000_000), |_| None);
+        assert_eq!(read, 1);
+        assert!(
+            drivers
+                .next()
+                .iter()
+                .any(|next| next.name == log(count + 1))
+        );
+    }
+
+    #[test]
+    fn of_five_thousand_old_logs_those_of_drivers_that_live_come_first() {
+        let (_at, folder) = folder_of((1..=5000).map(log));
+        let mut drivers = Drivers::default();
+        let lives = |pid: Pid| (pid == Pid(2500)).then_some(Pid(77));
+        let cluster = ProcessKey::new(1, 0);
+        drivers.look(cluster, &folder, NAMES, BootTime(1_000_000_000), lives);
+        let next = drivers.next();
+        let last = next.last().expect("a log");
+        assert_eq!(
+            (last.driver, last.name.as_str()),
+            (Some(Pid(77)), log(2500).as_str())
+        );
+    }
+
+    #[test]
+    fn where_more_appears_than_is_told_all_names_are_read_again() {
+        let told = std::fs::read_to_string("/proc/sys/fs/inotify/max_queued_events");
+        let told: usize = told.expect("a limit").trim().parse().expect("a number");
+        if told > 20_000 {
+            return crate::skips::skipped("this machine tells of very many names");
+        }
+        let (at, folder) = folder_of([log(1)].into_iter());
+        let mut session = Session::default();
+        assert_eq!(session.names(&folder, NAMES, BootTime(1)), [log(1)]);
+        assert!(session.news.is_some());
+        for number in 0..=told {
+            std::fs::hard_link(at.path().join(log(1)), at.path().join(number.to_string()))
+                .expect("a name");
+        }
+        let later = session.rests_until.plus(1_000_000_000);
+        let mut names = session.names(&folder, usize::MAX, later);
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), told + 2);
+    }
+
+    #[test]
+    fn a_folder_that_has_not_changed_is_not_read_again() {
+        let (_at, folder) = folder_of([log(1)].into_iter());
+        let mut session = Session::default();
+        assert_eq!(session.names(&folder, NAMES, BootTime(1)), [log(1)]);
+        assert!(session.names(&folder, NAMES, BootTime(2)).is_empty());
+    }
+}

@@ -1,0 +1,266 @@
+//! Whose pages are those that forked processes share with their parents: a page counts once.
+//!
+//! A fork without exec (a `DataLoader` worker, a pool of `multiprocessing`) begins with all pages of
+//! its parent. Its own is what it has touched since; the rest counts as its oldest ancestor's, so
+//! that the figures of a family add up to what the kernel has in use.
+//!
+//! Looked at every 10 s, every 2 s near a limit, and never for more than a fiftieth of the time.
+//! Between two looks what a process grows by is its own. Where its pages may not be looked at, a
+//! child's own is what it has faulted in, at most.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
+
+use super::{Collector, Samples};
+use crate::{
+    ids::{BootTime, Bytes, Pid},
+    observe::forks,
+};
+
+const NEAR_NS: i64 = 2_000_000_000;
+const FAR_NS: i64 = 10_000_000_000;
+/// No more than one part in so many of the time is spent in looks.
+const REST: i64 = 50;
+/// All looks of one round. A family that has no turn in it comes first in the next.
+const BUDGET: Duration = Duration::from_millis(100);
+/// What a smaller fork shares is not worth a look: it counts by its faults.
+const SMALLEST: u64 = 8 << 20;
+/// A chain of forks without exec is followed so far.
+const GENERATIONS: usize = 32;
+
+/// When families are measured.
+#[derive(Default)]
+pub(super) struct Families {
+    due: BootTime,
+    /// The last time of each, by its root.
+    measured: HashMap<Pid, BootTime>,
+}
+
+/// One process of a family.
+#[derive(Debug, Clone, Copy)]
+struct Member {
+    anon: u64,
+    /// What only it has mapped.
+    own: u64,
+}
+
+/// A child with what it has faulted in at most.
+type Child = (Pid, Bytes);
+
+impl Member {
+    /// What relatives have mapped too.
+    fn shared(self) -> u64 {
+        self.anon.saturating_sub(self.own)
+    }
+
+    /// What of its memory does not count for it, where `counted` does; negative for a root whose
+    /// children still hold what it has given up.
+    fn elsewhere(self, counted: u64) -> i64 {
+        self.anon.cast_signed() - counted.cast_signed()
+    }
+}
+
+/// What counts for the root of a family, where each child counts what only it has: all of the
+/// root's, and what children share that the root has given up. No page counts twice; one that some
+/// of the children share, and not the root, may be missing.
+fn of_root(root: Member, children: &[Member]) -> u64 {
+    let most = children.iter().map(|child| child.shared()).max();
+    root.anon + most.unwrap_or(0).saturating_sub(root.shared())
+}
+
+impl Samples {
+    /// The forks, with what each has faulted in, by the root of their family.
+    fn families(&mut self, parent: impl Fn(Pid) -> Option<Pid>) -> BTreeMap<Pid, Vec<Child>> {
+        let mut forks: HashMap<Pid, Bytes> = HashMap::new();
+        for (pid, sampled) in &mut self.processes {
+            if sampled.executed {
+                continue;
+            }
+            match forks::forked(*pid) {
+                Some(fork) => {
+                    forks.insert(*pid, fork.faulted);
+                }
+                None => sampled.execute(),
+            }
+        }
+        let mut families: BTreeMap<Pid, Vec<Child>> = BTreeMap::new();
+        for (pid, faulted) in &forks {
+            let mut root = *pid;
+            for _ in 0..GENERATIONS {
+                let above = parent(root).filter(|above| self.processes.contains_key(above));
+                match above.filter(|_| forks.contains_key(&root)) {
+                    Some(above) => root = above,
+                    None => break,
+                }
+            }
+            let children = families.entry(root).or_default();
+            if root != *pid {
+                children.push((*pid, *faulted));
+            }
+        }
+        families
+    }
+
+    fn anon(&self, pid: Pid) -> u64 {
+        let sampled = self.processes.get(&pid);
+        sampled.and_then(|one| one.last.anon).unwrap_or_default().0
+    }
+
+    /// A process with no family any more has all for itself.
+    fn without_family(&mut self, families: &BTreeMap<Pid, Vec<Child>>) {
+        let gone = |root: &Pid| families.get(root).is_none_or(Vec::is_empty);
+        let gone: Vec<Pid> = self
+            .families
+            .measured
+            .keys()
+            .copied()
+            .filter(gone)
+            .collect();
+        for root in gone {
+            self.families.measured.remove(&root);
+            if let Some(sampled) = self.processes.get_mut(&root) {
+                sampled.shared = None;
+            }
+        }
+    }
+
+    /// Looks at one family; the processes of which a figure is known now.
+    fn measure(&mut self, root: Pid, children: &[Child], left: &mut Duration) -> Vec<Pid> {
+        let mut own = |pid: Pid, anon: u64| {
+            if left.is_zero() || anon < SMALLEST {
+                return None;
+            }
+            let pages = forks::look(pid);
+            *left = left.saturating_sub(pages.map_or(BUDGET, |pages| pages.took));
+            pages?.own(anon)
+        };
+        let anon = self.anon(root);
+        let member = Member {
+            anon,
+            // What is not known to be its own alone is no child's alone either.
+            own: own(root, anon).unwrap_or(0),
+        };
+        let of_children = children.iter().map(|(pid, faulted)| {
+            let anon = self.anon(*pid);
+            let own = own(*pid, anon).unwrap_or_else(|| anon.min(faulted.0));
+            Member { anon, own }
+        });
+        let members: Vec<Member> = of_children.collect();
+        let of_root = member.elsewhere(of_root(member, &members));
+        let pids = children.iter().map(|(pid, _)| *pid);
+        let elsewhere = members.iter().map(|child| child.elsewhere(child.own));
+        let mut told = Vec::new();
+        for (pid, elsewhere) in pids.zip(elsewhere).chain([(root, of_root)]) {
+            if let Some(sampled) = self.processes.get_mut(&pid) {
+                sampled.shared = Some(elsewhere);
+                told.push(pid);
+            }
+        }
+        told
+    }
+}
+
+impl Collector {
+    /// Measures the families whose turn it is, and writes a row for each process of which the
+    /// figure moved.
+    pub(super) fn measure_families(&mut self, now: BootTime) {
+        if now < self.samples.families.due {
+            return;
+        }
+        let known = &self.known;
+        let parent = |pid: Pid| known.get(&pid)?.process.parent;
+        let families = self.samples.families(parent);
+        self.samples.without_family(&families);
+        let mut order: Vec<(Option<BootTime>, Pid)> = families
+            .keys()
+            .map(|root| (self.samples.families.measured.get(root).copied(), *root))
+            .collect();
+        order.sort_unstable();
+        let mut left = BUDGET;
+        for (_, root) in order {
+            let children = &families[&root];
+            if left.is_zero() || children.is_empty() {
+                continue;
+            }
+            self.samples.families.measured.insert(root, now);
+            for pid in self.samples.measure(root, children, &mut left) {
+                self.sample_process(pid);
+            }
+        }
+        let spent = BUDGET.saturating_sub(left).as_nanos();
+        let rest = i64::try_from(spent)
+            .unwrap_or(i64::MAX)
+            .saturating_mul(REST);
+        let each = if self.samples.near { NEAR_NS } else { FAR_NS };
+        self.samples.families.due = now.plus(each.max(rest));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Pages by the processes that map them, a bit each.
+    fn members(pages: &[u8]) -> Vec<Member> {
+        let of = |process: u64| {
+            let mapped = pages.iter().filter(move |page| (*page >> process) & 1 == 1);
+            Member {
+                anon: mapped.clone().count() as u64,
+                own: mapped.filter(|page| page.is_power_of_two()).count() as u64,
+            }
+        };
+        (0..5).map(of).collect()
+    }
+
+    fn sum(members: &[Member]) -> u64 {
+        let children = &members[1..];
+        of_root(members[0], children) + children.iter().map(|child| child.own).sum::<u64>()
+    }
+
+    proptest! {
+        #[test]
+        fn no_page_counts_twice(pages in proptest::collection::vec(1_u8..32, 0..200)) {
+            prop_assert!(sum(&members(&pages)) <= pages.len() as u64);
+        }
+
+        #[test]
+        fn a_family_adds_up(kinds in proptest::collection::vec(0_usize..8, 0..200)) {
+            // One process's alone, of all, or of all children where the root has given it up.
+            let kinds: Vec<u8> = kinds
+                .iter()
+                .map(|kind| [1, 2, 4, 8, 16, 31, 31, 30][*kind])
+                .collect();
+            let given_up = kinds.iter().filter(|kind| **kind == 30).map(|_| 1).sum::<usize>();
+            prop_assert_eq!(sum(&members(&kinds)), kinds.len() as u64, "{} given up", given_up);
+        }
+    }
+
+    #[test]
+    fn what_a_child_has_not_touched_is_its_parents() {
+        const MIB: u64 = 1 << 20;
+        let child = |own: u64| Member {
+            anon: (1024 + own) * MIB,
+            own: own * MIB,
+        };
+        let root = Member {
+            anon: 1024 * MIB,
+            own: 0,
+        };
+        let all = [root, child(0), child(0), child(15), child(15)];
+        assert_eq!(sum(&all), (1024 + 30) * MIB);
+        assert_eq!(root.elsewhere(of_root(root, &all[1..])), 0);
+    }
+
+    #[test]
+    fn a_parent_that_gave_up_what_its_children_hold_counts_it_still() {
+        let root = Member { anon: 10, own: 4 };
+        let child = Member { anon: 100, own: 1 };
+        let counted = of_root(root, &[child, child]);
+        assert_eq!(counted, 10 + (99 - 6));
+        assert_eq!(root.elsewhere(counted), -93);
+    }
+}

@@ -1,0 +1,299 @@
+//! Several recordings, or folders of them, as one report: each recorder's files are judged in a thread of their own, then joined.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use super::{Failure, code};
+use crate::{
+    judge::{
+        Judge, fleet,
+        report::{Report, Utc},
+    },
+    recording::{self, Outline, RecordingError},
+};
+
+/// Folders below the one that is named.
+const DEEPEST: usize = 4;
+/// Of files that end before what was asked for, those that end this shortly before it are read too.
+const MARGIN_NS: i64 = 600_000_000_000;
+
+/// What was asked for, in time.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Reach {
+    pub(super) since: Option<Utc>,
+    pub(super) until: Option<Utc>,
+}
+
+/// A joined report, and what could not be read.
+pub(super) struct Joined {
+    pub(super) report: Report,
+    /// Whether a file is damaged or was left out.
+    pub(super) damaged: bool,
+    /// The only recorder's files, where there is one.
+    pub(super) single: Option<Vec<PathBuf>>,
+}
+
+/// The recordings that arguments name: files, and those in folders and the folders below.
+pub(super) fn expand(arguments: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for path in arguments {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let before = files.len();
+        in_folder(path, DEEPEST, &mut files);
+        if files.len() == before {
+            return Err(Failure {
+                code: code::USAGE,
+                message: format!(
+                    "no recording (*.raytrace) in {}; name another folder, or make one: sudo raytrace record --directory {}",
+                    path.display(),
+                    path.display()
+                ),
+            }
+            .into());
+        }
+    }
+    files.dedup();
+    Ok(files)
+}
+
+fn in_folder(folder: &Path, deepest: usize, files: &mut Vec<PathBuf>) {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut entries: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    entries.sort();
+    for path in entries {
+        let is_link = path.is_symlink();
+        if path.is_dir() && !is_link && deepest > 0 {
+            in_folder(&path, deepest - 1, files);
+        } else if path.is_file() && path.extension().is_some_and(|end| end == "raytrace") {
+            files.push(path);
+        }
+    }
+}
+
+/// The outlines of files, and for each that has none why.
+pub(super) fn outlines(files: &[PathBuf]) -> (Vec<Outline>, Vec<(PathBuf, RecordingError)>) {
+    let read = in_parallel(files, |file| Outline::of(file));
+    let (mut outlines, mut failed) = (Vec::new(), Vec::new());
+    for (file, outline) in files.iter().zip(read) {
+        match outline {
+            Ok(outline) => outlines.push(outline),
+            Err(error) => failed.push((file.clone(), error)),
+        }
+    }
+    (outlines, failed)
+}
+
+/// From when to when recordings reach.
+pub(super) fn bounds(outlines: &[Outline]) -> Option<(Utc, Utc)> {
+    let began = outlines.iter().map(|one| Utc(one.started.wall)).min()?;
+    let ended = outlines.iter().map(|one| Utc(one.ended)).max()?;
+    Some((began, ended))
+}
+
+/// Judges the files that `reach` needs and joins what comes of it.
+pub(super) fn join(
+    outlines: Vec<Outline>,
+    failed: Vec<(PathBuf, RecordingError)>,
+    reach: Reach,
+) -> anyhow::Result<Joined> {
+    let all = outlines.len();
+    let needed: Vec<Outline> = (outlines.into_iter())
+        .filter(|outline| is_needed(outline, reach))
+        .collect();
+    let left_out = all - needed.len();
+    let groups: Vec<Vec<PathBuf>> = recording::by_recorder(needed)
+        .into_iter()
+        .map(|group| group.into_iter().map(|file| file.path).collect())
+        .collect();
+    let mut notes: Vec<String> = failed
+        .iter()
+        .map(|(file, error)| format!("left out: {}", named(file, error)))
+        .collect();
+    let mut damaged = !failed.is_empty();
+    let mut reports = Vec::new();
+    for (group, judged) in groups
+        .iter()
+        .zip(in_parallel(&groups, |group| judge(group)))
+    {
+        match judged {
+            Ok((report, broken)) => {
+                damaged |= broken;
+                reports.push(report);
+            }
+            Err(error) => {
+                damaged = true;
+                let first = group.first().map_or(Path::new(""), PathBuf::as_path);
+                notes.push(format!("left out: {}", named(first, &error)));
+            }
+        }
+    }
+    if reports.is_empty() {
+        let first = failed.into_iter().next().map(|(_, error)| error);
+        return Err(first.map_or_else(|| nothing(left_out), anyhow::Error::from));
+    }
+    let mut report = fleet::join(reports);
+    report.notes.extend(notes);
+    Ok(Joined {
+        report,
+        damaged,
+        single: (groups.len() == 1)
+            .then(|| groups.into_iter().next())
+            .flatten(),
+    })
+}
+
+fn nothing(left_out: usize) -> anyhow::Error {
+    Failure {
+        code: code::USAGE,
+        message: format!(
+            "none of {left_out} recordings reaches into the time of --since and --until; leave them out to see all"
+        ),
+    }
+    .into()
+}
+
+/// The error, with its file where it does not name one.
+fn named(file: &Path, error: &RecordingError) -> String {
+    let text = error.to_string();
+    let name = file.display().to_string();
+    if text.contains(&name) {
+        text
+    } else {
+        format!("{name}: {text}")
+    }
+}
+
+fn is_needed(outline: &Outline, reach: Reach) -> bool {
+    let since = reach.since.map(|since| since.0.0.saturating_sub(MARGIN_NS));
+    since.is_none_or(|since| outline.ended.0 >= since)
+        && reach
+            .until
+            .is_none_or(|until| outline.started.wall <= until.0)
+}
+
+/// The report of one recorder's files, and whether some of it could not be read.
+fn judge(files: &[PathBuf]) -> Result<(Report, bool), RecordingError> {
+    let mut judge = Judge::default();
+    let told = recording::parts_in_batches(files, |batch| {
+        for event in &batch {
+            judge.observe(event);
+        }
+    })?;
+    let mut report = judge.report();
+    if told.live {
+        report = report.while_recording();
+    }
+    report.notes.extend(told.warnings);
+    Ok((report, told.damaged))
+}
+
+/// Does `work` for each item, on as many threads as there are processors; the results in the order of the items.
+fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let next = AtomicUsize::new(0);
+    let done: Mutex<Vec<(usize, R)>> = Mutex::new(Vec::with_capacity(items.len()));
+    thread::scope(|scope| {
+        for _ in 0..threads.min(items.len()) {
+            scope.spawn(|| {
+                while let Some((at, item)) = {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    items.get(at).map(|item| (at, item))
+                } {
+                    let result = work(item);
+                    let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+                    done.push((at, result));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(at, _)| *at);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{golden, recording::Writer};
+
+    const NAME: &str = "gallery-openrlhf";
+    /// Where a SQLite file has its `user_version`, which is the format of a recording.
+    const FORMAT: std::ops::Range<usize> = 60..64;
+
+    /// What a folder of files comes to.
+    fn of_folder(folder: &Path) -> Joined {
+        let files = expand(&[folder.to_owned()]).expect("recordings");
+        let (outlines, failed) = outlines(&files);
+        join(outlines, failed, Reach::default()).expect("one can be read")
+    }
+
+    fn names(joined: &Joined, file: &str) -> bool {
+        let mut notes = joined.report.notes.iter();
+        notes.any(|note| note.contains(file))
+    }
+
+    #[test]
+    fn what_cannot_be_read_in_a_folder_is_named_and_the_rest_is_told() {
+        let whole = golden::unpacked(NAME);
+        let bytes = std::fs::read(whole.path()).expect("a recording");
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |name: &str, bytes: &[u8]| {
+            std::fs::write(folder.path().join(name), bytes).expect("a file");
+        };
+        write("good.raytrace", &bytes);
+        let alone = of_folder(folder.path());
+        assert!(!alone.damaged && !alone.report.deaths.is_empty());
+        let deaths = alone.report.deaths.len();
+
+        let mut newer = bytes.clone();
+        newer[FORMAT].copy_from_slice(&99_u32.to_be_bytes());
+        write("newer.raytrace", &newer);
+        write(
+            "text.raytrace",
+            b"no recording at all, but a text of some length",
+        );
+        write("empty.raytrace", b"");
+        write("cut.raytrace", &bytes[..bytes.len() / 3]);
+        let joined = of_folder(folder.path());
+        assert!(joined.damaged, "exit code 6");
+        for file in ["newer", "text", "empty", "cut"] {
+            let file = format!("{file}.raytrace");
+            assert!(names(&joined, &file), "{file}: {:?}", joined.report.notes);
+        }
+        assert!(!names(&joined, "good.raytrace"));
+        assert!(joined.report.deaths.len() >= deaths, "the rest is told");
+    }
+
+    #[test]
+    fn a_recording_that_is_still_written_is_told_up_to_its_last_event() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let events = golden::read(NAME).events;
+        let path = folder.path().join("live.raytrace");
+        let writer = Writer::create(&path, None).expect("create");
+        let sender = writer.sender();
+        for event in events {
+            sender.send(event);
+        }
+        // A batch is written within a second.
+        let begun = std::time::Instant::now();
+        let joined = loop {
+            let (outlines, failed) = outlines(std::slice::from_ref(&path));
+            match join(outlines, failed, Reach::default()) {
+                Ok(joined) if !joined.report.deaths.is_empty() => break joined,
+                _ => assert!(begun.elapsed().as_secs() < 60, "nothing was written"),
+            }
+            thread::sleep(std::time::Duration::from_millis(50));
+        };
+        assert!(!joined.damaged, "{:?}", joined.report.notes);
+        drop(writer.finish());
+    }
+}

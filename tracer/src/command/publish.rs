@@ -1,0 +1,203 @@
+//! `raytrace publish`: follows the recordings of a folder without any privilege, and hands on what was asked for.
+
+mod events;
+mod folder;
+mod serve;
+mod sink;
+mod state;
+mod tail;
+
+use std::{
+    net::SocketAddr,
+    path::PathBuf,
+    process::ExitCode,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::{Failure, code};
+use crate::{
+    observe::clock,
+    recording::place,
+    show::{
+        publish::{self, metrics::Snapshot},
+        words,
+    },
+};
+use events::Events;
+use folder::Folder;
+use sink::Sink;
+use state::State;
+
+/// A recorder writes what it saw twice a second.
+const POLL: Duration = Duration::from_secs(1);
+
+/// Where the kubelet puts them.
+const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/// Arguments of `publish`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  raytrace publish --json -                             Print a line per death, warning, loss and gap
+  raytrace publish --json /var/log/raytrace.jsonl --metrics 127.0.0.1:9464
+  raytrace publish --directory /data/raytrace --metrics 0.0.0.0:9464
+  raytrace publish --k8s-events --json -                In a pod: a Warning on each Ray pod with a kill
+
+It needs to read the recordings and nothing else. A recorder that root runs with another group,
+such as a service with Group=, lets that group read them.
+
+Exit codes: 0 ended by a signal, 2 nothing was asked for or there is no such folder")]
+pub struct PublishArgs {
+    /// Folder of the recordings.
+    #[arg(long, value_name = "DIR", default_value = place::FALLBACK)]
+    directory: PathBuf,
+    /// Write one JSON line per settled death, warning, loss and gap to this file, or to stdout.
+    #[arg(long, value_name = "PATH|-")]
+    json: Option<PathBuf>,
+    /// Serve Prometheus metrics at this address, under /metrics.
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<SocketAddr>,
+    /// Write a Warning Event on the pod of each death; needs a service account that may create and patch Events.
+    #[arg(long)]
+    k8s_events: bool,
+    /// Folder of the service account's token and of the cluster's certificate.
+    #[arg(long, value_name = "DIR", default_value = SERVICE_ACCOUNT, requires = "k8s_events")]
+    service_account: PathBuf,
+    /// Include command lines, paths, and names of processes that are not Ray's.
+    #[arg(long)]
+    with_arguments: bool,
+    /// State file, to resume after a restart [default: publish.json in `$STATE_DIRECTORY`, else in
+    /// ~/.local/state/raytrace].
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
+}
+
+/// Runs it.
+pub fn run(args: &PublishArgs) -> anyhow::Result<ExitCode> {
+    if args.json.is_none() && args.metrics.is_none() && !args.k8s_events {
+        return Err(usage(
+            "nothing to publish: give --json PATH, --metrics ADDRESS, --k8s-events or several of them".into(),
+        ));
+    }
+    if !args.directory.is_dir() {
+        return Err(usage(format!(
+            "there is no folder {}: name that of the recordings, --directory DIR",
+            args.directory.display()
+        )));
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the event loop")?;
+    runtime.block_on(publish(args))
+}
+
+fn usage(message: String) -> anyhow::Error {
+    let code = code::USAGE;
+    Failure { code, message }.into()
+}
+
+async fn publish(args: &PublishArgs) -> anyhow::Result<ExitCode> {
+    let path = match &args.state {
+        Some(path) => path.clone(),
+        None => state::default_path().map_err(usage)?,
+    };
+    let state = State::read(&path)?;
+    let sink = args.json.as_deref().map(Sink::open).transpose()?;
+    let events = args
+        .k8s_events
+        .then(|| Events::start(&args.service_account, &state.events));
+    let events = events.transpose()?;
+    let snapshot = Arc::new(Mutex::new(Snapshot::default()));
+    if let Some(address) = args.metrics {
+        let address = serve::start(address, Arc::clone(&snapshot))?;
+        anstream::eprintln!("Metrics at http://{address}/metrics");
+    }
+    let mut publisher = Publisher {
+        folder: Folder::new(&args.directory, args.with_arguments),
+        state,
+        sink,
+        events,
+        path,
+        snapshot,
+    };
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut poll = tokio::time::interval(POLL);
+    poll.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    anstream::eprintln!(
+        "Publishing what is recorded in {}. Ctrl-C ends.",
+        args.directory.display()
+    );
+    loop {
+        tokio::select! {
+            biased;
+            _ = interrupt.recv() => break,
+            _ = terminate.recv() => break,
+            _ = poll.tick() => publisher.look()?,
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+struct Publisher {
+    folder: Folder,
+    state: State,
+    sink: Option<Sink>,
+    events: Option<Events>,
+    path: PathBuf,
+    snapshot: Arc<Mutex<Snapshot>>,
+}
+
+impl Publisher {
+    /// Reads what is new, hands it on, and notes that: in this order, so that nothing is lost where it is ended in between.
+    fn look(&mut self) -> anyhow::Result<()> {
+        let before = self.state.clone();
+        let news = self.folder.look(&mut self.state, clock::boot());
+        if let Some(sink) = &mut self.sink
+            && let Err(error) = sink.write(&news.lines)
+        {
+            // Nothing is noted: the same lines come again at the next look.
+            tracing::warn!("{error:#}");
+            self.state = before;
+            self.folder.again();
+            return Ok(());
+        }
+        if let Some(events) = &self.events {
+            events.push(news.events);
+            self.state.events = events.waiting();
+        }
+        if self.state != before {
+            self.state.write(&self.path)?;
+        }
+        let mut snapshot = self.snapshot.lock().unwrap_or_else(PoisonError::into_inner);
+        let last_kill = news.snapshot.last_kill;
+        let last_kill = last_kill.or_else(|| snapshot.last_kill.take());
+        *snapshot = Snapshot {
+            counts: self.state.counts.clone(),
+            last_kill,
+            events: self.events.as_ref().map(Events::counts),
+            ..news.snapshot
+        };
+        Ok(())
+    }
+}
+
+/// The last memory kill among these lines, with its five lines of text.
+fn last_kill(
+    death: &crate::judge::report::Death,
+    line: &serde_json::Value,
+) -> Option<(String, &'static str)> {
+    let killer = death.verdict.killer;
+    let summary = line.get("raytrace.summary")?.as_str()?;
+    words::is_memory_kill(killer).then(|| (summary.to_owned(), killer.name()))
+}
+
+/// As it is written to a file or pipe.
+fn rendered(lines: &[serde_json::Value]) -> String {
+    let lines = lines.iter().map(publish::render);
+    lines.fold(String::new(), |text, line| text + &line + "\n")
+}

@@ -1,0 +1,225 @@
+//! How many Events an API server is sent: the rules of client-go's recorder (`tools/record/events_cache.go`, 1.34). Pure.
+//!
+//! More than ten alike within ten minutes become one Event with a count. A pod gets 25 at once, then one in five minutes.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use crate::show::publish::pod_event::PodEvent;
+
+/// Alike: of one pod, with one reason. So many are Events of their own,
+const ALIKE: u32 = 10;
+/// unless so much time lies between them.
+const APART: Duration = Duration::from_secs(600);
+/// Of one pod at once, and one more after each [`REFILL`].
+const BURST: f64 = 25.0;
+const REFILL: Duration = Duration::from_secs(300);
+/// Pods that are remembered.
+const PODS: usize = 1024;
+/// What stands before the message of an Event for several.
+const COMBINED: &str = "(combined from similar events): ";
+
+/// What is to be asked of the API server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Request {
+    /// A new Event.
+    Create { message: String },
+    /// One more of those that the Event `name` stands for.
+    Count {
+        name: String,
+        message: String,
+        count: u32,
+    },
+}
+
+/// What was sent of each pod.
+#[derive(Debug, Default)]
+pub(super) struct Budget {
+    pods: HashMap<String, Pod>,
+}
+
+#[derive(Debug)]
+struct Pod {
+    bucket: Bucket,
+    /// By reason.
+    alike: HashMap<String, Alike>,
+}
+
+#[derive(Debug)]
+struct Alike {
+    last: Instant,
+    seen: u32,
+    /// The Event for several: its name and count.
+    combined: Option<(String, u32)>,
+}
+
+impl Budget {
+    /// What is to be sent for this death, if anything.
+    pub(super) fn request(&mut self, event: &PodEvent, now: Instant) -> Option<Request> {
+        self.forget(now);
+        let pod = self.pods.entry(event.uid.clone()).or_insert_with(|| Pod {
+            bucket: Bucket::new(BURST, REFILL, now),
+            alike: HashMap::new(),
+        });
+        let alike = pod.alike.entry(event.reason.clone()).or_insert(Alike {
+            last: now,
+            seen: 0,
+            combined: None,
+        });
+        if now.duration_since(alike.last) > APART {
+            (alike.seen, alike.combined) = (0, None);
+        }
+        alike.last = now;
+        alike.seen += 1;
+        if !pod.bucket.take(now) {
+            return None;
+        }
+        if alike.seen <= ALIKE {
+            let message = event.message.clone();
+            return Some(Request::Create { message });
+        }
+        let message = format!("{COMBINED}{}", event.message);
+        let Some((name, count)) = &mut alike.combined else {
+            alike.combined = Some((event.name(), 1));
+            return Some(Request::Create { message });
+        };
+        *count += 1;
+        Some(Request::Count {
+            name: name.clone(),
+            message,
+            count: *count,
+        })
+    }
+
+    /// Pods whose budget is whole again, and the oldest where there are too many.
+    fn forget(&mut self, now: Instant) {
+        if self.pods.len() < PODS {
+            return;
+        }
+        let last = |pod: &Pod| pod.alike.values().map(|alike| alike.last).max();
+        self.pods.retain(|_, pod| !pod.bucket.is_full(now));
+        if self.pods.len() < PODS {
+            return;
+        }
+        let oldest = self.pods.iter().min_by_key(|(_, pod)| last(pod));
+        if let Some(oldest) = oldest.map(|(uid, _)| uid.clone()) {
+            self.pods.remove(&oldest);
+        }
+    }
+}
+
+/// So many at once, and one more after each time.
+#[derive(Debug)]
+pub(super) struct Bucket {
+    most: f64,
+    each: Duration,
+    left: f64,
+    at: Instant,
+}
+
+impl Bucket {
+    pub(super) fn new(most: f64, each: Duration, now: Instant) -> Self {
+        Self {
+            most,
+            each,
+            left: most,
+            at: now,
+        }
+    }
+
+    /// Takes one, if there is one.
+    pub(super) fn take(&mut self, now: Instant) -> bool {
+        self.fill(now);
+        let there = self.left >= 1.0;
+        if there {
+            self.left -= 1.0;
+        }
+        there
+    }
+
+    /// How long it takes until there is one.
+    pub(super) fn wait(&mut self, now: Instant) -> Duration {
+        self.fill(now);
+        self.each.mul_f64((1.0 - self.left).max(0.0))
+    }
+
+    fn is_full(&mut self, now: Instant) -> bool {
+        self.fill(now);
+        self.left >= self.most
+    }
+
+    fn fill(&mut self, now: Instant) {
+        let passed = now.saturating_duration_since(self.at).as_secs_f64();
+        self.left = (self.left + passed / self.each.as_secs_f64()).min(self.most);
+        self.at = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::show::publish::pod_event::tests::one;
+
+    fn asked(budget: &mut Budget, pod: &str, count: u32, now: Instant) -> Vec<Option<Request>> {
+        (0..count)
+            .map(|number| budget.request(&one(pod, number), now))
+            .collect()
+    }
+
+    #[test]
+    fn many_alike_become_one_event_with_a_count_and_a_pod_has_a_budget() {
+        let (mut budget, now) = (Budget::default(), Instant::now());
+        let requests = asked(&mut budget, "a", 100, now);
+        let created = |request: &&Option<Request>| matches!(request, Some(Request::Create { .. }));
+        assert_eq!(requests.iter().filter(created).count(), 11);
+        assert_eq!(requests.iter().flatten().count(), 25);
+        let Some(Some(Request::Count {
+            name,
+            count,
+            message,
+        })) = requests.iter().rfind(|one| one.is_some())
+        else {
+            panic!("{requests:?}");
+        };
+        assert_eq!((name, *count), (&one("a", 10).name(), 15));
+        assert!(message.starts_with(COMBINED));
+        // Another pod has its own.
+        assert_eq!(asked(&mut budget, "b", 1, now).iter().flatten().count(), 1);
+        // One in five minutes.
+        let later = now + REFILL;
+        assert_eq!(
+            asked(&mut budget, "a", 5, later).iter().flatten().count(),
+            1
+        );
+    }
+
+    #[test]
+    fn what_lies_far_apart_is_not_alike() {
+        let (mut budget, mut now) = (Budget::default(), Instant::now());
+        for number in 0..40 {
+            let request = budget.request(&one("a", number), now);
+            assert!(matches!(request, Some(Request::Create { .. })), "{number}");
+            now += APART + Duration::from_secs(1);
+        }
+    }
+
+    #[test]
+    fn pods_that_are_remembered_are_bounded() {
+        let (mut budget, now) = (Budget::default(), Instant::now());
+        for pod in 0..2 * PODS {
+            asked(&mut budget, &format!("p{pod}"), 1, now);
+        }
+        assert!(budget.pods.len() <= PODS);
+    }
+
+    #[test]
+    fn a_bucket_says_how_long_to_wait() {
+        let now = Instant::now();
+        let mut bucket = Bucket::new(2.0, Duration::from_millis(200), now);
+        assert!(bucket.take(now) && bucket.take(now) && !bucket.take(now));
+        assert_eq!(bucket.wait(now), Duration::from_millis(200));
+        assert!(bucket.take(now + Duration::from_millis(200)));
+    }
+}

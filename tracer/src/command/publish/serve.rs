@@ -1,0 +1,145 @@
+//! Serves the metrics: HTTP/1.1, one request a connection, one connection at a time, with a deadline.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::Context as _;
+
+use crate::show::publish::metrics::{Snapshot, classic, render};
+
+/// A request is shorter.
+const REQUEST: usize = 8 << 10;
+/// Whoever takes longer to ask, or to read the answer, is left.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Starts the thread that serves; the address that it has.
+pub(super) fn start(
+    address: SocketAddr,
+    snapshot: Arc<Mutex<Snapshot>>,
+) -> anyhow::Result<SocketAddr> {
+    let listener = TcpListener::bind(address).with_context(|| {
+        format!("cannot serve metrics at {address}; name another: --metrics 127.0.0.1:0")
+    })?;
+    let address = listener.local_addr()?;
+    let serve = move || {
+        for stream in listener.incoming() {
+            let served = stream.and_then(|stream| answer(stream, &snapshot));
+            if let Err(error) = served {
+                tracing::debug!("a request for metrics: {error}");
+                // Out of descriptors, for one: not in a circle without a rest.
+                thread::sleep(Duration::from_millis(10));
+            }
+        }
+    };
+    let thread = thread::Builder::new().name("metrics".into());
+    thread
+        .spawn(serve)
+        .context("cannot start the thread that serves metrics")?;
+    Ok(address)
+}
+
+fn answer(mut stream: TcpStream, snapshot: &Mutex<Snapshot>) -> std::io::Result<()> {
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let request = request(&mut stream)?;
+    let mut words = request.split_ascii_whitespace();
+    let (method, path) = (words.next(), words.next().unwrap_or_default());
+    let path = path.split('?').next().unwrap_or_default();
+    let (status, kind, body) = match (method, path) {
+        (Some("GET"), "/metrics") => {
+            let snapshot = snapshot
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone();
+            let text = render(&snapshot);
+            if request.contains("application/openmetrics-text") {
+                (
+                    "200 OK",
+                    "application/openmetrics-text; version=1.0.0; charset=utf-8",
+                    text,
+                )
+            } else {
+                (
+                    "200 OK",
+                    "text/plain; version=0.0.4; charset=utf-8",
+                    classic(&text),
+                )
+            }
+        }
+        (Some("GET"), _) => (
+            "404 Not Found",
+            "text/plain",
+            "metrics are at /metrics\n".to_owned(),
+        ),
+        _ => (
+            "405 Method Not Allowed",
+            "text/plain",
+            "GET alone\n".to_owned(),
+        ),
+    };
+    let length = body.len();
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes())?;
+    stream.write_all(body.as_bytes())
+}
+
+/// The head of a request.
+fn request(stream: &mut TcpStream) -> std::io::Result<String> {
+    let until = Instant::now() + PATIENCE;
+    let mut read = Vec::new();
+    let mut piece = [0; 1024];
+    while !read.windows(4).any(|four| four == b"\r\n\r\n") && read.len() < REQUEST {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(std::io::ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        let count = stream.read(&mut piece)?;
+        if count == 0 {
+            break;
+        }
+        read.extend_from_slice(&piece[..count]);
+    }
+    Ok(String::from_utf8_lossy(&read)
+        .to_ascii_lowercase()
+        .replacen("get ", "GET ", 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(address: SocketAddr, request: &str) -> String {
+        let mut stream = TcpStream::connect(address).expect("a connection");
+        stream.write_all(request.as_bytes()).expect("asked");
+        let mut said = String::new();
+        stream.read_to_string(&mut said).expect("an answer");
+        said
+    }
+
+    #[test]
+    fn metrics_are_served_in_the_format_that_is_asked_for_and_nothing_else_is() {
+        let address = "127.0.0.1:0".parse().expect("an address");
+        let address = start(address, Arc::default()).expect("served");
+        let open = ask(
+            address,
+            "GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text;version=1.0.0\r\n\r\n",
+        );
+        assert!(open.starts_with("HTTP/1.1 200 OK\r\nContent-Type: application/openmetrics-text"));
+        assert!(open.ends_with("# EOF\n"), "{open}");
+        let plain = ask(address, "GET /metrics?x=1 HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert!(
+            plain.contains("# TYPE raytrace_deaths_total counter"),
+            "{plain}"
+        );
+        assert!(ask(address, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
+        assert!(ask(address, "POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
+        assert!(ask(address, &"x".repeat(REQUEST)).starts_with("HTTP/1.1 405"));
+    }
+}

@@ -1,0 +1,152 @@
+//! What was handed on: by it `publish` goes on where it stopped. A small JSON file, written anew and renamed.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    bounded,
+    ids::EventId,
+    show::publish::{metrics::Counts, pod_event::PodEvent},
+};
+
+/// The file's content.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct State {
+    /// By name.
+    pub(super) files: BTreeMap<String, FileState>,
+    /// Lost events that were told, by when their recorder began.
+    pub(super) lost: BTreeMap<i64, u64>,
+    /// What the counters stand at.
+    pub(super) counts: Counts,
+    /// Events that wait for Kubernetes.
+    #[serde(default)]
+    pub(super) events: Vec<PodEvent>,
+}
+
+/// How far a recording was handed on.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct FileState {
+    /// Which file has this name.
+    pub(super) inode: u64,
+    /// Each death up to this id was handed on.
+    pub(super) through: u64,
+    /// Later ones that were.
+    pub(super) told: BTreeSet<u64>,
+    /// Nothing more comes.
+    pub(super) done: bool,
+}
+
+impl FileState {
+    /// Whether this death was handed on.
+    pub(super) fn knows(&self, id: EventId) -> bool {
+        id.0 <= self.through || self.told.contains(&id.0)
+    }
+
+    /// It was, and before `waiting` every other.
+    pub(super) fn tell(&mut self, id: EventId) {
+        self.told.insert(id.0);
+    }
+
+    /// No death with an id below this waits any more.
+    pub(super) fn settle(&mut self, waits: EventId) {
+        self.through = self.through.max(waits.0.saturating_sub(1));
+        self.told = self.told.split_off(&(self.through + 1));
+    }
+}
+
+impl State {
+    /// What was noted; nothing where no file is there.
+    pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
+        let text = match bounded::file(path, bounded::LARGE) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(Self::default());
+            }
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot read {}", path.display()));
+            }
+        };
+        serde_json::from_slice(&text).with_context(|| {
+            format!(
+                "{} is not a state file of publish; remove it to start again",
+                path.display()
+            )
+        })
+    }
+
+    /// Notes it.
+    pub(super) fn write(&self, path: &Path) -> anyhow::Result<()> {
+        let failed = || {
+            format!(
+                "cannot write {}; name another file: --state FILE",
+                path.display()
+            )
+        };
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).with_context(failed)?;
+        }
+        let text = serde_json::to_vec(self).with_context(failed)?;
+        let beside = path.with_extension("new");
+        std::fs::write(&beside, text).with_context(failed)?;
+        std::fs::rename(&beside, path).with_context(failed)
+    }
+}
+
+/// Where the state lies unless it is said.
+pub(super) fn default_path() -> Result<PathBuf, String> {
+    let folder = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
+    // systemd's StateDirectory=, the first where there are several.
+    if let Some(folders) = folder("STATE_DIRECTORY") {
+        let folders = folders.to_string_lossy().into_owned();
+        let first = folders.split(':').next().unwrap_or_default();
+        return Ok(Path::new(first).join("publish.json"));
+    }
+    let own = folder("XDG_STATE_HOME").map(PathBuf::from);
+    let own = own.or_else(|| Some(Path::new(&folder("HOME")?).join(".local/state")));
+    let own = own.ok_or("neither STATE_DIRECTORY nor HOME is set: name a file, --state FILE")?;
+    Ok(own.join("raytrace/publish.json"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_death_that_settles_late_is_known_apart_from_those_around_it() {
+        let mut file = FileState::default();
+        file.tell(EventId(7));
+        file.tell(EventId(9));
+        file.settle(EventId(8));
+        assert!(file.knows(EventId(3)) && file.knows(EventId(7)) && file.knows(EventId(9)));
+        assert!(!file.knows(EventId(8)) && !file.knows(EventId(10)));
+        assert_eq!(file.told.len(), 1);
+    }
+
+    #[test]
+    fn it_is_read_as_it_was_written() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("deep/publish.json");
+        assert_eq!(State::read(&path).expect("none"), State::default());
+        let mut state = State::default();
+        state
+            .files
+            .entry("a.raytrace".into())
+            .or_default()
+            .tell(EventId(4));
+        state.counts.lost = 3;
+        state.write(&path).expect("written");
+        assert_eq!(State::read(&path).expect("read"), state);
+        std::fs::write(&path, "{").expect("written");
+        let error = State::read(&path).expect_err("half a file");
+        assert!(
+            format!("{error:#}").contains("remove it to start again"),
+            "{error:#}"
+        );
+    }
+}

@@ -1,0 +1,239 @@
+//! What differs between two JSON reports of one recording, by path: `deaths[346].verdict.killer`.
+//!
+//! Elements of a list are matched by what names them (a death's id, a hook's name), not by their place.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+/// A typed field that is not what it was.
+pub(super) struct Difference {
+    /// Where.
+    pub(super) path: String,
+    /// What was reported.
+    pub(super) kept: String,
+    /// What is reported now.
+    pub(super) now: String,
+}
+
+/// What is said in words, by its path without keys. These are not compared.
+const SENTENCES: [&str; 18] = [
+    ".verdict.summary",
+    ".verdict.missing",
+    ".verdict.cause_remote",
+    ".verdict.evidence[].what",
+    ".then",
+    "jobs[].because",
+    "jobs[].survived[].how",
+    "findings[].summary",
+    "findings[].evidence",
+    "findings[].remedy",
+    "findings[].cost",
+    "findings[].wrong_if",
+    "findings[].contradicts",
+    "recordings[].probes[].reason",
+    "unread_stacks[].reason",
+    "texts[].clock",
+    "notes",
+    // The version of raytrace.
+    "raytrace",
+];
+
+/// The first of these that an element has names it.
+const NAMES: [&str; 12] = [
+    "id", "hook", "name", "rule", "key", "class", "job_id", "death_id", "pid", "path", "source",
+    "time",
+];
+
+/// Lists that may grow.
+const MAY_GROW: [&str; 1] = [".verdict.evidence"];
+
+fn is_one_of(list: &[&str], shape: &str) -> bool {
+    list.iter().any(|one| match one.strip_prefix('.') {
+        Some(_) => shape.ends_with(one),
+        None => shape == *one,
+    })
+}
+
+/// A place in a report: with the keys of elements, and without.
+#[derive(Clone, Default)]
+struct Place {
+    path: String,
+    shape: String,
+}
+
+impl Place {
+    fn field(&self, name: &str) -> Self {
+        let dot = if self.path.is_empty() { "" } else { "." };
+        Self {
+            path: format!("{}{dot}{name}", self.path),
+            shape: format!("{}{dot}{name}", self.shape),
+        }
+    }
+
+    fn element(&self, key: &str) -> Self {
+        Self {
+            path: format!("{}[{key}]", self.path),
+            shape: format!("{}[]", self.shape),
+        }
+    }
+}
+
+/// The typed fields of `kept` that are another or not there in `now`, and the elements that `now` has besides.
+pub(super) fn differences(kept: &Value, now: &Value) -> Vec<Difference> {
+    let mut found = Vec::new();
+    compare(&Place::default(), kept, now, &mut found);
+    found
+}
+
+fn compare(at: &Place, kept: &Value, now: &Value, found: &mut Vec<Difference>) {
+    if is_one_of(&SENTENCES, &at.shape) {
+        return;
+    }
+    match (kept, now) {
+        (Value::Object(kept), Value::Object(now)) => fields(at, kept, now, found),
+        (Value::Array(kept), Value::Array(now)) => elements(at, kept, now, found),
+        _ if kept == now => {}
+        _ => found.push(Difference {
+            path: at.path.clone(),
+            kept: short(Some(kept)),
+            now: short(Some(now)),
+        }),
+    }
+}
+
+fn fields(
+    at: &Place,
+    kept: &Map<String, Value>,
+    now: &Map<String, Value>,
+    found: &mut Vec<Difference>,
+) {
+    for (name, kept) in kept {
+        let at = at.field(name);
+        match now.get(name) {
+            Some(now) => compare(&at, kept, now, found),
+            None => found.push(Difference {
+                path: at.path,
+                kept: short(Some(kept)),
+                now: short(None),
+            }),
+        }
+    }
+}
+
+fn elements(at: &Place, kept: &[Value], now: &[Value], found: &mut Vec<Difference>) {
+    let (kept, now) = (by_name(kept), by_name(now));
+    let places: BTreeMap<&str, (usize, &Value)> = now
+        .iter()
+        .enumerate()
+        .map(|(place, (name, value))| (name.as_str(), (place, *value)))
+        .collect();
+    let mut last = 0;
+    for (name, value) in &kept {
+        let at = at.element(name);
+        let Some((place, other)) = places.get(name.as_str()) else {
+            found.push(Difference {
+                path: at.path,
+                kept: short(Some(value)),
+                now: short(None),
+            });
+            continue;
+        };
+        if *place < last {
+            found.push(Difference {
+                path: format!("{}.order", at.path),
+                kept: "after the one before".to_owned(),
+                now: "earlier".to_owned(),
+            });
+        }
+        last = *place;
+        compare(&at, value, other, found);
+    }
+    if is_one_of(&MAY_GROW, &at.shape) {
+        return;
+    }
+    for (name, value) in &now {
+        if !kept.iter().any(|(known, _)| known == name) {
+            found.push(Difference {
+                path: at.element(name).path,
+                kept: short(None),
+                now: short(Some(value)),
+            });
+        }
+    }
+}
+
+/// Each element with its name; the second of a name is `NAME#2`, and one without a name has its place.
+fn by_name(list: &[Value]) -> Vec<(String, &Value)> {
+    let mut times: BTreeMap<String, usize> = BTreeMap::new();
+    let mut named = Vec::new();
+    for (place, value) in list.iter().enumerate() {
+        let name = NAMES.iter().find_map(|name| text(value.get(name)?));
+        let name = name.unwrap_or_else(|| place.to_string());
+        let time = times.entry(name.clone()).or_default();
+        *time += 1;
+        let name = match *time {
+            1 => name,
+            time => format!("{name}#{time}"),
+        };
+        named.push((name, value));
+    }
+    named
+}
+
+/// A name without spaces, as it stands in the list of differences.
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.replace(' ', "_")),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+fn short(value: Option<&Value>) -> String {
+    let Some(value) = value else {
+        return "nothing".to_owned();
+    };
+    let text = value.to_string();
+    let mut short: String = text.chars().take(100).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    short
+}
+
+/// What raytrace says in its own words, each with its path without keys.
+pub(super) fn sentences(report: &Value) -> Vec<(String, &str)> {
+    let mut found = Vec::new();
+    collect(&Place::default(), report, &mut found);
+    found
+}
+
+fn collect<'a>(at: &Place, value: &'a Value, found: &mut Vec<(String, &'a str)>) {
+    let is_sentence = is_one_of(&SENTENCES, &at.shape) && at.shape != "raytrace";
+    match value {
+        Value::String(text) if is_sentence => found.push((at.shape.clone(), text)),
+        Value::Array(list) if is_sentence => {
+            let texts = list.iter().filter_map(Value::as_str);
+            found.extend(texts.map(|text| (at.shape.clone(), text)));
+        }
+        Value::Array(list) => {
+            for element in list.iter().filter(|element| !is_foreign(element)) {
+                collect(&at.element(""), element, found);
+            }
+        }
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                collect(&at.field(name), value, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Evidence that quotes a log file.
+fn is_foreign(element: &Value) -> bool {
+    let source = element.get("source").and_then(Value::as_str);
+    element.get("what").is_some()
+        && source.is_some_and(|source| source.contains('.') || source == "kmsg")
+}

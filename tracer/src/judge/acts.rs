@@ -1,0 +1,164 @@
+//! One act, several deaths: one decision of Ray's memory monitor, or the signals that one sender sent within a second.
+//!
+//! The deaths of an act are one first cause, which one of them stands for: the biggest victim of a decision, the first victim of a
+//! sender. None of them caused another.
+
+use std::collections::{BTreeMap, HashSet};
+
+use crate::{
+    event::{Ancestor, RayLog, Signal},
+    ids::{BootTime, ByProcess, EventId, Pid},
+    judge::{
+        report::{Act, Death, Killer, SenderReport},
+        world::{Seen, World},
+    },
+    ray::facts::{MonitorKill, RayFact},
+};
+
+/// Signals of one sender with less time between them are one act.
+const VOLLEY_NS: i64 = 1_000_000_000;
+/// A decision is logged before its kills or after them, within this time.
+const DECIDED_WITHIN_NS: i64 = 10_000_000_000;
+/// Programs that a script calls to send signals: each is a process of its own, and the script is the sender.
+const TOOLS: [&str; 6] = ["kill", "pkill", "killall", "xargs", "timeout", "ssh"];
+
+/// What makes two deaths victims of one act.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Doer {
+    /// The decision that was logged then, in this cluster.
+    Decision(Option<u32>, BootTime),
+    /// The process that sent the signals, or had them sent.
+    Sender(Pid, Killer),
+}
+
+/// Finds the deaths that one act caused, and notes for each which death stands for the act.
+pub(super) fn group(world: &World, deaths: &mut [Death]) {
+    let decisions: Vec<&Seen<RayLog>> = world
+        .ray_words
+        .iter()
+        .filter(|seen| decision(seen).is_some())
+        .collect();
+    let mut by_doer: BTreeMap<Doer, Vec<usize>> = BTreeMap::new();
+    for (at, death) in deaths.iter().enumerate() {
+        if let Some(doer) =
+            doer(death, &decisions).filter(|_| death.verdict.cause_death_id.is_none())
+        {
+            by_doer.entry(doer).or_default().push(at);
+        }
+    }
+    for (doer, mut members) in by_doer {
+        members.sort_by_key(|at| (deaths[*at].when.act_time, deaths[*at].id));
+        let several = volleys(&doer, &members, deaths)
+            .into_iter()
+            .filter(|volley| volley.len() > 1);
+        for volley in several.collect::<Vec<_>>() {
+            let act = act(world, &doer, &volley, deaths);
+            for at in volley {
+                deaths[at].verdict.act = Some(act);
+            }
+        }
+    }
+}
+
+fn doer(death: &Death, decisions: &[&Seen<RayLog>]) -> Option<Doer> {
+    let sender = death.sender.as_ref()?;
+    match death.verdict.killer {
+        Killer::RayMemoryMonitor => {
+            let record = decisions.iter().find(|seen| {
+                let near = seen.time.since(death.when.act_time).abs() < DECIDED_WITHIN_NS;
+                near && decision(seen).is_some_and(|kill| selects(kill, death))
+            });
+            let decided = record.map(|seen| Doer::Decision(death.cluster, seen.time));
+            decided.or(Some(Doer::Sender(sender.pid, Killer::RayMemoryMonitor)))
+        }
+        Killer::Signal => Some(Doer::Sender(who(sender)?, death.verdict.killer)),
+        _ => None,
+    }
+}
+
+/// A decision for more than one worker.
+fn decision(seen: &Seen<RayLog>) -> Option<&MonitorKill> {
+    match &seen.what.fact {
+        RayFact::MonitorKill(kill) if kill.selected.len() > 1 => Some(kill),
+        _ => None,
+    }
+}
+
+fn selects(kill: &MonitorKill, death: &Death) -> bool {
+    kill.selected.iter().any(|one| {
+        let by_id = one.worker_id.is_some() && one.worker_id == death.work.worker_id;
+        let pid = death.process.ns_pid.unwrap_or(death.process.pid);
+        by_id || one.worker_id.is_none() && one.pid == Some(pid)
+    })
+}
+
+/// The sender, or the process that called it where it is a tool that does nothing else.
+fn who(sender: &SenderReport) -> Option<Pid> {
+    if sender.pid.0 == 0 {
+        return None;
+    }
+    Some(caller(sender.pid, &sender.comm, &sender.ancestors))
+}
+
+fn caller(pid: Pid, comm: &str, ancestors: &[Ancestor]) -> Pid {
+    let caller = ancestors.first().filter(|_| TOOLS.contains(&comm));
+    caller.map_or(pid, |caller| caller.pid)
+}
+
+/// The deaths of one doer, parted where it paused.
+fn volleys(doer: &Doer, members: &[usize], deaths: &[Death]) -> Vec<Vec<usize>> {
+    let mut volleys: Vec<Vec<usize>> = Vec::new();
+    for at in members {
+        let time = deaths[*at].when.act_time;
+        let follows = volleys
+            .last()
+            .and_then(|volley| volley.last())
+            .is_some_and(|last| {
+                matches!(doer, Doer::Decision(..))
+                    || time.since(deaths[*last].when.act_time) <= VOLLEY_NS
+            });
+        match volleys.last_mut().filter(|_| follows) {
+            Some(volley) => volley.push(*at),
+            None => volleys.push(vec![*at]),
+        }
+    }
+    volleys
+}
+
+fn act(world: &World, doer: &Doer, volley: &[usize], deaths: &[Death]) -> Act {
+    let members = || volley.iter().map(|at| &deaths[*at]);
+    let first = members().min_by_key(|death| (death.when.act_time, death.id));
+    let biggest =
+        members().max_by_key(|death| (death.memory.own.resident(), std::cmp::Reverse(death.id)));
+    let for_memory = members().all(|death| death.verdict.killer == Killer::RayMemoryMonitor);
+    let stands = if for_memory { biggest } else { first };
+    let signalled = match doer {
+        Doer::Sender(pid, _) => signalled(world, *pid, volley, deaths),
+        Doer::Decision(..) => volley.len(),
+    };
+    Act {
+        death_id: stands.map_or(EventId(0), |death| death.id),
+        victims: u32::try_from(volley.len()).unwrap_or(u32::MAX),
+        signalled: u32::try_from(signalled.max(volley.len())).unwrap_or(u32::MAX),
+    }
+}
+
+/// How many processes the sender signalled around these deaths, also those that lived on.
+fn signalled(world: &World, sender: Pid, volley: &[usize], deaths: &[Death]) -> usize {
+    let times = volley.iter().map(|at| deaths[*at].when.act_time);
+    let (Some(from), Some(to)) = (times.clone().min(), times.max()) else {
+        return 0;
+    };
+    let by_sender = |seen: &Seen<Signal>| {
+        let sent = &seen.what.sender;
+        let pid = caller(sent.process.pid, &sent.comm, &sent.ancestors);
+        pid == sender && from.since(seen.time) <= VOLLEY_NS && seen.time.since(to) <= VOLLEY_NS
+    };
+    let signals: &ByProcess<Vec<Seen<Signal>>> = &world.signals;
+    let hit: HashSet<_> = signals
+        .iter()
+        .filter(|(_, sent)| sent.iter().any(by_sender))
+        .map(|(key, _)| *key)
+        .collect();
+    hit.len()
+}

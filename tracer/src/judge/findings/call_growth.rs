@@ -1,0 +1,341 @@
+//! One call's own growth led to a kill: what it took until then, and the setting that bounds what such a call takes.
+
+use std::collections::BTreeMap;
+
+use super::{
+    Run, about, code, controller,
+    facts::Held,
+    merged,
+    remedy::is_printed,
+    rules::{Needs, Rule},
+    settings::{Given, of_framework},
+    spikes,
+};
+use crate::{
+    event::Role,
+    ids::Bytes,
+    judge::{
+        oom::size,
+        report::{Certainty, Death, Finding, Saving},
+    },
+    ray::framework,
+};
+
+/// What the calls took is at least this share of the limit.
+const SHARE: f64 = 0.2;
+/// The part of the limit that calls are to fill.
+const FILL: f64 = 0.9;
+/// A call that was killed had not taken all that it takes: so much more is reckoned with.
+const UNFINISHED: f64 = 2.0;
+/// Logits that are a smaller part of the growth are not what a batch's size would change.
+const LOGITS: f64 = 0.25;
+/// Bytes of a logit: bfloat16, which autocast gives.
+const LOGIT: f64 = 2.0;
+
+/// Frames that tell what a stack was doing.
+const INNERMOST: usize = 4;
+
+/// One method in all processes that run it.
+struct Method<'a> {
+    name: &'a str,
+    workers: Vec<&'a Held>,
+    took: Bytes,
+}
+
+/// A setting with the value to give.
+struct Turned {
+    key: String,
+    now: u64,
+    value: u64,
+}
+
+/// The rule.
+pub(super) const RULE: Rule = Rule {
+    ids: &["call-grew"],
+    is_cause: true,
+    needs: Needs::MemoryKill,
+    contradicts: &[],
+    find,
+};
+
+fn find(run: Run<'_>) -> Vec<Finding> {
+    let found = run.memory_kills().filter_map(|death| {
+        let limit = run.limit(death)?;
+        let method = biggest(run.inside(death))?;
+        if method.took.gib() < SHARE * limit.gib() {
+            return None;
+        }
+        let key = (method.name.to_owned(), death.cluster);
+        Some((key, finding(run, death, limit, &method)))
+    });
+    let mut found = merged(found);
+    for finding in &mut found {
+        with_later_victims(run, finding);
+    }
+    found
+}
+
+/// Other victims that died in the same method: what they took is less by then.
+fn with_later_victims(run: Run<'_>, finding: &mut Finding) {
+    let same = |death: &&Death| {
+        let calls = death.activity.calls.as_ref();
+        calls.is_some_and(|calls| {
+            calls.died_in.is_some() && Some(&calls.task) == finding.about.task.as_ref()
+        })
+    };
+    let new: Vec<_> = run
+        .memory_kills()
+        .filter(same)
+        .map(|death| death.id)
+        .filter(|id| !finding.deaths.contains(id))
+        .collect();
+    finding.deaths.extend(new);
+}
+
+/// The method whose running calls took most, but for controllers, which have a rule of their own, and for loading and saving.
+fn biggest(inside: &[Held]) -> Option<Method<'_>> {
+    let mut methods: BTreeMap<&str, Method<'_>> = BTreeMap::new();
+    let workers = inside.iter().filter(|held| held.role == Role::Worker);
+    for held in workers.filter(|held| !controller::is_controller(held)) {
+        let (Some(name), Some(took)) = (held.doing.as_deref(), took(held)) else {
+            continue;
+        };
+        if spikes::is_phase(held) || leaks_more(held, took) {
+            continue;
+        }
+        let method = methods.entry(name).or_insert(Method {
+            name,
+            workers: Vec::new(),
+            took: Bytes(0),
+        });
+        method.workers.push(held);
+        method.took.0 += took.0;
+    }
+    methods.into_values().max_by_key(|method| method.took)
+}
+
+fn took(held: &Held) -> Option<Bytes> {
+    Some(Bytes(held.private.0.saturating_sub(held.before?.0)))
+}
+
+/// Whether the calls before have left more behind than this one took.
+fn leaks_more(held: &Held, took: Bytes) -> bool {
+    let left = held.leak.as_ref();
+    left.is_some_and(|(_, calls, each)| each.0 * u64::from(*calls) > took.0)
+}
+
+fn finding(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>) -> Finding {
+    let count = method.workers.len();
+    let summary = format!(
+        "the running {} of {} had added {} in {count} {}, {:.0} % of the limit of {}{}",
+        if count == 1 { "call" } else { "calls" },
+        method.name,
+        size(method.took),
+        if count == 1 { "process" } else { "processes" },
+        100.0 * method.took.gib() / limit.gib(),
+        size(limit),
+        died(death, method),
+    );
+    let mut finding = about("call-grew", Certainty::Inferred, death, summary);
+    finding.about.pids = method.workers.iter().map(|held| held.pid).collect();
+    finding.about.task = Some(method.name.to_owned());
+    finding.evidence = method
+        .workers
+        .iter()
+        .take(8)
+        .filter_map(|held| line(held))
+        .collect();
+    finding.wrong_if = Some("earlier calls of it took as much and were not killed".into());
+    remedies(run, death, limit, method, &mut finding);
+    finding
+}
+
+/// Of the victim, where it ran the method: `; pid 7 died 8.0 s into call 1`.
+fn died(death: &Death, method: &Method<'_>) -> String {
+    let calls = death.activity.calls.as_ref();
+    let calls = calls.filter(|calls| calls.task == method.name);
+    let Some((nth, ms)) = calls.and_then(|calls| Some((calls.died_in?, calls.running_ms?))) else {
+        return String::new();
+    };
+    let seconds = ms as f64 / 1000.0;
+    format!(
+        "; pid {} died {seconds:.1} s into call {nth}",
+        death.process.pid
+    )
+}
+
+fn line(held: &Held) -> Option<String> {
+    Some(format!(
+        "pid {}: {} before the call, {} at the kill",
+        held.pid,
+        size(held.before?),
+        size(held.private)
+    ))
+}
+
+fn remedies(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>, finding: &mut Finding) {
+    let class = method.workers.iter().find_map(|held| held.class.as_deref());
+    let line = class.and_then(|class| code::of_class(run, class));
+    let given = of_framework(run.facts);
+    let logits = logits(run, &given, method.name);
+    let small = logits.as_ref().is_some_and(|(bytes, _)| {
+        bytes * (method.workers.len() as f64) < LOGITS * method.took.0 as f64
+    });
+    let copies = copies_parameters(death);
+    if copies {
+        let text = "; in FSDP's gather or reduction of parameters, whose size no batch changes";
+        finding.summary.push_str(text);
+    }
+    let turned = turned(run, death, limit, method, &given).filter(|_| !small && !copies);
+    if let Some((bytes, words)) = logits {
+        let part = if small {
+            ", a small part: its batch is not the cause"
+        } else {
+            ""
+        };
+        finding
+            .evidence
+            .push(format!("{words} = {}{part}", size(Bytes(1).times(bytes))));
+    }
+    if let Some(turned) = &turned {
+        finding.remedy.push(format!(
+            "{}={} (now {})",
+            turned.key, turned.value, turned.now
+        ));
+        let share = 1.0 - turned.value as f64 / turned.now as f64;
+        let bytes = method.took.times(share);
+        finding.saving = Some(Saving {
+            class: class.map(str::to_owned),
+            bytes,
+        });
+        finding.cost = Some("more and smaller passes in each call; the result is the same".into());
+    }
+    if let Some(line) = line {
+        let text = format!(
+            "{} keeps {}: do it in smaller parts, or let go of what is done",
+            line.name(),
+            size(line.bytes)
+        );
+        finding.evidence.push(line.evidence());
+        // What is the user's own comes first where it is most of it.
+        if line.share >= 0.5 || turned.is_none() {
+            finding.saving = Some(Saving {
+                class: class.map(str::to_owned),
+                bytes: line.saves(method.took),
+            });
+            finding.remedy.insert(0, text);
+        } else {
+            finding.remedy.push(text);
+        }
+    }
+}
+
+/// Whether the victim's last lines were FSDP's own (torch 2.8: `_flat_param.py`, `_runtime_utils.py`); a forward pass is no such line.
+fn copies_parameters(death: &Death) -> bool {
+    let stack = death.activity.stack_at_death.as_deref().unwrap_or_default();
+    let mut innermost = stack.lines().take(INNERMOST);
+    innermost.any(|line| line.starts_with("torch/distributed/fsdp/_"))
+}
+
+/// The setting that bounds the method's calls, with a value at which they fit, by what they had taken: a power of two, at most half.
+fn turned(
+    run: Run<'_>,
+    death: &Death,
+    limit: Bytes,
+    method: &Method<'_>,
+    given: &[Given],
+) -> Option<Turned> {
+    let bound = framework::bound(run.framework(), method.name)?;
+    let value = |key: &str| {
+        given
+            .iter()
+            .find(|one| one.key == key && !one.overruled)
+            .map(|one| one.value.as_str())
+    };
+    if let Some((key, part)) = &bound.only_with
+        && !value(key).is_some_and(|value| value.contains(part.as_str()))
+    {
+        return None;
+    }
+    let on = bound
+        .instead_if
+        .as_deref()
+        .and_then(value)
+        .is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    let key = if on {
+        bound.instead.as_deref()?
+    } else {
+        bound.key.as_str()
+    };
+    // A printed configuration is whole: what it has not, this version has not.
+    let now: u64 = value(key)
+        .filter(|_| !on || is_printed(run))?
+        .parse()
+        .ok()?;
+    // A batch of tokens holds at least one sequence.
+    let least = if on { tokens(given)? } else { 1.0 };
+    let value = fitting(now, used(death, limit), method.took, limit).max(Bytes(1).times(least).0);
+    (value < now).then(|| Turned {
+        key: key.to_owned(),
+        now,
+        value,
+    })
+}
+
+/// What was in use at the kill.
+fn used(death: &Death, limit: Bytes) -> Bytes {
+    let oom = death.memory.oom.as_ref().and_then(|oom| oom.usage_bytes);
+    let ray = || death.memory.at_death.as_ref()?.ray_used_bytes;
+    oom.or_else(ray).unwrap_or(limit)
+}
+
+fn fitting(now: u64, used: Bytes, took: Bytes, limit: Bytes) -> u64 {
+    let others = used.0.saturating_sub(took.0) as f64;
+    let room = (FILL * limit.0 as f64 - others).max(0.0);
+    let share = room / (UNFINISHED * took.0.max(1) as f64);
+    let most = Bytes(now).times(share.min(0.5)).0;
+    // The largest power of two that is no larger.
+    most.checked_ilog2().map_or(1, |power| 1 << power)
+}
+
+/// The tokens of one sequence.
+fn tokens(given: &[Given]) -> Option<f64> {
+    let length = |end: &str| {
+        let found = given
+            .iter()
+            .find(|one| one.key.ends_with(end) && !one.overruled);
+        found?.value.parse::<f64>().ok()
+    };
+    Some(length("data.max_prompt_length")? + length("data.max_response_length")?)
+}
+
+/// What the logits of one micro batch take, and how that is reckoned.
+fn logits(run: Run<'_>, given: &[Given], method: &str) -> Option<(f64, String)> {
+    let bound = framework::bound(run.framework(), method)?;
+    let number = |key: &str| {
+        let found = given.iter().find(|one| one.key == key && !one.overruled);
+        found?.value.parse::<f64>().ok()
+    };
+    let (batch, vocabulary, tokens) = (number(&bound.key)?, number("vocab_size")?, tokens(given)?);
+    let words = format!(
+        "logits of a pass: {batch:.0} sequences × {tokens:.0} tokens × {vocabulary:.0} words × {LOGIT:.0} B"
+    );
+    Some((batch * tokens * vocabulary * LOGIT, words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_the_power_of_two_at_which_twice_the_growth_fits() {
+        let gib = |gib: f64| Bytes(1 << 30).times(gib);
+        // 3.4 GiB held by others, 7.6 to fill: 4.2 for 2 × 5.1.
+        assert_eq!(fitting(64, gib(8.5), gib(5.1), gib(8.5)), 16);
+        // Never more than half.
+        assert_eq!(fitting(64, gib(5.0), gib(0.5), gib(8.5)), 32);
+        // No room at all: one at a time.
+        assert_eq!(fitting(64, gib(9.0), gib(1.0), gib(8.5)), 1);
+        assert_eq!(fitting(1, gib(8.5), gib(5.1), gib(8.5)), 1);
+    }
+}

@@ -1,0 +1,92 @@
+//! The line of the user's own code that holds most of what a class grew by, and the setting that brought that code in.
+
+use super::Run;
+use crate::{
+    ids::Bytes,
+    judge::report::GrowthLine,
+    path,
+    ray::{framework, python},
+};
+
+/// Less of a class's growth is not its cause.
+const SHARE: f64 = 0.25;
+
+/// A line that keeps memory.
+pub(super) struct Kept<'a> {
+    line: &'a GrowthLine,
+    /// What it still held, or what it took where that is not known.
+    pub(super) bytes: Bytes,
+    /// Of all that its class grew by.
+    pub(super) share: f64,
+    /// Of what its class grew by through lines that were seen.
+    of_seen: f64,
+}
+
+/// The line of a user's file (no installed package) through which most of a class's memory came; `None` where that is a small part.
+pub(super) fn of_class<'a>(run: Run<'a>, class: &str) -> Option<Kept<'a>> {
+    let growth = run.report.growth.iter().find(|one| one.class == class)?;
+    let whole = growth.lines.iter().map(|line| kept(line).0).sum::<u64>();
+    let own = growth.lines.iter().filter(|line| is_own(line));
+    let line = own.max_by_key(|line| kept(line))?;
+    let seen = growth.lines.iter().filter(|line| line.line.is_some());
+    let seen: u64 = seen.map(|line| kept(line).0).sum();
+    let share = kept(line).gib() / Bytes(whole.max(1)).gib();
+    (share >= SHARE).then_some(Kept {
+        line,
+        bytes: kept(line),
+        share,
+        of_seen: kept(line).gib() / Bytes(seen.max(1)).gib(),
+    })
+}
+
+fn is_own(line: &GrowthLine) -> bool {
+    line.line.is_some() && python::is_users(&line.file)
+}
+
+fn kept(line: &GrowthLine) -> Bytes {
+    let private = line.grown_bytes.0.saturating_sub(line.shared_bytes.0);
+    line.held_bytes.unwrap_or(Bytes(private))
+}
+
+impl Kept<'_> {
+    /// What processes that took so much hold less without it: what came through lines that were over before they could be seen is
+    /// divided as the rest is.
+    pub(super) fn saves(&self, took: Bytes) -> Bytes {
+        took.times(self.of_seen)
+    }
+
+    /// `reward.py:5 compute_score`.
+    pub(super) fn name(&self) -> String {
+        let number = self.line.line.unwrap_or_default();
+        format!(
+            "{}:{number} {}",
+            path::base(&self.line.file),
+            self.line.function
+        )
+    }
+
+    /// The setting typed for this run whose value is the line's file: `custom_reward_function.path=/home/u/reward.py`.
+    pub(super) fn brought_in_by(&self, run: Run<'_>) -> Option<String> {
+        let file = self.line.file.as_str();
+        let mut drivers = run.facts.drivers.iter();
+        let (key, value) = drivers.find_map(|driver| {
+            let pairs = framework::pairs(&driver.argv).into_iter();
+            let mut paths = pairs.filter(|(key, value)| !key.is_empty() && python_file(value));
+            paths.find(|(_, value)| {
+                std::path::Path::new(file).ends_with(value.trim_start_matches("./"))
+            })
+        })?;
+        Some(format!("{key}={value}"))
+    }
+
+    /// Its whole path, as evidence.
+    pub(super) fn evidence(&self) -> String {
+        format!("{}:{}", self.line.file, self.line.line.unwrap_or_default())
+    }
+}
+
+fn python_file(value: &str) -> bool {
+    std::path::Path::new(value)
+        .extension()
+        .is_some_and(|end| end == "py")
+}

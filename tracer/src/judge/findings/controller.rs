@@ -1,0 +1,103 @@
+//! The process that drives the job and holds its data grew: a framework's controller, or the driver itself.
+
+use super::{
+    Run, about, code,
+    facts::Held,
+    merged, remedy,
+    rules::{Needs, Rule},
+};
+use crate::{
+    event::Role,
+    ids::Bytes,
+    judge::{
+        oom::size,
+        report::{Certainty, Death, Finding, Saving},
+    },
+    ray::framework::Aim,
+};
+
+/// What it took is at least this share of the limit.
+const SHARE: f64 = 0.2;
+/// Classes of the process that holds the data and drives the training.
+const CLASSES: [&str; 3] = ["TaskRunner", "Runner", "main_task"];
+
+/// The rule.
+pub(super) const RULE: Rule = Rule {
+    ids: &["controller-grew"],
+    is_cause: true,
+    needs: Needs::MemoryKill,
+    contradicts: &[],
+    find,
+};
+
+/// Whether a process drives the job.
+pub(super) fn is_controller(held: &Held) -> bool {
+    let class = held.class.as_deref();
+    held.role == Role::Driver || class.is_some_and(|class| CLASSES.contains(&class))
+}
+
+/// What it took since its job began; a driver runs nothing else.
+fn grown(held: &Held) -> Bytes {
+    let before = match held.role {
+        Role::Driver => Bytes(0),
+        _ => held.before.unwrap_or(held.private),
+    };
+    Bytes(held.private.0.saturating_sub(before.0))
+}
+
+fn find(run: Run<'_>) -> Vec<Finding> {
+    let found = run.memory_kills().filter_map(|death| {
+        let limit = run.limit(death)?;
+        let inside = run.inside(death).iter();
+        let biggest = inside
+            .filter(|held| is_controller(held))
+            .max_by_key(|held| grown(held))?;
+        if grown(biggest).gib() < SHARE * limit.gib() {
+            return None;
+        }
+        let finding = finding(run, death, biggest, limit);
+        Some((biggest.pid, finding))
+    });
+    merged(found)
+}
+
+fn finding(run: Run<'_>, death: &Death, held: &Held, limit: Bytes) -> Finding {
+    let (name, class) = if held.role == Role::Driver {
+        ("the driver", "driver")
+    } else {
+        let class = held.class.as_deref().unwrap_or("the controller");
+        (held.doing.as_deref().unwrap_or(class), class)
+    };
+    let took = grown(held);
+    let line = code::of_class(run, class);
+    let through = line.as_ref().map_or_else(String::new, |line| {
+        format!("; {} of it is kept by {}", size(line.bytes), line.name())
+    });
+    let summary = format!(
+        "{name} (pid {}) took {} since its job began, {:.0} % of the limit of {}{through}",
+        held.pid,
+        size(took),
+        100.0 * took.gib() / limit.gib(),
+        size(limit)
+    );
+    let mut finding = about("controller-grew", Certainty::Inferred, death, summary);
+    finding.evidence = vec![format!("pid {}: {} held", held.pid, size(held.private))];
+    finding.about.pids = vec![held.pid];
+    finding.about.task.clone_from(&held.doing);
+    finding.wrong_if = Some("it falls again within the job".into());
+    match line {
+        Some(line) => {
+            let brought = line.brought_in_by(run);
+            let brought = brought.map_or_else(String::new, |key| format!(" (brought in by {key})"));
+            let rest = "keep no more than a step needs there";
+            finding.remedy = vec![format!("{}{brought}: {rest}", line.name())];
+            finding.evidence.push(line.evidence());
+            finding.saving = Some(Saving {
+                class: Some(class.to_owned()),
+                bytes: line.saves(took),
+            });
+        }
+        None => finding.remedy = remedy::keys(run, Aim::LessInController),
+    }
+    finding
+}

@@ -1,0 +1,128 @@
+//! One report of many: recordings, clusters and deaths are numbered anew, and all times are those of the wall.
+
+use crate::{
+    ids::{BootTime, EventId},
+    judge::report::{Death, Finding, Job, Machine, Peak, Report},
+};
+
+/// The reports as one, each recording under its place.
+pub(super) fn all(reports: Vec<Report>) -> Report {
+    let mut reports = (0..).zip(reports);
+    let Some((first, mut all)) = reports.next() else {
+        return Report::default();
+    };
+    renumber(&mut all, first, 0);
+    for (number, mut report) in reports {
+        let clusters = u32::try_from(all.clusters.len()).unwrap_or(u32::MAX);
+        renumber(&mut report, number, clusters);
+        add(&mut all, report);
+    }
+    // These are of one machine; they stand with the nodes.
+    (all.in_use, all.shared_memory) = (None, None);
+    all.deaths
+        .sort_by_key(|death| (death.when.act_time, death.id));
+    all
+}
+
+fn add(all: &mut Report, report: Report) {
+    all.recordings.extend(report.recordings);
+    all.clusters.extend(report.clusters);
+    all.jobs.extend(report.jobs);
+    all.deaths.extend(report.deaths);
+    all.pending.extend(report.pending);
+    all.owners.extend(report.owners);
+    all.gpus.extend(report.gpus);
+    all.gpu_errors.extend(report.gpu_errors);
+    all.growth.extend(report.growth);
+    all.unread_stacks.extend(report.unread_stacks);
+    all.settings.extend(report.settings);
+    for finding in report.findings {
+        add_finding(&mut all.findings, finding);
+    }
+    all.limits.extend(report.limits);
+    all.peak = nearer(all.peak, report.peak);
+    all.said.extend(report.said);
+    for note in report.notes {
+        if !all.notes.contains(&note) {
+            all.notes.push(note);
+        }
+    }
+    all.texts.extend(report.texts);
+    all.machines.extend(report.machines);
+}
+
+/// The same advice for many nodes is one.
+fn add_finding(findings: &mut Vec<Finding>, finding: Finding) {
+    let same = |known: &&mut Finding| known.rule == finding.rule && known.remedy == finding.remedy;
+    match findings.iter_mut().find(same) {
+        Some(known) => known.deaths.extend(finding.deaths),
+        None => findings.push(finding),
+    }
+}
+
+/// The peak of the machine that came nearest to its end.
+fn nearer(one: Option<Peak>, other: Option<Peak>) -> Option<Peak> {
+    let share = |peak: &Peak| peak.used_bytes.0 as f64 / peak.total_bytes.0.max(1) as f64;
+    match (one, other) {
+        (Some(one), Some(other)) if share(&other) > share(&one) => Some(other),
+        (None, other) => other,
+        (one, _) => one,
+    }
+}
+
+/// Puts the recording's number and that of its first cluster into all that refers to them.
+fn renumber(report: &mut Report, number: u32, clusters: u32) {
+    let machine = Machine {
+        recording_id: number,
+        peak: report.peak,
+        limits: report.limits.clone(),
+        in_use: report.in_use.clone(),
+    };
+    report.machines = vec![machine];
+    for recording in &mut report.recordings {
+        recording.id = number;
+    }
+    for cluster in &mut report.clusters {
+        cluster.id += clusters;
+        cluster.recording_id = number;
+    }
+    for job in &mut report.jobs {
+        renumber_job(job, number, clusters);
+    }
+    for death in report.deaths.iter_mut().chain(&mut report.pending) {
+        renumber_death(death, number, clusters);
+    }
+    for finding in &mut report.findings {
+        for death in &mut finding.deaths {
+            *death = death.in_recording(number);
+        }
+    }
+    for said in &mut report.said {
+        said.cluster = said.cluster.map(|cluster| cluster + clusters);
+    }
+}
+
+fn renumber_job(job: &mut Job, number: u32, clusters: u32) {
+    job.cluster = job.cluster.map(|cluster| cluster + clusters);
+    job.recording_id = Some(number);
+    let of = |id: EventId| id.in_recording(number);
+    job.ended_by_death_id = job.ended_by_death_id.map(of);
+    for survived in &mut job.survived {
+        survived.death_id = of(survived.death_id);
+    }
+}
+
+fn renumber_death(death: &mut Death, number: u32, clusters: u32) {
+    death.id = death.id.in_recording(number);
+    death.recording_id = Some(number);
+    death.cluster = death.cluster.map(|cluster| cluster + clusters);
+    let cause = &mut death.verdict.cause_death_id;
+    *cause = cause.map(|cause| cause.in_recording(number));
+    if let Some(act) = &mut death.verdict.act {
+        act.death_id = act.death_id.in_recording(number);
+    }
+    // Boot times of several machines have no order.
+    if let Some(time) = death.when.time.or(death.when.exit_time) {
+        death.when.act_time = BootTime(time.0.0.max(0).cast_unsigned());
+    }
+}

@@ -1,0 +1,328 @@
+//! Several recordings as one report: each is judged for itself, and their reports are joined by Ray's ids.
+//!
+//! Pure. A link between two deaths rests on an id in the words of Ray's own processes and is `inferred`; time alone
+//! never makes one. A death's own verdict stays what its node's recording says.
+
+mod duplicates;
+mod jobs;
+mod merge;
+mod nodes;
+mod rules;
+
+pub(super) use nodes::Host;
+
+use std::collections::HashMap;
+
+use rules::Place;
+
+use crate::{
+    ids::{EventId, HexId},
+    judge::cause::Cause,
+    judge::report::{CauseLink, Certainty, Death, Killer, Remote, Report, Said, Saying},
+};
+
+/// Joins the reports of recordings, in their order; one alone stays as it is.
+#[must_use]
+pub fn join(mut reports: Vec<Report>) -> Report {
+    if reports.len() == 1
+        && let Some(only) = reports.pop()
+    {
+        return only;
+    }
+    let mut report = merge::all(reports);
+    duplicates::remove(&mut report);
+    let hosts = nodes::Host::of_recordings(&report);
+    let names = nodes::Names::of(&report, &hosts);
+    for death in &mut report.deaths {
+        death.node = Some(names.of_death(death));
+    }
+    link(&mut report, &names);
+    jobs::ended_elsewhere(&mut report);
+    report.nodes = nodes::all(&report, &hosts, &names);
+    report
+}
+
+/// Joins what the logs of several nodes say, which is one report already: `hosts` are the folders of logs, one for each of the
+/// report's clusters, and `on` says for each death the node that it happened on, where that is known.
+pub(super) fn join_logs(report: &mut Report, hosts: &[Host], on: &[Option<HexId>]) {
+    let names = nodes::Names::of(report, hosts);
+    let groups = nodes::groups(report);
+    // A node without logs has no cluster here: of which one its deaths are says the head's.
+    let head = report.clusters.iter().position(|cluster| cluster.head);
+    let group = groups.get(head.unwrap_or(0)).copied().unwrap_or(0);
+    let mut elsewhere = Vec::new();
+    for (at, node) in on.iter().enumerate() {
+        let Some(node) = node else { continue };
+        let name = names.of_id(report, group, node);
+        let mut clusters = report.clusters.iter();
+        let own = clusters.find(|cluster| cluster.node_id.as_ref() == Some(node));
+        let cluster = own.or(report.clusters.get(group)).map(|cluster| cluster.id);
+        if own.is_none() {
+            elsewhere.push(at);
+        }
+        report.deaths[at].node = Some(name);
+        report.deaths[at].cluster = cluster;
+    }
+    link(report, &names);
+    report.nodes = nodes::all(report, hosts, &names);
+    for at in elsewhere {
+        report.deaths[at].cluster = None;
+    }
+}
+
+/// Finds the causes of deaths that have none yet.
+fn link(report: &mut Report, names: &nodes::Names) {
+    let (found, peers, places) = {
+        let context = Context::of(report, names);
+        let found: Vec<(usize, rules::Found)> = (0..report.deaths.len())
+            .filter_map(|death| Some((death, rules::find(&context, death)?)))
+            .collect();
+        let peers = rules::peers::all(&context, &found);
+        (found, peers, context.places)
+    };
+    for (death, found) in found.into_iter().chain(peers) {
+        apply(report, &places, death, found);
+    }
+    let drained = rules::drained::all(&Context::of(report, names));
+    for (death, because) in drained {
+        intend(report, death, because);
+    }
+}
+
+/// A death that came by a drained node's end. Whoever asks about a death elsewhere that it caused sees it still.
+fn intend(report: &mut Report, death: usize, because: String) {
+    let id = report.deaths[death].id;
+    let mut deaths = report.deaths.iter();
+    let caused = deaths.any(|one| {
+        let link = one.verdict.cause_link.as_ref();
+        one.listed && link.is_some_and(|link| link.death_id == id)
+    });
+    let death = &mut report.deaths[death];
+    death.verdict.killer = Killer::RayIntended;
+    death.verdict.cause_remote = Some(Remote::Says(because));
+    death.listed &= caused;
+}
+
+/// Writes down what a rule found, unless a chain of causes would bite its own tail.
+fn apply(report: &mut Report, places: &Places, death: usize, found: rules::Found) {
+    let rules::Found {
+        cause,
+        rule,
+        because,
+        killer,
+    } = found;
+    let cause = match cause {
+        Place::Death(cause) => cause,
+        Place::Unrecorded { node } => {
+            let remote = Remote::Unrecorded { tie: because, node };
+            report.deaths[death].verdict.cause_remote = Some(remote);
+            return;
+        }
+    };
+    let target = report.deaths[death].id;
+    if chain(report, places, cause).any(|known| known.id == target) {
+        return;
+    }
+    let (id, node) = (report.deaths[cause].id, report.deaths[cause].node.clone());
+    let first = &report.deaths[cause];
+    let remote = Remote::Death {
+        tie: because.clone(),
+        comm: first.process.comm.clone(),
+        pid: first.process.pid,
+        killer: first.verdict.killer,
+    };
+    let verdict = &mut report.deaths[death].verdict;
+    let changed = killer.filter(|killer| *killer != verdict.killer);
+    match changed {
+        Some(Killer::RayCollapse) => {
+            verdict.killer = Killer::RayCollapse;
+            verdict.cause = Cause::OwnerDied { says: None };
+        }
+        Some(killer) => verdict.killer = killer,
+        None => {}
+    }
+    verdict.cause_remote = Some(remote);
+    verdict.cause_link = Some(CauseLink {
+        recording_id: id.recording(),
+        death_id: id,
+        node: node.unwrap_or_default(),
+        rule,
+        link_certainty: Certainty::Inferred,
+        because,
+    });
+    if let Some(killer) = changed {
+        report.deaths[death].listed = killer != Killer::RayIntended;
+    }
+}
+
+/// Deaths by their ids.
+type Places = HashMap<EventId, usize>;
+
+/// No chain of causes is longer: agent, raylet, owner, worker, driver, worker.
+const LONGEST_CHAIN: usize = 64;
+
+/// A death, its cause, and so on to the first.
+fn chain<'a>(
+    report: &'a Report,
+    places: &'a Places,
+    from: usize,
+) -> impl Iterator<Item = &'a Death> {
+    let next = |death: &&'a Death| {
+        let cause = death.verdict.cause()?;
+        Some(&report.deaths[*places.get(&cause)?])
+    };
+    std::iter::successors(report.deaths.get(from), next).take(LONGEST_CHAIN)
+}
+
+/// A cluster of the joined report: the same for all nodes of one Ray cluster.
+type Group = usize;
+
+/// The joined report with what rules look up.
+struct Context<'a> {
+    report: &'a Report,
+    names: &'a nodes::Names,
+    places: Places,
+    groups: Vec<Group>,
+    /// The death of a worker or driver.
+    by_worker: HashMap<(Group, String), usize>,
+    by_actor: HashMap<(Group, &'a str), Vec<usize>>,
+    /// The death of a node's raylet.
+    raylets: HashMap<(Group, &'a str), usize>,
+    gcs: HashMap<Group, Vec<usize>>,
+    /// The worker that an actor ran in.
+    workers: HashMap<(Group, &'a str), &'a HexId>,
+    /// Where a worker ran.
+    worker_on: HashMap<(Group, &'a str), &'a HexId>,
+    /// Why a worker was ended: its owner.
+    owners: HashMap<(Group, &'a str), &'a Said>,
+    /// Which actors are dead, by who says it: a driver or worker, or Ray's own processes.
+    dead_actors: HashMap<(Group, Option<&'a str>), Vec<&'a Said>>,
+    /// Parts of clusters whose raylet has lost the GCS.
+    lost_gcs: HashMap<u32, &'a Said>,
+    peers: HashMap<(Group, &'a str), &'a Said>,
+}
+
+impl<'a> Context<'a> {
+    fn of(report: &'a Report, names: &'a nodes::Names) -> Self {
+        let mut context = Self {
+            report,
+            names,
+            places: (report.deaths.iter().map(|death| death.id))
+                .zip(0..)
+                .collect(),
+            groups: nodes::groups(report),
+            by_worker: HashMap::new(),
+            by_actor: HashMap::new(),
+            raylets: HashMap::new(),
+            gcs: HashMap::new(),
+            workers: HashMap::new(),
+            worker_on: HashMap::new(),
+            owners: HashMap::new(),
+            dead_actors: HashMap::new(),
+            lost_gcs: HashMap::new(),
+            peers: HashMap::new(),
+        };
+        for (at, death) in report.deaths.iter().enumerate() {
+            context.note_death(at, death);
+        }
+        for said in &report.said {
+            context.note_said(said);
+        }
+        context
+    }
+
+    fn note_death(&mut self, at: usize, death: &'a Death) {
+        use crate::event::Role;
+        let Some(group) = self.group(death.cluster) else {
+            return;
+        };
+        if let Some(id) = speaker(death) {
+            self.by_worker.insert((group, id), at);
+        }
+        if let Some(actor) = &death.work.actor_id {
+            let of_actor = self.by_actor.entry((group, &actor.0)).or_default();
+            of_actor.push(at);
+        }
+        let node = self.node(death);
+        match (death.process.role, node) {
+            (Role::Raylet, Some(node)) => {
+                self.raylets.insert((group, &node.0), at);
+            }
+            (Role::Gcs, _) => self.gcs.entry(group).or_default().push(at),
+            _ => {}
+        }
+    }
+
+    fn note_said(&mut self, said: &'a Said) {
+        let Some(group) = self.group(said.cluster) else {
+            return;
+        };
+        let by = said.by.as_ref().map(|by| by.0.as_str());
+        match &said.what {
+            Saying::OwnerDied { worker, owner, .. } => {
+                // The one that names the owner says more.
+                let known = self.owners.entry((group, &worker.0)).or_insert(said);
+                if owner.is_some() && !names_owner(known) {
+                    *known = said;
+                }
+            }
+            Saying::ActorDied { .. } => {
+                self.dead_actors.entry((group, by)).or_default().push(said);
+            }
+            Saying::ActorIn { actor, worker } => {
+                self.workers.insert((group, &actor.0), worker);
+            }
+            Saying::WorkerOn { worker, node } => {
+                self.worker_on.insert((group, &worker.0), node);
+            }
+            Saying::GcsLost => {
+                if let Some(cluster) = said.cluster {
+                    self.lost_gcs.entry(cluster).or_insert(said);
+                }
+            }
+            Saying::PeerError { .. } => {
+                if let Some(by) = by {
+                    self.peers.entry((group, by)).or_insert(said);
+                }
+            }
+            Saying::NodeIs { .. } | Saying::NodeDied { .. } => {}
+        }
+    }
+
+    fn group(&self, cluster: Option<u32>) -> Option<Group> {
+        self.groups.get(usize::try_from(cluster?).ok()?).copied()
+    }
+
+    /// The node that a process died on.
+    fn node(&self, death: &Death) -> Option<&'a HexId> {
+        let cluster = usize::try_from(death.cluster?).ok()?;
+        self.report.clusters.get(cluster)?.node_id.as_ref()
+    }
+
+    fn death_of_worker(&self, group: Group, worker: &HexId) -> Option<usize> {
+        self.by_worker.get(&(group, worker.0.clone())).copied()
+    }
+
+    fn worker_of(&self, group: Group, actor: &HexId) -> Option<&'a HexId> {
+        self.workers.get(&(group, actor.0.as_str())).copied()
+    }
+
+    /// Whether somebody would ask about a death, or about what caused it.
+    fn is_asked_about(&self, at: usize) -> bool {
+        chain(self.report, &self.places, at)
+            .any(|death| death.listed && death.verdict.killer != Killer::RayIntended)
+    }
+}
+
+fn names_owner(said: &Said) -> bool {
+    matches!(&said.what, Saying::OwnerDied { owner: Some(_), .. })
+}
+
+/// The id under which a worker or driver writes its log; a driver's is its job's with `f`s behind.
+fn speaker(death: &Death) -> Option<String> {
+    if let Some(worker) = &death.work.worker_id {
+        return Some(worker.0.clone());
+    }
+    let job = death.work.job_id.as_ref()?;
+    (death.process.role == crate::event::Role::Driver).then(|| format!("{:f<56}", job.0))
+}

@@ -1,0 +1,346 @@
+//! Which nodes there are: those of recordings, and those that recordings name.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use crate::{
+    event::Role,
+    ids::HexId,
+    judge::report::{
+        Certainty, Death, DeclaredDead, NoRecording, Node, Recording, Report, Said, Saying, Unseen,
+        Utc,
+    },
+};
+
+/// Two recordings of a node closer than this leave no gap.
+const NO_GAP_NS: i64 = 1_500_000_000;
+
+/// For each cluster of the report the number of the Ray cluster that it is a part of.
+pub(super) fn groups(report: &Report) -> Vec<usize> {
+    let mut known: HashMap<(&str, &str), usize> = HashMap::new();
+    let clusters = report.clusters.iter().enumerate();
+    clusters
+        .map(|(at, cluster)| {
+            let gcs = cluster.gcs_address.as_deref();
+            match (cluster.session.as_deref(), gcs) {
+                // The same on all nodes, also after a head came back under another address.
+                (Some(session), _) => *known.entry((session, "")).or_insert(at),
+                (None, Some(gcs)) => *known.entry(("", gcs)).or_insert(at),
+                (None, None) => at,
+            }
+        })
+        .collect()
+}
+
+/// What nodes are called.
+pub(super) struct Names {
+    by_recording: HashMap<u32, String>,
+    by_cluster: Vec<String>,
+    /// Nodes by their ids, as the GCS calls them: name and address.
+    known: BTreeMap<(usize, HexId), (Option<String>, Option<String>)>,
+}
+
+/// A machine of which there is a recording, or a folder of logs.
+pub(in crate::judge) struct Host {
+    /// The number that clusters name.
+    pub(in crate::judge) recording_id: u32,
+    /// What it is called.
+    pub(in crate::judge) name: String,
+    /// Of which boot.
+    pub(in crate::judge) boot_id: String,
+}
+
+impl Host {
+    /// Those of a report's recordings.
+    pub(super) fn of_recordings(report: &Report) -> Vec<Self> {
+        let of = |recording: &Recording| Self {
+            recording_id: recording.id,
+            name: recording.host.name.clone(),
+            boot_id: recording.host.boot_id.clone(),
+        };
+        report.recordings.iter().map(of).collect()
+    }
+}
+
+impl Names {
+    pub(super) fn of(report: &Report, hosts: &[Host]) -> Self {
+        let groups = groups(report);
+        let mut known = BTreeMap::new();
+        for said in &report.said {
+            let group = said.cluster.and_then(|one| groups.get(one as usize));
+            if let (
+                Saying::NodeIs {
+                    node,
+                    name,
+                    address,
+                },
+                Some(group),
+            ) = (&said.what, group)
+            {
+                known.insert((*group, node.clone()), (name.clone(), address.clone()));
+            }
+        }
+        let hosts: HashMap<u32, &str> = hosts
+            .iter()
+            .map(|host| (host.recording_id, host.name.as_str()))
+            .collect();
+        let ids_of_host = ids_of_hosts(report, &hosts);
+        let by_cluster = report
+            .clusters
+            .iter()
+            .zip(&groups)
+            .map(|(cluster, group)| {
+                let host = hosts.get(&cluster.recording_id).copied().unwrap_or("node");
+                let id = cluster.node_id.as_ref();
+                let given = id.and_then(|id| known.get(&(*group, id.clone()))?.0.clone());
+                let alone = ids_of_host.get(host).is_none_or(|ids| ids.len() < 2);
+                match (alone, given, id) {
+                    (true, ..) | (_, None, None) => host.to_owned(),
+                    (_, Some(given), _) => given,
+                    (_, None, Some(id)) => format!("{host}/{}", id.short()),
+                }
+            })
+            .collect::<Vec<String>>();
+        let by_cluster = unique(report, &by_cluster);
+        let mut by_recording: HashMap<u32, String> = hosts
+            .iter()
+            .map(|(id, host)| (*id, (*host).to_owned()))
+            .collect();
+        for (cluster, name) in report.clusters.iter().zip(&by_cluster) {
+            by_recording.insert(cluster.recording_id, name.clone());
+        }
+        Self {
+            by_recording,
+            by_cluster,
+            known,
+        }
+    }
+
+    /// What a node is called, whether there is a recording of it or not.
+    pub(super) fn of_id(&self, report: &Report, group: usize, node: &HexId) -> String {
+        let clusters = report.clusters.iter().zip(&self.by_cluster);
+        let mut known = clusters.filter(|(cluster, _)| cluster.node_id.as_ref() == Some(node));
+        let name = known.next().map(|(_, name)| name.clone());
+        name.unwrap_or_else(|| self.of_node(group, node))
+    }
+
+    /// The node that a process died on.
+    pub(super) fn of_death(&self, death: &Death) -> String {
+        let cluster = death
+            .cluster
+            .and_then(|one| self.by_cluster.get(one as usize));
+        let recording = death.recording_id.and_then(|id| self.by_recording.get(&id));
+        cluster.or(recording).cloned().unwrap_or_default()
+    }
+
+    /// What a node without a recording is called.
+    pub(super) fn of_node(&self, group: usize, node: &HexId) -> String {
+        let known = self.known.get(&(group, node.clone()));
+        let name = known.and_then(|(name, address)| name.clone().or_else(|| address.clone()));
+        name.unwrap_or_else(|| format!("node {}", node.short()))
+    }
+}
+
+/// Nodes that are called alike get the beginnings of their ids.
+fn unique(report: &Report, names: &[String]) -> Vec<String> {
+    let mut ids: HashMap<&str, HashSet<Option<&HexId>>> = HashMap::new();
+    for (cluster, name) in report.clusters.iter().zip(names) {
+        ids.entry(name)
+            .or_default()
+            .insert(cluster.node_id.as_ref());
+    }
+    let several = |name: &str| ids.get(name).is_some_and(|ids| ids.len() > 1);
+    let named = report.clusters.iter().zip(names);
+    named
+        .map(|(cluster, name)| match &cluster.node_id {
+            Some(id) if several(name) && !name.ends_with(id.short()) => {
+                format!("{name}/{}", id.short())
+            }
+            _ => name.clone(),
+        })
+        .collect()
+}
+
+/// The node ids that each host name carries.
+fn ids_of_hosts<'a>(
+    report: &'a Report,
+    hosts: &HashMap<u32, &'a str>,
+) -> HashMap<&'a str, HashSet<&'a HexId>> {
+    let mut ids: HashMap<&str, HashSet<&HexId>> = HashMap::new();
+    for cluster in &report.clusters {
+        if let (Some(host), Some(id)) = (hosts.get(&cluster.recording_id), &cluster.node_id) {
+            ids.entry(host).or_default().insert(id);
+        }
+    }
+    ids
+}
+
+/// All nodes: those with recordings first, in their order, then those that are only named.
+pub(super) fn all(report: &Report, hosts: &[Host], names: &Names) -> Vec<Node> {
+    let groups = groups(report);
+    let mut nodes: Vec<Node> = Vec::new();
+    let mut place: HashMap<String, usize> = HashMap::new();
+    for host in hosts {
+        let clusters: Vec<_> = report
+            .clusters
+            .iter()
+            .filter(|cluster| cluster.recording_id == host.recording_id)
+            .collect();
+        let keys: Vec<Option<&HexId>> = match clusters.as_slice() {
+            [] => vec![None],
+            some => some
+                .iter()
+                .map(|cluster| cluster.node_id.as_ref())
+                .collect(),
+        };
+        for (at, id) in keys.into_iter().enumerate() {
+            let cluster = clusters.get(at);
+            let key = match id {
+                Some(id) => id.0.clone(),
+                None => format!("{} {}", host.name, host.boot_id),
+            };
+            let node = *place.entry(key).or_insert_with(|| {
+                nodes.push(Node {
+                    name: cluster.map_or_else(
+                        || host.name.clone(),
+                        |cluster| names.by_cluster[cluster.id as usize].clone(),
+                    ),
+                    node_id: id.cloned(),
+                    session: cluster.and_then(|cluster| cluster.session.clone()),
+                    address: id.and_then(|id| {
+                        let group = groups[cluster?.id as usize];
+                        names.known.get(&(group, id.clone()))?.1.clone()
+                    }),
+                    head: cluster.is_some_and(|cluster| cluster.head),
+                    ..Node::default()
+                });
+                nodes.len() - 1
+            });
+            if !nodes[node].recordings.contains(&host.recording_id) {
+                nodes[node].recordings.push(host.recording_id);
+            }
+        }
+    }
+    let mut listed: HashMap<&str, u64> = HashMap::new();
+    for death in report.deaths.iter().filter(|death| death.listed) {
+        *listed
+            .entry(death.node.as_deref().unwrap_or(""))
+            .or_default() += 1;
+    }
+    for node in &mut nodes {
+        node.listed_deaths = listed.get(node.name.as_str()).copied().unwrap_or(0);
+        complete(report, node);
+    }
+    nodes.extend(missing(report, &groups, names, &place));
+    declared_dead(report, &mut nodes);
+    nodes
+}
+
+/// Gaps and figures of a node with recordings.
+fn complete(report: &Report, node: &mut Node) {
+    node.unseen = unseen(report, &node.recordings);
+    let machines = report
+        .machines
+        .iter()
+        .filter(|machine| node.recordings.contains(&machine.recording_id));
+    if let Some(machine) = machines.max_by_key(|machine| machine.peak.map(|peak| peak.used_bytes)) {
+        node.peak = machine.peak;
+        node.limits.clone_from(&machine.limits);
+        node.in_use.clone_from(&machine.in_use);
+    }
+}
+
+/// The times between a node's recordings, and before the first where it says when the one before ended.
+fn unseen(report: &Report, recordings: &[u32]) -> Vec<Unseen> {
+    let mut spans: Vec<(Utc, Utc)> = Vec::new();
+    let mut gaps = Vec::new();
+    for recording in &report.recordings {
+        if recordings.contains(&recording.id) {
+            spans.push((recording.started, recording.ended));
+            // That one may not be among those that are read.
+            spans.extend(recording.previous_ended.map(|ended| (ended, ended)));
+        }
+    }
+    spans.sort_unstable();
+    let mut seen_until: Option<Utc> = None;
+    for (started, ended) in spans {
+        if let Some(until) = seen_until.filter(|until| started.0.0 - until.0.0 > NO_GAP_NS) {
+            gaps.push(Unseen {
+                from: until,
+                until: started,
+            });
+        }
+        seen_until = seen_until.max(Some(ended));
+    }
+    gaps
+}
+
+/// Nodes that are named and have no recording.
+fn missing(
+    report: &Report,
+    groups: &[usize],
+    names: &Names,
+    place: &HashMap<String, usize>,
+) -> Vec<Node> {
+    let mut found: BTreeMap<(usize, &HexId), &Said> = BTreeMap::new();
+    for said in &report.said {
+        let group = said.cluster.and_then(|one| groups.get(one as usize));
+        let (Saying::NodeIs { node, .. }
+        | Saying::NodeDied { node, .. }
+        | Saying::WorkerOn { node, .. }) = &said.what
+        else {
+            continue;
+        };
+        if let Some(group) = group.filter(|_| !place.contains_key(&node.0)) {
+            found.entry((*group, node)).or_insert(said);
+        }
+    }
+    let node = |((group, id), said): ((usize, &HexId), &Said)| Node {
+        name: names.of_node(group, id),
+        node_id: Some(id.clone()),
+        session: report.clusters[group].session.clone(),
+        address: names
+            .known
+            .get(&(group, id.clone()))
+            .and_then(|(_, address)| address.clone()),
+        named_by: Some(said.source.clone()),
+        missing: Some(NoRecording),
+        ..Node::default()
+    };
+    found.into_iter().map(node).collect()
+}
+
+/// What the GCS says of nodes that it takes for dead.
+fn declared_dead(report: &Report, nodes: &mut [Node]) {
+    for said in &report.said {
+        let Saying::NodeDied {
+            node,
+            reason,
+            message,
+        } = &said.what
+        else {
+            continue;
+        };
+        let Some(of) = nodes
+            .iter_mut()
+            .find(|one| one.node_id.as_ref() == Some(node))
+        else {
+            continue;
+        };
+        let raylet_died = (!of.recordings.is_empty()).then(|| {
+            report.deaths.iter().any(|death| {
+                let cluster = death
+                    .cluster
+                    .and_then(|one| report.clusters.get(one as usize));
+                death.process.role == Role::Raylet
+                    && cluster.is_some_and(|cluster| cluster.node_id.as_ref() == Some(node))
+                    && death.verdict.certainty != Certainty::Unknown
+            })
+        });
+        of.declared_dead.get_or_insert(DeclaredDead {
+            time: said.time,
+            reason: reason.clone(),
+            message: message.clone(),
+            raylet_died,
+        });
+    }
+}

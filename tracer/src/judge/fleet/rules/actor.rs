@@ -1,0 +1,131 @@
+//! A driver that failed because an actor had died: its own log, else another owner's of the same job or the GCS's, names the actor.
+
+use super::{Found, Place};
+use crate::{
+    event::Role,
+    ids::HexId,
+    judge::{
+        fleet::{Context, Group, speaker},
+        report::{Death, Killer, LinkRule, Said, Saying, Tie},
+    },
+};
+
+/// A driver that went on for longer after an actor's death did not end by it, unless a log says more.
+const BEFORE_END_NS: i64 = 120_000_000_000;
+/// What is read of a log as its process ends may be stamped a little later.
+const LATE_NS: i64 = 1_000_000_000;
+
+pub(super) fn find(context: &Context<'_>, at: usize) -> Option<Found> {
+    let death = &context.report.deaths[at];
+    let failed = matches!(death.verdict.killer, Killer::Exit) && death.end.exit_code != Some(0);
+    if !failed || !matches!(death.process.role, Role::Driver) {
+        return None;
+    }
+    let group = context.group(death.cluster)?;
+    let own = speaker(death)?;
+    let by_itself = context.dead_actors.get(&(group, Some(own.as_str())));
+    let by_itself = by_itself.into_iter().flatten().copied();
+    let found = last_fatal(context, group, death, by_itself);
+    found.or_else(|| {
+        let job = death.work.job_id.clone().or_else(|| HexId::parse(own.get(..8)?))?;
+        let others = context
+            .dead_actors
+            .iter()
+            .filter(|((of, _), _)| *of == group)
+            .flat_map(|(_, said)| said.iter().copied())
+            .filter(|said| matches!(&said.what, Saying::ActorDied { actor, .. } if actor.0.ends_with(&job.0)));
+        last_fatal(context, group, death, others)
+    })
+}
+
+/// Of the actors that are called dead before the driver's end the last one whose death somebody would ask about.
+fn last_fatal<'a>(
+    context: &Context<'_>,
+    group: Group,
+    driver: &Death,
+    said: impl Iterator<Item = &'a Said>,
+) -> Option<Found> {
+    let end = driver.when.exit_time.or(driver.when.time)?;
+    let before = |said: &&Said| {
+        said.time.is_some_and(|time| {
+            let before = end.0.0.saturating_sub(time.0.0);
+            (-LATE_NS..BEFORE_END_NS).contains(&before)
+        })
+    };
+    let mut said: Vec<&Said> = said.filter(before).collect();
+    said.sort_by_key(|said| std::cmp::Reverse(said.time));
+    let mut deaths = said.iter().filter_map(|said| {
+        let (actor, death) = death_of(context, group, said)?;
+        let survived = context.report.deaths[death].then.is_some();
+        (!survived && context.is_asked_about(death)).then_some((*said, actor, death))
+    });
+    if let Some((said, actor, death)) = deaths.next() {
+        return Some(Found {
+            cause: Place::Death(death),
+            rule: LinkRule::ActorDied,
+            because: named(said, actor),
+            killer: None,
+        });
+    }
+    said.iter().find_map(|said| elsewhere(context, group, said))
+}
+
+fn named(said: &Said, actor: &HexId) -> Tie {
+    Tie::NamesActor {
+        source: said.source.clone(),
+        actor: actor.clone(),
+    }
+}
+
+/// The death of the worker that an actor ran in, else that of its node's raylet.
+fn death_of<'a>(context: &Context<'_>, group: Group, said: &'a Said) -> Option<(&'a HexId, usize)> {
+    let Saying::ActorDied { actor, worker } = &said.what else {
+        return None;
+    };
+    let by_worker = worker
+        .as_ref()
+        .and_then(|worker| context.death_of_worker(group, worker));
+    let by_actor = || {
+        let worker = context.worker_of(group, actor)?;
+        context.death_of_worker(group, worker)
+    };
+    let by_id = || {
+        let deaths = context.by_actor.get(&(group, actor.0.as_str()))?;
+        deaths.last().copied()
+    };
+    let by_node = || {
+        let worker = worker
+            .as_ref()
+            .or_else(|| context.worker_of(group, actor))?;
+        let node = context.worker_on.get(&(group, worker.0.as_str()))?;
+        context.raylets.get(&(group, node.0.as_str())).copied()
+    };
+    let death = by_worker
+        .or_else(by_actor)
+        .or_else(by_id)
+        .or_else(by_node)?;
+    Some((actor, death))
+}
+
+/// An actor whose node has no recording.
+fn elsewhere(context: &Context<'_>, group: Group, said: &Said) -> Option<Found> {
+    let Saying::ActorDied { actor, worker } = &said.what else {
+        return None;
+    };
+    let worker = worker
+        .as_ref()
+        .or_else(|| context.worker_of(group, actor))?;
+    let node = *context.worker_on.get(&(group, worker.0.as_str()))?;
+    let mut recorded = context.report.clusters.iter();
+    if recorded.any(|cluster| cluster.node_id.as_ref() == Some(node)) {
+        return None;
+    }
+    Some(Found {
+        cause: Place::Unrecorded {
+            node: Some(context.names.of_node(group, node)),
+        },
+        rule: LinkRule::ActorDied,
+        because: named(said, actor),
+        killer: None,
+    })
+}

@@ -1,0 +1,75 @@
+//! The end of a node that the autoscaler drained: idle, or about to be preempted. What its raylet took along was ended on purpose.
+//!
+//! Who was killed there by somebody else before keeps that verdict, and so does who is killed by a container's runtime.
+
+use std::collections::HashMap;
+
+use crate::{
+    event::Role,
+    judge::{
+        fleet::{Context, Group, chain},
+        report::{Death, Killer, Said, Saying},
+    },
+};
+
+/// Of Ray's `NodeDeathInfo.Reason` those that say that somebody wanted the end (`AUTOSCALER_DRAIN_IDLE`, `_PREEMPTED`; 2.9 to 2.60).
+const DRAINED: &str = "AUTOSCALER_DRAIN_";
+
+/// The deaths that came by a drained node's end, each with the GCS's words for it.
+pub(in crate::judge::fleet) fn all(context: &Context<'_>) -> Vec<(usize, String)> {
+    let drained = drained(context);
+    if drained.is_empty() {
+        return Vec::new();
+    }
+    let deaths = context.report.deaths.iter().enumerate();
+    let found = deaths.filter_map(|(at, death)| {
+        let group = context.group(death.cluster)?;
+        let node = context.node(death)?;
+        let said = drained.get(&(group, node.0.as_str()))?;
+        ends_with_its_node(context, at, death).then(|| (at, words(said)))
+    });
+    found.collect()
+}
+
+/// What the GCS says of each drained node.
+fn drained<'a>(context: &Context<'a>) -> HashMap<(Group, &'a str), &'a Said> {
+    let mut drained = HashMap::new();
+    for said in &context.report.said {
+        if let Saying::NodeDied {
+            node,
+            reason: Some(reason),
+            ..
+        } = &said.what
+            && reason.starts_with(DRAINED)
+            && let Some(group) = context.group(said.cluster)
+        {
+            drained.insert((group, node.0.as_str()), said);
+        }
+    }
+    drained
+}
+
+/// Whether the raylet ended by itself, or this process's end has that of its raylet as its root.
+fn ends_with_its_node(context: &Context<'_>, at: usize, death: &Death) -> bool {
+    let by_itself = |death: &Death| {
+        death.process.role == Role::Raylet
+            && matches!(
+                death.verdict.killer,
+                Killer::Exit | Killer::RayCollapse | Killer::RayIntended
+            )
+    };
+    if death.process.role == Role::Raylet {
+        return by_itself(death) && death.verdict.cause().is_none();
+    }
+    let root = chain(context.report, &context.places, at).last();
+    death.verdict.killer == Killer::RayCollapse
+        && root.is_some_and(|root| root.cluster == death.cluster && by_itself(root))
+}
+
+fn words(said: &Said) -> String {
+    let reason = match &said.what {
+        Saying::NodeDied { reason, .. } => reason.as_deref().unwrap_or(DRAINED),
+        _ => DRAINED,
+    };
+    format!("the node was drained: {reason}")
+}

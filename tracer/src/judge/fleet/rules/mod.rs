@@ -1,0 +1,49 @@
+//! The rules by which a death on one node is the cause of one on another, one file each.
+
+mod actor;
+pub(super) mod drained;
+mod head;
+mod owner;
+pub(super) mod peers;
+
+use super::Context;
+use crate::judge::report::{Killer, LinkRule, Tie};
+
+/// Where a cause is.
+#[derive(Debug)]
+pub(super) enum Place {
+    /// Among the deaths, at this index.
+    Death(usize),
+    /// On a node without a recording.
+    Unrecorded {
+        /// Its name, where it is known.
+        node: Option<String>,
+    },
+}
+
+/// What a rule found.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// Where the cause is.
+    pub(super) cause: Place,
+    /// The rule.
+    pub(super) rule: LinkRule,
+    /// What it rests on.
+    pub(super) because: Tie,
+    /// The death's killer in the light of its cause, where that differs from what its own node can know.
+    pub(super) killer: Option<Killer>,
+}
+
+/// The cause of a death that has none on its own node.
+pub(super) fn find(context: &Context<'_>, death: usize) -> Option<Found> {
+    if context.report.deaths[death]
+        .verdict
+        .cause_death_id
+        .is_some()
+    {
+        return None;
+    }
+    owner::find(context, death)
+        .or_else(|| actor::find(context, death))
+        .or_else(|| head::find(context, death))
+}

@@ -1,0 +1,78 @@
+//! A worker that Ray ended because its owner, or its owner's node, had died: the owner's id stands in Ray's words.
+
+use super::{Found, Place};
+use crate::judge::{
+    fleet::Context,
+    report::{Killer, LinkRule, Saying, Tie},
+};
+
+pub(super) fn find(context: &Context<'_>, at: usize) -> Option<Found> {
+    let death = &context.report.deaths[at];
+    if !matches!(
+        death.verdict.killer,
+        Killer::RayCollapse | Killer::RayIntended
+    ) {
+        return None;
+    }
+    let group = context.group(death.cluster)?;
+    let worker = death.work.worker_id.as_ref()?;
+    let said = context.owners.get(&(group, worker.0.as_str()))?;
+    let Saying::OwnerDied {
+        owner: Some(owner),
+        node,
+        ..
+    } = &said.what
+    else {
+        return None;
+    };
+    let on = context.worker_on.get(&(group, owner.0.as_str())).copied();
+    let raylet = || {
+        let on = on?;
+        context.raylets.get(&(group, on.0.as_str())).copied()
+    };
+    let (raylet, of_owner) = (raylet(), context.death_of_worker(group, owner));
+    let by_node = *node || of_owner.is_none();
+    let (rule, cause) = match (by_node, raylet, of_owner) {
+        (true, Some(raylet), _) => (LinkRule::OwnerNodeDied, Some(raylet)),
+        (_, _, Some(owner)) => (LinkRule::OwnerDied, Some(owner)),
+        (_, _, None) => (LinkRule::OwnerDied, None),
+    };
+    let named = Tie::NamesOwner {
+        source: said.source.clone(),
+        owner: owner.clone(),
+    };
+    let Some(cause) = cause.filter(|cause| *cause != at) else {
+        let on = on?;
+        let known = context.report.clusters.iter();
+        let recorded = known
+            .filter(|cluster| cluster.node_id.as_ref() == Some(on))
+            .count();
+        return (recorded == 0).then(|| Found {
+            cause: Place::Unrecorded {
+                node: Some(context.names.of_node(group, on)),
+            },
+            rule,
+            because: named,
+            killer: None,
+        });
+    };
+    // Who outlived its owner's good end was ended on purpose, as on one node. Who fell with an owner that died was not, though its own
+    // log has only the request to end.
+    let killer = if ended_well(context, cause) {
+        Some(Killer::RayIntended)
+    } else {
+        context.is_asked_about(cause).then_some(Killer::RayCollapse)
+    };
+    Some(Found {
+        cause: Place::Death(cause),
+        rule,
+        because: named,
+        killer,
+    })
+}
+
+fn ended_well(context: &Context<'_>, cause: usize) -> bool {
+    let death = &context.report.deaths[cause];
+    let meant = death.verdict.killer == Killer::RayIntended && death.verdict.cause().is_none();
+    meant || (death.verdict.killer == Killer::Exit && death.end.exit_code == Some(0))
+}

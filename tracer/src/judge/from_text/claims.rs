@@ -1,0 +1,320 @@
+//! Claims about one process, brought together: by worker id, by actor, by pid of one namespace.
+//!
+//! Claims are folded as they come, so that memory is bounded by the number of deaths and not by the size of the texts.
+
+use std::collections::HashMap;
+
+use super::claim::{Claim, Domain, Stamp, Statement, Subject};
+use crate::{
+    event::Role,
+    ids::{HexId, Pid},
+};
+
+/// Processes of which something is known; more are counted, not kept.
+const MAX_PROCESSES: usize = 20_000;
+/// Claims kept of one process: the first of each kind always stays.
+const MAX_STATEMENTS: usize = 12;
+/// Processes of one pid or actor that are compared: the newest.
+const MAX_ALIKE: usize = 64;
+/// Kills of one pid by the kernel that are further apart are of two processes.
+const REUSED_NS: i64 = 120_000_000_000;
+/// Claims without a name that are kept.
+const MAX_NAMELESS: usize = 200;
+
+/// What is known of one process.
+#[derive(Debug, Default, Clone)]
+pub struct ProcessClaims {
+    /// Who it is, all claims together.
+    pub subject: Subject,
+    /// What was said, in the order in which it was read.
+    pub statements: Vec<Statement>,
+}
+
+impl ProcessClaims {
+    /// Whether anything says that it ended.
+    #[must_use]
+    pub fn is_death(&self) -> bool {
+        self.statements
+            .iter()
+            .any(|one| !matches!(one.claim, Claim::Identity))
+    }
+
+    /// Whether the same line is known already: of a copy of the same log.
+    fn repeats(&self, statement: &Statement) -> bool {
+        let mut known = self.statements.iter();
+        !statement.stamp.is_empty()
+            && known.any(|one| one.stamp == statement.stamp && one.quote == statement.quote)
+    }
+
+    /// Whether the kernel killed this process minutes before or after: its pid was given to another.
+    fn is_of_another(&self, statement: &Statement) -> bool {
+        let kernels = |claim: &Claim| match claim {
+            Claim::KernelOom(oom) => oom.reporter.is_none(),
+            claim => *claim == Claim::Reaped,
+        };
+        let mut known = self.statements.iter().filter(|one| kernels(&one.claim));
+        kernels(&statement.claim)
+            && known.any(|one| between(one, statement).is_some_and(|apart| apart > REUSED_NS))
+    }
+
+    fn add(&mut self, statement: Statement) {
+        merge_subject(&mut self.subject, &statement.subject);
+        let kind = std::mem::discriminant(&statement.claim);
+        let known = self
+            .statements
+            .iter()
+            .filter(|one| std::mem::discriminant(&one.claim) == kind);
+        let twice = known
+            .clone()
+            .any(|one| one.place == statement.place && one.quote == statement.quote);
+        if !twice && (self.statements.len() < MAX_STATEMENTS || known.count() == 0) {
+            self.statements.push(statement);
+        }
+    }
+}
+
+/// The claims of all processes.
+#[derive(Debug, Default)]
+pub struct AllClaims {
+    all: Vec<ProcessClaims>,
+    by_worker: HashMap<HexId, usize>,
+    by_actor: HashMap<HexId, Vec<usize>>,
+    by_pid: HashMap<(bool, Pid), Vec<usize>>,
+    raylets: Vec<usize>,
+    /// Claims of which no line says whom they concern.
+    pub nameless: Vec<Statement>,
+    /// Claims that were not kept: too many.
+    pub skipped: u64,
+}
+
+impl AllClaims {
+    /// Adds a claim to those of its subject.
+    pub fn add(&mut self, statement: Statement) {
+        if !statement.subject.is_named() {
+            return self.add_nameless(statement);
+        }
+        let mut found = self.find(&statement);
+        found.sort_unstable();
+        found.dedup();
+        let at = match found.split_first() {
+            Some((first, rest)) => {
+                for other in rest {
+                    self.absorb(*first, *other);
+                }
+                *first
+            }
+            None if self.all.len() >= MAX_PROCESSES => {
+                self.skipped += 1;
+                return;
+            }
+            None => {
+                self.all.push(ProcessClaims::default());
+                self.all.len() - 1
+            }
+        };
+        self.all[at].add(statement);
+        self.index(at);
+    }
+
+    fn add_nameless(&mut self, statement: Statement) {
+        if self.nameless.len() < MAX_NAMELESS {
+            self.nameless.push(statement);
+        } else {
+            self.skipped += 1;
+        }
+    }
+
+    /// All of whose end something is said.
+    pub fn deaths(&self) -> impl Iterator<Item = &ProcessClaims> {
+        self.all.iter().filter(|claims| claims.is_death())
+    }
+
+    /// All claims, also those of processes that only started.
+    #[must_use]
+    pub fn all(&self) -> &[ProcessClaims] {
+        &self.all
+    }
+
+    fn find(&self, statement: &Statement) -> Vec<usize> {
+        let subject = &statement.subject;
+        let fits = |at: &usize| {
+            let known = &self.all[*at];
+            let here = together(&known.subject, subject) || known.repeats(statement);
+            here && alike(&known.subject, subject) && !known.is_of_another(statement)
+        };
+        let worker = subject.worker_id.as_ref();
+        let known = worker.and_then(|worker| self.by_worker.get(worker));
+        if let Some(at) = known.filter(|at| knows(&self.all[**at].subject, subject) && fits(at)) {
+            return vec![*at];
+        }
+        let mut found = Vec::new();
+        if subject.role == Some(Role::Raylet) {
+            found.extend(self.raylets.iter().copied());
+        } else {
+            if let Some(worker) = &subject.worker_id {
+                found.extend(self.by_worker.get(worker));
+            }
+            if let Some(actor) = &subject.actor_id {
+                found.extend(self.by_actor.get(actor).into_iter().flatten());
+            }
+            if let Some(pid) = subject.pid {
+                let key = (subject.domain == Domain::Host, pid);
+                found.extend(self.by_pid.get(&key).into_iter().flatten());
+            }
+        }
+        found.retain(fits);
+        // Several that fit and contradict one another are not merged by a line that fits all.
+        let agree = |this: &usize| {
+            let kept = &self.all[found[0]].subject;
+            let this = &self.all[*this].subject;
+            alike(kept, this) && together(kept, this)
+        };
+        let found_all: Vec<usize> = found.iter().copied().filter(|at| agree(at)).collect();
+        found_all
+    }
+
+    fn absorb(&mut self, into: usize, other: usize) {
+        let absorbed = std::mem::take(&mut self.all[other]);
+        merge_subject(&mut self.all[into].subject, &absorbed.subject);
+        for statement in absorbed.statements {
+            self.all[into].add(statement);
+        }
+        let moved = |list: &mut Vec<usize>| {
+            list.retain(|at| *at != other);
+            if !list.contains(&into) {
+                list.push(into);
+            }
+        };
+        if let Some(worker) = absorbed.subject.worker_id {
+            self.by_worker.insert(worker, into);
+        }
+        if let Some(actor) = absorbed.subject.actor_id {
+            self.by_actor.entry(actor).and_modify(moved);
+        }
+        if let Some(pid) = absorbed.subject.pid {
+            let key = (absorbed.subject.domain == Domain::Host, pid);
+            self.by_pid.entry(key).and_modify(moved);
+        }
+        self.raylets.retain(|at| *at != other);
+    }
+
+    fn index(&mut self, at: usize) {
+        let subject = &self.all[at].subject;
+        let note = |list: &mut Vec<usize>| {
+            if !list.contains(&at) {
+                if list.len() >= MAX_ALIKE {
+                    list.remove(0);
+                }
+                list.push(at);
+            }
+        };
+        if subject.role == Some(Role::Raylet) {
+            return note(&mut self.raylets);
+        }
+        if let Some(worker) = &subject.worker_id {
+            self.by_worker.insert(worker.clone(), at);
+        }
+        if let Some(actor) = &subject.actor_id {
+            note(self.by_actor.entry(actor.clone()).or_default());
+        }
+        if let Some(pid) = subject.pid {
+            let key = (subject.domain == Domain::Host, pid);
+            note(self.by_pid.entry(key).or_default());
+        }
+    }
+}
+
+fn agree<T: PartialEq>(one: Option<&T>, other: Option<&T>) -> bool {
+    one.zip(other).is_none_or(|(one, other)| one == other)
+}
+
+/// Whether no raylets of two nodes speak of them; a worker has one id on all nodes.
+fn together(one: &Subject, other: &Subject) -> bool {
+    agree(one.folder.as_ref(), other.folder.as_ref())
+        || (one.worker_id.is_some() && one.worker_id == other.worker_id)
+}
+
+/// Whether everything that `subject` is found by is known of a process.
+fn knows(known: &Subject, subject: &Subject) -> bool {
+    (subject.pid.is_none() || subject.pid == known.pid)
+        && (subject.actor_id.is_none() || subject.actor_id == known.actor_id)
+}
+
+/// Time between two stamps of one clock.
+fn between(one: &Statement, other: &Statement) -> Option<i64> {
+    let same_text = one.place.text == other.place.text;
+    let clocks: [fn(&Stamp) -> Option<i64>; 3] =
+        [|stamp| stamp.utc, |stamp| stamp.local, |stamp| stamp.boot];
+    let mut clocks = clocks.iter().enumerate();
+    clocks.find_map(|(number, clock)| {
+        let times = clock(&one.stamp).zip(clock(&other.stamp));
+        let (one, other) = times.filter(|_| number == 0 || same_text)?;
+        Some(one.abs_diff(other).try_into().unwrap_or(i64::MAX))
+    })
+}
+
+/// Whether two descriptions can be of one process: nothing that both name differs.
+fn alike(one: &Subject, other: &Subject) -> bool {
+    one.domain == other.domain
+        && agree(one.pid.as_ref(), other.pid.as_ref())
+        && agree(one.worker_id.as_ref(), other.worker_id.as_ref())
+        && agree(one.actor_id.as_ref(), other.actor_id.as_ref())
+        && agree(one.node_id.as_ref(), other.node_id.as_ref())
+        && agree(one.ip.as_ref(), other.ip.as_ref())
+        && agree(one.comm.as_ref(), other.comm.as_ref())
+        && agree(one.role.as_ref(), other.role.as_ref())
+}
+
+fn merge_subject(into: &mut Subject, from: &Subject) {
+    fn fill<T: Clone>(into: &mut Option<T>, from: Option<&T>) {
+        if into.is_none() {
+            *into = from.cloned();
+        }
+    }
+    into.domain = from.domain;
+    fill(&mut into.pid, from.pid.as_ref());
+    fill(&mut into.worker_id, from.worker_id.as_ref());
+    fill(&mut into.actor_id, from.actor_id.as_ref());
+    fill(&mut into.job_id, from.job_id.as_ref());
+    fill(&mut into.node_id, from.node_id.as_ref());
+    fill(&mut into.ip, from.ip.as_ref());
+    fill(&mut into.folder, from.folder.as_ref());
+    fill(&mut into.class, from.class.as_ref());
+    fill(&mut into.task, from.task.as_ref());
+    fill(&mut into.comm, from.comm.as_ref());
+    fill(&mut into.role, from.role.as_ref());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::from_text::claim::Place;
+
+    fn lost(worker: u64) -> Statement {
+        Statement {
+            place: Place::default(),
+            stamp: Stamp::default(),
+            quote: String::new(),
+            subject: Subject {
+                pid: Some(Pid(7)),
+                worker_id: HexId::parse(&format!("{worker:056x}")),
+                ..Subject::default()
+            },
+            claim: Claim::Lost,
+        }
+    }
+
+    #[test]
+    fn of_the_workers_of_one_pid_the_newest_are_compared_and_each_is_found_by_its_id() {
+        let mut claims = AllClaims::default();
+        for worker in 0..1000 {
+            claims.add(lost(worker));
+        }
+        assert!(claims.by_pid.values().all(|list| list.len() == MAX_ALIKE));
+        assert_eq!(claims.find(&lost(3)), [3]);
+        assert_eq!(claims.all().len(), 1000);
+        let mut nobodys = lost(0);
+        nobodys.subject.worker_id = None;
+        assert_eq!(claims.find(&nobodys), [1000 - MAX_ALIKE]);
+    }
+}

@@ -1,0 +1,290 @@
+//! Session folders of several nodes: which text is of which node, where each process died, and the join by Ray's ids.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use super::{
+    Made,
+    claim::{Domain, Gathered, Statement},
+    version,
+    zone::{self, Clock},
+};
+use crate::{
+    event::Role,
+    ids::{EventId, HexId, Pid},
+    judge::{
+        cause::Cause,
+        fleet::{self, Host},
+        report::{ClusterReport, Place, Report, Said, Saying},
+    },
+    path,
+    ray::log::{FileKind, file_name},
+};
+
+/// A folder with a raylet's log: a node's.
+pub(super) struct Folder {
+    /// With a slash at its end.
+    path: String,
+    /// What people call it: the part of its path in which it differs from the others.
+    name: String,
+    node_id: Option<HexId>,
+    session: Option<String>,
+    /// Whether the GCS's log lies there.
+    head: bool,
+    /// Its texts, by their numbers.
+    texts: BTreeSet<usize>,
+}
+
+/// The nodes that the texts are of; none where they are of one node, or it cannot be told.
+pub(super) fn folders(gathered: &Gathered) -> Vec<Folder> {
+    let mut paths: BTreeMap<&str, Option<HexId>> = BTreeMap::new();
+    for text in &gathered.texts {
+        if kind(&text.name) == Some(FileKind::Raylet) {
+            let known = paths.entry(path::folder(&text.name)).or_default();
+            *known = known.take().or_else(|| text.node_id.clone());
+        }
+    }
+    let ids: HashSet<&HexId> = paths.values().flatten().collect();
+    // Two folders of one raylet are copies.
+    if paths.len() < 2 || ids.len() < paths.len() {
+        return Vec::new();
+    }
+    let all: Vec<&str> = paths.keys().copied().collect();
+    let mut folders: Vec<Folder> = paths
+        .iter()
+        .map(|(path, node_id)| Folder {
+            path: (*path).to_owned(),
+            name: name(path, &all),
+            node_id: node_id.clone(),
+            session: session(path),
+            head: false,
+            texts: BTreeSet::new(),
+        })
+        .collect();
+    for (number, text) in gathered.texts.iter().enumerate() {
+        let Some(folder) = nearest(&text.name, &all).and_then(|at| folders.get_mut(at)) else {
+            continue;
+        };
+        folder.texts.insert(number);
+        folder.head |= kind(&text.name) == Some(FileKind::Gcs);
+    }
+    folders
+}
+
+fn kind(name: &str) -> Option<FileKind> {
+    file_name::parse(path::base(name)).map(|parsed| parsed.kind)
+}
+
+/// The one raylet's folder below the nearest folder above this text that has any.
+fn nearest(text: &str, folders: &[&str]) -> Option<usize> {
+    let mut above = path::folder(text);
+    loop {
+        let mut below = (0..)
+            .zip(folders)
+            .filter(|(_, folder)| folder.starts_with(above));
+        match (below.next(), below.next()) {
+            (Some((at, _)), None) => return Some(at),
+            (Some(_), Some(_)) => return None,
+            (None, _) if above.is_empty() => return None,
+            (None, _) => above = path::folder(above.trim_end_matches('/')),
+        }
+    }
+}
+
+/// `gpu-07` of `/logs/gpu-07/session_x/logs/`.
+fn name(path: &str, all: &[&str]) -> String {
+    let parts = |path: &str| -> Vec<String> {
+        let parts = path.split('/').filter(|part| !part.is_empty());
+        parts.map(str::to_owned).collect()
+    };
+    let own = parts(path);
+    let others: Vec<Vec<String>> = all.iter().map(|path| parts(path)).collect();
+    let differs = |at: &usize| others.iter().any(|other| other.get(*at) != own.get(*at));
+    let at = (0..own.len()).find(differs);
+    let name = at.and_then(|at| own.get(at)).map_or(path, String::as_str);
+    let packed = [".tar.gz", ".tgz", ".tar"];
+    let mut bare = packed.iter().filter_map(|end| name.strip_suffix(end));
+    bare.next().unwrap_or(name).to_owned()
+}
+
+/// The part of a path that Ray names after the session.
+fn session(path: &str) -> Option<String> {
+    let mut parts = path.split('/');
+    let known = parts.find(|part| part.starts_with("session_20"));
+    known.map(str::to_owned)
+}
+
+/// Logs of a raylet's agents: of raylets they know their own alone.
+const AGENTS: [&str; 2] = ["dashboard_agent", "runtime_env_agent"];
+
+/// The texts among a process's claims that only its own node has: its own logs, and the host's.
+pub(super) fn own_texts(gathered: &Gathered, claims: &[&Statement]) -> Vec<usize> {
+    let own = |one: &&&Statement| {
+        let name = gathered.texts.get(one.place.text);
+        let name = name.map_or("", |text| path::base(&text.name));
+        let writer = file_name::parse(name).and_then(|parsed| parsed.worker_id);
+        let by_agent = AGENTS.iter().any(|agent| name.starts_with(agent));
+        one.subject.domain == Domain::Host
+            || (writer.is_some() && writer == one.subject.worker_id)
+            || (by_agent && one.subject.role == Some(Role::Raylet))
+    };
+    let own = claims.iter().filter(own).map(|one| one.place.text);
+    own.collect()
+}
+
+/// The node of each death.
+pub(super) fn of_deaths(
+    gathered: &Gathered,
+    folders: &[Folder],
+    made: &[Made],
+) -> Vec<Option<HexId>> {
+    if folders.is_empty() {
+        return Vec::new();
+    }
+    let mut workers: HashMap<&HexId, &HexId> = HashMap::new();
+    for spoken in &gathered.spoken {
+        if let Saying::WorkerOn { worker, node } = &spoken.what {
+            workers.insert(worker, node);
+        }
+    }
+    let of = |made: &Made| of_death(folders, &workers, made);
+    made.iter().map(of).collect()
+}
+
+/// The node that a process died on: as Ray names it, else that whose raylet's, own or host's log speaks of it.
+fn of_death(folders: &[Folder], workers: &HashMap<&HexId, &HexId>, made: &Made) -> Option<HexId> {
+    let named = made.node.0.as_deref().and_then(HexId::parse);
+    let by_raylet = || {
+        let path = made.folder.as_ref()?;
+        let folder = folders.iter().find(|folder| folder.path == *path)?;
+        folder.node_id.clone()
+    };
+    let by_gcs = || {
+        let worker = made.death.work.worker_id.as_ref()?;
+        workers.get(worker).map(|node| (*node).clone())
+    };
+    let by_text = || {
+        let of = |folder: &&Folder| made.texts.iter().any(|text| folder.texts.contains(text));
+        folders.iter().find(of)?.node_id.clone()
+    };
+    named.or_else(by_raylet).or_else(by_gcs).or_else(by_text)
+}
+
+/// The session of nodes whose paths do not name it, while they are joined.
+const NAMELESS: &str = "";
+
+/// A part of the cluster for each node.
+pub(super) fn clusters(gathered: &Gathered, folders: &[Folder]) -> Vec<ClusterReport> {
+    let of_one_head = folders.iter().filter(|folder| folder.head).count() == 1;
+    let named: HashSet<&HexId> = (gathered.spoken.iter())
+        .filter_map(|spoken| match &spoken.what {
+            Saying::NodeIs { node, .. } => Some(node),
+            _ => None,
+        })
+        .collect();
+    // Whom the only GCS has registered is of its cluster.
+    let session = |folder: &Folder| {
+        let registered =
+            of_one_head && folder.node_id.as_ref().is_some_and(|id| named.contains(id));
+        let known = folder.session.clone();
+        known.or_else(|| registered.then(|| NAMELESS.to_owned()))
+    };
+    let of = |(id, folder): (u32, &Folder)| ClusterReport {
+        id,
+        recording_id: id,
+        session: session(folder),
+        ray_version: version(gathered),
+        node_id: folder.node_id.clone(),
+        raylet_pid: Pid(0),
+        container_id: None,
+        node_ip: None,
+        place: Place::default(),
+        monitor: None,
+        object_store_bytes: None,
+        log_utc_offset_s: None,
+        gcs_address: None,
+        head: folder.head,
+    };
+    (0..).zip(folders).map(of).collect()
+}
+
+/// Joins the nodes by the rules of recordings.
+pub(super) fn join(
+    gathered: &Gathered,
+    clock: &Clock,
+    folders: &[Folder],
+    on: &[Option<HexId>],
+    report: &mut Report,
+) {
+    if folders.is_empty() {
+        return;
+    }
+    let hosts: Vec<Host> = (0..)
+        .zip(folders)
+        .map(|(recording_id, folder)| Host {
+            recording_id,
+            name: folder.name.clone(),
+            boot_id: String::new(),
+        })
+        .collect();
+    report.said = said(gathered, clock, folders);
+    blame_the_nodes_raylet(on, report);
+    fleet::join_logs(report, &hosts, on);
+    let is_known = |session: &String| session != NAMELESS;
+    for cluster in &mut report.clusters {
+        cluster.recording_id = 0;
+        cluster.session = cluster.session.take().filter(is_known);
+    }
+    for node in &mut report.nodes {
+        node.session = node.session.take().filter(is_known);
+        let read = node.recordings.drain(..);
+        node.texts = read
+            .filter_map(|at| folders.get(usize::try_from(at).ok()?))
+            .map(|folder| folder.texts.len() as u64)
+            .sum();
+        // A raylet that is killed writes nothing: that no text tells of its end is no sign of life.
+        if let Some(declared) = &mut node.declared_dead {
+            declared.raylet_died = declared.raylet_died.filter(|died| *died);
+        }
+    }
+}
+
+/// A worker whose own log says that its raylet is gone was taken along by the one raylet of its node that ended.
+fn blame_the_nodes_raylet(on: &[Option<HexId>], report: &mut Report) {
+    let mut raylets: HashMap<&HexId, Vec<EventId>> = HashMap::new();
+    for (death, node) in report.deaths.iter().zip(on) {
+        if let Some(node) = node.as_ref().filter(|_| death.process.role == Role::Raylet) {
+            raylets.entry(node).or_default().push(death.id);
+        }
+    }
+    for (death, node) in report.deaths.iter_mut().zip(on) {
+        let of_node = node.as_ref().and_then(|node| raylets.get(node));
+        let by_own_log = matches!(
+            death.verdict.cause,
+            Cause::RayletGone {
+                by_own_log: true,
+                ..
+            }
+        );
+        if let Some([raylet]) = of_node.filter(|_| by_own_log).map(Vec::as_slice) {
+            death.verdict.cause_death_id.get_or_insert(*raylet);
+        }
+    }
+}
+
+fn said(gathered: &Gathered, clock: &Clock, folders: &[Folder]) -> Vec<Said> {
+    let mut of_text: BTreeMap<usize, u32> = BTreeMap::new();
+    for (number, folder) in (0..).zip(folders) {
+        of_text.extend(folder.texts.iter().map(|text| (*text, number)));
+    }
+    let spoken = gathered.spoken.iter().map(|spoken| {
+        let text = gathered.texts.get(spoken.place.text);
+        Said {
+            time: clock.time(spoken.place, spoken.stamp).map(zone::utc),
+            cluster: of_text.get(&spoken.place.text).copied(),
+            source: text.map_or(String::new(), |text| path::base(&text.name).to_owned()),
+            by: spoken.by.clone(),
+            what: spoken.what.clone(),
+        }
+    });
+    spoken.collect()
+}

@@ -1,0 +1,247 @@
+//! Which death a job failed of: what its processes say of it, and only where they say nothing the order of deaths.
+//!
+//! `ray.get` raises the first failure that reaches it. The owner of a call logs that failure in its core-worker log
+//! (`Task … failed … will_retry`, `task_manager.cc`), with the task's id; the id of an actor's task ends with the actor's id
+//! (`src/ray/common/id.h`, 2.9 to 2.60). The exception that a driver prints names the actor and its pid.
+
+use crate::{
+    ids::{BootTime, HexId, Pid},
+    judge::{
+        report::{Basis, Death},
+        world::{Seen, World},
+    },
+    ray::facts::RayFact,
+};
+
+/// How long before the driver's end a death may lie that ended the job: Ray's own time-outs are below a minute, except when a log
+/// says more.
+pub(super) const BEFORE_DRIVER_NS: i64 = 120_000_000_000;
+/// Failures with less time between them belong together: the first of them is what the others follow from.
+const VOLLEY_NS: i64 = 5_000_000_000;
+/// The owner of a call learns of a death within this time, and a log's clock is behind by at most this.
+const HEARD_WITHIN_NS: i64 = 15_000_000_000;
+/// See [`HEARD_WITHIN_NS`].
+const CLOCK_ERROR_NS: i64 = 500_000_000;
+/// Hexadecimal digits of an actor's id.
+const ACTOR_ID_DIGITS: usize = 32;
+
+/// The death that a failed job failed of, and what says so; `hits` are the first causes that hit it.
+pub(super) fn death<'a>(
+    world: &World,
+    deaths: &'a [Death],
+    hits: &[&'a Death],
+    failed: &Failed<'_>,
+) -> Option<(&'a Death, Basis)> {
+    let named = named_by_driver(world, deaths, failed).map(|death| (death, Basis::Exception));
+    let lost = || first_lost_call(world, deaths, failed).map(|death| (death, Basis::LostCall));
+    let order = || first_of_the_last(hits, failed.end).map(|death| (death, Basis::Order));
+    named.or_else(lost).or_else(order)
+}
+
+/// A job whose driver ended with an error.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Failed<'a> {
+    /// Its number in the report.
+    pub(super) cluster: Option<u32>,
+    /// The job.
+    pub(super) job_id: &'a HexId,
+    /// The driver's worker id, where it is known.
+    pub(super) driver: Option<&'a HexId>,
+    /// When its driver ended.
+    pub(super) end: BootTime,
+}
+
+impl Failed<'_> {
+    fn is_before(&self, time: BootTime) -> bool {
+        (-CLOCK_ERROR_NS..BEFORE_DRIVER_NS).contains(&self.end.since(time))
+    }
+
+    fn is_of_the_job(&self, death: &Death) -> bool {
+        death.cluster == self.cluster
+            && death
+                .work
+                .job_id
+                .as_ref()
+                .is_none_or(|job| job == self.job_id)
+            && self.is_before(death.when.act_time)
+    }
+}
+
+/// The process that the exception of the driver names.
+fn named_by_driver<'a>(
+    world: &World,
+    deaths: &'a [Death],
+    failed: &Failed<'_>,
+) -> Option<&'a Death> {
+    let words = world
+        .ray_words
+        .iter()
+        .filter(|seen| failed.is_before(seen.time));
+    let named = words.filter_map(|seen| match &seen.what.fact {
+        RayFact::DiedInException {
+            actor_id,
+            pid,
+            worker_id,
+        } => {
+            let of_driver = worker_id.is_none() || worker_id.as_ref() == failed.driver;
+            of_driver.then_some((actor_id.as_ref(), *pid))
+        }
+        _ => None,
+    });
+    // A driver that caught an earlier one and went on failed of the last.
+    let (actor_id, pid) = named.last()?;
+    let is_named = |death: &&Death| match (actor_id, &death.work.actor_id) {
+        (Some(named), Some(known)) => named == known && pid.is_none_or(|pid| has_pid(death, pid)),
+        _ => pid.is_some_and(|pid| has_pid(death, pid)),
+    };
+    deaths
+        .iter()
+        .filter(|death| failed.is_of_the_job(death))
+        .rfind(is_named)
+}
+
+fn has_pid(death: &Death, pid: Pid) -> bool {
+    death.process.ns_pid.unwrap_or(death.process.pid) == pid || death.process.pid == pid
+}
+
+/// The death behind the first call of the last volley of lost ones.
+fn first_lost_call<'a>(
+    world: &World,
+    deaths: &'a [Death],
+    failed: &Failed<'_>,
+) -> Option<&'a Death> {
+    let mut lost: Vec<LostCall<'_>> = world
+        .ray_words
+        .iter()
+        .filter(|seen| failed.is_before(seen.time))
+        .filter_map(|seen| LostCall::of(seen, failed.job_id))
+        .collect();
+    lost.sort_by_key(|call| call.time);
+    let times: Vec<BootTime> = lost.iter().map(|call| call.time).collect();
+    let mut volley = lost.iter().skip(last_volley(&times));
+    let behind = |call: &LostCall<'_>| {
+        let here = deaths.iter().filter(|death| failed.is_of_the_job(death));
+        here.filter(|death| call.is_lost_by(death))
+            .min_by_key(|death| death.when.act_time)
+    };
+    volley.find_map(behind)
+}
+
+/// A call that its owner gave up because the process that ran it was gone.
+struct LostCall<'a> {
+    time: BootTime,
+    actor_id: Option<HexId>,
+    task_name: Option<&'a str>,
+}
+
+impl<'a> LostCall<'a> {
+    fn of(seen: &'a Seen<crate::event::RayLog>, job: &HexId) -> Option<Self> {
+        let RayFact::TaskFailed {
+            task_id,
+            error,
+            will_retry: Some(false),
+            task_name,
+            job_id,
+            ..
+        } = &seen.what.fact
+        else {
+            return None;
+        };
+        let ours = job_id.as_ref().is_none_or(|of| of == job);
+        (ours && tells_of_a_death(error)).then(|| Self {
+            time: seen.time,
+            actor_id: task_id.as_ref().and_then(actor_of),
+            task_name: task_name.as_deref(),
+        })
+    }
+
+    fn is_lost_by(&self, death: &Death) -> bool {
+        let heard = self.time.since(death.when.act_time);
+        let in_time = (-CLOCK_ERROR_NS..HEARD_WITHIN_NS).contains(&heard);
+        in_time
+            && match (&self.actor_id, &death.work.actor_id) {
+                (Some(called), Some(died)) => called == died,
+                (Some(_), None) | (None, _) => {
+                    self.task_name.is_some() && self.task_name == death.work.task_name.as_deref()
+                }
+            }
+    }
+}
+
+/// `ErrorType` (`src/ray/protobuf/common.proto`) of a call whose process is gone; the others are exceptions of the user's code.
+fn tells_of_a_death(error: &str) -> bool {
+    const GONE: [&str; 6] = [
+        "WORKER_DIED",
+        "ACTOR_DIED",
+        "ACTOR_UNAVAILABLE",
+        "OUT_OF_MEMORY",
+        "NODE_DIED",
+        "LOCAL_RAYLET_DIED",
+    ];
+    GONE.contains(&error)
+}
+
+/// The actor that a task of this id was sent to; the id of a task without actor has `f` there.
+fn actor_of(task: &HexId) -> Option<HexId> {
+    let at = task.0.len().checked_sub(ACTOR_ID_DIGITS)?;
+    let actor = task.0.get(at..)?;
+    let of_no_actor = actor.starts_with("ffffffffffffffff");
+    HexId::parse(actor).filter(|_| at > 0 && !of_no_actor)
+}
+
+/// The first of the deaths that came together last: a memory kill before others.
+fn first_of_the_last<'a>(hits: &[&'a Death], end: BootTime) -> Option<&'a Death> {
+    let mut before: Vec<&Death> = hits
+        .iter()
+        .filter(|hit| (0..BEFORE_DRIVER_NS).contains(&end.since(hit.when.act_time)))
+        .copied()
+        .collect();
+    before.sort_by_key(|death| (death.when.act_time, death.id));
+    let times: Vec<BootTime> = before.iter().map(|death| death.when.act_time).collect();
+    let volley = before.into_iter().skip(last_volley(&times));
+    volley.min_by_key(|death| {
+        (
+            !death.verdict.killer.is_memory_kill(),
+            death.when.act_time,
+            death.id,
+        )
+    })
+}
+
+/// Where the last run of `times`, which are in order, begins that has no gap of [`VOLLEY_NS`].
+fn last_volley(times: &[BootTime]) -> usize {
+    let gap = |pair: &[BootTime]| pair[1].since(pair[0]) > VOLLEY_NS;
+    times.windows(2).rposition(gap).map_or(0, |at| at + 1)
+}
+
+/// Whether a death lies so long before the one that ended its job that the job had gone on.
+pub(super) fn went_on(death: &Death, ended_by: &Death) -> bool {
+    ended_by.when.act_time.since(death.when.act_time) > VOLLEY_NS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_volley_begins_after_the_last_gap() {
+        let times = |seconds: &[u64]| -> Vec<BootTime> {
+            let at = |second: &u64| BootTime(second * 1_000_000_000);
+            seconds.iter().map(at).collect()
+        };
+        assert_eq!(last_volley(&times(&[])), 0);
+        assert_eq!(last_volley(&times(&[1, 4, 8])), 0);
+        assert_eq!(last_volley(&times(&[1, 10, 14, 15])), 1);
+        assert_eq!(last_volley(&times(&[1, 2, 20])), 2);
+    }
+
+    #[test]
+    fn the_id_of_an_actors_task_ends_with_the_actors() {
+        let task = HexId::parse("beed05050684d000ae4bef52a28c88a8d40463d901000000").expect("an id");
+        let actor = HexId::parse("ae4bef52a28c88a8d40463d901000000");
+        assert_eq!(actor_of(&task), actor);
+        let plain =
+            HexId::parse("16310a0f0a45af5cffffffffffffffffffffffff01000000").expect("an id");
+        assert_eq!(actor_of(&plain), None);
+    }
+}

@@ -1,0 +1,77 @@
+//! Where a process ran: by its cgroup's path, and by what `KubeRay` has put into its raylet's environment.
+
+use crate::{
+    cgroup_path,
+    event::Cluster,
+    ids::ProcessKey,
+    judge::{
+        processes::ProcessState,
+        report::{Kubernetes, Place, Slurm},
+        world::World,
+    },
+};
+
+/// The place of a process.
+pub(super) fn of(world: &World, state: &ProcessState) -> Place {
+    let path = state.cgroup.as_deref();
+    let slurm = path.and_then(cgroup_path::slurm).map(|found| Slurm {
+        job_id: found.job,
+        step_id: found.step,
+    });
+    let raylet = state.cluster.and_then(|raylet| world.cluster(raylet));
+    Place {
+        kubernetes: pod(world, state, raylet),
+        slurm,
+    }
+}
+
+/// The place of a raylet.
+pub(super) fn of_raylet(world: &World, raylet: ProcessKey) -> Place {
+    let state = world.processes.get(raylet);
+    state.map_or_else(Place::default, |state| of(world, state))
+}
+
+fn pod(world: &World, state: &ProcessState, cluster: Option<&Cluster>) -> Option<Kubernetes> {
+    let pod_uid = state.cgroup.as_deref().and_then(cgroup_path::pod_uid);
+    let named = cluster.map(named).unwrap_or_default();
+    let named = if same_pod(world, cluster, pod_uid.as_deref()) {
+        named
+    } else {
+        // The raylet's pod is another one than this process's: of the names only those of the whole cluster hold for both.
+        Kubernetes {
+            pod: None,
+            group: None,
+            ..named
+        }
+    };
+    let found = Kubernetes { pod_uid, ..named };
+    let known = found != Kubernetes::default();
+    known.then(|| Kubernetes {
+        container_id: state.container_id.clone(),
+        ..found
+    })
+}
+
+/// Whether a process is in its raylet's pod, as far as the uids of both are known.
+fn same_pod(world: &World, cluster: Option<&Cluster>, own: Option<&str>) -> bool {
+    let raylet = cluster.and_then(|cluster| world.processes.get(cluster.raylet));
+    let path = raylet.and_then(|raylet| raylet.cgroup.as_deref());
+    let its = path.and_then(cgroup_path::pod_uid);
+    its.as_deref().zip(own).is_none_or(|(its, own)| its == own)
+}
+
+/// What `KubeRay` names each pod of Ray's.
+fn named(cluster: &Cluster) -> Kubernetes {
+    let value = |name: &str| {
+        let mut settings = cluster.settings.iter();
+        let (_, value) = settings.find(|(key, _)| key == name)?;
+        Some(value.clone()).filter(|value| !value.is_empty())
+    };
+    Kubernetes {
+        cluster: value("RAY_CLUSTER_NAME"),
+        namespace: value("RAY_CLUSTER_NAMESPACE"),
+        pod: value("RAY_CLOUD_INSTANCE_ID"),
+        group: value("RAY_NODE_TYPE_NAME"),
+        ..Kubernetes::default()
+    }
+}

@@ -1,0 +1,222 @@
+//! One death: who it was, when, how it ended, whose doing that was, its memory and what it was running.
+//!
+//! The program has the parts apart; the JSON has the fields of most of them side by side (`show::json`).
+
+use serde::{Serialize, Serializer};
+
+use super::{
+    AtDeath, CallsReport, GcsReport, GpuUse, LastMinute, MemoryReport, OomReport, Place, Recovery,
+    SenderReport, SharedFileUse, Suspect, TopProcess, Utc, Verdict,
+};
+use crate::{
+    event::Role,
+    ids::{BootTime, EventId, HexId, Pid},
+};
+
+/// One death.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Death {
+    /// The row of the exit event.
+    pub id: EventId,
+    /// The recording's number; `None` in `explain`.
+    pub recording_id: Option<u32>,
+    /// The cluster's number.
+    pub cluster: Option<u32>,
+    /// When it died.
+    pub when: When,
+    /// The process.
+    pub process: Process,
+    /// What it was to Ray: its worker, actor, task and job.
+    pub work: Work,
+    /// How it ended.
+    pub end: End,
+    /// Who ended it.
+    pub verdict: Verdict,
+    /// Who sent the signal.
+    pub sender: Option<SenderReport>,
+    /// Its memory, and that of its surroundings.
+    pub memory: Memory,
+    /// What it was running.
+    pub activity: Activity,
+    /// Whether it is one that people ask about (text lists these only).
+    pub listed: bool,
+    /// Its node, in a report of several recordings.
+    pub node: Option<String>,
+    /// What Ray did next: `task retried …`, `actor restarted …`.
+    pub then: Option<Recovery>,
+}
+
+impl Death {
+    /// A death that people ask about, of which nothing but the process and the verdict is known; what else is known is added.
+    #[must_use]
+    pub fn new(process: Process, verdict: Verdict) -> Self {
+        Self {
+            id: EventId::NONE,
+            recording_id: None,
+            cluster: None,
+            when: When::default(),
+            process,
+            work: Work::default(),
+            end: End::default(),
+            verdict,
+            sender: None,
+            memory: Memory::default(),
+            activity: Activity::default(),
+            listed: true,
+            node: None,
+            then: None,
+        }
+    }
+
+    /// Whether it was killed and had not ended when the recording did.
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
+        self.id.row() == EventId::NONE.row()
+    }
+}
+
+/// When a process died, by each clock.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct When {
+    /// Of the act that killed it where that is known, else of the exit.
+    pub time: Option<Utc>,
+    /// The act's boot time, for order; not part of the contract.
+    #[serde(skip)]
+    pub act_time: BootTime,
+    /// When the kernel reported the exit.
+    pub exit_time: Option<Utc>,
+    /// The time as the text prints it, where its zone is not known (`explain`).
+    pub stamp: Option<String>,
+}
+
+/// The process that died.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Process {
+    /// Pid in the initial namespace (in `explain`: as the text has it; 0, in JSON null, where it has none).
+    #[serde(serialize_with = "known_pid")]
+    pub pid: Pid,
+    /// Pid in its own namespace.
+    pub ns_pid: Option<Pid>,
+    /// When it started.
+    pub start_time: Option<Utc>,
+    /// Its name at the end.
+    pub comm: String,
+    /// What it was to Ray.
+    pub role: Role,
+    /// Its title at the end.
+    pub title: Option<String>,
+    /// Its parent.
+    pub ppid: Option<Pid>,
+    /// Its container.
+    pub container_id: Option<String>,
+    /// Its pod or its Slurm job.
+    #[serde(flatten)]
+    pub place: Place,
+}
+
+impl Process {
+    /// A process of which nothing else is known.
+    #[must_use]
+    pub fn new(pid: Pid, comm: String, role: Role) -> Self {
+        Self {
+            pid,
+            ns_pid: None,
+            start_time: None,
+            comm,
+            role,
+            title: None,
+            ppid: None,
+            container_id: None,
+            place: Place::default(),
+        }
+    }
+}
+
+/// What a process did for Ray.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Work {
+    /// Worker id.
+    pub worker_id: Option<HexId>,
+    /// Actor id.
+    pub actor_id: Option<HexId>,
+    /// Actor class.
+    pub actor_class: Option<String>,
+    /// What it was running, by its title at death.
+    pub task_name: Option<String>,
+    /// Job id.
+    pub job_id: Option<HexId>,
+    /// What the GCS says besides, where it was asked (`record --gcs`).
+    pub gcs: Option<GcsReport>,
+    /// Attempt number of the task, where a log has it.
+    pub attempt: Option<u32>,
+}
+
+/// How a process ended, by its wait status.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct End {
+    /// Exit code, when it exited by itself.
+    pub exit_code: Option<i32>,
+    /// Signal, when one ended it.
+    pub signal: Option<i32>,
+}
+
+/// Memory at a death.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Memory {
+    /// Of the process itself.
+    #[serde(rename = "memory")]
+    pub own: MemoryReport,
+    /// Its GPU memory.
+    pub gpu: Vec<GpuUse>,
+    /// The OOM kill's context.
+    pub oom: Option<OomReport>,
+    /// The node at that moment.
+    pub at_death: Option<AtDeath>,
+    /// The biggest processes at that moment.
+    pub top: Vec<TopProcess>,
+    /// The biggest of them, where the victim held little beside it.
+    pub suspect: Option<Suspect>,
+    /// The biggest files of shared memory at that moment, mapped by many or by nobody.
+    pub shared: Vec<SharedFileUse>,
+    /// Its last minute; `None` for a normal exit and where no samples are known.
+    pub last_minute: Option<LastMinute>,
+    /// What was foreseen of the limit that killed, where a warning stood.
+    pub foreseen: Option<Foreseen>,
+}
+
+/// A warning that stood when its limit killed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Foreseen {
+    /// How long before the kill it was told.
+    pub ms_before: u64,
+    /// From then, the limit was to be met no sooner than this (10th percentile).
+    pub soonest_ms: u64,
+    /// And no later than this (90th percentile).
+    pub latest_ms: u64,
+    /// Whose growth it was: a class, a task, or the part that a process plays.
+    pub grower: Option<String>,
+    /// Whom the killer was expected to take.
+    pub likely_victim: Option<String>,
+}
+
+/// What a process was running when it died.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Activity {
+    /// In that stack the innermost line of the user's own code, else of the framework's: no library's. `train.py:33 step`.
+    pub line_at_death: Option<String>,
+    /// The last Python stack before its death, the running line first.
+    pub stack_at_death: Option<String>,
+    /// How long before its death that stack was read.
+    pub stack_age_ms: Option<u64>,
+    /// What it ran, call by call.
+    pub calls: Option<CallsReport>,
+}
+
+/// No process that dies has pid 0: it stands for one that a text does not name.
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands fields by reference"
+)]
+fn known_pid<S: Serializer>(pid: &Pid, serializer: S) -> Result<S::Ok, S::Error> {
+    Some(*pid).filter(|pid| pid.0 != 0).serialize(serializer)
+}

@@ -1,0 +1,181 @@
+//! A death whose cause is another recording's death, and the nodes that a report knows.
+
+use serde::Serialize;
+
+use super::{Certainty, InUse, Killer, LimitPeak, Peak, Utc};
+use crate::ids::{EventId, HexId, Pid};
+
+/// The death of another recording, or of the same one, that caused a death by what Ray's own processes say.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CauseLink {
+    /// The cause's recording.
+    pub recording_id: u32,
+    /// The cause's id in it.
+    pub death_id: EventId,
+    /// The cause's node.
+    pub node: String,
+    /// Which rule found it.
+    pub rule: LinkRule,
+    /// How sure the link is; each of the two deaths has a certainty of its own.
+    pub link_certainty: Certainty,
+    /// What it rests on; a sentence in the JSON.
+    pub because: Tie,
+}
+
+/// What ties a death to its cause on another node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Tie {
+    /// A log names the actor.
+    NamesActor {
+        /// The log's name.
+        source: String,
+        /// The actor.
+        actor: HexId,
+    },
+    /// A log names the owner.
+    NamesOwner {
+        /// The log's name.
+        source: String,
+        /// The worker that owned it.
+        owner: HexId,
+    },
+    /// A raylet's log says that it lost the GCS.
+    GcsGone {
+        /// The log's name.
+        source: String,
+    },
+    /// A log says that a collective or a connection to a peer failed.
+    PeerError {
+        /// The log's name.
+        source: String,
+        /// `NCCL timeout`, `connection reset`, …
+        kind: &'static str,
+    },
+}
+
+/// A cause that this node's recording does not hold; a sentence in the JSON.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Remote {
+    /// Its owner, on another node or not seen.
+    Owner,
+    /// The node of its owner, another one or not seen.
+    OwnersNode,
+    /// In Ray's words.
+    Says(String),
+    /// A death of another recording.
+    Death {
+        /// What ties the two together.
+        tie: Tie,
+        /// The name of the process that died.
+        comm: String,
+        /// Its pid.
+        pid: Pid,
+        /// Who ended it.
+        killer: Killer,
+    },
+    /// Something on a node without a recording.
+    Unrecorded {
+        /// What says so.
+        tie: Tie,
+        /// That node, where it is known.
+        node: Option<String>,
+    },
+}
+
+/// A node has no recording: what died there, and whether it caused deaths elsewhere, is not known. A sentence in the JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoRecording;
+
+/// Why a death is the cause of one on another node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LinkRule {
+    /// It was the owner's.
+    OwnerDied,
+    /// It was that of the raylet of the owner's node.
+    OwnerNodeDied,
+    /// It was that of an actor which a driver, or another owner, had called.
+    ActorDied,
+    /// It was the GCS's.
+    HeadDied,
+    /// It was the first of the job, and a peer says that the connection to others broke.
+    PeerError,
+}
+
+/// A node: of a recording, or named by one.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Node {
+    /// Its name: the host's, or the one that Ray gave it where several are on one host.
+    pub name: String,
+    /// Ray's id.
+    pub node_id: Option<HexId>,
+    /// Session of its cluster.
+    pub session: Option<String>,
+    /// Its address, where the GCS's log has it.
+    pub address: Option<String>,
+    /// Whether the GCS runs on it.
+    pub head: bool,
+    /// Its recordings; none for a node that others name.
+    pub recordings: Vec<u32>,
+    /// How many of its logs were read (`explain`).
+    pub texts: u64,
+    /// What names a node without a recording.
+    pub named_by: Option<String>,
+    /// What follows from the missing recording.
+    pub missing: Option<NoRecording>,
+    /// Deaths on it that people ask about.
+    pub listed_deaths: u64,
+    /// What the GCS said when it took the node for dead.
+    pub declared_dead: Option<DeclaredDead>,
+    /// Times between two recordings that nobody saw.
+    pub unseen: Vec<Unseen>,
+    /// Highest use of its memory.
+    pub peak: Option<Peak>,
+    /// Its cgroups with a limit.
+    pub limits: Vec<LimitPeak>,
+    /// What was in use when most was.
+    pub in_use: Option<InUse>,
+}
+
+impl Node {
+    /// Whether a recording or logs of it were read.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        !self.recordings.is_empty() || self.texts > 0
+    }
+}
+
+/// The figures of one recording's machine, which stand with its node. Not part of the contract.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Machine {
+    /// The recording.
+    pub recording_id: u32,
+    /// Highest use.
+    pub peak: Option<Peak>,
+    /// Cgroups with a limit.
+    pub limits: Vec<LimitPeak>,
+    /// What was in use.
+    pub in_use: Option<InUse>,
+}
+
+/// The GCS took a node for dead.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DeclaredDead {
+    /// When.
+    pub time: Option<Utc>,
+    /// `UNEXPECTED_TERMINATION`, `AUTOSCALER_DRAIN_PREEMPTED`, …
+    pub reason: Option<String>,
+    /// The GCS's words.
+    pub message: Option<String>,
+    /// Whether its raylet's death was seen; false is no death: the node may only have been cut off.
+    pub raylet_died: Option<bool>,
+}
+
+/// A time in which no recorder ran on a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Unseen {
+    /// From.
+    pub from: Utc,
+    /// To.
+    pub until: Utc,
+}

@@ -1,0 +1,38 @@
+//! Where a process ran, as a cluster's users name it: its pod, its Slurm job.
+
+use serde::Serialize;
+
+/// Pod and job of a process; both `None` on a plain machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Place {
+    /// Its pod, where it ran in Kubernetes.
+    pub kubernetes: Option<Kubernetes>,
+    /// Its job, where Slurm started it.
+    pub slurm: Option<Slurm>,
+}
+
+/// A pod, as far as it is known.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Kubernetes {
+    /// `RAY_CLUSTER_NAME` of the raylet: the `RayCluster`.
+    pub cluster: Option<String>,
+    /// `RAY_CLUSTER_NAMESPACE`.
+    pub namespace: Option<String>,
+    /// `RAY_CLOUD_INSTANCE_ID`: the pod's name.
+    pub pod: Option<String>,
+    /// `RAY_NODE_TYPE_NAME`: the group of the `RayCluster`.
+    pub group: Option<String>,
+    /// The pod's uid, by the cgroup's path.
+    pub pod_uid: Option<String>,
+    /// The container's id, by the cgroup's path.
+    pub container_id: Option<String>,
+}
+
+/// A job of Slurm's, by the cgroup's path.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Slurm {
+    /// Its id.
+    pub job_id: String,
+    /// The step: a number, `batch`, `extern`, `interactive`.
+    pub step_id: Option<String>,
+}

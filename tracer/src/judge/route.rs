@@ -1,0 +1,317 @@
+//! Which way a signal took: whether a process asked for it, the kernel sent it on somebody's arrangement, or by itself.
+//!
+//! A `si_code` alone does not tell: a process may queue any negative code to another (except `SI_TKILL`) and any code to itself
+//! (`do_rt_sigqueueinfo`, kernel/signal.c). The system call that the running task was in does: only those of [`asks`] send on request.
+
+use super::report::Mechanism;
+use crate::event::Signal;
+
+/// `SI_USER`, also what the kernel uses for `cgroup.kill`, `PR_SET_PDEATHSIG` and `RLIMIT_FSIZE`.
+const SI_USER: i32 = 0;
+/// `SI_KERNEL`.
+pub(super) const SI_KERNEL: i32 = 128;
+/// `SI_QUEUE`, which the kernel never makes by itself.
+const SI_QUEUE: i32 = -1;
+/// `SI_TIMER`: a timer of `timer_create`.
+const SI_TIMER: i32 = -2;
+/// `SI_MESGQ`: a notification of `mq_notify`.
+const SI_MESGQ: i32 = -3;
+/// `SI_SIGIO`: a file that became ready, for a signal whose own codes are other things (fs/fcntl.c, `send_sigio_to_task`).
+const SI_SIGIO: i32 = -5;
+/// `SI_TKILL`, which nobody may queue to another.
+const SI_TKILL: i32 = -6;
+/// `BUS_MCEERR_AR`, in the thread that touched the page, and `BUS_MCEERR_AO`, for every process that has it.
+const BUS_MCEERR: [i32; 2] = [4, 5];
+
+const SIGKILL: i32 = 9;
+const SIGBUS: i32 = 7;
+const SIGXFSZ: i32 = 25;
+const SIGSYS: i32 = 31;
+/// ILL TRAP BUS FPE SEGV: what a thread's own instruction raises.
+const FAULTS: [i32; 5] = [4, 5, SIGBUS, 8, 11];
+
+/// The way of a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Route {
+    /// A process asked for it, by this call.
+    Asked(Mechanism),
+    /// Somebody wrote into `cgroup.kill`.
+    CgroupKill,
+    /// The target had asked for it at its parent's end (`PR_SET_PDEATHSIG`).
+    ParentDeath,
+    /// A timer of the target's own (`timer_create`).
+    Timer,
+    /// The target had asked for it at a message (`mq_notify`).
+    MessageQueue,
+    /// Somebody had arranged it for when a file becomes ready (`F_SETSIG`, `F_SETOWN`).
+    Descriptor,
+    /// By the kernel for a reason of its own (`SI_KERNEL`).
+    Kernel,
+    /// A fault of the target's own instruction.
+    Fault,
+    /// A system call that seccomp forbids.
+    Seccomp,
+    /// The limit on the size of a file.
+    FileLimit,
+    /// A hardware memory error.
+    Hwpoison,
+    /// None of these explains it.
+    Unknown,
+}
+
+/// The way of a signal, and whether it is certain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Way {
+    pub(super) route: Route,
+    pub(super) is_certain: bool,
+}
+
+impl Way {
+    /// Whether the kernel sent it, whoever had arranged that: who ran then is no sender.
+    pub(super) fn is_kernels(self) -> bool {
+        !matches!(
+            self.route,
+            Route::Asked(_) | Route::CgroupKill | Route::Unknown
+        )
+    }
+}
+
+/// The way that this signal took.
+pub(super) fn of(signal: &Signal) -> Way {
+    if let Some(mechanism) = asked(signal) {
+        return certain(Route::Asked(mechanism));
+    }
+    let own = signal.sender.process.same(signal.target);
+    match signal.code {
+        SI_USER => by_nobodys_code(signal, own),
+        SI_KERNEL => Way {
+            route: Route::Kernel,
+            // It may have queued that to itself, which an unknown call does not tell.
+            is_certain: signal.call.is_some() || !own,
+        },
+        SI_TIMER => of_known_call(signal, Route::Timer),
+        SI_MESGQ => of_known_call(signal, Route::MessageQueue),
+        SI_SIGIO => of_known_call(signal, Route::Descriptor),
+        SI_TKILL if signal.call.is_none() => certain(Route::Asked(Mechanism::Tgkill)),
+        SI_QUEUE if signal.call.is_none() => certain(Route::Asked(Mechanism::Sigqueue)),
+        code if code > 0 => by_positive_code(signal, own),
+        _ => certain(Route::Unknown),
+    }
+}
+
+fn certain(route: Route) -> Way {
+    Way {
+        route,
+        is_certain: true,
+    }
+}
+
+/// What the kernel makes and a process can forge: certain where the call says that none did.
+fn of_known_call(signal: &Signal, route: Route) -> Way {
+    Way {
+        route,
+        is_certain: signal.call.is_some(),
+    }
+}
+
+/// The call by which the running task asked for just this signal; `None` where it did not, and where its call is not known.
+fn asked(signal: &Signal) -> Option<Mechanism> {
+    let call = signal.call.as_ref()?;
+    let (mechanism, argument) = asks(&call.name)?;
+    let named = call.arguments.get(argument).copied() == Some(i64::from(signal.signal));
+    let own = signal.sender.process.same(signal.target);
+    let code = match mechanism {
+        Mechanism::Kill => signal.code == SI_USER,
+        Mechanism::Tgkill => signal.code == SI_TKILL,
+        Mechanism::Pidfd => signal.code <= 0 || own,
+        _ => own || signal.code < 0 && signal.code != SI_TKILL,
+    };
+    (named && code).then_some(mechanism)
+}
+
+/// The calls that send a signal, and which of their arguments is its number.
+fn asks(call: &str) -> Option<(Mechanism, usize)> {
+    Some(match call {
+        "kill" => (Mechanism::Kill, 1),
+        "tkill" => (Mechanism::Tgkill, 1),
+        "tgkill" => (Mechanism::Tgkill, 2),
+        "rt_sigqueueinfo" => (Mechanism::Sigqueue, 1),
+        "rt_tgsigqueueinfo" => (Mechanism::Sigqueue, 2),
+        "pidfd_send_signal" => (Mechanism::Pidfd, 1),
+        _ => return None,
+    })
+}
+
+/// Code 0 that no call asked for. Nobody but the kernel and `kill` makes that for another process, so that an unknown call leaves only
+/// what a process does to itself in doubt.
+fn by_nobodys_code(signal: &Signal, own: bool) -> Way {
+    if signal.sender.exiting && signal.parent_death_signal == signal.signal {
+        return certain(Route::ParentDeath);
+    }
+    if signal.signal == SIGKILL && !signal.group {
+        return certain(Route::CgroupKill);
+    }
+    match (&signal.call, own) {
+        (Some(_), true) if signal.signal == SIGXFSZ => certain(Route::FileLimit),
+        // `SIGPIPE` of a write, `SIGTRAP` of a traced exec: of the target's own doing.
+        (Some(_), true) => certain(Route::Fault),
+        (None, true) if signal.signal == SIGXFSZ => Way {
+            route: Route::FileLimit,
+            is_certain: false,
+        },
+        (None, _) => certain(Route::Asked(Mechanism::Kill)),
+        (Some(_), false) => certain(Route::Unknown),
+    }
+}
+
+/// A code above 0: a fault, seccomp, a memory error, or a file that became ready, whose codes are the same numbers.
+fn by_positive_code(signal: &Signal, own: bool) -> Way {
+    let call = signal.call.as_ref().map(|call| call.name.as_str());
+    let same_thread = own && signal.sender.tid == signal.target_tid;
+    if signal.signal == SIGBUS && BUS_MCEERR.contains(&signal.code) {
+        let injected = call == Some("madvise");
+        if same_thread || signal.sender.kernel_thread || injected || call.is_none() {
+            return of_known_call(signal, Route::Hwpoison);
+        }
+    }
+    if signal.signal == SIGSYS && same_thread {
+        return of_known_call(signal, Route::Seccomp);
+    }
+    // An instruction faults in user space, not within a call; where the call is not known it may be either.
+    let between_calls = call.is_none_or(str::is_empty);
+    if same_thread && FAULTS.contains(&signal.signal) && between_calls {
+        return certain(Route::Fault);
+    }
+    Way {
+        route: Route::Descriptor,
+        is_certain: call.is_some() || !own,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        event::{Sender, SystemCall},
+        ids::{Pid, ProcessKey},
+    };
+
+    /// From pid 66 (or the target, 7) with a code, within a call that has these arguments.
+    fn sent(from: u32, number: i32, code: i32, call: Option<(&str, [i64; 3])>) -> Signal {
+        Signal {
+            target: ProcessKey::new(7, 70),
+            target_tid: Pid(7),
+            signal: number,
+            code,
+            group: true,
+            result: 0,
+            group_exit: true,
+            group_exit_code: number,
+            took_effect: true,
+            parent_death_signal: 0,
+            sender: Sender {
+                process: ProcessKey::new(from, u64::from(from) * 10),
+                tid: Pid(from),
+                comm: "x".into(),
+                uid: 1000,
+                exiting: false,
+                kernel_thread: false,
+                exe: None,
+                cgroup: None,
+                ancestors: Vec::new(),
+                container_id: None,
+                effective_uid: None,
+                saved_uid: None,
+                file: None,
+                argv: Vec::new(),
+                exec_seen: false,
+                same_root: false,
+            },
+            call: call.map(|(name, arguments)| SystemCall {
+                name: name.into(),
+                arguments,
+            }),
+        }
+    }
+
+    fn way(from: u32, number: i32, code: i32, call: Option<(&str, [i64; 3])>) -> (Route, bool) {
+        let way = of(&sent(from, number, code, call));
+        (way.route, way.is_certain)
+    }
+
+    #[test]
+    fn every_code_that_a_process_may_queue_is_its_own_doing() {
+        for code in [-1, -2, -3, -4, -5, -60, -1000] {
+            let call = Some(("rt_sigqueueinfo", [7, 9, 0]));
+            assert_eq!(
+                way(66, 9, code, call),
+                (Route::Asked(Mechanism::Sigqueue), true),
+                "{code}"
+            );
+        }
+        for code in [128, -2, 0, 1, 5, -6] {
+            let call = Some(("rt_sigqueueinfo", [7, 9, 0]));
+            assert_eq!(
+                way(7, 9, code, call),
+                (Route::Asked(Mechanism::Sigqueue), true),
+                "to itself {code}"
+            );
+            let call = Some(("rt_tgsigqueueinfo", [7, 7, 9]));
+            assert_eq!(
+                way(7, 9, code, call),
+                (Route::Asked(Mechanism::Sigqueue), true)
+            );
+        }
+    }
+
+    #[test]
+    fn a_call_for_another_signal_asks_for_nothing() {
+        let call = Some(("rt_sigqueueinfo", [7, 12, 0]));
+        assert_eq!(way(66, 9, -2, call), (Route::Timer, true));
+        let call = Some(("kill", [8, 15, 0]));
+        assert_eq!(way(66, 9, 128, call), (Route::Kernel, true));
+    }
+
+    #[test]
+    fn what_is_arranged_is_told_apart() {
+        let in_none = Some(("", [0; 3]));
+        assert_eq!(way(66, 9, -2, in_none), (Route::Timer, true));
+        let posts = Some(("mq_timedsend", [3, 0, 1]));
+        assert_eq!(way(66, 9, -3, posts), (Route::MessageQueue, true));
+        let writes = Some(("write", [3, 0, 1]));
+        for (number, code) in [(9, 1), (9, 6), (11, 1), (7, 5), (15, 2)] {
+            assert_eq!(
+                way(66, number, code, writes),
+                (Route::Descriptor, true),
+                "{number} {code}"
+            );
+        }
+        assert_eq!(way(7, 11, 1, writes), (Route::Descriptor, true));
+        assert_eq!(way(7, 11, 1, in_none), (Route::Fault, true));
+        assert_eq!(
+            way(7, 31, 1, Some(("#101", [0; 3]))),
+            (Route::Seccomp, true)
+        );
+        assert_eq!(way(7, 25, 0, writes), (Route::FileLimit, true));
+        assert_eq!(way(66, 11, -5, writes), (Route::Descriptor, true));
+        assert_eq!(way(66, 40, -4, in_none), (Route::Unknown, true));
+    }
+
+    #[test]
+    fn without_the_call_nothing_that_can_be_forged_is_certain() {
+        assert_eq!(way(66, 9, -2, None), (Route::Timer, false));
+        assert_eq!(way(66, 9, -3, None), (Route::MessageQueue, false));
+        assert_eq!(way(7, 9, 128, None), (Route::Kernel, false));
+        assert_eq!(way(7, 9, 1, None), (Route::Descriptor, false));
+        assert_eq!(way(7, 25, 0, None), (Route::FileLimit, false));
+        assert_eq!(way(7, 31, 1, None), (Route::Seccomp, false));
+        assert_eq!(way(66, 7, 5, None), (Route::Hwpoison, false));
+        // These nobody else can make.
+        assert_eq!(way(66, 9, 128, None), (Route::Kernel, true));
+        assert_eq!(way(66, 9, 0, None), (Route::Asked(Mechanism::Kill), true));
+        assert_eq!(
+            way(66, 9, -6, None),
+            (Route::Asked(Mechanism::Tgkill), true)
+        );
+    }
+}

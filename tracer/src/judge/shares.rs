@@ -1,0 +1,102 @@
+//! What of a process's anonymous memory is its own: pages that forked relatives share count once.
+//!
+//! Samples say it; what the kernel tells at an end does not, and is split as the last sample was.
+//! Recordings of earlier versions do not say it: all counts.
+
+use crate::{
+    event::MemorySplit,
+    ids::{ByProcess, Bytes, ProcessKey},
+};
+
+/// What of each process's memory counts as a relative's; negative where it counts pages that it
+/// has given up.
+#[derive(Debug, Default)]
+pub(super) struct Shares {
+    elsewhere: ByProcess<i64>,
+    /// Whether a sample said it of anybody.
+    told: bool,
+}
+
+impl Shares {
+    /// A program of its own shares nothing.
+    pub(super) fn executed(&mut self, process: ProcessKey) {
+        self.forget(process);
+    }
+
+    /// A sample says what is its own.
+    pub(super) fn sampled(&mut self, process: ProcessKey, split: &MemorySplit) {
+        if let (Some(anon), Some(own)) = (split.anon, split.own) {
+            let elsewhere = anon.0.cast_signed() - own.0.cast_signed();
+            self.elsewhere.insert(process.truncated(), elsewhere);
+            self.told = true;
+        } else {
+            self.forget(process);
+        }
+    }
+
+    /// Whether this recording says what forks share; those of earlier versions do not.
+    pub(super) fn told(&self) -> bool {
+        self.told
+    }
+
+    /// The figures at its end, with what is its own.
+    pub(super) fn at_end(&self, process: ProcessKey, split: &MemorySplit) -> MemorySplit {
+        let elsewhere = self.elsewhere.get(&process.truncated());
+        let own = split.anon.zip(elsewhere).map(|(anon, elsewhere)| {
+            let own = anon.0.cast_signed() - elsewhere;
+            // One that has given back what it shared holds less than that.
+            Bytes(u64::try_from(own).unwrap_or(0))
+        });
+        MemorySplit {
+            own: split.own.or(own),
+            ..*split
+        }
+    }
+
+    /// It is gone.
+    pub(super) fn forget(&mut self, process: ProcessKey) {
+        self.elsewhere.remove(&process.truncated());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(pid: u32) -> ProcessKey {
+        ProcessKey::new(pid, u64::from(pid))
+    }
+
+    fn split(anon: u64, own: Option<u64>) -> MemorySplit {
+        MemorySplit {
+            anon: Some(Bytes(anon)),
+            own: own.map(Bytes),
+            ..MemorySplit::default()
+        }
+    }
+
+    #[test]
+    fn what_was_sampled_holds_until_the_end() {
+        let mut shares = Shares::default();
+        shares.sampled(key(2), &split(3500, Some(40)));
+        let own = |shares: &Shares, pid, anon| shares.at_end(key(pid), &split(anon, None)).own;
+        assert_eq!(own(&shares, 2, 3510), Some(Bytes(50)));
+        assert_eq!(own(&shares, 2, 3000), Some(Bytes(0)));
+        shares.sampled(key(1), &split(100, Some(1100)));
+        assert_eq!(own(&shares, 1, 90), Some(Bytes(1090)));
+    }
+
+    #[test]
+    fn a_process_that_shares_nothing_has_all() {
+        let mut shares = Shares::default();
+        shares.sampled(key(2), &split(3500, Some(40)));
+        shares.executed(key(2));
+        assert_eq!(shares.at_end(key(2), &split(50, None)).own, None);
+        shares.sampled(key(2), &split(3500, Some(40)));
+        shares.sampled(key(2), &split(3500, None));
+        assert_eq!(
+            shares.at_end(key(2), &split(50, None)).private(),
+            Some(Bytes(50))
+        );
+    }
+}

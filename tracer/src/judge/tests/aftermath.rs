@@ -1,0 +1,218 @@
+//! What Ray writes and does because a worker is gone is no reason of its end, also where its exit was told late (procfs mode).
+
+use super::scene::{RAYLET, Scene, hex, monitor_kill};
+use crate::{
+    assert_verdict,
+    event::Source,
+    ids::HexId,
+    judge::report::Killer,
+    ray::facts::{ExitType, RayFact},
+};
+
+fn requested() -> RayFact {
+    RayFact::KillActorRequested {
+        worker_id: hex(7),
+        actor_id: HexId::parse("ab"),
+    }
+}
+
+fn dropped(exit_type: ExitType, graceful: bool) -> RayFact {
+    RayFact::Disconnected {
+        worker_id: Some(hex(7)),
+        exit_type,
+        graceful: Some(graceful),
+        driver: false,
+        job_id: None,
+    }
+}
+
+fn noted(exit_type: ExitType) -> RayFact {
+    RayFact::GcsWorkerExit {
+        worker_id: hex(7),
+        exit_type,
+        detail: "Worker unexpectedly exits with a connection error code 2. End of file.".into(),
+        node_id: None,
+    }
+}
+
+/// A worker of a recording without eBPF, of which Ray says `words`; its exit is told 300 ms later.
+fn late(words: &[RayFact], status: i32) -> Scene {
+    let mut scene = Scene::new();
+    scene.without_ebpf().ray_worker(7);
+    for word in words {
+        scene.after(5000).says(word.clone());
+    }
+    scene.after(300_000).exit(7, status);
+    scene
+}
+
+#[test]
+fn an_actor_that_exits_in_its_constructor_was_not_ended_by_the_clean_up_after_it() {
+    let error = || dropped(ExitType::SystemError, false);
+    for words in [
+        vec![requested()],
+        vec![error(), requested()],
+        vec![requested(), error()],
+        vec![error(), noted(ExitType::SystemError), requested()],
+        // The raylet was asked before it had noticed, and could not reach the worker any more.
+        vec![requested(), dropped(ExitType::IntendedSystemExit, false)],
+        vec![requested(), noted(ExitType::IntendedSystemExit)],
+    ] {
+        assert_verdict!(late(&words, 4 << 8), 7, Exit, Proven);
+    }
+}
+
+#[test]
+fn with_a_code_of_rays_own_an_end_that_ray_noted_as_an_error_is_not_rays_doing() {
+    for (words, status) in [
+        (vec![dropped(ExitType::SystemError, false), requested()], 0),
+        (vec![requested(), dropped(ExitType::SystemError, false)], 0),
+        (vec![requested(), noted(ExitType::SystemError)], 0),
+        (vec![requested(), dropped(ExitType::UserError, false)], 0),
+    ] {
+        assert_verdict!(late(&words, status), 7, Exit, Proven);
+    }
+    // Without eBPF an exit with code 1 may be a SIGTERM that nobody saw.
+    let words = [dropped(ExitType::SystemError, false), requested()];
+    assert_verdict!(late(&words, 1 << 8), 7, Unknown, Unknown);
+}
+
+/// The raylet asked a worker that was gone, and dropped it as one that it had ended.
+#[test]
+fn a_worker_that_ray_could_not_reach_any_more_was_not_ended_by_it() {
+    let words = [requested(), dropped(ExitType::IntendedSystemExit, false)];
+    assert_verdict!(late(&words, 0), 7, Exit, Proven);
+    assert_verdict!(late(&words, 1 << 8), 7, Unknown, Unknown);
+    // A placement group that is removed: dropped first.
+    let words = [dropped(ExitType::IntendedSystemExit, false), requested()];
+    assert_verdict!(late(&words, 0), 7, RayIntended, Inferred);
+}
+
+/// The program's own handler of SIGTERM ends it with a code of its own.
+#[test]
+fn a_raylets_sigterm_with_a_reason_stays_the_cause_whatever_the_handlers_code() {
+    for code in [7, 143] {
+        let mut scene = Scene::new();
+        scene
+            .ray_worker(7)
+            .says(RayFact::JobFinished { worker_id: hex(7) });
+        scene
+            .after(1000)
+            .signal(RAYLET, 7, 15, 0, false)
+            .after(1000);
+        scene.exit(7, code << 8);
+        assert_verdict!(scene, 7, RayIntended, Inferred);
+    }
+}
+
+/// A worker that loses its raylet exits with 1.
+#[test]
+fn a_code_of_the_workers_own_after_its_raylets_end_is_its_own() {
+    for code in [1, 4] {
+        let mut scene = Scene::new();
+        scene.ray_worker(7).signal(66, RAYLET, 9, 0, true).after(50);
+        scene.exit(RAYLET, 9);
+        scene.after(900_000).exit(7, code << 8);
+        if code == 1 {
+            assert_verdict!(scene, 7, RayCollapse, Inferred);
+        } else {
+            assert_verdict!(scene, 7, Exit, Proven);
+        }
+    }
+}
+
+#[test]
+fn a_kill_that_ray_was_asked_for_stays_one() {
+    let graceful = dropped(ExitType::IntendedSystemExit, true);
+    for words in [
+        vec![requested()],
+        vec![requested(), graceful.clone()],
+        vec![requested(), graceful, noted(ExitType::IntendedSystemExit)],
+    ] {
+        for status in [0, 1 << 8] {
+            assert_verdict!(late(&words, status), 7, RayIntended, Inferred);
+        }
+    }
+}
+
+/// An exit handler of the program may have changed the code.
+#[test]
+fn a_worker_that_said_itself_that_it_was_asked_to_end_is_believed_whatever_its_code() {
+    let mut scene = Scene::new();
+    scene.without_ebpf().ray_worker(7).says_from(
+        Source::WorkerLog,
+        RayFact::ForceKillActor {
+            reason: "The actor is dead because it was killed by `ray.kill`.".into(),
+            worker_id: Some(hex(7)),
+        },
+    );
+    scene.says(requested()).after(300_000).exit(7, 4 << 8);
+    assert_verdict!(scene, 7, RayIntended, Inferred);
+}
+
+#[test]
+fn a_fault_is_the_workers_own_whatever_ray_asked_for_at_that_time() {
+    for signal in [4, 5, 6, 7, 8, 11] {
+        for words in [
+            vec![requested()],
+            vec![monitor_kill(&[7], &[])],
+            vec![dropped(ExitType::IntendedSystemExit, false)],
+        ] {
+            let scene = late(&words, signal);
+            assert_eq!(
+                scene.death(7).verdict.killer,
+                Killer::Crash,
+                "{signal} {words:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_kill_that_nobody_saw_is_not_rays_because_ray_cleaned_up_after_it() {
+    let words = [dropped(ExitType::SystemError, false), requested()];
+    assert_verdict!(late(&words, 9), 7, Unknown, Unknown);
+    let asked = [requested(), dropped(ExitType::IntendedSystemExit, false)];
+    assert_verdict!(late(&asked, 9), 7, RayIntended, Inferred);
+}
+
+/// The job fails because of this worker: its driver leaves, and Ray ends what is left of the job.
+#[test]
+fn the_end_of_the_job_or_of_an_owner_that_follows_a_workers_end_is_not_its_reason() {
+    let follows = [
+        RayFact::JobFinished { worker_id: hex(7) },
+        RayFact::OwnerDied {
+            worker_id: hex(7),
+            owner_worker_id: Some(hex(50)),
+            reason: "owner died".into(),
+        },
+    ];
+    for after in follows {
+        let words = [dropped(ExitType::SystemError, false), after.clone()];
+        assert_verdict!(late(&words, 0), 7, Exit, Proven);
+        let words = [after, dropped(ExitType::SystemError, false)];
+        let killer = late(&words, 0).death(7).verdict.killer;
+        assert!(
+            matches!(killer, Killer::RayIntended | Killer::RayCollapse),
+            "{words:?}: {killer:?}"
+        );
+    }
+}
+
+#[test]
+fn a_raylet_that_is_told_to_end_after_a_workers_end_did_not_end_it() {
+    let mut scene = late(
+        &[
+            dropped(ExitType::SystemError, false),
+            RayFact::RayletSigterm,
+        ],
+        1 << 8,
+    );
+    assert_verdict!(scene, 7, Unknown, Unknown);
+    // With eBPF the exit has the kernel's time.
+    scene = Scene::new();
+    scene.ray_worker(7).exit(7, 1 << 8);
+    scene.after(9000).says(RayFact::RayletSigterm);
+    scene.after(100).signal(RAYLET, 7, 15, 1, false);
+    assert_verdict!(scene, 7, Exit, Proven);
+}

@@ -1,0 +1,262 @@
+//! Acts in other names: what a user of the node can write becomes no part of Ray, and no reason that is proven.
+
+use super::scene::{BASH, RAYLET, Scene, key, monitor_kill};
+use crate::{
+    assert_verdict,
+    event::{FileId, MonitorCount, Observation, Role, Signal, Source, SystemCall},
+    ids::Bytes,
+    judge::report::{Certainty, Mechanism, Relation},
+    ray::facts::RayFact,
+};
+
+/// Changes the last signal.
+fn change(scene: &mut Scene, change: impl FnOnce(&mut Signal)) {
+    let signals = scene.events.iter_mut().rev();
+    let mut signals = signals.filter_map(|event| match &mut event.what {
+        Observation::Signal(signal) => Some(signal),
+        _ => None,
+    });
+    change(signals.next().expect("a signal"));
+}
+
+fn is_a_listed_stranger(scene: &Scene) {
+    let death = assert_verdict!(scene, 7, Signal, Proven);
+    assert!(death.listed);
+    assert_eq!(death.sender.expect("sender").relation, Relation::Other);
+}
+
+#[test]
+fn the_ray_of_this_installation_is_rays_tool_and_its_reason_is_inferred() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).signal(9, 7, 9, 0, true).after(5);
+    scene.exit(7, 9);
+    let death = assert_verdict!(scene, 7, RayIntended, Proven);
+    assert_eq!(death.verdict.reason_certainty, Certainty::Inferred);
+}
+
+#[test]
+fn another_program_that_is_called_ray_is_a_stranger() {
+    let forge: [&dyn Fn(&mut Signal); 6] = [
+        // A copy of a shell.
+        &|signal| signal.sender.file = Some(BASH),
+        // A script of one's own, by the same interpreter.
+        &|signal| signal.sender.argv[1] = "/tmp/d/ray".into(),
+        // Code of one's own, with the script's name as an argument of an option or behind it.
+        &|signal| signal.sender.argv.insert(1, "-W".into()),
+        &|signal| signal.sender.argv.insert(1, "-c".into()),
+        &|signal| signal.sender.argv[1] = "bin/ray".into(),
+        &|signal| {
+            signal.sender.file = Some(FileId {
+                inode: 77,
+                device: 2,
+            });
+        },
+    ];
+    for forge in forge {
+        let mut scene = Scene::new();
+        scene.ray_worker(7).signal(9, 7, 9, 0, true);
+        change(&mut scene, forge);
+        scene.after(5).exit(7, 9);
+        is_a_listed_stranger(&scene);
+    }
+}
+
+#[test]
+fn a_tool_that_was_not_seen_to_start_or_has_other_mounts_is_only_inferred() {
+    let doubt: [&dyn Fn(&mut Signal); 3] = [
+        &|signal| signal.sender.exec_seen = false,
+        &|signal| signal.sender.same_root = false,
+        &|signal| signal.sender.effective_uid = Some(0),
+    ];
+    for doubt in doubt {
+        let mut scene = Scene::new();
+        scene.ray_worker(7).signal(9, 7, 9, 0, true);
+        change(&mut scene, doubt);
+        scene.after(5).exit(7, 9);
+        assert_verdict!(scene, 7, RayIntended, Inferred);
+    }
+}
+
+/// `ray stop`, started by a path that led to the `ray` of this installation when it was looked at.
+fn stop_by_a_link(change_it: impl FnOnce(&mut Signal)) -> Scene {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).signal(9, 7, 9, 0, true);
+    change(&mut scene, |signal| {
+        signal.sender.argv[1] = "/home/u/bin/ray".into();
+        change_it(signal);
+    });
+    scene.change_cluster(|cluster| cluster.commands.push("/home/u/bin/ray".into()));
+    scene.after(5).exit(7, 9);
+    scene
+}
+
+#[test]
+fn a_path_that_led_to_this_installations_ray_is_inferred_and_nothing_else_of_it_may_be_foreign() {
+    assert_verdict!(stop_by_a_link(|_| {}), 7, RayIntended, Inferred);
+    let forge: [fn(&mut Signal); 3] = [
+        |signal| signal.sender.file = Some(BASH),
+        |signal| signal.sender.argv[1] = "/home/u/bin/ray2".into(),
+        // There the path may be another file.
+        |signal| signal.sender.same_root = false,
+    ];
+    for forge in forge {
+        is_a_listed_stranger(&stop_by_a_link(forge));
+    }
+}
+
+#[test]
+fn a_raylet_of_another_cluster_is_a_stranger_whatever_its_log_says() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7);
+    scene.process(200, 50, "raylet", Role::Raylet);
+    scene.says(RayFact::RayletSigterm);
+    scene.signal(200, 7, 9, 0, true).after(5);
+    scene.exit(7, 9);
+    is_a_listed_stranger(&scene);
+}
+
+#[test]
+fn a_worker_that_calls_itself_a_supervisor_is_believed_of_its_own_children_alone() {
+    for (parent, killed) in [(8, 70), (RAYLET, 7)] {
+        let mut scene = Scene::new();
+        scene.ray_worker(7).ray_worker(8);
+        scene.process(70, 8, "python", Role::Driver);
+        scene.push(
+            Source::Proc,
+            Observation::Title {
+                process: key(8),
+                title: "ray::JobSupervisor".into(),
+                memory: crate::event::MemorySplit::default(),
+            },
+        );
+        scene.signal(8, killed, 9, 0, true).after(5);
+        scene.exit(killed, 9);
+        if parent == 8 {
+            let death = assert_verdict!(scene, killed, RayIntended, Proven);
+            assert_eq!(death.verdict.reason_certainty, Certainty::Inferred);
+        } else {
+            assert!(assert_verdict!(scene, killed, Signal, Proven).listed);
+        }
+    }
+}
+
+/// The raylet kills a worker, and its log says that it was for memory; raytrace counted this much then.
+fn killed_for_memory(used_gib: Option<u64>, asked: bool) -> Scene {
+    let mut scene = Scene::new();
+    scene.ray_worker(7);
+    if let Some(used) = used_gib {
+        let count = MonitorCount {
+            raylet: key(RAYLET),
+            used: Bytes(used << 30),
+            threshold: Bytes(9 << 30),
+        };
+        scene.push(Source::Proc, Observation::Monitor(count));
+        scene.after(100_000);
+    }
+    if asked {
+        scene.says(RayFact::KillActorRequested {
+            worker_id: super::scene::hex(7),
+            actor_id: None,
+        });
+    }
+    scene.says(monitor_kill(&[7], &[]));
+    scene.signal(RAYLET, 7, 9, 0, true).after(5);
+    scene.exit(7, 9);
+    scene
+}
+
+#[test]
+fn a_kill_for_memory_is_proven_by_the_use_that_was_measured_and_by_no_line() {
+    for (used, certainty) in [
+        (Some(10), Certainty::Proven),
+        (Some(8), Certainty::Inferred),
+        (None, Certainty::Inferred),
+    ] {
+        let scene = killed_for_memory(used, false);
+        let death = assert_verdict!(scene, 7, RayMemoryMonitor, Proven);
+        assert_eq!(death.verdict.reason_certainty, certainty, "{used:?}");
+    }
+}
+
+#[test]
+fn a_record_of_the_monitor_on_an_empty_node_gives_way_to_another_reason() {
+    let scene = killed_for_memory(Some(2), true);
+    let death = assert_verdict!(scene, 7, RayIntended, Proven);
+    assert_eq!(death.verdict.reason_certainty, Certainty::Inferred);
+    // A moment of want between two looks is possible; then the record stands.
+    let scene = killed_for_memory(Some(8), true);
+    assert_verdict!(scene, 7, RayMemoryMonitor, Proven);
+}
+
+#[test]
+fn a_queued_code_of_the_kernels_is_its_senders() {
+    for code in [-2, -3, -60] {
+        let mut scene = Scene::new();
+        scene.call = Some(SystemCall {
+            name: "rt_sigqueueinfo".into(),
+            arguments: [7, 9, 0],
+        });
+        scene.ray_worker(7).signal(66, 7, 9, code, true).after(5);
+        scene.exit(7, 9);
+        let death = assert_verdict!(scene, 7, Signal, Proven);
+        let sender = death.sender.expect("sender");
+        assert_eq!((sender.pid.0, sender.mechanism), (66, Mechanism::Sigqueue));
+    }
+}
+
+#[test]
+fn a_file_that_became_ready_is_no_fault_of_the_victims() {
+    let mut scene = Scene::new();
+    scene.call = Some(SystemCall {
+        name: "write".into(),
+        arguments: [3, 0, 1],
+    });
+    scene.ray_worker(7).signal(66, 7, 11, 1, true).after(5);
+    scene.exit(7, 11);
+    let death = assert_verdict!(scene, 7, KernelOther, Proven);
+    let sender = death.sender.expect("how");
+    assert_eq!(
+        (sender.pid.0, sender.mechanism),
+        (0, Mechanism::FileDescriptor)
+    );
+}
+
+#[test]
+fn an_old_shutdown_explains_no_exit_of_a_younger_process_and_none_of_a_grandchild() {
+    for role in [Role::Worker, Role::Other] {
+        let mut scene = Scene::new();
+        // Its key says that it started long after that.
+        scene.says(RayFact::RayletSigterm);
+        scene.after(20_000_000);
+        let late = 9_000;
+        scene.process(late, RAYLET, "sh", role);
+        scene.after(1000);
+        scene.exit(late, 1 << 8);
+        let death = assert_verdict!(scene, late, Exit, Proven);
+        assert_eq!(death.end.exit_code, Some(1));
+    }
+    let mut scene = Scene::new();
+    scene.process(101, RAYLET, "python", Role::Agent);
+    scene.process(70, 101, "grep", Role::Other);
+    scene.says(RayFact::RayletSigterm);
+    scene.after(1000).exit(70, 1 << 8);
+    assert_verdict!(scene, 70, Exit, Proven);
+}
+
+#[test]
+fn what_the_dashboard_has_started_ends_with_the_dashboard_and_with_no_agent() {
+    let mut scene = Scene::new();
+    scene.dashboard_agent(30);
+    scene.process(40, 1, "python", Role::Dashboard);
+    scene.process(41, 40, "ray-dashboard-J", Role::Other);
+    scene.signal(66, 40, 9, 0, true).after(50);
+    let dashboard = scene.exit(40, 9);
+    scene.signal(66, 30, 9, 0, true).after(50);
+    scene.exit(30, 9);
+    scene.says(RayFact::AgentFailed {
+        agent: "dashboard_agent".into(),
+    });
+    scene.after(900_000).exit(41, 0);
+    let death = assert_verdict!(scene, 41, RayCollapse, Inferred);
+    assert_eq!(death.verdict.cause_death_id, Some(dashboard));
+}

@@ -1,0 +1,176 @@
+//! Which death ended a job, and which deaths are one act.
+
+use super::scene::{RAYLET, Scene, hex, key, monitor_kill};
+use crate::{
+    event::Source,
+    ids::{BootTime, EventId, HexId, Pid},
+    judge::report::{Killer, Report},
+    ray::facts::RayFact,
+};
+
+const SECOND: u64 = 1_000_000;
+
+fn actor(pid: u32) -> HexId {
+    HexId(format!("{pid:024x}01000000"))
+}
+
+fn actor_state(pid: u32, state: &str) -> RayFact {
+    RayFact::ActorState {
+        actor_id: actor(pid),
+        state: state.into(),
+        restarts_left: None,
+        node_id: None,
+        worker_id: Some(hex(pid)),
+    }
+}
+
+/// The owner of a call to the actor in `pid` gives the call up, or tries it again.
+fn lost_call(pid: u32, will_retry: bool) -> RayFact {
+    RayFact::TaskFailed {
+        task_id: HexId::parse(&format!("beed05050684d000{}", actor(pid).0)),
+        error: "ACTOR_UNAVAILABLE".into(),
+        will_retry: Some(will_retry),
+        retries_left: Some(i64::from(will_retry)),
+        task_name: Some("Trainer.step".into()),
+        job_id: HexId::parse("01000000"),
+    }
+}
+
+/// Two actors that bash kills, 10 and 11, 0.3 s apart.
+fn two_actors_killed() -> Scene {
+    let mut scene = Scene::new();
+    for pid in [10, 11] {
+        scene.ray_worker(pid);
+        scene.says(actor_state(pid, "ALIVE"));
+    }
+    for pid in [10, 11] {
+        scene
+            .after(SECOND * 3 / 10)
+            .signal(pid + 100, pid, 9, 0, true);
+        scene.exit(pid, 9);
+        scene.after(5_000).says(actor_state(pid, "DEAD"));
+    }
+    scene
+}
+
+fn ended_by(report: &Report) -> (Option<Pid>, Vec<Pid>) {
+    let pid = |id: EventId| {
+        let death = report.deaths.iter().find(|death| death.id == id);
+        death.expect("a death").process.pid
+    };
+    let job = &report.jobs[0];
+    let survived = job.survived.iter().map(|survived| pid(survived.death_id));
+    (job.ended_by_death_id.map(pid), survived.collect())
+}
+
+#[test]
+fn the_first_lost_call_ended_the_job() {
+    let mut scene = two_actors_killed();
+    for pid in [10, 11] {
+        scene.says_from(Source::WorkerLog, lost_call(pid, false));
+    }
+    scene.after(4 * SECOND).exit(50, 1 << 8);
+    assert_eq!(ended_by(&scene.report()), (Some(Pid(10)), Vec::new()));
+}
+
+#[test]
+fn what_the_drivers_exception_names_ended_the_job() {
+    let mut scene = two_actors_killed();
+    scene.says_from(Source::WorkerLog, lost_call(10, false));
+    let named = RayFact::DiedInException {
+        actor_id: Some(actor(11)),
+        pid: Some(Pid(11)),
+        worker_id: None,
+    };
+    scene.says_from(Source::WorkerLog, named);
+    scene.after(SECOND).exit(50, 1 << 8);
+    assert_eq!(ended_by(&scene.report()), (Some(Pid(11)), Vec::new()));
+}
+
+#[test]
+fn a_call_lost_long_before_is_no_end() {
+    let mut scene = Scene::new();
+    for pid in [10, 11] {
+        scene.ray_worker(pid);
+        scene.says(actor_state(pid, "ALIVE"));
+        scene.signal(pid + 100, pid, 9, 0, true);
+        scene.exit(pid, 9);
+        scene.says_from(Source::WorkerLog, lost_call(pid, false));
+        scene.after(30 * SECOND);
+    }
+    scene.exit(50, 1 << 8);
+    assert_eq!(ended_by(&scene.report()), (Some(Pid(11)), vec![Pid(10)]));
+}
+
+#[test]
+fn an_actor_that_is_not_restarted_is_not_made_good_by_a_retry() {
+    let mut scene = two_actors_killed();
+    scene.says_from(Source::WorkerLog, lost_call(10, true));
+    scene.says_from(Source::WorkerLog, lost_call(10, false));
+    scene.after(SECOND).exit(50, 1 << 8);
+    assert_eq!(ended_by(&scene.report()), (Some(Pid(10)), Vec::new()));
+}
+
+#[test]
+fn the_drivers_exit_hangs_on_the_death_that_it_failed_of() {
+    let mut scene = two_actors_killed();
+    scene.says_from(Source::WorkerLog, lost_call(10, false));
+    scene.after(SECOND).exit(50, 1 << 8);
+    let report = scene.report();
+    let driver = report
+        .deaths
+        .iter()
+        .find(|death| death.process.pid == Pid(50));
+    let cause = driver.and_then(|driver| driver.verdict.cause_death_id);
+    assert_eq!(cause, report.jobs[0].ended_by_death_id);
+    assert!(cause.is_some());
+}
+
+#[test]
+fn one_decision_of_the_monitor_is_one_act_for_which_the_biggest_stands() {
+    let mut scene = Scene::new();
+    for pid in [10, 11, 12] {
+        scene.ray_worker(pid);
+    }
+    scene.says(monitor_kill(&[10, 11, 12], &[]));
+    for pid in [10, 11, 12] {
+        scene.anon_at_exit = crate::ids::Bytes(u64::from(pid) << 30);
+        scene.after(1_000).signal(RAYLET, pid, 9, 0, true);
+        scene.exit(pid, 9);
+    }
+    scene.after(SECOND).exit(50, 1 << 8);
+    let report = scene.report();
+    let biggest = scene.death(12).id;
+    for pid in [10, 11, 12] {
+        let act = scene.death(pid).verdict.act.expect("an act");
+        assert_eq!((act.death_id, act.victims, act.signalled), (biggest, 3, 3));
+    }
+    assert_eq!(ended_by(&report), (Some(Pid(10)), Vec::new()));
+}
+
+#[test]
+fn one_senders_signals_within_a_second_are_one_act() {
+    let mut scene = Scene::new();
+    for pid in 10..14 {
+        scene.ray_worker(pid);
+    }
+    for pid in 10..13 {
+        scene.after(SECOND / 10).signal(999, pid, 15, 0, true);
+        scene.exit(pid, 15);
+    }
+    // The last one caught it.
+    scene.signal(999, 13, 15, 0, false);
+    scene
+        .after(10 * SECOND)
+        .ray_worker(14)
+        .signal(999, 14, 15, 0, true);
+    scene.exit(14, 15);
+    let first = scene.death(10).id;
+    for pid in 10..13 {
+        let act = scene.death(pid).verdict.act.expect("an act");
+        assert_eq!((act.death_id, act.victims, act.signalled), (first, 3, 4));
+    }
+    assert_eq!(scene.death(14).verdict.act, None);
+    assert_eq!(scene.death(12).verdict.killer, Killer::Signal);
+    assert!(scene.death(10).when.act_time > BootTime(key(10).start.0));
+}

@@ -1,0 +1,77 @@
+//! Signals that the kernel sends because somebody had arranged it: at a parent's end, by a timer, at a message, for a file.
+//!
+//! `prctl`, `timer_create` and `mq_notify` reach nobody but the process that calls them. `fcntl(F_SETOWN)` names any process that its caller
+//! may signal, and the event does not tell who that was.
+
+use super::{Case, Draft, LATE_NS, kernel};
+use crate::{
+    event::Signal,
+    judge::{
+        cause::{Cause, Party},
+        report::{Certainty, Killer, Mechanism, Relation},
+        route::{Route, Way},
+        world::Seen,
+    },
+};
+
+/// The verdict on a signal that somebody had arranged; `None` for any other.
+pub(super) fn verdict(case: &Case<'_>, signal: &Seen<Signal>, way: Way) -> Option<Draft> {
+    let number = signal.what.signal;
+    let running = Party::of(&signal.what.sender);
+    let (mechanism, cause) = match way.route {
+        Route::ParentDeath => return Some(parent_died(case, signal)),
+        Route::Timer => (
+            Mechanism::Timer,
+            Cause::Timer {
+                signal: number,
+                created: true,
+            },
+        ),
+        Route::MessageQueue => (
+            Mechanism::MessageQueue,
+            Cause::MessageQueue {
+                signal: number,
+                sent_by: running,
+            },
+        ),
+        Route::Descriptor => (
+            Mechanism::FileDescriptor,
+            Cause::FileReady {
+                signal: number,
+                running,
+            },
+        ),
+        _ => return None,
+    };
+    let certainty = if way.is_certain {
+        Certainty::Proven
+    } else {
+        Certainty::Inferred
+    };
+    let draft = Draft::new(Killer::KernelOther, certainty, cause);
+    Some(
+        draft
+            .sent(signal, Relation::Other, mechanism)
+            .without_sender_identity(),
+    )
+}
+
+/// `prctl(PR_SET_PDEATHSIG)`: the kernel sends it in the name of the dying parent, with code 0.
+fn parent_died(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
+    let parent = signal.what.sender.process;
+    // The signal comes when the thread that started the child ends: how a parent ends that lives on says nothing of that.
+    let exit = case.world.exit(parent);
+    let lived_on = exit.is_none_or(|exit| exit.time.since(signal.time) > LATE_NS);
+    let killer = match (kernel::of_ray(case), case.ended_well(parent)) {
+        (false, _) => Killer::Signal,
+        (true, Some(true)) if !lived_on => Killer::RayIntended,
+        (true, _) => Killer::RayCollapse,
+    };
+    let cause = Cause::ParentDeath {
+        parent: Party::of(&signal.what.sender),
+        thread: exit.is_none_or(|exit| exit.time.since(signal.time) > 5_000_000_000),
+    };
+    Draft::new(killer, Certainty::Proven, cause)
+        .caused_by(Some(parent))
+        .sent(signal, Relation::Parent, Mechanism::ParentDeath)
+}

@@ -1,0 +1,181 @@
+//! A signal that another process sent and that killed.
+
+use super::{
+    Case, Draft, kernel, raylet, reasons,
+    senders::{self, Tool, is_child, is_starter, is_supervisor, own_driver, raylet_of, relation},
+};
+use crate::{
+    event::{Exit, Role, Signal},
+    judge::{
+        cause::{Cause, Party},
+        report::{Certainty, Killer, Mechanism, Relation},
+        route::{self, Route},
+        world::{ExitSeen, Seen},
+    },
+};
+
+pub(super) fn verdict(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
+    if let Some(raylet) = raylet_of(case, &signal.what.sender) {
+        return raylet::verdict(case, raylet, signal, Certainty::Proven);
+    }
+    foreign(case, signal, Certainty::Proven)
+}
+
+/// A signal whose sender was not a raylet: a tool of Ray's, a relative, or a stranger. Also for a caught one, `inferred`.
+pub(super) fn foreign(case: &Case<'_>, signal: &Seen<Signal>, certainty: Certainty) -> Draft {
+    let relation = relation(case, &signal.what.sender);
+    let mechanism = mechanism(signal);
+    if is_starter(case, &signal.what.sender) && kernel::of_ray(case) {
+        return by_starter(case, signal, certainty).sent(signal, Relation::Ray, mechanism);
+    }
+    if let Some(draft) = by_tool(case, signal, certainty) {
+        return draft.sent(signal, Relation::Ray, mechanism);
+    }
+    if let Some(draft) = with_its_worker(case, signal, relation, certainty) {
+        return draft;
+    }
+    if let Some(draft) = by_jobs_watcher(case, signal, certainty) {
+        return draft.sent(signal, Relation::Ray, mechanism);
+    }
+    let cause = Cause::Signal {
+        signal: signal.what.signal,
+        sender: Some(Party::of(&signal.what.sender)),
+    };
+    Draft::new(Killer::Signal, certainty, cause).sent(signal, relation, mechanism)
+}
+
+/// A tool of Ray's that ends a part of Ray. What for is what the tool is for: its user may have changed it.
+fn by_tool(case: &Case<'_>, signal: &Seen<Signal>, certainty: Certainty) -> Option<Draft> {
+    if !kernel::of_ray(case) {
+        return None;
+    }
+    let sender = &signal.what.sender;
+    if let Some(tool) = senders::tool(case, sender) {
+        let most = tool.certainty;
+        let draft = Draft::new(Killer::RayIntended, certainty, tool.cause(false));
+        return Some(draft.at_most(most).by_text());
+    }
+    let of_the_job = matches!(case.role(), Role::Worker | Role::Driver | Role::Descendant);
+    let tool = own_driver(case, sender).filter(|_| !of_the_job)?;
+    Some(Draft::new(Killer::RayIntended, certainty, tool.cause(false)).by_text())
+}
+
+/// A worker that must end takes its children along: their death is the worker's.
+fn with_its_worker(
+    case: &Case<'_>,
+    signal: &Seen<Signal>,
+    relation: Relation,
+    certainty: Certainty,
+) -> Option<Draft> {
+    let sender = signal.what.sender.process;
+    if case.role() != Role::Descendant || !matches!(relation, Relation::Parent | Relation::SameJob)
+    {
+        return None;
+    }
+    if !senders::descends(case, case.key(), sender) {
+        return None;
+    }
+    let end = case.world.exit(sender)?;
+    let ending = (0..2_000_000_000).contains(&end.time.since(signal.time));
+    let worker = case
+        .world
+        .processes
+        .get(sender)
+        .is_some_and(|state| state.role == Role::Worker);
+    if !(ending && worker) {
+        return None;
+    }
+    let killer = match case.ended_well(sender) {
+        Some(true) => Killer::RayIntended,
+        _ => Killer::RayCollapse,
+    };
+    let cause = Cause::WorkerEnding {
+        worker_pid: sender.pid,
+        by_raylet: false,
+    };
+    Some(
+        Draft::new(killer, certainty, cause)
+            .caused_by(Some(sender))
+            .by_text()
+            .sent(signal, relation, mechanism(signal)),
+    )
+}
+
+/// How far back the end of another process of its may lie: `ray start --block` looks once a second.
+const STARTER_LOOKS_NS: i64 = 5_000_000_000;
+
+/// `ray start --block` ends what it started when one of that has failed, else as it is told to end itself
+/// (`python/ray/scripts/scripts.py`, 2.9 to 2.60).
+fn by_starter(case: &Case<'_>, signal: &Seen<Signal>, certainty: Certainty) -> Draft {
+    let starter = signal.what.sender.process.pid;
+    let Some(first) = failed_beside(case, signal) else {
+        let cause = Tool::leaving(starter).cause(false);
+        return Draft::new(Killer::RayIntended, certainty, cause).by_text();
+    };
+    let cause = Cause::SiblingDied {
+        starter_pid: starter,
+        sibling: Party {
+            pid: first.exit.process.pid,
+            comm: first.exit.comm.clone(),
+            uid: first.exit.uid,
+        },
+    };
+    Draft::new(Killer::RayCollapse, certainty, cause)
+        .caused_by(Some(first.exit.process))
+        .by_text()
+}
+
+/// The first process of the same `ray start --block` that had failed shortly before it sent this.
+fn failed_beside<'a>(case: &Case<'a>, signal: &Seen<Signal>) -> Option<&'a ExitSeen> {
+    // 0, SIGTERM, and what its Python programs exit with at a SIGTERM.
+    let failed =
+        |exit: &Exit| exit.signal() != Some(15) && !matches!(exit.code(), Some(0 | 15 | 143));
+    case.world
+        .exits
+        .values()
+        .filter(|seen| (0..STARTER_LOOKS_NS).contains(&signal.time.since(seen.time)))
+        .filter(|seen| {
+            failed(&seen.exit) && is_child(case, seen.exit.process, signal.what.sender.process)
+        })
+        .min_by_key(|seen| seen.time)
+}
+
+/// `ray start --block` that sent this as it ended itself.
+pub(super) fn leaving_starter(case: &Case<'_>, signal: &Seen<Signal>) -> Option<Tool> {
+    let sender = &signal.what.sender;
+    let leaves = is_starter(case, sender) && failed_beside(case, signal).is_none();
+    leaves.then(|| Tool::leaving(sender.process.pid))
+}
+
+/// Each submitted job has a shell that waits for its supervisor to be gone and then kills the driver's process group
+/// (`_exec_entrypoint`, `python/ray/dashboard/modules/job/job_supervisor.py`).
+fn by_jobs_watcher(case: &Case<'_>, signal: &Seen<Signal>, certainty: Certainty) -> Option<Draft> {
+    // By then the shell has another parent: its fork says who had started it.
+    let processes = &case.world.processes;
+    let parent = processes.get(signal.what.sender.process)?.parent_key?;
+    let supervisor = processes.get(parent).filter(|state| is_supervisor(state))?;
+    let before = reasons::act_time(case, parent).is_some_and(|died| died < signal.time);
+    let own = senders::descends(case, case.key(), parent);
+    if !before || !own || !kernel::of_ray(case) {
+        return None;
+    }
+    let killer = reasons::killer_after(case, parent);
+    let cause = Cause::JobSupervisorEnded {
+        supervisor_pid: supervisor.key.pid,
+        died: killer == Killer::RayCollapse,
+    };
+    Some(
+        Draft::new(killer, certainty, cause)
+            .caused_by(Some(parent))
+            .by_text(),
+    )
+}
+
+/// How a process sent it.
+pub(super) fn mechanism(signal: &Seen<Signal>) -> Mechanism {
+    match route::of(&signal.what).route {
+        Route::Asked(mechanism) => mechanism,
+        Route::CgroupKill => Mechanism::CgroupKill,
+        _ => Mechanism::Unknown,
+    }
+}

@@ -1,0 +1,391 @@
+//! A process that ended itself: by a fault, by a signal of its own, or by exit; with Ray's reasons for an exit that it asked for.
+
+use super::{
+    Case, Draft, aftermath, external_signal, kernel, limits, raylet,
+    reasons::{self, Reason},
+    senders, watched,
+};
+use crate::{
+    event::{RayLog, Role, Signal},
+    ids::{BootTime, ProcessKey},
+    judge::{
+        act,
+        cause::Cause,
+        missing::Missing,
+        report::{Certainty, Killer, Relation},
+        route::{self, Route, Way},
+        world::Seen,
+    },
+    ray::{
+        facts::{ExitType, RayFact},
+        words,
+    },
+};
+
+/// How long after an outside signal a process may still re-raise it on itself.
+const RERAISE_NS: i64 = 60_000_000_000;
+
+/// A synchronous fault, or a signal that the process sent to itself.
+pub(super) fn fault(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
+    let number = signal.what.signal;
+    let shared = case.exit.around.memory.shmem_bytes;
+    let cause = Cause::Crash {
+        signal: Some(number),
+        says: None,
+        shared_memory: number == SIGBUS && shared.is_some_and(|bytes| bytes.0 > 0),
+    };
+    Draft::new(Killer::Crash, Certainty::Proven, cause)
+}
+
+/// What a full `/dev/shm` ends a process with, among others.
+pub(super) const SIGBUS: i32 = 7;
+
+/// A signal that the process sent to itself: a crash, unless it passes on what came from outside.
+pub(super) fn own_signal(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
+    let earlier = |seen: &&Seen<Signal>| {
+        seen.what.signal == signal.what.signal
+            && matches!(seen.what.result, 0 | 4)
+            && (0..RERAISE_NS).contains(&signal.time.since(seen.time))
+    };
+    let signals = case.world.signals_to(case.key()).iter();
+    let mut earlier = signals.filter(earlier);
+    // A failure handler (abseil's in Ray's workers, Python's faulthandler) raises a fault again without its code, which alone
+    // tells a memory error of the machine from a crash.
+    let is_fault = |seen: &&Seen<Signal>| {
+        matches!(
+            way(seen).route,
+            Route::Fault | Route::Hwpoison | Route::Seccomp
+        )
+    };
+    if let Some(first) = earlier.clone().rfind(is_fault) {
+        return limits::by_signal(first, way(first)).unwrap_or_else(|| fault(case, first));
+    }
+    let from_outside_it =
+        |seen: &&Seen<Signal>| way(seen).is_kernels() || !seen.what.sender.process.same(case.key());
+    let Some(outside) = earlier.find(from_outside_it) else {
+        return fault(case, signal);
+    };
+    if way(outside).is_kernels() && way(outside).route != Route::ParentDeath {
+        let draft = kernel::verdict(case, outside, way(outside));
+        return draft.then(|cause| Cause::CaughtSignalThenReraise { cause });
+    }
+    if !way(outside).is_kernels()
+        && let Some(raylet) = senders::raylet_of(case, &outside.what.sender)
+    {
+        return raylet::verdict(case, raylet, outside, Certainty::Inferred);
+    }
+    from_outside(case, outside).then(|cause| Cause::CaughtSignalThenReraise { cause })
+}
+
+/// An exit without a fatal signal.
+pub(super) fn exited(case: &Case<'_>, caught: Option<&Seen<Signal>>) -> Draft {
+    if let Some(signal) = caught
+        && let Some(draft) = after_caught(case, signal)
+    {
+        return draft;
+    }
+    if case.exit.exit.status.is_none()
+        && let Some(draft) = kernel::by_kernel_log(case)
+    {
+        return draft;
+    }
+    // What a dashboard starts looks at it alone; Ray's words on the node's end are not about it.
+    if let Some(draft) = watched::after_parent(case) {
+        return draft;
+    }
+    // A driver disconnects from Ray at each end that it comes to: its exit code says more.
+    let words = if case.role() == Role::Driver {
+        None
+    } else {
+        by_rays_words(case)
+    };
+    words
+        .or_else(|| watched::after_raylet(case))
+        .unwrap_or_else(|| by_code(case))
+}
+
+/// Whose doing a signal was that the process caught, where it was no raylet's.
+fn from_outside(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
+    let draft = if way(signal).is_kernels() {
+        kernel::verdict(case, signal, way(signal))
+    } else {
+        external_signal::foreign(case, signal, Certainty::Inferred)
+    };
+    // Its handler may have done nothing, and the process ended for another reason.
+    draft.at_most(Certainty::Inferred)
+}
+
+/// The way of a signal.
+fn way(signal: &Seen<Signal>) -> Way {
+    route::of(&signal.what)
+}
+
+/// The same for a process that then exited, in words.
+fn exited_after(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
+    let exit_code = case.exit.exit.code();
+    from_outside(case, signal).then(|cause| Cause::CaughtSignalThenExit { cause, exit_code })
+}
+
+/// An exit shortly after a catchable signal from outside.
+fn after_caught(case: &Case<'_>, signal: &Seen<Signal>) -> Option<Draft> {
+    if way(signal).is_kernels() {
+        return Some(exited_after(case, signal));
+    }
+    if let Some(raylet) = senders::raylet_of(case, &signal.what.sender) {
+        // The raylet's SIGTERM also follows a worker's own exit: only with a reason was it the cause.
+        let Some(reason) = reasons::for_process(case, raylet, signal.time) else {
+            if says_signal(case, signal.time) {
+                return Some(raylet::unexplained(case, raylet, signal));
+            }
+            // It follows an end that had begun: at a signal of somebody else, whose handler may have run late.
+            let earlier = BootTime(signal.time.0.saturating_sub(1));
+            let earlier = act::caught_before(case.world, case.key(), earlier);
+            return earlier
+                .and_then(|earlier| after_caught(case, earlier))
+                .or_else(|| after_worker(case, signal));
+        };
+        let mechanism = external_signal::mechanism(signal);
+        return Some(reason.draft(case, Certainty::Inferred).sent(
+            signal,
+            Relation::Ray,
+            mechanism,
+        ));
+    }
+    if case.role() == Role::Raylet
+        && signal.what.signal == 15
+        && senders::tool(case, &signal.what.sender).is_none()
+    {
+        // A raylet that something else had already ended (an agent, the GCS) also sees signals at its end.
+        if let Some(draft) = by_rays_words(case) {
+            return Some(draft);
+        }
+    }
+    if case.role() == Role::Worker
+        && let Some(reason) = own_reason_after(case, signal.time)
+    {
+        // It outlived the signal, and says itself what it ended for later.
+        return Some(reason.draft(case, Certainty::Inferred));
+    }
+    Some(exited_after(case, signal))
+}
+
+/// An exit at the SIGTERM that the raylet sends the process group of a worker that has ended.
+fn after_worker(case: &Case<'_>, signal: &Seen<Signal>) -> Option<Draft> {
+    let draft = raylet::with_its_worker(case, signal, Certainty::Inferred)?;
+    let exit_code = case.exit.exit.code();
+    Some(draft.then(|cause| Cause::CaughtSignalThenExit { cause, exit_code }))
+}
+
+/// Whether the worker's own log says, from `time` on, that a signal made it end.
+fn says_signal(case: &Case<'_>, time: BootTime) -> bool {
+    // Log lines are stamped to the millisecond.
+    let about = case.world.ray_about(case.key());
+    about.iter().any(|record| {
+        record.time.since(time) > -2_000_000
+            && matches!(&record.what.fact, RayFact::SelfDisconnect { detail, .. } if words::names_sigterm(detail))
+    })
+}
+
+/// The intended reason that a worker's own log gives after `time`; one that speaks of a signal is none.
+fn own_reason_after(case: &Case<'_>, time: BootTime) -> Option<Reason> {
+    let about = case.world.ray_about(case.key());
+    let own = about.iter().rev().find(|record| {
+        record.time >= time
+            && match &record.what.fact {
+                RayFact::SelfDisconnect { detail, .. } => !detail.contains("SIG"),
+                RayFact::ForceKillActor { .. } => true,
+                _ => false,
+            }
+    })?;
+    last_words(case, own)
+}
+
+/// A worker whose own end had begun when its raylet killed what was left of it: Ray's record then holds the worker's exit
+/// code or the signal that it caught (`Worker exits with an exit code 7.`, `The process receives a SIGTERM.`).
+pub(super) fn ended_before(case: &Case<'_>, act: BootTime) -> Option<Draft> {
+    let code = case
+        .world
+        .ray_about(case.key())
+        .into_iter()
+        .filter(|record| record.time <= act)
+        .find_map(|record| match &record.what.fact {
+            RayFact::SelfDisconnect { detail, .. } | RayFact::GcsWorkerExit { detail, .. } => {
+                exit_code_in(detail)
+            }
+            _ => None,
+        })?;
+    if let Some(signal) = act::caught_before(case.world, case.key(), act)
+        && senders::raylet_of(case, &signal.what.sender).is_none()
+    {
+        let draft = external_signal::foreign(case, signal, Certainty::Inferred);
+        return Some(draft.then(|cause| Cause::CaughtSignalThenRaylet { cause }));
+    }
+    if says_signal(case, BootTime(0)) {
+        // Somebody's, whose sending was not seen.
+        return None;
+    }
+    if code == 1 && !case.saw_signals() {
+        let cause = Cause::ExitOrSigterm {
+            code,
+            exception: None,
+            raylet_ended_rest: true,
+        };
+        return Some(Draft::unknown(cause, Missing::Sigterm));
+    }
+    let cause = Cause::ExitThenRaylet { code };
+    Some(Draft::new(Killer::Exit, Certainty::Inferred, cause))
+}
+
+/// The exit code in Ray's record of how the worker exited.
+fn exit_code_in(detail: &str) -> Option<i32> {
+    let from = detail.find("exit code ")? + "exit code ".len();
+    let number = detail[from..].split(|character: char| !character.is_ascii_digit());
+    number.into_iter().next()?.parse().ok()
+}
+
+/// What the worker's own last words, or the raylet's record of it, say.
+fn by_rays_words(case: &Case<'_>) -> Option<Draft> {
+    let about = case.world.ray_about(case.key());
+    let lost = |record: &&Seen<RayLog>| matches!(record.what.fact, RayFact::RayletLost { .. });
+    if about.iter().copied().any(|record| lost(&record)) {
+        let cause = case.cluster().filter(|raylet| !raylet.same(case.key()));
+        let open =
+            cause.is_some_and(|raylet| case.world.exit(raylet).is_none()) && case.may_still_learn();
+        let killer = cause.map_or(Killer::RayCollapse, |raylet| {
+            reasons::killer_after(case, raylet)
+        });
+        let gone = Cause::RayletGone {
+            raylet_pid: cause.map(|raylet| raylet.pid),
+            by_own_log: true,
+        };
+        let draft = Draft::new(killer, Certainty::Inferred, gone);
+        return Some(draft.caused_by(cause).open(open));
+    }
+    let own_code = aftermath::has_own_code(case);
+    let last_words = about
+        .iter()
+        .rev()
+        .filter(|record| !own_code || aftermath::is_its_own(record))
+        .find_map(|record| last_words(case, record));
+    let raylet = case.cluster();
+    last_words
+        .or_else(|| raylet.and_then(|raylet| reasons::for_process(case, raylet, case.exit.time)))
+        .filter(|reason| !matches!(reason, Reason::Memory(_)))
+        .map(|reason| reason.draft(case, Certainty::Inferred))
+}
+
+/// A worker that Ray asked to end says so before it exits.
+fn last_words(case: &Case<'_>, record: &Seen<RayLog>) -> Option<Reason> {
+    let (exit_type, detail) = match &record.what.fact {
+        RayFact::SelfDisconnect {
+            exit_type, detail, ..
+        }
+        | RayFact::GcsWorkerExit {
+            exit_type, detail, ..
+        } => (exit_type, detail),
+        RayFact::ForceKillActor { reason, .. } => {
+            return Some(reasons::actor_reason(case, reason));
+        }
+        _ => return None,
+    };
+    if !matches!(
+        exit_type,
+        ExitType::IntendedSystemExit | ExitType::IntendedUserExit
+    ) {
+        return None;
+    }
+    if detail.contains("job has finished") {
+        return Some(reasons::after_job(case));
+    }
+    Some(reasons::actor_reason(case, detail))
+}
+
+fn by_code(case: &Case<'_>) -> Draft {
+    let certainty = match case.exit.source {
+        crate::event::Source::Kernel => Certainty::Proven,
+        _ => Certainty::Inferred,
+    };
+    let Some(code) = case.exit.exit.code() else {
+        return Draft::unknown(Cause::NotSeen, Missing::Status);
+    };
+    let exception = last_exception(case, case.key());
+    let worker = case.role() == Role::Worker;
+    // Ray ends its own exits with 0 or 1; once the raylet has dropped the worker, all has been said.
+    let dropped = || {
+        let about = case.world.ray_about(case.key());
+        about
+            .iter()
+            .any(|record| matches!(record.what.fact, RayFact::Disconnected { .. }))
+    };
+    let open = code == 1 && worker && case.may_still_learn() && !dropped();
+    if worker && says_signal(case, BootTime(0)) {
+        return at_sigterm(case, code, certainty).open(open);
+    }
+    if worker && code == 1 && !case.saw_signals() {
+        let cause = exit_or_sigterm(code, exception);
+        return Draft::unknown(cause, Missing::Sigterm).open(open);
+    }
+    // `sigterm_handler` of a driver exits with the number of the signal (`python/ray/_private/worker.py`).
+    if case.role() == Role::Driver && code == 15 && !case.saw_signals() {
+        let cause = exit_or_sigterm(code, exception);
+        return Draft::unknown(cause, Missing::Sigterm).open(open);
+    }
+    let cause = Cause::Exit {
+        code: Some(code),
+        exception: exception.filter(|_| code != 0),
+        creating_actor: false,
+    };
+    Draft::new(Killer::Exit, certainty, cause).open(open)
+}
+
+fn exit_or_sigterm(code: i32, exception: Option<String>) -> Cause {
+    Cause::ExitOrSigterm {
+        code,
+        exception,
+        raylet_ended_rest: false,
+    }
+}
+
+/// A worker that exited at a SIGTERM, by its own log, which no caught signal shortly before explains.
+fn at_sigterm(case: &Case<'_>, code: i32, certainty: Certainty) -> Draft {
+    let signals = case.world.signals_to(case.key());
+    let of_itself = |seen: &&Seen<Signal>| {
+        let lately = act::CAUGHT_WINDOW_NS > case.exit.time.since(seen.time);
+        seen.what.signal == 15 && lately && seen.what.sender.process.same(case.key())
+    };
+    // The raylet's follows one that the process sent itself.
+    let own = signals.iter().rev().find(of_itself);
+    let Some(sent) = own.or_else(|| signals.iter().rev().find(|seen| seen.what.signal == 15))
+    else {
+        let what = if case.saw_signals() {
+            Missing::Sending { log: None }
+        } else {
+            Missing::Sender
+        };
+        return Draft::unknown(Cause::ExitAtSigterm { code, own: false }, what);
+    };
+    if sent.what.sender.process.same(case.key()) {
+        let cause = Cause::ExitAtSigterm { code, own: true };
+        return Draft::new(Killer::Exit, certainty, cause);
+    }
+    if let Some(raylet) = senders::raylet_of(case, &sent.what.sender) {
+        return raylet::unexplained(case, raylet, sent);
+    }
+    external_signal::foreign(case, sent, Certainty::Inferred).then(|cause| {
+        Cause::CaughtSignalThenExit {
+            cause,
+            exit_code: Some(code),
+        }
+    })
+}
+
+fn last_exception(case: &Case<'_>, key: ProcessKey) -> Option<String> {
+    case.world
+        .ray_about(key)
+        .iter()
+        .rev()
+        .find_map(|record| match &record.what.fact {
+            RayFact::Exception { class, message, .. } => Some(format!("{class}: {message}")),
+            _ => None,
+        })
+}

@@ -1,0 +1,299 @@
+//! Who a sender is, by what the kernel observed of it: its process, parents, executable, users and the exec that was seen.
+//!
+//! A name proves nothing: anybody may call a program `ray` or `raylet`, and a process its own title. What rests on a name alone is never
+//! taken for a part of Ray.
+
+use super::Case;
+use crate::{
+    event::{FileId, Role, Sender},
+    ids::{Pid, ProcessKey},
+    judge::{
+        cause::{Cause, Command},
+        processes::ProcessState,
+        programs,
+        report::{Certainty, Relation},
+    },
+    path,
+    ray::tool::{self, Installation},
+};
+
+/// How many ancestors of a process are looked at.
+const MAX_ANCESTORS: usize = 32;
+
+/// The raylet that a sender is, if it is the victim's own: the one that adopted it when it was started, or its parent.
+pub(super) fn raylet_of(case: &Case<'_>, sender: &Sender) -> Option<ProcessKey> {
+    let state = case.world.processes.get(sender.process)?;
+    let is_raylet = case.world.cluster(sender.process).is_some() || state.role == Role::Raylet;
+    let adopted = case
+        .cluster()
+        .is_some_and(|cluster| cluster.same(sender.process));
+    let own = adopted || is_child(case, case.key(), sender.process);
+    let itself = sender.process.same(case.key());
+    (is_raylet && own && !itself).then_some(state.key)
+}
+
+/// Whether `parent` started `child`: by its fork where that was seen, else by the parent that it shows.
+pub(super) fn is_child(case: &Case<'_>, child: ProcessKey, parent: ProcessKey) -> bool {
+    let Some(state) = case.world.processes.get(child) else {
+        return false;
+    };
+    match state.parent_key {
+        Some(key) => key.same(parent),
+        // Who has the number now may be another one: a parent is older than its child.
+        None => state.parent == Some(parent.pid) && parent.start <= state.key.start,
+    }
+}
+
+/// Whether `ancestor` is above `process`.
+pub(super) fn descends(case: &Case<'_>, process: ProcessKey, ancestor: ProcessKey) -> bool {
+    let mut at = process;
+    for _ in 0..MAX_ANCESTORS {
+        if is_child(case, at, ancestor) {
+            return true;
+        }
+        match parent_of(case, at) {
+            Some(parent) => at = parent,
+            None => return false,
+        }
+    }
+    false
+}
+
+/// The parent of a process, as far as it is known which one that is.
+pub(super) fn parent_of(case: &Case<'_>, process: ProcessKey) -> Option<ProcessKey> {
+    let state = case.world.processes.get(process)?;
+    let by_pid = || {
+        let parent = case.world.processes.latest(state.parent?)?;
+        Some(parent.key).filter(|parent| parent.start <= state.key.start)
+    };
+    state.parent_key.or_else(by_pid)
+}
+
+/// Whether this is `ray start --block`, which stays as the parent of the raylet and of the rest of the node that it has started. Who has
+/// started a raylet is what the kernel says; a driver does so too, and is another case.
+pub(super) fn is_starter(case: &Case<'_>, sender: &Sender) -> bool {
+    let role = case
+        .world
+        .processes
+        .get(sender.process)
+        .map_or(Role::Other, |state| state.role);
+    let started_here = || {
+        let of_node = |raylet: &ProcessKey| is_child(case, *raylet, sender.process);
+        let raylets = case.world.clusters.iter().map(|cluster| cluster.raylet);
+        let mut raylets = raylets.filter(of_node);
+        let own = is_child(case, case.key(), sender.process);
+        raylets.any(|raylet| own || case.cluster().is_some_and(|cluster| cluster.same(raylet)))
+    };
+    sender.comm == "ray" && role == Role::Other && started_here()
+}
+
+/// A tool of Ray's that a sender is.
+pub(super) struct Tool {
+    command: Command,
+    pid: Pid,
+    /// How sure that is.
+    pub(super) certainty: Certainty,
+}
+
+impl Tool {
+    /// `ray start --block`, which is ending.
+    pub(super) fn leaving(pid: Pid) -> Self {
+        Self {
+            command: Command::RayStartBlock,
+            pid,
+            certainty: Certainty::Proven,
+        }
+    }
+
+    /// What ends by it, by itself or by its raylet.
+    pub(super) fn cause(self, by_raylet: bool) -> Cause {
+        Cause::RayCommand {
+            command: self.command,
+            pid: self.pid,
+            by_raylet,
+        }
+    }
+}
+
+/// The tool of Ray's that a sender is.
+pub(super) fn tool(case: &Case<'_>, sender: &Sender) -> Option<Tool> {
+    if is_starter(case, sender) {
+        return None;
+    }
+    command_line_tool(case, sender).or_else(|| job_stop(case, sender))
+}
+
+/// `ray stop` and the like: the interpreter and the script of the installation that the victim's cluster runs.
+fn command_line_tool(case: &Case<'_>, sender: &Sender) -> Option<Tool> {
+    let pid = sender.process.pid;
+    if is_of_an_old_recording(sender) {
+        let is_python = path::base(sender.exe.as_deref()?).starts_with("python");
+        return (sender.comm == "ray" && is_python).then(|| Tool {
+            command: Command::Ray("stop".into()),
+            pid,
+            certainty: Certainty::Inferred,
+        });
+    }
+    let cluster = case.cluster().or_else(|| only_cluster(case))?;
+    let (verb, by_path) = verb(case, cluster, sender)?;
+    let by_program = interpreter(case, cluster, sender)?;
+    let known = sender.exec_seen && sender.same_root && one_user(sender);
+    let certainty = if known && by_path == Certainty::Proven {
+        by_program
+    } else {
+        Certainty::Inferred
+    };
+    Some(Tool {
+        command: Command::Ray(verb),
+        pid,
+        certainty,
+    })
+}
+
+/// A recording from before these were observed.
+fn is_of_an_old_recording(sender: &Sender) -> bool {
+    sender.effective_uid.is_none() && sender.file.is_none() && sender.argv.is_empty()
+}
+
+/// Real, effective and saved user are one: a program that is set-uid acts with the rights of somebody else.
+fn one_user(sender: &Sender) -> bool {
+    [sender.effective_uid, sender.saved_uid]
+        .iter()
+        .all(|uid| *uid == Some(sender.uid))
+}
+
+/// The cluster of a part of Ray that is not known to belong to one, where the machine runs one alone.
+fn only_cluster(case: &Case<'_>) -> Option<ProcessKey> {
+    match case.world.clusters.as_slice() {
+        [cluster] => Some(cluster.raylet),
+        _ => None,
+    }
+}
+
+/// What the `ray` of this cluster's installation was told to do by a command line, and how sure it is that
+/// it was that `ray`; `None` where it is another program.
+fn verb(case: &Case<'_>, cluster: ProcessKey, sender: &Sender) -> Option<(String, Certainty)> {
+    let run = tool::run(&sender.argv)?;
+    let installation = installation(case, cluster)?;
+    let certainty = if installation.scripts().any(|own| own == run.script) {
+        Certainty::Proven
+    } else {
+        // A path that led there when it was looked at, a moment after the act.
+        let led = &case.world.cluster(cluster)?.commands;
+        let same = sender.same_root && led.iter().any(|path| path == run.script);
+        same.then_some(Certainty::Inferred)?
+    };
+    Some((run.verb?.to_owned(), certainty))
+}
+
+/// Where the Ray lies that a raylet was started from.
+fn installation(case: &Case<'_>, cluster: ProcessKey) -> Option<Installation> {
+    Installation::of_raylet(&case.world.processes.get(cluster)?.argv)
+}
+
+/// How sure it is that the sender runs the interpreter that the cluster's raylet starts Ray's own scripts with.
+fn interpreter(case: &Case<'_>, cluster: ProcessKey, sender: &Sender) -> Option<Certainty> {
+    let own = installation(case, cluster)?;
+    let runs_rays = |argv: &[String]| tool::run(argv).is_some_and(|run| own.holds(run.script));
+    let states = case.world.processes.iter();
+    let children = states.filter(|state| is_child(case, state.key, cluster));
+    let mut by_path = false;
+    for state in children {
+        // The first exec after the fork is the raylet's own doing; later ones are the process's.
+        if let Some(first) = &state.first_exec
+            && runs_rays(&first.argv)
+            && first.file.is_some()
+            && first.file == sender.file
+        {
+            return Some(Certainty::Proven);
+        }
+        let shown = || state.exe.as_deref().zip(sender.exe.as_deref());
+        by_path |= state.role == Role::Agent
+            && shown().is_some_and(|(shown, taken)| shown.ends_with(taken.trim_start_matches('…')));
+    }
+    by_path.then_some(Certainty::Inferred)
+}
+
+/// What was seen of a process's first exec.
+#[derive(Debug, Clone)]
+pub(in crate::judge) struct FirstExec {
+    pub(in crate::judge) argv: Vec<String>,
+    pub(in crate::judge) file: Option<FileId>,
+}
+
+/// `ray job stop`: the actor that runs the driver of a submitted job ends what it has started. Its title is its own: it is believed of
+/// its own descendants alone.
+fn job_stop(case: &Case<'_>, sender: &Sender) -> Option<Tool> {
+    let state = case.world.processes.get(sender.process)?;
+    let own = is_supervisor(state) && descends(case, case.key(), sender.process);
+    own.then_some(Tool {
+        command: Command::RayJobStop,
+        pid: sender.process.pid,
+        certainty: Certainty::Proven,
+    })
+}
+
+/// Whether this is the actor that runs the driver of a submitted job.
+pub(super) fn is_supervisor(state: &ProcessState) -> bool {
+    state.role == Role::Worker
+        && (state.label().starts_with("ray::JobSupervisor")
+            || state.actor_class.as_deref() == Some("JobSupervisor"))
+}
+
+/// The driver that had started its own Ray (`ray.init()` without an address) and shuts it down.
+pub(super) fn own_driver(case: &Case<'_>, sender: &Sender) -> Option<Tool> {
+    let driver = case.world.processes.get(sender.process)?;
+    let started_it = driver.role == Role::Driver && is_child(case, case.cluster()?, driver.key);
+    started_it.then_some(Tool {
+        command: Command::RayShutdown,
+        pid: driver.key.pid,
+        certainty: Certainty::Proven,
+    })
+}
+
+/// What a sender is to its victim.
+pub(super) fn relation(case: &Case<'_>, sender: &Sender) -> Relation {
+    if is_child(case, case.key(), sender.process) {
+        return Relation::Parent;
+    }
+    if let Some(relation) = by_program(case, sender) {
+        return relation;
+    }
+    let Some(state) = case.world.processes.get(sender.process) else {
+        return Relation::Other;
+    };
+    let same_cluster = match (state.cluster, case.cluster()) {
+        (Some(one), Some(other)) => one.same(other),
+        // Of a wrapped command, and of what was found without its raylet.
+        (None, _) | (_, None) => true,
+    };
+    match state.role {
+        _ if !same_cluster => Relation::Other,
+        Role::Gcs | Role::Agent | Role::Dashboard => Relation::Ray,
+        Role::Worker | Role::Driver | Role::Descendant if !other_jobs(case, state) => {
+            Relation::SameJob
+        }
+        _ => Relation::Other,
+    }
+}
+
+/// Whether sender and victim are known to belong to two jobs.
+fn other_jobs(case: &Case<'_>, sender: &ProcessState) -> bool {
+    let victim = case.world.processes.get(case.key());
+    let jobs = sender.job().zip(victim.and_then(ProcessState::job));
+    jobs.is_some_and(|(one, other)| one != other)
+}
+
+/// Whether the sender runs one of these programs of the machine's. Their names are believed of root, and of who may signal another user's
+/// process.
+fn by_program(case: &Case<'_>, sender: &Sender) -> Option<Relation> {
+    let victim = case.world.processes.get(case.key());
+    let others = victim
+        .and_then(|state| state.uid)
+        .is_some_and(|uid| uid != sender.uid);
+    if sender.uid != 0 && !others {
+        return None;
+    }
+    let exe = sender.exe.as_deref().map_or("", path::base);
+    programs::relation(exe, &sender.comm)
+}

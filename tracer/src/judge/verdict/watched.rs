@@ -1,0 +1,104 @@
+//! A process that exited because a part of Ray had died which it watches, by the table of Ray's process tree ([`crate::ray::tree`]).
+
+use super::{Case, Draft, aftermath, reasons, senders};
+use crate::{
+    event::Role,
+    ids::{BootTime, ProcessKey},
+    judge::{cause::Cause, processes::ProcessState, report::Certainty, world::World},
+    ray::{identify, tree::Part},
+};
+
+/// Workers look for their raylet each second; a machine short of processor time is late.
+const AFTER_RAYLET_NS: i64 = 10_000_000_000;
+/// The dashboard's modules look each second.
+const AFTER_PARENT_NS: i64 = 10_000_000_000;
+
+/// Which part of Ray a process is, if it is one.
+pub(super) fn part(world: &World, process: ProcessKey) -> Option<Part> {
+    let state = world.processes.get(process)?;
+    Some(match state.role {
+        Role::Worker => Part::Worker,
+        Role::Driver => Part::Driver,
+        Role::Raylet => Part::Raylet,
+        Role::Gcs => Part::Gcs,
+        Role::Dashboard => Part::Dashboard,
+        Role::Agent if is_runtime_env_agent(state) => Part::RuntimeEnvAgent,
+        Role::Agent => Part::DashboardAgent,
+        Role::Descendant => return None,
+        Role::Other => return part_of_another(world, state),
+    })
+}
+
+fn is_runtime_env_agent(state: &ProcessState) -> bool {
+    let label = state.label();
+    label.contains("RuntimeEnvAgent") || label.contains("runtime_env/agent")
+}
+
+/// Of what has no role of its own: a helper of the node, or what the dashboard has started.
+fn part_of_another(world: &World, state: &ProcessState) -> Option<Part> {
+    if let Some(helper) = identify::helper(&state.argv) {
+        return Some(helper);
+    }
+    let parent = match state.parent_key {
+        Some(key) => world.processes.get(key),
+        None => world.processes.latest(state.parent?),
+    }?;
+    (parent.role == Role::Dashboard).then_some(Part::DashboardModule)
+}
+
+/// A part that looks at its parent alone: what the dashboard has started.
+pub(super) fn after_parent(case: &Case<'_>) -> Option<Draft> {
+    let part = case.part()?;
+    if part != Part::DashboardModule || !part.watches(Part::Dashboard) {
+        return None;
+    }
+    let parent = senders::parent_of(case, case.key())?;
+    let died = reasons::act_time(case, parent)?;
+    if !(0..AFTER_PARENT_NS).contains(&case.exit.time.since(died)) {
+        return None;
+    }
+    let killer = reasons::killer_after(case, parent);
+    let cause = Cause::DashboardGone {
+        dashboard_pid: parent.pid,
+    };
+    Some(Draft::new(killer, Certainty::Inferred, cause).caused_by(Some(parent)))
+}
+
+/// A part that watches the raylet and exited after that had died.
+pub(super) fn after_raylet(case: &Case<'_>) -> Option<Draft> {
+    let raylet = case.cluster().filter(|raylet| !raylet.same(case.key()))?;
+    if !case.part()?.watches(Part::Raylet) || aftermath::has_own_code(case) {
+        return None;
+    }
+    // A driver that failed, unless it had ended its own Ray before.
+    if case.role() == Role::Driver && (case.exit.exit.code() == Some(0) || ended_by(case, raylet)) {
+        return None;
+    }
+    let died = reasons::act_time(case, raylet)?;
+    let lived_then = case.key().start <= died;
+    if !lived_then || !(0..AFTER_RAYLET_NS).contains(&case.exit.time.since(died)) {
+        return None;
+    }
+    let killer = reasons::killer_after(case, raylet);
+    let cause = Cause::RayletGone {
+        raylet_pid: Some(raylet.pid),
+        by_own_log: false,
+    };
+    Some(Draft::new(killer, Certainty::Inferred, cause).caused_by(Some(raylet)))
+}
+
+/// Whether this process sent the raylet the signal that ended it.
+fn ended_by(case: &Case<'_>, raylet: ProcessKey) -> bool {
+    let signals = case.world.signals_to(raylet);
+    signals
+        .iter()
+        .any(|seen| seen.what.sender.process.same(case.key()))
+}
+
+/// Whether the raylet's shutdown, which began at `began`, can have ended this process without a signal: one that lived then, that belongs
+/// to this raylet, and that Ray ends with a node.
+pub(super) fn ends_at_shutdown(case: &Case<'_>, raylet: ProcessKey, began: BootTime) -> bool {
+    let lived = case.key().start <= began;
+    let own = case.cluster().is_none_or(|cluster| cluster.same(raylet));
+    lived && own && case.part().is_some()
+}

@@ -1,0 +1,170 @@
+//! How much of a process's anonymous memory only this process has mapped, and whether it is a fork.
+//!
+//! From /proc/PID/pagemap (`fs/proc/task_mmu.c`: bit 56, `PM_MMAP_EXCLUSIVE`), in places at even
+//! distances: at most [`WINDOWS`] short reads, each of which holds the lock of the mapping for some
+//! microseconds. `smaps_rollup` would be exact and holds it for 20 ms a GiB; a busy machine made
+//! seconds of that for the process that is read (docs/performance.md).
+
+use std::{
+    fs::File,
+    os::unix::fs::FileExt as _,
+    time::{Duration, Instant},
+};
+
+use super::{maps, stall};
+use crate::{
+    bounded,
+    ids::{Bytes, Pid},
+};
+
+/// `PF_FORKNOEXEC` of include/linux/sched.h: forked, and no exec since.
+const PF_FORKNOEXEC: u32 = 0x40;
+/// Fields of /proc/PID/stat after the name: flags, then minor faults.
+const FLAGS: usize = 6;
+
+/// Places that are looked at, and pages of one.
+const WINDOWS: u64 = 4096;
+const WINDOW: usize = 16;
+/// Bits of an entry: whether it is there, a page of a file, mapped by one process alone.
+const PRESENT: u64 = 1 << 63;
+const FILE: u64 = 1 << 61;
+const ALONE: u64 = 1 << 56;
+
+/// Anonymous pages that were looked at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pages {
+    /// All that are present.
+    pub present: u64,
+    /// Those that no other process has mapped.
+    pub alone: u64,
+    /// What the look took.
+    pub took: Duration,
+}
+
+impl Pages {
+    /// What of `anon` only this process has; `None` where no page was seen.
+    #[must_use]
+    pub fn own(&self, anon: u64) -> Option<u64> {
+        let product = u128::from(anon) * u128::from(self.alone);
+        let own = product.checked_div(u128::from(self.present))?;
+        u64::try_from(own).ok()
+    }
+}
+
+/// A process that was forked and has not executed a program since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Forked {
+    /// At most what it has touched since: a page for each minor fault. Huge pages make it more.
+    pub faulted: Bytes,
+}
+
+/// Looks on a helper thread; `None` where the process has gone, may not be read, or takes too long.
+#[must_use]
+pub fn look(pid: Pid) -> Option<Pages> {
+    stall::ask_for(pid, move || {
+        let began = Instant::now();
+        let maps = maps::read(pid, bounded::LARGE).ok()?;
+        let pagemap = File::open(format!("/proc/{pid}/pagemap")).ok()?;
+        let mut pages = look_in(&pagemap, &anonymous(&maps));
+        pages.took = began.elapsed();
+        Some(pages)
+    })
+}
+
+/// The first page of each mapping without a file, and how many it has.
+fn anonymous(maps: &str) -> Vec<(u64, u64)> {
+    let page = rustix::param::page_size() as u64;
+    maps::parse(maps)
+        .filter(|map| map.inode == 0 && !map.name.starts_with("[v"))
+        .map(|map| (map.start / page, (map.end - map.start) / page))
+        .collect()
+}
+
+fn look_in(pagemap: &File, ranges: &[(u64, u64)]) -> Pages {
+    let all: u64 = ranges.iter().map(|(_, pages)| pages).sum();
+    let window = WINDOW as u64;
+    // From the beginning of one window to that of the next.
+    let stride = (all / WINDOWS).max(window);
+    let (mut found, mut before, mut next) = (Pages::default(), 0, 0);
+    let mut entries = [0_u8; 8 * WINDOW];
+    for (first, pages) in ranges {
+        while next < before + pages {
+            let place = first + (next - before);
+            let length = window.min(before + pages - next);
+            let wanted = usize::try_from(length).unwrap_or(WINDOW) * 8;
+            if let Ok(read) = pagemap.read_at(&mut entries[..wanted], place * 8) {
+                found.count(&entries[..read]);
+            }
+            next += stride.max(length);
+        }
+        before += pages;
+    }
+    found
+}
+
+impl Pages {
+    fn count(&mut self, entries: &[u8]) {
+        for entry in entries.as_chunks::<8>().0 {
+            let entry = u64::from_ne_bytes(*entry);
+            let is_there = entry & PRESENT != 0 && entry & FILE == 0;
+            self.present += u64::from(is_there);
+            self.alone += u64::from(is_there && entry & ALONE != 0);
+        }
+    }
+}
+
+/// Whether a process is a fork without exec, and what it has touched; `None` where it is not, or
+/// is gone.
+#[must_use]
+pub fn forked(pid: Pid) -> Option<Forked> {
+    let stat = bounded::text_of_process(pid, "stat", bounded::SMALL).ok()?;
+    of_stat(&stat, rustix::param::page_size() as u64)
+}
+
+fn of_stat(stat: &str, page: u64) -> Option<Forked> {
+    let (_, after) = stat.rsplit_once(')')?;
+    let mut fields = after.split_ascii_whitespace().skip(FLAGS);
+    let flags: u32 = fields.next()?.parse().ok()?;
+    let faults: u64 = fields.next()?.parse().ok()?;
+    (flags & PF_FORKNOEXEC != 0).then(|| Forked {
+        faulted: Bytes(faults.saturating_mul(page)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_brackets_hides_no_flag() {
+        let stat = |flags: u32| format!("7 (a) b) S 1 7 7 0 -1 {flags} 250 0 0 0 1 2");
+        let found = of_stat(&stat(0x40_0040), 4096).expect("forked");
+        assert_eq!(found.faulted, Bytes(250 * 4096));
+        assert_eq!(of_stat(&stat(0x40_0000), 4096), None);
+    }
+
+    #[test]
+    fn what_is_shared_or_of_a_file_is_not_alone() {
+        let mut pages = Pages::default();
+        let entries = [PRESENT | ALONE, PRESENT, PRESENT | FILE | ALONE, ALONE, 0];
+        let bytes: Vec<u8> = entries
+            .iter()
+            .flat_map(|entry| entry.to_ne_bytes())
+            .collect();
+        pages.count(&bytes);
+        assert_eq!((pages.present, pages.alone), (2, 1));
+        assert_eq!(pages.own(100), Some(50));
+        assert_eq!(Pages::default().own(100), None);
+    }
+
+    #[test]
+    fn this_process_is_no_fork_and_has_its_memory_for_itself() {
+        let own = Pid(std::process::id());
+        assert_eq!(forked(own), None);
+        let pages = look(own).expect("a look");
+        assert!(
+            pages.present > 0 && pages.alone * 10 >= pages.present * 9,
+            "{pages:?}"
+        );
+    }
+}

@@ -1,0 +1,181 @@
+//! Ray's process tree: who starts whom, who watches whom and by which means, and whom Ray ends at its own shutdown.
+//!
+//! Read in Ray 2.9.3, 2.44.1, 2.51.1, 2.55.1 and 2.60.0; the files are those of 2.60. Every "its X died first" rests on a row here.
+
+/// A part of Ray that is a process of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// `raylet`. Started by `ray start` or by the driver (`python/ray/_private/services.py`, `start_raylet`).
+    Raylet,
+    /// `gcs_server`. Started like the raylet (`start_gcs_server`).
+    Gcs,
+    /// `dashboard/agent.py`, later `ray::DashboardAgent`. Started by the raylet (`src/ray/raylet/agent_manager.cc`).
+    DashboardAgent,
+    /// `runtime_env/agent/main.py`, later `ray::RuntimeEnvAgent`. Started by the raylet, as the other agent.
+    RuntimeEnvAgent,
+    /// `dashboard/dashboard.py`. Started like the raylet (`start_api_server`).
+    Dashboard,
+    /// `ray-dashboard-…Head-0` (from 2.44 on), and what Python's `multiprocessing` starts beside them. Started by the dashboard
+    /// (`python/ray/dashboard/subprocesses/handle.py`).
+    DashboardModule,
+    /// `log_monitor.py`. Started like the raylet (`start_log_monitor`).
+    LogMonitor,
+    /// `autoscaler/_private/monitor.py`. Started like the raylet (`start_monitor`).
+    Autoscaler,
+    /// `ray.util.client.server` and its servers for single clients. Started like the raylet (`start_ray_client_server`).
+    ClientServer,
+    /// `default_worker.py`, later `ray::…`. Started by the raylet (`src/ray/raylet/worker_pool.cc`).
+    Worker,
+    /// A program that called `ray.init()`. Started by anybody.
+    Driver,
+}
+
+/// One part that ends when another one has ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Watch {
+    /// Who watches.
+    pub who: Part,
+    /// Whom.
+    pub whom: Part,
+    /// By which means.
+    pub by: &'static str,
+    /// Where that stands.
+    pub source: &'static str,
+}
+
+/// Who ends because of whom.
+pub const WATCHES: [Watch; 14] = [
+    Watch {
+        who: Part::Worker,
+        whom: Part::Raylet,
+        by: "looks at its parent's pid each second, and exits with 1",
+        source: "src/ray/core_worker/core_worker_process.cc, src/ray/core_worker/core_worker.cc",
+    },
+    Watch {
+        who: Part::Driver,
+        whom: Part::Raylet,
+        by: "its connection to the raylet is closed",
+        source: "src/ray/raylet_ipc_client/raylet_ipc_client.cc",
+    },
+    Watch {
+        who: Part::DashboardAgent,
+        whom: Part::Raylet,
+        by: "a pipe from the raylet is closed, or its parent is another one",
+        source: "python/ray/_private/process_watcher.py",
+    },
+    Watch {
+        who: Part::RuntimeEnvAgent,
+        whom: Part::Raylet,
+        by: "a pipe from the raylet is closed, or its parent is another one",
+        source: "python/ray/_private/process_watcher.py",
+    },
+    Watch {
+        who: Part::Raylet,
+        whom: Part::DashboardAgent,
+        by: "waits for it, and ends its workers and itself",
+        source: "src/ray/raylet/agent_manager.cc",
+    },
+    Watch {
+        who: Part::Raylet,
+        whom: Part::RuntimeEnvAgent,
+        by: "waits for it, and ends its workers and itself",
+        source: "src/ray/raylet/agent_manager.cc",
+    },
+    Watch {
+        who: Part::Raylet,
+        whom: Part::Gcs,
+        by: "gives up after gcs_rpc_server_reconnect_timeout_s",
+        source: "src/ray/gcs_rpc_client/rpc_client.h",
+    },
+    Watch {
+        who: Part::Worker,
+        whom: Part::Gcs,
+        by: "gives up after gcs_rpc_server_reconnect_timeout_s",
+        source: "src/ray/gcs_rpc_client/rpc_client.h",
+    },
+    Watch {
+        who: Part::Driver,
+        whom: Part::Gcs,
+        by: "gives up after gcs_rpc_server_reconnect_timeout_s",
+        source: "src/ray/gcs_rpc_client/rpc_client.h",
+    },
+    Watch {
+        who: Part::DashboardAgent,
+        whom: Part::Gcs,
+        by: "gives up after gcs_rpc_server_reconnect_timeout_s",
+        source: "src/ray/gcs_rpc_client/rpc_client.h",
+    },
+    Watch {
+        who: Part::RuntimeEnvAgent,
+        whom: Part::Gcs,
+        by: "gives up after gcs_rpc_server_reconnect_timeout_s",
+        source: "src/ray/gcs_rpc_client/rpc_client.h",
+    },
+    Watch {
+        who: Part::Dashboard,
+        whom: Part::Gcs,
+        by: "asks whether it lives; in 2.9 it counts the answers that fail",
+        source: "python/ray/dashboard/head.py",
+    },
+    Watch {
+        who: Part::DashboardModule,
+        whom: Part::Dashboard,
+        by: "looks each second whether its parent lives; what multiprocessing starts, by a pipe",
+        source: "python/ray/dashboard/subprocesses/module.py",
+    },
+    Watch {
+        who: Part::DashboardModule,
+        whom: Part::Gcs,
+        by: "gives up after gcs_rpc_server_reconnect_timeout_s",
+        source: "src/ray/gcs_rpc_client/rpc_client.h",
+    },
+];
+
+impl Part {
+    /// Whether this part ends when `whom` has ended.
+    #[must_use]
+    pub fn watches(self, whom: Part) -> bool {
+        WATCHES
+            .iter()
+            .any(|watch| watch.who == self && watch.whom == whom)
+    }
+
+    /// Whether this part ends when one of the agents of its node has: the raylet watches those, and ends its workers.
+    #[must_use]
+    pub fn ends_with_an_agent(self) -> bool {
+        let raylet_does = Part::Raylet.watches(Part::DashboardAgent);
+        raylet_does && (self == Part::Raylet || self.watches(Part::Raylet))
+    }
+
+    /// Whether the raylet ends this part when it shuts down itself (`NodeManager::Stop`, `src/ray/raylet/node_manager.cc`).
+    #[must_use]
+    pub fn is_the_raylets(self) -> bool {
+        matches!(
+            self,
+            Part::Worker | Part::DashboardAgent | Part::RuntimeEnvAgent
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_dashboards_modules_end_with_the_dashboard_and_with_no_agent() {
+        assert!(Part::DashboardModule.watches(Part::Dashboard));
+        assert!(!Part::DashboardModule.ends_with_an_agent());
+        assert!(!Part::Dashboard.ends_with_an_agent());
+        assert!(Part::Worker.ends_with_an_agent() && Part::Raylet.ends_with_an_agent());
+        let agents = [Part::DashboardAgent, Part::RuntimeEnvAgent];
+        assert!(agents.into_iter().all(Part::ends_with_an_agent));
+    }
+
+    #[test]
+    fn every_row_says_by_which_means_and_where_that_stands() {
+        for watch in WATCHES {
+            assert!(!watch.by.is_empty() && watch.source.contains('/'));
+            assert_ne!(watch.who, watch.whom);
+        }
+    }
+}

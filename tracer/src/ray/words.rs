@@ -1,0 +1,112 @@
+//! What Ray's words mean where a fact keeps them as they were printed: of owners, agents and the GCS.
+//!
+//! Rules ask here, so that a new wording is a change of this file and of the grammars in `log/`, and of no rule.
+
+use crate::ids::HexId;
+
+/// Whose end ended a worker, by the reason in `RayFact::OwnerDied` (`node_manager.cc`, 2.9 to 2.60).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// Its job's.
+    Job,
+    /// That of its owner's node.
+    OwnersNode,
+    /// Its owner's.
+    Owner,
+}
+
+impl Ended {
+    /// By `its owner died`, `its owner's node died`, `its job finished`.
+    #[must_use]
+    pub fn of(reason: &str) -> Self {
+        match reason {
+            reason if reason.contains("job") => Self::Job,
+            reason if reason.contains("node") => Self::OwnersNode,
+            _ => Self::Owner,
+        }
+    }
+}
+
+/// Why the GCS ended an actor, where its owner was gone (`gcs_actor_manager.cc`, 2.9 to 2.60).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnerGone {
+    /// The owner.
+    pub owner: Option<HexId>,
+    /// Whether its node had crashed: the owner itself may live on.
+    pub node_crashed: bool,
+}
+
+/// `… its owner has died. Owner Id: W Owner Ip address: … Owner's worker process has crashed.`
+#[must_use]
+pub fn owner_gone(reason: &str) -> Option<OwnerGone> {
+    reason.contains("owner has died").then(|| {
+        let owner = reason.split("Owner Id: ").nth(1);
+        OwnerGone {
+            owner: owner.and_then(|rest| HexId::parse(rest.split_whitespace().next()?)),
+            node_crashed: reason.contains("Owner's node has crashed"),
+        }
+    })
+}
+
+/// Whether an actor was ended because nothing refers to it any more (`gcs_actor_manager.cc`).
+#[must_use]
+pub fn is_out_of_references(reason: &str) -> bool {
+    reason.contains("references")
+}
+
+/// Whether a raylet that the GCS took for dead lost the GCS, rather than was marked by it (`node_manager.cc`).
+#[must_use]
+pub fn lost_the_gcs(reason: &str) -> bool {
+    !reason.contains("marked")
+}
+
+/// Whether the agent that a raylet names is the dashboard's, rather than that of runtime environments (`agent_manager.cc`).
+#[must_use]
+pub fn is_dashboards_agent(name: &str) -> bool {
+    name.contains("dashboard")
+}
+
+/// Whether a worker says in its own log that a SIGTERM ended it (`core_worker_process.cc`).
+#[must_use]
+pub fn names_sigterm(detail: &str) -> bool {
+    detail.contains("SIGTERM")
+}
+
+/// A reason without what Ray puts before each (`core_worker.cc`), cut to what one line holds.
+#[must_use]
+pub fn sentence(detail: &str) -> String {
+    let detail = detail
+        .trim_start_matches("Worker exits because ")
+        .trim_start_matches("Worker exits by an user request. ")
+        .trim_start_matches("Worker exited because ");
+    detail.chars().take(160).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whose_end_it_was_is_told_in_words_of_each_version() {
+        for (reason, ended) in [
+            ("its owner died", Ended::Owner),
+            ("its owner's node died", Ended::OwnersNode),
+            ("its job finished", Ended::Job),
+            ("owner has died", Ended::Owner),
+        ] {
+            assert_eq!(Ended::of(reason), ended, "{reason}");
+        }
+        let gone = owner_gone(
+            "The actor is dead because its owner has died. Owner Id: ab01 Owner Ip address: 192.0.2.2 Owner worker exit type: SYSTEM_ERROR Owner's node has crashed.",
+        );
+        let owner = HexId::parse("ab01");
+        assert_eq!(
+            gone,
+            Some(OwnerGone {
+                owner,
+                node_crashed: true
+            })
+        );
+        assert_eq!(owner_gone("The actor was killed by ray.kill"), None);
+    }
+}

@@ -1,0 +1,164 @@
+//! What the next file of a recorder begins with: the processes that live on, and what is known of them.
+//!
+//! These rows keep the ids that they have in the file before. The table `carried` lists them: who reads several files of one
+//! recorder leaves them out.
+
+use rusqlite::{Connection, params_from_iter, types::Value};
+
+use super::row;
+use crate::{
+    event::{Observation, Part, RecordingStarted},
+    ids::{BootTime, WallTime},
+};
+
+/// What logs said is carried over for this long: a record may stand before a death and explain it.
+const WORDS_NS: i64 = 60_000_000_000;
+/// A sample is written at least each ten minutes, of cgroups each minute; what has no newer one than this is not alive.
+const SAMPLES_NS: i64 = 1_500_000_000_000;
+/// Records of logs that stay true (a worker's job, a job's driver) are carried over up to this many.
+const LASTING: usize = 5_000;
+
+/// The end of each pid that was seen, as a common table expression.
+const ENDED: &str =
+    "WITH ended AS (SELECT pid, max(id) AS id FROM events WHERE kind = 'exit' GROUP BY pid)";
+
+/// Copies what is still true at `now` from the file `old` to the empty file `new`, as its part with this number.
+pub(super) fn over(
+    old: &Connection,
+    new: &Connection,
+    part: &Part,
+    now: (BootTime, WallTime),
+) -> rusqlite::Result<()> {
+    let boot = now.0.0.cast_signed();
+    let transaction = new.unchecked_transaction()?;
+    new.execute_batch("CREATE TABLE carried (id INTEGER PRIMARY KEY)")?;
+    started(old, new, part, now)?;
+    for select in of_processes() {
+        copy(old, new, "events", &select)?;
+    }
+    for select in of_the_node(boot) {
+        copy(old, new, "events", &select)?;
+    }
+    for (table, select) in samples(boot) {
+        copy(old, new, table, &select)?;
+    }
+    transaction.commit()
+}
+
+/// The recording's first event, as that of this part.
+fn started(
+    old: &Connection,
+    new: &Connection,
+    part: &Part,
+    (boot, wall): (BootTime, WallTime),
+) -> rusqlite::Result<()> {
+    let select = "SELECT id, source, body FROM events WHERE kind = 'recording_started' LIMIT 1";
+    let (id, source, body): (i64, String, String) = old.query_row(select, [], |row| {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+    })?;
+    let Some(Observation::RecordingStarted(before)) = row::read(&body) else {
+        return Err(rusqlite::Error::QueryReturnedNoRows);
+    };
+    let part = Part {
+        began: before.part.as_ref().map_or(before.wall, |part| part.began),
+        ..part.clone()
+    };
+    let started = Observation::RecordingStarted(RecordingStarted {
+        wall,
+        part: Some(part),
+        ..before
+    });
+    let body = row::body(&started).to_string();
+    let row = rusqlite::params![id, boot.0.cast_signed(), source, body];
+    new.execute(
+        "INSERT INTO events VALUES (?1, ?2, ?3, 'recording_started', NULL, ?4)",
+        row,
+    )?;
+    new.execute("INSERT INTO carried VALUES (?1)", [id])?;
+    Ok(())
+}
+
+/// Of each process without an end: what it is, what was done to it, its last title and call.
+fn of_processes() -> [String; 2] {
+    let alive = "LEFT JOIN ended ON ended.pid = events.pid
+         WHERE events.pid IS NOT NULL AND (ended.id IS NULL OR events.id > ended.id)";
+    [
+        format!(
+            "{ENDED} SELECT events.* FROM events {alive} AND kind IN ('process', 'worker', 'fork', 'exec', 'cluster',
+             'signal', 'oom_victim', 'delivered', 'driver_settings', 'no_stack')"
+        ),
+        format!(
+            "{ENDED} SELECT events.* FROM events {alive} AND events.id IN
+             (SELECT max(id) FROM events WHERE kind IN ('title', 'call', 'outside') GROUP BY kind, pid)"
+        ),
+    ]
+}
+
+/// What is true of the node: its probes, shared memory, GPUs, and what logs said of lasting things or just now.
+fn of_the_node(boot: i64) -> [String; 4] {
+    let last = |kinds: &str, keys: &str| {
+        format!(
+            "SELECT * FROM events WHERE id IN (SELECT max(id) FROM events WHERE kind IN ({kinds}) GROUP BY kind, {keys})"
+        )
+    };
+    [
+        last("'probe'", "json_extract(body, '$.name')"),
+        last(
+            "'shared_memory', 'shared_file', 'gpu'",
+            "json_extract(body, '$.cluster'), json_extract(body, '$.device'), json_extract(body, '$.inode')",
+        ),
+        format!(
+            "SELECT * FROM events WHERE kind = 'ray_log' AND json_extract(body, '$.fact.says') IN
+             ('monitor_started', 'monitor_disabled', 'marker', 'configuration', 'job_started', 'gcs')
+             ORDER BY id DESC LIMIT {LASTING}"
+        ),
+        format!(
+            "SELECT * FROM events WHERE kind IN ('ray_log', 'kmsg') AND time > {}",
+            boot.saturating_sub(WORDS_NS)
+        ),
+    ]
+}
+
+/// The last sample of each process that lives, of each cgroup and of the machine.
+fn samples(boot: i64) -> [(&'static str, String); 3] {
+    let since = boot.saturating_sub(SAMPLES_NS);
+    [
+        (
+            "process_memory",
+            format!(
+                "{ENDED} SELECT process_memory.* FROM process_memory LEFT JOIN ended ON ended.pid = process_memory.pid
+                 WHERE (ended.id IS NULL OR process_memory.id > ended.id) AND process_memory.id IN
+                 (SELECT max(id) FROM process_memory WHERE time > {since} GROUP BY pid, start)"
+            ),
+        ),
+        (
+            "node_memory",
+            "SELECT * FROM node_memory ORDER BY id DESC LIMIT 1".to_owned(),
+        ),
+        (
+            "cgroup_memory",
+            format!(
+                "SELECT * FROM cgroup_memory WHERE id IN
+                 (SELECT max(id) FROM cgroup_memory WHERE time > {since} GROUP BY path)"
+            ),
+        ),
+    ]
+}
+
+/// Copies the rows of `select` into the same table of the new file, and lists them as carried.
+fn copy(old: &Connection, new: &Connection, table: &str, select: &str) -> rusqlite::Result<()> {
+    let mut read = old.prepare(select)?;
+    let columns = read.column_count();
+    let places = vec!["?"; columns].join(", ");
+    let mut write = new.prepare(&format!("INSERT OR IGNORE INTO {table} VALUES ({places})"))?;
+    let mut list = new.prepare_cached("INSERT OR IGNORE INTO carried VALUES (?1)")?;
+    let mut rows = read.query([])?;
+    while let Some(row) = rows.next()? {
+        let values: Vec<Value> = (0..columns)
+            .map(|column| row.get(column))
+            .collect::<Result<_, _>>()?;
+        list.execute([&values[0]])?;
+        write.execute(params_from_iter(values))?;
+    }
+    Ok(())
+}

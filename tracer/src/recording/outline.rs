@@ -1,0 +1,112 @@
+//! What a recording is about without judging it: whose, from when to when, and which part of a recorder's files.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OptionalExtension as _};
+
+use super::{error::RecordingError, reader, row, schema};
+use crate::{
+    event::{Observation, Previous, RecordingStarted},
+    ids::WallTime,
+};
+
+/// A recording's first and last moment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outline {
+    /// Its file.
+    pub path: PathBuf,
+    /// Its first event.
+    pub started: RecordingStarted,
+    /// When its last event happened.
+    pub ended: WallTime,
+    /// Whether it ended as asked.
+    pub clean: bool,
+}
+
+impl Outline {
+    /// Reads it; a few rows, however long the recording is.
+    pub fn of(path: &Path) -> Result<Self, RecordingError> {
+        let source = reader::Source::open(path)?;
+        let reader::Opened { connection, .. } = reader::connect(source.path(), path)?;
+        let damaged = |source| RecordingError::Damaged {
+            path: path.to_owned(),
+            source,
+        };
+        let started = first(&connection).map_err(damaged)?;
+        let (started_at, started) =
+            started.ok_or_else(|| RecordingError::Empty(path.to_owned()))?;
+        let (last, clean) = last(&connection).map_err(damaged)?;
+        let clock = clock(&connection).map_err(damaged)?;
+        let (boot, wall) = clock.unwrap_or((started_at, started.wall));
+        Ok(Self {
+            path: path.to_owned(),
+            ended: WallTime(wall.0.saturating_add(last.saturating_sub(boot))),
+            started,
+            clean,
+        })
+    }
+
+    /// When its recorder began: equal for all files of one recorder.
+    #[must_use]
+    pub fn began(&self) -> WallTime {
+        let part = self.started.part.as_ref();
+        part.map_or(self.started.wall, |part| part.began)
+    }
+
+    /// The number of files that its recorder wrote before it.
+    #[must_use]
+    pub fn part(&self) -> u32 {
+        self.started.part.as_ref().map_or(0, |part| part.number)
+    }
+
+    /// What the next recorder says of it.
+    #[must_use]
+    pub fn as_previous(&self) -> Previous {
+        let name = self.path.file_name().unwrap_or_default();
+        Previous {
+            file: name.to_string_lossy().into_owned(),
+            ended: self.ended,
+            clean: self.clean,
+        }
+    }
+}
+
+/// The boot time and the body of the first event, if it is the one that every recording begins with.
+fn first(connection: &Connection) -> rusqlite::Result<Option<(i64, RecordingStarted)>> {
+    let select = "SELECT time, body FROM events WHERE kind = 'recording_started' LIMIT 1";
+    let row = connection
+        .query_row(select, [], |row| {
+            Ok((row.get(0)?, row.get::<_, String>(1)?))
+        })
+        .optional()?;
+    Ok(row.and_then(|(time, body)| match row::read(&body) {
+        Some(Observation::RecordingStarted(started)) => Some((time, started)),
+        _ => None,
+    }))
+}
+
+/// The boot time of the newest event, and whether it says that the recording ended.
+fn last(connection: &Connection) -> rusqlite::Result<(i64, bool)> {
+    let clean = "SELECT time FROM events WHERE kind = 'recording_ended' LIMIT 1";
+    let ended: Option<i64> = connection
+        .query_row(clean, [], |row| row.get(0))
+        .optional()?;
+    match ended {
+        Some(time) => Ok((time, true)),
+        None => Ok((schema::last_time(connection)?, false)),
+    }
+}
+
+/// The last statement of the wall clock: boot time and wall time.
+fn clock(connection: &Connection) -> rusqlite::Result<Option<(i64, WallTime)>> {
+    let select = "SELECT time, body FROM events WHERE kind = 'clock' ORDER BY id DESC LIMIT 1";
+    let row = connection
+        .query_row(select, [], |row| {
+            Ok((row.get(0)?, row.get::<_, String>(1)?))
+        })
+        .optional()?;
+    Ok(row.and_then(|(time, body)| match row::read(&body) {
+        Some(Observation::Clock { wall }) => Some((time, wall)),
+        _ => None,
+    }))
+}

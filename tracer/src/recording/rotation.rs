@@ -1,0 +1,173 @@
+//! A recorder that always runs: one file after another in a folder, and the oldest ones deleted.
+//!
+//! The writer's thread closes a file and opens the next one between two batches, so each event is in one file. What a reader of
+//! the new file alone needs to know of processes that live on is [carried](super::carry) over.
+
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use super::{lock, place};
+use crate::ids::WallTime;
+
+/// After a new file could not be made, it is tried again this often.
+const RETRY: Duration = Duration::from_secs(30);
+
+/// Where the files lie and how many are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rotation {
+    /// The folder.
+    pub folder: PathBuf,
+    /// The host's name, which is part of each file's name.
+    pub host: String,
+    /// The next file is begun after this time.
+    pub every: Duration,
+    /// So many files are kept, the one that is written included.
+    pub keep_files: usize,
+    /// All files together are not to become larger than this.
+    pub max_total: u64,
+}
+
+/// A rotation under way.
+#[derive(Debug)]
+pub(super) struct Rotating {
+    rotation: Rotation,
+    due: Instant,
+    /// The next file's number, from 1; the first file has 0.
+    pub(super) part: u32,
+}
+
+impl Rotating {
+    pub(super) fn new(rotation: Rotation) -> Self {
+        Self {
+            due: Instant::now() + rotation.every,
+            rotation,
+            part: 1,
+        }
+    }
+
+    pub(super) fn is_due(&self) -> bool {
+        Instant::now() >= self.due
+    }
+
+    /// Where a file that is begun at `now` lies.
+    pub(super) fn next(&self, now: WallTime) -> PathBuf {
+        let name = place::default_name(&self.rotation.host, now.timestamp());
+        self.rotation.folder.join(name)
+    }
+
+    /// The next file is written.
+    pub(super) fn begun(&mut self) {
+        self.due = Instant::now() + self.rotation.every;
+        self.part += 1;
+    }
+
+    /// The next file could not be made.
+    pub(super) fn failed(&mut self) {
+        self.due = Instant::now() + RETRY.min(self.rotation.every);
+    }
+
+    /// Deletes the oldest files that are too many; `current` is the one that is written.
+    pub(super) fn prune(&self, current: &Path) {
+        for path in self.rotation.surplus(current) {
+            for end in ["", "-wal", "-shm"] {
+                let _not_there = std::fs::remove_file(place::beside(&path, end));
+            }
+        }
+    }
+}
+
+impl Rotation {
+    /// The files that are too many, the oldest first.
+    fn surplus(&self, current: &Path) -> Vec<PathBuf> {
+        let mut files = place::of_host(&self.folder, &self.host);
+        files.retain(|path| path != current);
+        let mut total: u64 = files.iter().map(|path| size(path)).sum::<u64>() + size(current);
+        let mut count = files.len() + 1;
+        let mut surplus = Vec::new();
+        for path in files {
+            if count <= self.keep_files && total <= self.max_total {
+                break;
+            }
+            // Another recorder may write it.
+            if lock::is_held(&path) {
+                continue;
+            }
+            count -= 1;
+            total = total.saturating_sub(size(&path));
+            surplus.push(path);
+        }
+        surplus
+    }
+}
+
+/// A file's size, with its log.
+fn size(path: &Path) -> u64 {
+    let of = |end: &str| std::fs::metadata(place::beside(path, end)).map_or(0, |data| data.len());
+    of("") + of("-wal")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rotation(folder: &Path) -> Rotation {
+        Rotation {
+            folder: folder.to_owned(),
+            host: "node".into(),
+            every: Duration::from_secs(60),
+            keep_files: 3,
+            max_total: 1 << 20,
+        }
+    }
+
+    fn write(folder: &Path, name: &str, bytes: usize) -> PathBuf {
+        let path = folder.join(name);
+        std::fs::write(&path, vec![0; bytes]).expect("a file");
+        path
+    }
+
+    #[test]
+    fn the_oldest_files_of_this_host_go_first_and_no_others() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |day: u32, bytes| {
+            let name = format!("raytrace-node-202611{day:02}T000000Z.raytrace");
+            write(folder.path(), &name, bytes)
+        };
+        let files: Vec<PathBuf> = (1..=5).map(|day| at(day, 100)).collect();
+        write(
+            folder.path(),
+            "raytrace-node-2-20261101T000000Z.raytrace",
+            9,
+        );
+        write(folder.path(), "raytrace-other-20261101T000000Z.raytrace", 9);
+        write(folder.path(), "mine.raytrace", 9);
+        let rotation = rotation(folder.path());
+        assert_eq!(rotation.surplus(&files[4]), files[..2]);
+        let large = Rotation {
+            keep_files: 28,
+            max_total: 250,
+            ..rotation
+        };
+        assert_eq!(large.surplus(&files[4]), files[..3]);
+    }
+
+    #[test]
+    fn a_file_that_another_recorder_writes_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let first = write(folder.path(), "raytrace-node-20261101T000000Z.raytrace", 10);
+        let written = std::fs::File::open(&first).expect("a file");
+        lock::hold(&written);
+        let rotation = Rotation {
+            keep_files: 1,
+            ..rotation(folder.path())
+        };
+        let current = folder
+            .path()
+            .join("raytrace-node-20261102T000000Z.raytrace");
+        assert_eq!(rotation.surplus(&current), Vec::<PathBuf>::new());
+        drop(written);
+        assert_eq!(rotation.surplus(&current), [first]);
+    }
+}

@@ -1,0 +1,104 @@
+//! Observations and their sources, as they are stored.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Stored, stored, stored_as};
+use crate::{
+    event,
+    ids::{self, Bytes, WallTime},
+};
+
+stored_as! {
+    Source => event::Source,
+    Observation => event::Observation,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "event::Source", rename_all = "kebab-case")]
+pub(super) enum Source {
+    Kernel,
+    Kmsg,
+    Pidfd,
+    Proc,
+    Cgroup,
+    RayLog,
+    WorkerLog,
+    Text,
+    Nvml,
+    Gcs,
+    Recorder,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "event::Observation", tag = "kind", rename_all = "snake_case")]
+pub(super) enum Observation {
+    RecordingStarted(#[serde(with = "stored")] event::RecordingStarted),
+    RecordingEnded,
+    Clock {
+        wall: WallTime,
+    },
+    Probe(#[serde(with = "stored")] event::Probe),
+    Ledger(#[serde(with = "stored")] event::Ledger),
+    Cluster(#[serde(with = "stored")] event::Cluster),
+    Process(#[serde(with = "stored")] event::Process),
+    Worker(#[serde(with = "stored")] event::Worker),
+    Fork {
+        #[serde(with = "stored")]
+        parent: ids::ProcessKey,
+        #[serde(with = "stored")]
+        child: ids::ProcessKey,
+    },
+    Exec(#[serde(with = "stored")] event::Exec),
+    Title {
+        #[serde(with = "stored")]
+        process: ids::ProcessKey,
+        title: String,
+        #[serde(default, with = "stored")]
+        memory: event::MemorySplit,
+    },
+    Call(#[serde(with = "stored")] event::Call),
+    Signal(#[serde(with = "stored")] event::Signal),
+    Delivered {
+        #[serde(with = "stored")]
+        process: ids::ProcessKey,
+        signal: i32,
+        code: i32,
+    },
+    OomVictim(#[serde(with = "stored")] event::OomVictim),
+    Exit(#[serde(with = "stored")] event::Exit),
+    Kmsg(#[serde(with = "stored")] event::KernelLog),
+    RayLog(#[serde(with = "stored")] event::RayLog),
+    Cgroup(#[serde(with = "stored")] event::CgroupState),
+    DriverSettings {
+        #[serde(with = "stored")]
+        process: ids::ProcessKey,
+        settings: Vec<(String, String)>,
+    },
+    SharedMemory(#[serde(with = "stored")] event::SharedMemory),
+    SharedFile(#[serde(with = "stored")] event::SharedFile),
+    Mapped(#[serde(with = "stored")] event::Mapped),
+    Steps {
+        #[serde(with = "stored")]
+        process: ids::ProcessKey,
+        #[serde(with = "stored")]
+        steps: Vec<event::Step>,
+    },
+    Memory(#[serde(with = "stored")] event::ProcessMemory),
+    Outside(#[serde(with = "stored")] event::OutsideMemory),
+    Node(#[serde(with = "stored")] event::NodeMemory),
+    Monitor(#[serde(with = "stored")] event::MonitorCount),
+    Near(#[serde(with = "stored")] event::Near),
+    Gpu(#[serde(with = "stored")] event::GpuState),
+    Stack(#[serde(with = "stored")] event::PythonStack),
+    Freed {
+        #[serde(with = "stored")]
+        process: ids::ProcessKey,
+        mapping: Option<u32>,
+        bytes: Bytes,
+    },
+    NoStack {
+        #[serde(with = "stored")]
+        process: ids::ProcessKey,
+        reason: String,
+    },
+}

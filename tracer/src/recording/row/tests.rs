@@ -1,0 +1,143 @@
+//! The golden recording `every-row` holds each kind of row as the first release wrote it.
+
+use std::collections::BTreeSet;
+
+use rusqlite::{Connection, types::Value};
+use serde_json::Value as Json;
+
+use super::super::schema;
+use crate::{
+    event::{Event, KernelLog, Observation, Source},
+    golden,
+    ray::{
+        facts::{GpuMoved, RayFact},
+        gcs::GcsRow,
+    },
+};
+
+/// The rows of a recording, table by table, with all their columns.
+fn rows(recording: &Connection) -> Vec<Vec<Value>> {
+    let tables = [
+        "events",
+        "process_memory",
+        "node_memory",
+        "cgroup_memory",
+        "mapped",
+    ];
+    let mut rows = Vec::new();
+    for table in tables {
+        let select = format!("SELECT * FROM {table} ORDER BY id");
+        let mut select = recording.prepare(&select).expect("a table");
+        let columns = select.column_count();
+        let row = |row: &rusqlite::Row<'_>| (0..columns).map(|at| row.get(at)).collect();
+        let found = select.query_map([], row).expect("rows");
+        rows.extend(found.map(|row| row.expect("a row")));
+    }
+    rows
+}
+
+/// Whether a column has what it had; fields may be added to a body.
+fn is_in(before: &Value, after: &Value) -> bool {
+    let body = |column: &Value| match column {
+        Value::Text(text) => serde_json::from_str(text).ok(),
+        _ => None,
+    };
+    match (body(before), body(after)) {
+        (Some(before), Some(after)) => has(&before, &after),
+        _ => before == after,
+    }
+}
+
+fn has(before: &Json, after: &Json) -> bool {
+    match (before, after) {
+        (Json::Object(before), Json::Object(after)) => before
+            .iter()
+            .all(|(name, value)| after.get(name).is_some_and(|now| has(value, now))),
+        (Json::Array(before), Json::Array(after)) => {
+            before.len() == after.len() && before.iter().zip(after).all(|(one, now)| has(one, now))
+        }
+        _ => before == after,
+    }
+}
+
+#[test]
+fn each_kind_of_row_is_read_and_written_back_the_same() {
+    let file = golden::unpacked("every-row");
+    let before = rows(&Connection::open(file.path()).expect("a recording"));
+    let again = Connection::open_in_memory().expect("a database");
+    schema::create(&again).expect("tables");
+    let read = crate::recording::read(file.path()).expect("a recording");
+    assert_eq!(read.warnings, Vec::<String>::new());
+    for event in &read.events {
+        schema::insert(&again, event).expect("a row");
+    }
+    let after = rows(&again);
+    assert_eq!(before.len(), after.len());
+    for (before, after) in before.iter().zip(&after) {
+        let same = before
+            .iter()
+            .zip(after)
+            .all(|(before, after)| is_in(before, after));
+        assert!(same, "{before:?}\n{after:?}");
+    }
+}
+
+/// Makes a list of all variants of an enum, and the name of one. One that is not listed does not compile.
+macro_rules! variants {
+    ($list:ident, $name:ident, $of:ident: $($variant:ident)*) => {
+        const $list: &[&str] = &[$(concat!(stringify!($of), "::", stringify!($variant))),*];
+
+        fn $name(of: &$of) -> &'static str {
+            match of {
+                $($of::$variant { .. } => concat!(stringify!($of), "::", stringify!($variant)),)*
+            }
+        }
+    };
+}
+
+variants!(SOURCES, source, Source:
+    Kernel Kmsg Pidfd Proc Cgroup RayLog WorkerLog Text Nvml Gcs Recorder
+);
+variants!(OBSERVATIONS, observation, Observation:
+    RecordingStarted RecordingEnded Clock Probe Ledger Cluster Process Worker Fork Exec Title Call Signal Delivered OomVictim Exit Kmsg
+    RayLog Cgroup DriverSettings SharedMemory SharedFile Mapped Steps Memory Outside Node Monitor Near Gpu Stack Freed NoStack
+);
+/// What came after the first release, whose file has none of it.
+const LATER: [&str; 2] = ["Observation::Monitor", "Observation::Near"];
+variants!(LINES, line, KernelLog: Invoked OomKill Killed OomGroup Fault Xid);
+variants!(FACTS, fact, RayFact:
+    MonitorKill MonitorEvicted AboveThreshold MonitorStarted MonitorDisabled WorkerStarted Disconnected DriverDisconnected OwnerDied
+    JobFinished KillActorRequested ForceKilled GroupTerminated StopSignal RayletSigterm RayletShutdown AgentFailed RayletMarkedDead
+    NotRegistered SelfDisconnect RayletLost ForceKillActor GcsWorkerExit NodeRegistered NodeDied Marker TaskFailed JobStarted JobEnded ActorState FailureSignal
+    Exception DiedInException Configuration GpuMoved ObjectStorePressure Summary Gcs
+);
+variants!(MOVES, moved, GpuMoved: Before After Slept);
+variants!(TABLES, table, GcsRow: Actor PlacementGroup Node Job);
+
+/// What an event is, down to the kind of line or record.
+fn kinds(event: &Event) -> Vec<&'static str> {
+    let mut kinds = vec![source(&event.source), observation(&event.what)];
+    match &event.what {
+        Observation::Kmsg(log) => kinds.push(line(log)),
+        Observation::RayLog(log) => {
+            kinds.push(fact(&log.fact));
+            match &log.fact {
+                RayFact::GpuMoved { moved: what, .. } => kinds.push(moved(what)),
+                RayFact::Gcs(row) => kinds.push(table(row)),
+                _ => {}
+            }
+        }
+        _ => {}
+    }
+    kinds
+}
+
+#[test]
+fn the_recording_of_every_row_has_each_kind() {
+    let read = golden::read("every-row");
+    let found: BTreeSet<&str> = read.events.iter().flat_map(kinds).collect();
+    let all = [SOURCES, OBSERVATIONS, LINES, FACTS, MOVES, TABLES].concat();
+    let first = all.iter().filter(|kind| !LATER.contains(kind));
+    let missing: Vec<&&str> = first.filter(|kind| !found.contains(**kind)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}

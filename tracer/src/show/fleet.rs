@@ -1,0 +1,307 @@
+//! The first screen of a report of several recordings: which nodes, how each job ended, the first causes, what is missing.
+//!
+//! It stays below forty lines, however many nodes there are; the blocks of the first causes follow it.
+
+use std::collections::HashSet;
+
+use crate::{
+    event::ProbeState,
+    judge::report::{Death, Node, Recording, Report},
+    show::{causes::Cause, header, rank, sanitize, view::View, words},
+};
+
+/// Names of nodes in one list.
+const MAX_NAMES: usize = 6;
+/// Lines of what is missing, where nobody says otherwise.
+pub const MAX_MISSING: usize = 6;
+/// Clusters that have a line.
+const MAX_CLUSTERS: usize = 3;
+
+/// Whether a report is one of several recordings.
+#[must_use]
+pub fn is_one(report: &Report) -> bool {
+    !report.nodes.is_empty()
+}
+
+/// `16 nodes, 14 recordings (none from gpu-13, gpu-14) · Ray 2.60.0 · session_… · 0 lost`.
+#[must_use]
+pub fn header(view: &View<'_>) -> Vec<String> {
+    let report = &view.shown.report;
+    let without: Vec<&str> = (report.nodes.iter())
+        .filter(|node| !node.is_known())
+        .map(|node| node.name.as_str())
+        .collect();
+    let none = if without.is_empty() {
+        String::new()
+    } else {
+        format!(" (none from {})", names(&without))
+    };
+    let nodes = words::count(report.nodes.len(), "node", "nodes");
+    if report.recordings.is_empty() {
+        let known = report.nodes.len() - without.len();
+        let mut lines = vec![format!("{nodes}, logs of {known}{none}")];
+        lines.extend(clusters(report));
+        lines.extend(header::texts(view));
+        return lines;
+    }
+    let recordings = words::count(report.recordings.len(), "recording", "recordings");
+    let mut parts = vec![format!("{nodes}, {recordings}{none}")];
+    parts.extend(range(view));
+    let lost: u64 = (report.recordings.iter())
+        .map(|recording| recording.lost_events)
+        .sum();
+    parts.push(format!("{} lost", words::thousands(lost)));
+    let mut lines = vec![parts.join(" · ")];
+    lines.extend(clusters(report));
+    lines
+}
+
+/// One line for each Ray cluster.
+fn clusters(report: &Report) -> Vec<String> {
+    let mut found: Vec<(String, Vec<String>, usize)> = Vec::new();
+    for cluster in &report.clusters {
+        let session = cluster.session.as_deref().unwrap_or("a cluster");
+        let version = cluster.ray_version.as_deref().map(sanitize::name);
+        let at = found.iter().position(|(known, ..)| known == session);
+        let at = at.unwrap_or_else(|| {
+            found.push((session.to_owned(), Vec::new(), 0));
+            found.len() - 1
+        });
+        let (_, versions, parts) = &mut found[at];
+        *parts += 1;
+        versions.extend(version.filter(|version| !versions.contains(version)));
+    }
+    let more = found.len().saturating_sub(MAX_CLUSTERS);
+    let mut lines: Vec<String> = found
+        .into_iter()
+        .take(MAX_CLUSTERS)
+        .map(|(session, versions, parts)| {
+            format!(
+                "{} · {} · {}{}",
+                format!("Ray {}", versions.join(", ")).trim_end(),
+                sanitize::name(&session),
+                words::count(parts, "node", "nodes"),
+                if report.recordings.is_empty() {
+                    ""
+                } else {
+                    " recorded"
+                }
+            )
+        })
+        .collect();
+    if more > 0 {
+        lines.push(format!("… and {more} more clusters"));
+    }
+    lines
+}
+
+fn range(view: &View<'_>) -> Option<String> {
+    let zone = &view.style.zone;
+    let recordings = &view.shown.report.recordings;
+    let began = recordings.iter().map(|one| one.started).min()?;
+    let ended = recordings.iter().map(|one| one.ended).max()?;
+    Some(if zone.date(began) == zone.date(ended) {
+        let day = zone.date(began);
+        format!("{day} {}–{}", zone.seconds(began), zone.seconds(ended))
+    } else {
+        format!("{} – {}", zone.full(began), zone.full(ended))
+    })
+}
+
+/// What was not seen, each kind once with the nodes that it holds for.
+#[must_use]
+pub fn gaps(view: &View<'_>, most: usize) -> Vec<String> {
+    let report = &view.shown.report;
+    let mut lines = Vec::new();
+    let missing = |recording: &Recording| {
+        let mut probes = recording.probes.iter();
+        probes.any(|probe| probe.state == ProbeState::Missing && probe.required)
+    };
+    let blind = nodes_where(report, missing);
+    if !blind.is_empty() {
+        lines.push(format!(
+            "a probe is missing on {}: verdicts there are inferred at most",
+            names(&blind)
+        ));
+    }
+    let lost = nodes_where(report, |recording| recording.lost_events > 0);
+    if !lost.is_empty() {
+        lines.push(format!(
+            "events were lost on {}: deaths may be missing or judged on less",
+            names(&lost)
+        ));
+    }
+    let open = nodes_where(report, |recording| !recording.clean_end);
+    if !open.is_empty() {
+        lines.push(format!(
+            "the recording of {} has no end: it is still written, or its recorder was killed; what it holds is told",
+            names(&open)
+        ));
+    }
+    lines.extend(unseen(view));
+    lines.extend(cut_off(report));
+    let more = lines.len().saturating_sub(most);
+    lines.truncate(most);
+    if more > 0 {
+        lines.push(format!("… and {more} more (--format json)"));
+    }
+    lines
+}
+
+/// `node2: nobody saw 08:00:01Z–08:12:44Z`.
+fn unseen(view: &View<'_>) -> Vec<String> {
+    let zone = &view.style.zone;
+    let nodes = view.shown.report.nodes.iter();
+    let lines = nodes.filter(|node| !node.unseen.is_empty()).map(|node| {
+        let spans: Vec<String> = (node.unseen.iter())
+            .map(|gap| format!("{}–{}", zone.full(gap.from), zone.seconds(gap.until)))
+            .collect();
+        let more = spans.len().saturating_sub(3);
+        let rest = if more > 0 {
+            format!(" and {more} more times")
+        } else {
+            String::new()
+        };
+        let spans = spans[..spans.len().min(3)].join(", ");
+        format!("{}: nobody saw {spans}{rest}", sanitize::name(&node.name))
+    });
+    lines.collect()
+}
+
+/// A node that the GCS took for dead although its raylet lived.
+fn cut_off(report: &Report) -> Vec<String> {
+    let nodes = report.nodes.iter();
+    let lines = nodes.filter_map(|node| {
+        let declared = node.declared_dead.as_ref()?;
+        let lived = declared.raylet_died == Some(false);
+        let reason = declared.message.as_deref().or(declared.reason.as_deref());
+        lived.then(|| {
+            format!(
+                "{}: the GCS declared it dead ({}), and no death of its raylet was seen: it may have been cut off",
+                sanitize::name(&node.name),
+                sanitize::line(reason.unwrap_or("no reason given"), sanitize::EVIDENCE)
+            )
+        })
+    });
+    lines.collect()
+}
+
+/// The nodes that have a recording of this kind.
+fn nodes_where(report: &Report, wanted: impl Fn(&Recording) -> bool) -> Vec<&str> {
+    let ids: HashSet<u32> = (report.recordings.iter())
+        .filter(|recording| wanted(recording))
+        .map(|recording| recording.id)
+        .collect();
+    let with = |node: &&Node| node.recordings.iter().any(|id| ids.contains(id));
+    let nodes = report.nodes.iter().filter(with);
+    nodes.map(|node| node.name.as_str()).collect()
+}
+
+/// `2 first causes, 62 deaths on 9 nodes`, then a line for each first cause, at most so many.
+#[must_use]
+pub fn causes(view: &View<'_>, causes: &[Cause<'_>], most: usize) -> Vec<String> {
+    if causes.is_empty() {
+        return vec!["No listed death on any node.".to_owned()];
+    }
+    let deaths: usize = causes.iter().map(|cause| 1 + cause.cascade.len()).sum();
+    let mut on: Vec<&str> = causes
+        .iter()
+        .flat_map(|cause| std::iter::once(&cause.death).chain(&cause.cascade))
+        .filter_map(|death| death.node.as_deref())
+        .collect();
+    on.sort_unstable();
+    on.dedup();
+    let mut lines = vec![format!(
+        "{}, {} on {}",
+        words::count(causes.len(), "first cause", "first causes"),
+        words::count(deaths, "death", "deaths"),
+        words::count(on.len(), "node", "nodes")
+    )];
+    let (kept, left_out) = rank::most_important(rank::entries(view, causes.to_vec()), most);
+    for entry in &kept {
+        lines.push(cause_line(view, entry.first(), entry.causes.len()));
+    }
+    if left_out > 0 {
+        lines.push(rank::left_out(left_out));
+    }
+    lines
+}
+
+/// `KILL 1  08:41:49Z  gpu-07  WorkerDict … was killed by the kernel …; 61 deaths on 8 nodes followed`.
+fn cause_line(view: &View<'_>, cause: &Cause<'_>, alike: usize) -> String {
+    let death = cause.death;
+    let mut text = format!(
+        "{}  {}  {}  {}",
+        cause.label(),
+        view.death_time(death),
+        node_name(death),
+        words::headline(death)
+    );
+    text.push_str(&followed(cause));
+    if alike > 1 {
+        text.push_str(&format!("; and {} alike", alike - 1));
+    }
+    text.push_str(&format!(" · {}", words::certainty(death)));
+    text
+}
+
+fn node_name(death: &Death) -> String {
+    sanitize::name(death.node.as_deref().unwrap_or("unknown node"))
+}
+
+/// `; 61 deaths on 8 nodes followed`.
+#[must_use]
+pub fn followed(cause: &Cause<'_>) -> String {
+    if cause.cascade.is_empty() {
+        return String::new();
+    }
+    let mut on: Vec<&str> = (cause.cascade.iter())
+        .filter_map(|death| death.node.as_deref())
+        .collect();
+    on.sort_unstable();
+    on.dedup();
+    format!(
+        "; {} on {} followed",
+        words::count(cause.cascade.len(), "death", "deaths"),
+        words::count(on.len(), "node", "nodes")
+    )
+}
+
+/// `6 nodes: nothing died`.
+#[must_use]
+pub fn quiet(report: &Report) -> Option<String> {
+    let quiet: Vec<&str> = (report.nodes.iter())
+        .filter(|node| node.is_known() && node.listed_deaths == 0)
+        .map(|node| node.name.as_str())
+        .collect();
+    let count = words::count(quiet.len(), "node", "nodes");
+    (!quiet.is_empty()).then(|| format!("{count} ({}): nothing died", names(&quiet)))
+}
+
+/// ` on gpu-01, gpu-02 and 6 more` for deaths of one line of a cascade; nothing in a report of one recording.
+#[must_use]
+pub fn on_nodes(deaths: &[&Death]) -> String {
+    let mut on: Vec<&str> = deaths
+        .iter()
+        .filter_map(|death| death.node.as_deref())
+        .collect();
+    on.sort_unstable();
+    on.dedup();
+    if on.is_empty() {
+        return String::new();
+    }
+    format!(" on {}", names(&on))
+}
+
+/// `a, b and 6 more`.
+fn names(names: &[&str]) -> String {
+    let shown: Vec<String> = names
+        .iter()
+        .take(MAX_NAMES)
+        .map(|name| sanitize::name(name))
+        .collect();
+    match names.len().saturating_sub(MAX_NAMES) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}

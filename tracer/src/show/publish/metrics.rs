@@ -1,0 +1,599 @@
+//! The metrics of a node, in the text format of Prometheus. Names and labels are in docs/reference/publish.md.
+//!
+//! Labels that Ray's metrics have too are spelled as Ray spells them, so that they join. No pid, worker id or command line is a
+//! label, and the number of series is bounded whatever jobs name themselves.
+
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    sync::atomic::AtomicU64,
+};
+
+use prometheus_client::{
+    encoding::text::encode,
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
+    registry::Registry,
+};
+use serde::{Deserialize, Serialize};
+
+use super::number;
+use crate::{
+    cgroup_path,
+    judge::{
+        killers::{Threat, Who},
+        report::{Certainty, ClusterReport, Death, Killer},
+    },
+    show::{facts, sanitize, summary, words},
+};
+
+/// Sets of labels of memory kills: more are counted as `other`.
+const MOST_KILLS: usize = 100;
+/// Limits, the nearest first.
+const MOST_LIMITS: usize = 60;
+/// Raylets.
+const MOST_NODES: usize = 50;
+/// Longest value of a label.
+const LABEL: usize = 80;
+
+type Labels = Vec<(&'static str, String)>;
+
+/// What is counted over the life of a node's recordings: kept when `publish` is started again.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Deaths that somebody asks about, by killer and certainty.
+    deaths: BTreeMap<String, BTreeMap<String, u64>>,
+    /// Memory kills by killer, namespace, cluster, pod and method.
+    kills: Vec<(Kill, u64)>,
+    /// Victims that held less than half of what the biggest process held.
+    small_victims: u64,
+    /// Events lost.
+    pub lost: u64,
+    /// Recordings that did not end as asked.
+    pub gaps: u64,
+}
+
+/// Whose memory kill.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Kill {
+    killer: String,
+    namespace: String,
+    cluster: String,
+    pod: String,
+    method: String,
+}
+
+impl Counts {
+    /// Counts a listed death of a redacted report, with the place that the full report names.
+    pub fn died(&mut self, full: &Death, public: &Death) {
+        let verdict = &full.verdict;
+        let by_killer = self
+            .deaths
+            .entry(verdict.killer.name().to_owned())
+            .or_default();
+        let certainty = summary::certainty(verdict.certainty);
+        *by_killer.entry(certainty.to_owned()).or_default() += 1;
+        if !words::is_memory_kill(verdict.killer) {
+            return;
+        }
+        self.small_victims += u64::from(facts::suspect(full).is_some());
+        let pod = full.process.place.kubernetes.clone().unwrap_or_default();
+        let method = public
+            .work
+            .task_name
+            .as_ref()
+            .or(public.work.actor_class.as_ref());
+        self.kill(Kill {
+            killer: verdict.killer.name().to_owned(),
+            namespace: bounded(pod.namespace.as_deref()),
+            cluster: bounded(pod.cluster.as_deref()),
+            pod: bounded(pod.pod.as_deref()),
+            method: bounded(method.map(String::as_str)),
+        });
+    }
+
+    fn kill(&mut self, kill: Kill) {
+        let full = self.kills.len() >= MOST_KILLS;
+        let known = self.kills.iter_mut().find(|(known, _)| *known == kill);
+        if let Some((_, count)) = known {
+            *count += 1;
+            return;
+        }
+        if !full {
+            self.kills.push((kill, 1));
+            return;
+        }
+        let other = Kill {
+            killer: kill.killer,
+            method: "other".into(),
+            ..Kill::default()
+        };
+        match self.kills.iter_mut().find(|(known, _)| *known == other) {
+            Some((_, count)) => *count += 1,
+            // One for each killer at most.
+            None => self.kills.push((other, 1)),
+        }
+    }
+}
+
+fn bounded(text: Option<&str>) -> String {
+    text.map_or_else(String::new, |text| sanitize::line(text, LABEL))
+}
+
+/// A limit as labels name it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Limit {
+    /// Who kills there: `ray-memory-monitor`, `kernel-oom-memcg`, `kernel-oom-global`.
+    pub killer: &'static str,
+    /// The cgroup's path where paths may leave the machine, else a number made from it that stays the same.
+    pub cgroup: Option<String>,
+    /// Its container.
+    pub container: Option<String>,
+    /// Its pod.
+    pub pod_uid: Option<String>,
+}
+
+impl Limit {
+    /// That of a threat.
+    #[must_use]
+    pub fn of(who: &Who, with_path: bool) -> Self {
+        let path = match who {
+            Who::Cgroup(path) => Some(path.as_str()),
+            Who::RayMonitor | Who::Machine => None,
+        };
+        let killer = match who {
+            Who::RayMonitor => Killer::RayMemoryMonitor,
+            Who::Cgroup(_) => Killer::KernelOomMemcg,
+            Who::Machine => Killer::KernelOomGlobal,
+        };
+        Self {
+            killer: killer.name(),
+            cgroup: path.map(|path| {
+                if with_path {
+                    sanitize::line(path, LABEL)
+                } else {
+                    pseudonym(path)
+                }
+            }),
+            container: path.and_then(cgroup_path::container),
+            pod_uid: path.and_then(cgroup_path::pod_uid),
+        }
+    }
+
+    fn labels(self, node: &str) -> Labels {
+        vec![
+            ("killer", self.killer.to_owned()),
+            ("cgroup", self.cgroup.unwrap_or_default()),
+            ("container_id", self.container.unwrap_or_default()),
+            ("pod_uid", self.pod_uid.unwrap_or_default()),
+            ("node", node.to_owned()),
+        ]
+    }
+}
+
+fn pseudonym(path: &str) -> String {
+    let mut hasher = DefaultHasher::new();
+    path.hash(&mut hasher);
+    format!("{:08x}", hasher.finish() >> 32)
+}
+
+/// What became of the Events that Kubernetes was to be told, since `publish` was started.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EventCounts {
+    /// The API server has them.
+    pub sent: u64,
+    /// Left out: over the budget, too many that waited, or older than an hour.
+    pub dropped: u64,
+    /// Refused, or given up.
+    pub failed: u64,
+}
+
+/// All that is shown at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
+    /// Name of the machine.
+    pub node: String,
+    /// The counts.
+    pub counts: Counts,
+    /// The limits, the nearest first; none where nobody records.
+    pub limits: Vec<Threat>,
+    /// Those of which a warning stands.
+    pub near: Vec<Who>,
+    /// The clusters whose raylet lives.
+    pub clusters: Vec<ClusterReport>,
+    /// Whether paths may leave the machine.
+    pub with_paths: bool,
+    /// Whether a recorder writes now.
+    pub recording: bool,
+    /// CPU time of the recorder, and what it holds of memory.
+    pub recorder: Option<(f64, u64)>,
+    /// Size of all recordings.
+    pub bytes: u64,
+    /// The five lines of the last memory kill, with its killer.
+    pub last_kill: Option<(String, &'static str)>,
+    /// Events, where they are sent.
+    pub events: Option<EventCounts>,
+}
+
+/// The metrics, in the format of `OpenMetrics`.
+#[must_use]
+pub fn render(snapshot: &Snapshot) -> String {
+    let mut registry = Registry::default();
+    counted(&mut registry, snapshot);
+    limits(&mut registry, snapshot);
+    state(&mut registry, snapshot);
+    events(&mut registry, snapshot);
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    let _written = encode(&mut text, &registry);
+    text
+}
+
+/// The same in Prometheus' older format, which names a counter's family with its `_total`.
+#[must_use]
+pub fn classic(openmetrics: &str) -> String {
+    let mut counters: Vec<&str> = Vec::new();
+    for line in openmetrics.lines() {
+        let declared = line
+            .strip_prefix("# TYPE ")
+            .and_then(|rest| rest.strip_suffix(" counter"));
+        counters.extend(declared);
+    }
+    let mut text = String::new();
+    for line in openmetrics.lines().filter(|line| *line != "# EOF") {
+        let mut parts = line.splitn(4, ' ');
+        let head = (parts.next(), parts.next(), parts.next(), parts.next());
+        match head {
+            (Some("#"), Some(what), Some(name), Some(rest)) if counters.contains(&name) => {
+                text.push_str(&format!("# {what} {name}_total {rest}\n"));
+            }
+            _ => text.push_str(&format!("{line}\n")),
+        }
+    }
+    text
+}
+
+fn counters(registry: &mut Registry, name: &str, help: &str, rows: Vec<(Labels, f64)>) {
+    let family: Family<Labels, Counter<f64, AtomicU64>> = Family::default();
+    for (labels, value) in rows {
+        family.get_or_create(&labels).inc_by(value);
+    }
+    registry.register(name, help, family);
+}
+
+fn gauges(registry: &mut Registry, name: &str, help: &str, rows: Vec<(Labels, f64)>) {
+    let family: Family<Labels, Gauge<f64, AtomicU64>> = Family::default();
+    for (labels, value) in rows {
+        family.get_or_create(&labels).set(value);
+    }
+    registry.register(name, help, family);
+}
+
+fn counted(registry: &mut Registry, snapshot: &Snapshot) {
+    let counts = &snapshot.counts;
+    let node = || ("node", snapshot.node.clone());
+    // All are there from the beginning: Prometheus sees no increase where a counter begins with 1.
+    let certainties = [Certainty::Proven, Certainty::Inferred, Certainty::Unknown];
+    let deaths = Killer::ALL.iter().flat_map(|killer| {
+        certainties.map(|certainty| {
+            let (killer, certainty) = (killer.name(), summary::certainty(certainty));
+            let by_killer = counts.deaths.get(killer);
+            let count = by_killer.and_then(|by| by.get(certainty)).copied();
+            let labels = vec![
+                ("killer", killer.to_owned()),
+                ("certainty", certainty.to_owned()),
+                node(),
+            ];
+            (labels, count.unwrap_or(0) as f64)
+        })
+    });
+    let help = "Deaths that somebody asks about, by who ended the process and how sure that is";
+    counters(registry, "raytrace_deaths", help, deaths.collect());
+    let kills = counts.kills.iter().map(|(kill, count)| {
+        let labels = vec![
+            ("killer", kill.killer.clone()),
+            ("namespace", kill.namespace.clone()),
+            ("ray_io_cluster", kill.cluster.clone()),
+            ("pod", kill.pod.clone()),
+            ("method", kill.method.clone()),
+            node(),
+        ];
+        (labels, *count as f64)
+    });
+    let help = "Memory kills, by pod and by the method or task that the victim ran";
+    counters(registry, "raytrace_memory_kills", help, kills.collect());
+    for (name, help, count) in [
+        (
+            "raytrace_small_victims",
+            "Memory kills whose victim held less than half of what the biggest process held",
+            counts.small_victims,
+        ),
+        (
+            "raytrace_lost_events",
+            "Events that the recorder is known to have lost",
+            counts.lost,
+        ),
+        (
+            "raytrace_gaps",
+            "Recordings that did not end as asked",
+            counts.gaps,
+        ),
+    ] {
+        counters(registry, name, help, vec![(vec![node()], count as f64)]);
+    }
+}
+
+fn limits(registry: &mut Registry, snapshot: &Snapshot) {
+    // Two monitors of one machine are one threat; cgroups whose number is the same are one too.
+    let mut limits: BTreeMap<Limit, &Threat> = BTreeMap::new();
+    for threat in snapshot.limits.iter().take(MOST_LIMITS) {
+        limits
+            .entry(Limit::of(&threat.who, snapshot.with_paths))
+            .or_insert(threat);
+    }
+    let rows = |value: &dyn Fn(&Threat) -> Option<f64>| -> Vec<(Labels, f64)> {
+        let rows = limits.iter();
+        rows.filter_map(|(limit, threat)| {
+            Some((limit.clone().labels(&snapshot.node), value(threat)?))
+        })
+        .collect()
+    };
+    gauges(
+        registry,
+        "raytrace_limit_bytes",
+        "Where the next kill for memory comes, by who kills there",
+        rows(&|threat| Some(number(threat.at))),
+    );
+    gauges(
+        registry,
+        "raytrace_limit_used_bytes",
+        "What counts against the limit now",
+        rows(&|threat| Some(number(threat.used()))),
+    );
+    gauges(
+        registry,
+        "raytrace_limit_warned",
+        "1 where a warning stands that the limit will be met, else 0",
+        rows(&|threat| Some(f64::from(u8::from(snapshot.near.contains(&threat.who))))),
+    );
+    gauges(
+        registry,
+        "raytrace_limit_left_seconds",
+        "Time until the limit is met at the present rate; absent where nothing grows",
+        rows(&|threat| threat.left.map(|left| left.as_secs_f64())),
+    );
+}
+
+fn state(registry: &mut Registry, snapshot: &Snapshot) {
+    let node = || ("node", snapshot.node.clone());
+    let build = vec![("version", env!("CARGO_PKG_VERSION").to_owned()), node()];
+    gauges(
+        registry,
+        "raytrace_build_info",
+        "The version of raytrace",
+        vec![(build, 1.0)],
+    );
+    let running = f64::from(u8::from(snapshot.recording));
+    let help = "Whether a recorder writes on this node";
+    gauges(
+        registry,
+        "raytrace_recorder_running",
+        help,
+        vec![(vec![node()], running)],
+    );
+    gauges(
+        registry,
+        "raytrace_recordings_bytes",
+        "Size of all recordings on this node",
+        vec![(vec![node()], snapshot.bytes as f64)],
+    );
+    let of_recorder = |value: &dyn Fn(&(f64, u64)) -> f64| -> Vec<(Labels, f64)> {
+        let rows = snapshot.recorder.iter();
+        rows.map(|one| (vec![node()], value(one))).collect()
+    };
+    counters(
+        registry,
+        "raytrace_recorder_cpu_seconds",
+        "CPU time of the recorder",
+        of_recorder(&|(cpu, _)| *cpu),
+    );
+    gauges(
+        registry,
+        "raytrace_recorder_resident_bytes",
+        "Resident memory of the recorder",
+        of_recorder(&|(_, bytes)| *bytes as f64),
+    );
+    let help = "A raylet of this node, with the labels of Ray's own metrics";
+    gauges(registry, "raytrace_ray_node_info", help, nodes(snapshot));
+    let last = snapshot.last_kill.iter().map(|(summary, killer)| {
+        let labels = vec![
+            ("killer", (*killer).to_owned()),
+            ("summary", summary.clone()),
+            node(),
+        ];
+        (labels, 1.0)
+    });
+    let help = "The last memory kill in five lines";
+    gauges(
+        registry,
+        "raytrace_last_memory_kill_info",
+        help,
+        last.collect(),
+    );
+}
+
+fn events(registry: &mut Registry, snapshot: &Snapshot) {
+    let Some(events) = snapshot.events else {
+        return;
+    };
+    let results = [
+        ("sent", events.sent),
+        ("dropped", events.dropped),
+        ("failed", events.failed),
+    ];
+    let rows = results.map(|(result, count)| {
+        let labels = vec![
+            ("result", result.to_owned()),
+            ("node", snapshot.node.clone()),
+        ];
+        (labels, count as f64)
+    });
+    let help = "Deaths that were to become Kubernetes Events, by what became of them";
+    counters(registry, "raytrace_k8s_events", help, rows.into());
+}
+
+/// One for each session and address. Several raylets on one address share one, with all their ids: two would break each join.
+fn nodes(snapshot: &Snapshot) -> Vec<(Labels, f64)> {
+    let mut nodes: BTreeMap<(String, String), Vec<&ClusterReport>> = BTreeMap::new();
+    for cluster in &snapshot.clusters {
+        let session = bounded(cluster.session.as_deref());
+        let address = bounded(cluster.node_ip.as_deref());
+        nodes.entry((session, address)).or_default().push(cluster);
+    }
+    let rows = nodes.into_iter().take(MOST_NODES);
+    rows.map(|((session, address), raylets)| {
+        let ids = raylets
+            .iter()
+            .filter_map(|one| Some(one.node_id.as_ref()?.0.clone()));
+        let ids: Vec<String> = ids.take(4).collect();
+        let pod = raylets.first().and_then(|one| one.place.kubernetes.clone());
+        let pod = pod.unwrap_or_default();
+        let labels = vec![
+            ("SessionName", session),
+            ("ip", address.clone()),
+            ("NodeAddress", address),
+            ("NodeId", ids.join(",")),
+            ("ray_io_cluster", bounded(pod.cluster.as_deref())),
+            ("namespace", bounded(pod.namespace.as_deref())),
+            ("pod", bounded(pod.pod.as_deref())),
+            ("node", snapshot.node.clone()),
+        ];
+        (labels, 1.0)
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{
+        ids::{Bytes, HexId, Pid},
+        judge::report::{Kubernetes, Place},
+        show::sample,
+    };
+
+    fn series(text: &str) -> Vec<&str> {
+        text.lines().filter(|line| !line.starts_with('#')).collect()
+    }
+
+    fn threat(who: Who) -> Threat {
+        Threat {
+            who,
+            at: Bytes(4 << 30),
+            margin: Bytes(1 << 30),
+            left: Some(Duration::from_secs(90)),
+        }
+    }
+
+    #[test]
+    fn twenty_thousand_deaths_with_hostile_names_are_few_series() {
+        let mut snapshot = Snapshot {
+            node: "gpu-07".into(),
+            ..Snapshot::default()
+        };
+        let kill = sample::verl().deaths[0].clone();
+        for number in 0..20_000u32 {
+            let mut death = kill.clone();
+            death.process.pid = Pid(number);
+            death.work.task_name = Some(format!("x\"}}\n\\{}{number}", "y".repeat(300)));
+            death.process.place.kubernetes = Some(Kubernetes {
+                pod: Some(format!("pod-{number}\u{202e}")),
+                ..Kubernetes::default()
+            });
+            snapshot.counts.died(&death, &death);
+        }
+        let cgroups = (0..5_000).map(|number| threat(Who::Cgroup(format!("/kubepods/{number}"))));
+        snapshot.limits = cgroups.collect();
+        let cluster = sample::verl().clusters[0].clone();
+        snapshot.clusters = (0..1_000)
+            .map(|number| {
+                let mut one = cluster.clone();
+                one.session = Some(format!("session_{number}"));
+                one
+            })
+            .collect();
+        let text = render(&snapshot);
+        let series = series(&text);
+        assert!(series.len() <= 500, "{} series", series.len());
+        let kills: f64 = series
+            .iter()
+            .filter(|line| line.starts_with("raytrace_memory_kills_total"))
+            .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+            .sum();
+        assert_eq!(kills.to_string(), "20000");
+        for line in series {
+            assert!(line.chars().all(sanitize::is_harmless), "{line:?}");
+            assert!(line.len() < 1_000, "{line}");
+        }
+    }
+
+    #[test]
+    fn labels_are_spelled_as_ray_spells_them_and_two_raylets_on_one_address_are_one_series() {
+        let mut first = sample::verl().clusters[0].clone();
+        first.place = Place {
+            kubernetes: Some(Kubernetes {
+                cluster: Some("rl-prod".into()),
+                namespace: Some("team-a".into()),
+                pod: Some("rl-prod-0".into()),
+                ..Kubernetes::default()
+            }),
+            slurm: None,
+        };
+        let mut second = first.clone();
+        second.node_id = HexId::parse(&"ab".repeat(28));
+        let snapshot = Snapshot {
+            node: "gpu-07".into(),
+            clusters: vec![first, second],
+            limits: vec![threat(Who::RayMonitor), threat(Who::Machine)],
+            ..Snapshot::default()
+        };
+        let text = render(&snapshot);
+        let info = series(&text)
+            .into_iter()
+            .find(|line| line.starts_with("raytrace_ray_node_info"))
+            .expect("a node");
+        assert_eq!(text.matches("raytrace_ray_node_info{").count(), 1);
+        for label in [
+            "SessionName=\"session_2026-11-20_06-01-58_114213_1771\"",
+            "ip=\"192.0.2.7\"",
+            "ray_io_cluster=\"rl-prod\"",
+            "namespace=\"team-a\"",
+            "pod=\"rl-prod-0\"",
+        ] {
+            assert!(info.contains(label), "{label} in {info}");
+        }
+        assert!(info.contains(&format!(",{}", "ab".repeat(28))), "{info}");
+        assert!(text.contains("raytrace_limit_left_seconds{killer=\"ray-memory-monitor\""));
+    }
+
+    #[test]
+    fn the_older_format_declares_counters_by_their_full_name() {
+        let text = classic(&render(&Snapshot::default()));
+        assert!(text.contains("# TYPE raytrace_deaths_total counter\n"));
+        assert!(!text.contains("# EOF"));
+        assert!(text.contains("# TYPE raytrace_build_info gauge\n"));
+    }
+
+    #[test]
+    fn paths_of_cgroups_stay_here_unless_asked_for() {
+        let secret = threat(Who::Cgroup("/user.slice/lin.slice".into()));
+        let mut snapshot = Snapshot {
+            limits: vec![secret],
+            ..Snapshot::default()
+        };
+        assert!(!render(&snapshot).contains("lin"));
+        snapshot.with_paths = true;
+        assert!(render(&snapshot).contains("/user.slice/lin.slice"));
+    }
+}

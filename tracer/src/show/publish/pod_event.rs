@@ -1,0 +1,254 @@
+//! A death as a Kubernetes Event on its pod: `Event` of core/v1, as `kubectl describe pod` shows it. Pure.
+//!
+//! Mirrors what kubelet's recorder writes (client-go `tools/record/event.go`, 1.34): a message of at most 1,024 bytes, times in
+//! whole seconds, a reason in one word. Names are made from the death, so that an Event that is sent twice is refused as known.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::Origin;
+use crate::{
+    ids::WallTime,
+    judge::report::{Death, Killer},
+};
+
+/// Longest message that an API server takes (`pkg/apis/core/validation/events.go`).
+pub const MESSAGE: usize = 1024;
+/// Longest name of an object, less what is put behind the pod's name.
+const NAME: usize = 253 - 18;
+/// Who reports.
+const COMPONENT: &str = "raytrace";
+
+/// What is told of one death.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PodEvent {
+    /// Namespace of the pod, and of the Event.
+    pub namespace: String,
+    /// Name of the pod.
+    pub pod: String,
+    /// Its uid: `kubectl describe` asks for it.
+    pub uid: String,
+    /// Name of the node.
+    pub host: String,
+    /// Who killed, in one word.
+    pub reason: String,
+    /// Five lines.
+    pub message: String,
+    /// When it died, ns since 1970.
+    pub at: i64,
+    /// Names the death for ever.
+    pub death: String,
+}
+
+impl PodEvent {
+    /// That of a death whose JSON line is `line`. None where its pod is not known by name and uid, where Ray ended the process on
+    /// purpose, and where it went down with another process: that one has an Event.
+    #[must_use]
+    pub fn of(origin: &Origin, death: &Death, line: &Value) -> Option<Self> {
+        let killer = death.verdict.killer;
+        let follows = death.verdict.cause_death_id.is_some() && !killer.is_memory_kill();
+        if follows || matches!(killer, Killer::RayIntended | Killer::RayCollapse) {
+            return None;
+        }
+        let kubernetes = death.process.place.kubernetes.as_ref()?;
+        let message = line.get("raytrace.summary")?.as_str()?;
+        let at = death.when.time.or(death.when.exit_time)?;
+        Some(Self {
+            namespace: kubernetes.namespace.clone().filter(|name| is_name(name))?,
+            pod: kubernetes.pod.clone().filter(|name| is_name(name))?,
+            uid: kubernetes.pod_uid.clone()?,
+            host: origin.host.clone(),
+            reason: reason(killer).to_owned(),
+            message: cut(message),
+            at: at.0.0,
+            death: line.get("raytrace.death.id")?.as_str()?.to_owned(),
+        })
+    }
+
+    /// The Event's name.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let mut hasher = DefaultHasher::new();
+        (&self.host, &self.death).hash(&mut hasher);
+        // Both are ASCII: `is_name`.
+        let pod = &self.pod[..self.pod.len().min(NAME)];
+        let pod = pod.trim_end_matches(['.', '-']);
+        format!("{pod}.{:016x}", hasher.finish())
+    }
+
+    /// The object; `message` is this one's or that of several alike.
+    #[must_use]
+    pub fn object(&self, message: &str) -> Value {
+        let at = seconds(self.at);
+        json!({
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": self.name(), "namespace": self.namespace},
+            "involvedObject": {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "namespace": self.namespace,
+                "name": self.pod,
+                "uid": self.uid,
+            },
+            "type": "Warning",
+            "reason": self.reason,
+            "message": cut(message),
+            "source": {"component": COMPONENT, "host": self.host},
+            "reportingComponent": COMPONENT,
+            "reportingInstance": self.host,
+            "firstTimestamp": at,
+            "lastTimestamp": at,
+            "count": 1,
+        })
+    }
+
+    /// What is changed in an Event that stands for `count` deaths.
+    #[must_use]
+    pub fn again(&self, message: &str, count: u32) -> Value {
+        json!({"message": cut(message), "lastTimestamp": seconds(self.at), "count": count})
+    }
+}
+
+/// The word in `kubectl get events`.
+fn reason(killer: Killer) -> &'static str {
+    match killer {
+        Killer::KernelOomMemcg => "CgroupOOMKill",
+        Killer::KernelOomGlobal => "NodeOOMKill",
+        Killer::KernelOom => "KernelOOMKill",
+        Killer::RayMemoryMonitor => "RayMemoryMonitorKill",
+        Killer::RayIntended => "RayIntendedEnd",
+        Killer::RayCollapse => "RayCollapse",
+        Killer::KernelOther => "KernelKill",
+        Killer::Signal => "SignalKill",
+        Killer::Crash => "ProcessCrash",
+        Killer::Exit => "ProcessExit",
+        Killer::Unknown => "UnknownDeath",
+    }
+}
+
+/// A DNS subdomain: it becomes a part of an address, and comes from an environment that a job's user may have written.
+fn is_name(text: &str) -> bool {
+    let of_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let allowed = |byte: u8| of_name(byte) || matches!(byte, b'-' | b'.');
+    text.len() <= 253
+        && text.bytes().all(allowed)
+        && text.bytes().next().is_some_and(of_name)
+        && text.bytes().last().is_some_and(of_name)
+        && !text.contains("..")
+}
+
+fn cut(message: &str) -> String {
+    let mut end = message.len().min(MESSAGE);
+    while !message.is_char_boundary(end) {
+        end -= 1;
+    }
+    message[..end].to_owned()
+}
+
+fn seconds(at: i64) -> String {
+    format!("{:.0}", WallTime(at).timestamp())
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::{
+        judge::report::{Kubernetes, Place, Report},
+        show::{
+            publish::{death, public},
+            sample,
+        },
+    };
+
+    fn origin() -> Origin {
+        Origin {
+            host: "gpu-07".into(),
+            started: sample::at(0),
+            with_arguments: false,
+        }
+    }
+
+    fn in_pod(mut report: Report, pod: &str) -> Report {
+        for death in &mut report.deaths {
+            death.process.place = Place {
+                kubernetes: Some(Kubernetes {
+                    cluster: Some("rl-prod".into()),
+                    namespace: Some("team-a".into()),
+                    pod: Some(pod.into()),
+                    pod_uid: Some("91b1bae4-2e2b-4ae4-8a6c-6b2b4ca1d3f0".into()),
+                    ..Kubernetes::default()
+                }),
+                slurm: None,
+            };
+        }
+        report
+    }
+
+    fn all(report: &Report) -> Vec<PodEvent> {
+        let public = public(report);
+        let events = (0..report.deaths.len()).filter_map(|at| {
+            let line = death(&origin(), report, &public, at)?;
+            PodEvent::of(&origin(), &report.deaths[at], &line)
+        });
+        events.collect()
+    }
+
+    /// One that differs from others by its number.
+    pub(crate) fn one(pod: &str, number: u32) -> PodEvent {
+        let mut event = all(&in_pod(sample::burst(), pod)).remove(0);
+        event.uid = format!("uid-of-{pod}");
+        event.death = number.to_string();
+        event.message = format!("cause   {number}");
+        event
+    }
+
+    #[test]
+    fn an_event_holds_the_five_lines_and_names_its_pod() {
+        let events = all(&in_pod(sample::burst(), "rl-prod-gpu-x7k2p"));
+        let event = events.first().expect("an event");
+        insta::assert_snapshot!(
+            serde_json::to_string_pretty(&event.object(&event.message)).expect("JSON")
+        );
+    }
+
+    #[test]
+    fn hostile_names_neither_lengthen_a_message_nor_reach_an_address() {
+        let events = all(&in_pod(sample::hostile(), "a"));
+        assert!(!events.is_empty());
+        for event in &events {
+            assert!(
+                event.object(&event.message)["message"]
+                    .as_str()
+                    .is_some_and(|text| text.len() <= MESSAGE)
+            );
+        }
+        for pod in [
+            "",
+            "a/../b",
+            "A",
+            "-a",
+            "a.",
+            "a?b",
+            "a..b",
+            &"a".repeat(254),
+        ] {
+            assert_eq!(all(&in_pod(sample::hostile(), pod)), Vec::new(), "{pod}");
+        }
+        let long = one(&"a".repeat(253), 1).name();
+        assert!(long.len() <= 253 && is_name(&long), "{long}");
+    }
+
+    #[test]
+    fn a_death_without_a_pod_has_no_event() {
+        assert_eq!(all(&sample::burst()), Vec::new());
+    }
+
+    #[test]
+    fn long_messages_are_cut_between_characters() {
+        assert_eq!(cut(&"é".repeat(600)).len(), MESSAGE);
+        assert_eq!(cut(&format!("a{}", "é".repeat(600))).len(), MESSAGE - 1);
+    }
+}

@@ -1,0 +1,265 @@
+//! A memory death in five lines, for a chat, an alert or a Kubernetes Event: cause, victim, call and line, one fix, how to see more.
+
+use crate::{
+    event::Role,
+    judge::report::{Certainty, Death, Killer, Mechanism, Relation, Report},
+    show::{
+        Style,
+        causes::{self, Cause},
+        facts, sanitize,
+        size::size,
+        words,
+    },
+    signals,
+};
+
+/// Longest line.
+const LINE: usize = 190;
+
+/// How much a line may say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Words {
+    /// Everything, for who may read the recording.
+    All,
+    /// No command line, no path, no name of a process that is not Ray's: for what leaves the machine. The death is one of a
+    /// [redacted](crate::show::redact::redact) report.
+    Public,
+}
+
+/// The most important first cause of a report: one that ended a job, else a memory kill, else the first.
+#[must_use]
+pub fn leading(report: &Report) -> Option<Cause<'_>> {
+    let ended = |cause: &Cause<'_>| {
+        let mut jobs = report.jobs.iter().filter_map(|job| job.ended_by_death_id);
+        jobs.any(|id| id == cause.death.id || cause.cascade.iter().any(|death| death.id == id))
+    };
+    let rank = |cause: &Cause<'_>| {
+        let memory = words::is_memory_kill(cause.death.verdict.killer);
+        (
+            !(memory && ended(cause)),
+            !ended(cause),
+            !memory,
+            cause.number,
+        )
+    };
+    causes::all(report).into_iter().min_by_key(rank)
+}
+
+/// The five lines of a death; `more` is the last, how to see more.
+#[must_use]
+pub fn lines(report: &Report, death: &Death, words: Words, more: &str) -> [String; 5] {
+    [
+        format!("cause   {}", cause(death, words)),
+        format!("victim  {}", victim(report, death, words)),
+        format!("call    {}", call(death)),
+        format!("fix     {}", fix(report, death)),
+        format!("more    {more}"),
+    ]
+    .map(|line| sanitize::line(&line, LINE))
+}
+
+/// The most important first cause in five lines, or one line where nothing died that anyone asks about.
+#[must_use]
+pub fn text(report: &Report, style: &Style) -> String {
+    let Some(cause) = leading(report) else {
+        return "no abnormal deaths\n".to_owned();
+    };
+    let file = style.file.as_deref().unwrap_or("FILE");
+    let more = format!("raytrace report {file} --kill {}", cause.number);
+    let mut text = lines(report, cause.death, Words::All, &more).join("\n");
+    text.push('\n');
+    text
+}
+
+fn cause(death: &Death, words: Words) -> String {
+    let said = match words {
+        Words::All => words::headline(death),
+        Words::Public => said(death),
+    };
+    format!("{said} [{}]", certainty(death.verdict.certainty))
+}
+
+/// The name in JSON.
+#[must_use]
+pub fn certainty(certainty: Certainty) -> &'static str {
+    match certainty {
+        Certainty::Proven => "proven",
+        Certainty::Inferred => "inferred",
+        Certainty::Unknown => "unknown",
+    }
+}
+
+/// What happened to a process, in words that hold no foreign text but names of Ray's classes and tasks.
+#[must_use]
+pub fn said(death: &Death) -> String {
+    let who = public_name(death);
+    match death.verdict.killer {
+        Killer::RayMemoryMonitor => {
+            let at = death.memory.at_death.as_ref();
+            let above = at.and_then(|at| at.ray_threshold_bytes);
+            let above = above.map_or_else(String::new, |above| format!(" above {}", size(above)));
+            format!("Ray's memory monitor killed {who}{above}")
+        }
+        Killer::KernelOomMemcg => {
+            let limit = death.memory.oom.as_ref().and_then(|oom| oom.limit_bytes);
+            let limit = limit.map_or_else(String::new, |limit| format!(" of {}", size(limit)));
+            format!("the kernel killed {who}: a memory cgroup met its limit{limit}")
+        }
+        Killer::KernelOomGlobal => {
+            format!("the kernel killed {who}: the machine was out of memory")
+        }
+        Killer::KernelOom => format!("the kernel's OOM killer killed {who}"),
+        Killer::RayIntended => format!("Ray ended {who} on purpose, not for memory"),
+        Killer::RayCollapse => format!("{who} went down with another process"),
+        Killer::KernelOther => format!("the kernel ended {who}, not for memory"),
+        Killer::Signal => format!("{who} was ended by {}{}", signal(death), sender(death)),
+        Killer::Crash => format!("{who} crashed with {}", signal(death)),
+        Killer::Exit => match death.end.exit_code {
+            Some(code) => format!("{who} exited with code {code}"),
+            None => format!("{who} exited"),
+        },
+        Killer::Unknown => format!("{who} ended, and what was seen does not prove by whom"),
+    }
+}
+
+fn signal(death: &Death) -> String {
+    death
+        .end
+        .signal
+        .map_or_else(|| "a signal".to_owned(), signals::name)
+}
+
+fn sender(death: &Death) -> &'static str {
+    let Some(sender) = &death.sender else {
+        return "";
+    };
+    match (sender.mechanism, sender.relation) {
+        (Mechanism::Tty, _) => " from a terminal",
+        (Mechanism::CgroupKill, _) => " by cgroup.kill",
+        (_, Relation::Parent) => " from its parent",
+        (_, Relation::SameJob) => " from its own job",
+        (_, Relation::Ray) => " from Ray",
+        (_, Relation::ContainerRuntime) => " from the container runtime",
+        (_, Relation::OomDaemon) => " from an OOM daemon",
+        (_, Relation::Other) => " from outside Ray",
+    }
+}
+
+/// Class and task of a worker, else the part that the process plays.
+#[must_use]
+pub fn public_name(death: &Death) -> String {
+    let code = death
+        .work
+        .task_name
+        .as_ref()
+        .or(death.work.actor_class.as_ref());
+    let name = match (death.process.role, code) {
+        (Role::Worker, Some(code)) => sanitize::name(code),
+        (Role::Worker, None) => "a worker".to_owned(),
+        (Role::Driver, _) => "a driver".to_owned(),
+        (Role::Raylet, _) => "the raylet".to_owned(),
+        (Role::Gcs, _) => "the GCS".to_owned(),
+        (Role::Dashboard, _) => "the dashboard".to_owned(),
+        (Role::Agent, _) => "an agent of Ray's".to_owned(),
+        (Role::Descendant, _) => "a process of a worker or driver".to_owned(),
+        (Role::Other, _) => "a process beside Ray".to_owned(),
+    };
+    match death.process.pid.0 {
+        0 => name,
+        pid => format!("{name} (pid {pid})"),
+    }
+}
+
+fn victim(report: &Report, death: &Death, words: Words) -> String {
+    let resident = death.memory.own.resident().filter(|bytes| bytes.0 > 0);
+    // With all words it stands beside the name.
+    let resident = resident.filter(|_| words == Words::Public);
+    let host = report.recordings.first().map(|one| &one.host.name);
+    let kubernetes = death.process.place.kubernetes.as_ref();
+    let pod = kubernetes.and_then(|one| one.pod.as_ref());
+    let name = match words {
+        Words::All => words::subject(death),
+        Words::Public => public_name(death),
+    };
+    let parts = [
+        Some(name),
+        resident.map(|bytes| format!("{} resident", size(bytes))),
+        death
+            .work
+            .job_id
+            .as_ref()
+            .map(|job| format!("job {}", job.0)),
+        pod.map(|pod| format!("pod {}", sanitize::name(pod))),
+        host.map(|host| format!("host {}", sanitize::name(host))),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    parts.join(", ")
+}
+
+/// The call that it died in, and the line that ran last.
+fn call(death: &Death) -> String {
+    let calls = death.activity.calls.as_ref();
+    let number = calls.and_then(|calls| {
+        let number = calls.died_in?;
+        Some(format!("call {number} of {}", sanitize::name(&calls.task)))
+    });
+    let line = facts::running(death).map(|line| format!("at {}", sanitize::line(&line, 100)));
+    let parts: Vec<String> = [number, line].into_iter().flatten().collect();
+    if parts.is_empty() {
+        return "not seen".to_owned();
+    }
+    parts.join(" ")
+}
+
+/// The first remedy for this death, else for the whole recording.
+fn fix(report: &Report, death: &Death) -> String {
+    let of_it = report
+        .findings
+        .iter()
+        .find(|one| one.deaths.contains(&death.id) && !one.remedy.is_empty());
+    let found = of_it.or(report.findings.first());
+    let remedy = found.and_then(|finding| finding.remedy.first());
+    let remedy = remedy.map(|text| text.trim_end_matches('.').to_owned());
+    remedy.unwrap_or_else(|| "none is known from what was seen".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::show::{redact::redact, sample};
+
+    #[test]
+    fn the_verl_job_in_five_lines() {
+        let report = sample::verl();
+        let leading = leading(&report).expect("a first cause");
+        let lines = lines(
+            &report,
+            leading.death,
+            Words::All,
+            "raytrace report x --kill 1",
+        );
+        insta::assert_snapshot!(lines.join("\n"));
+    }
+
+    #[test]
+    fn what_leaves_the_machine_names_no_process_that_is_not_rays() {
+        let report = redact(&sample::others());
+        for death in &report.deaths {
+            let text = lines(&report, death, Words::Public, "raytrace report").join("\n");
+            for foreign in ["bash", "python3", "/usr", "train.py"] {
+                assert!(!text.contains(foreign), "{foreign} in {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn hostile_names_stay_within_a_kubernetes_event() {
+        let report = redact(&sample::hostile());
+        for death in &report.deaths {
+            let lines = lines(&report, death, Words::Public, "raytrace report");
+            let text = lines.join("\n");
+            assert!(text.len() <= 1024, "{} bytes", text.len());
+            assert_eq!(text.lines().count(), 5);
+        }
+    }
+}

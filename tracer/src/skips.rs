@@ -1,0 +1,25 @@
+//! A test that cannot test says so aloud, and in the list that `cargo xtask test` prints at its end. All packages share this file.
+
+use std::{fmt::Display, fs::File, io::Write as _};
+
+/// Says why the test that calls this does not test all that it should. `cargo xtask test` fails for it unless it is expected there.
+///
+/// # Panics
+///
+/// When the list cannot be written: a skip that nobody hears of would count as a pass.
+pub(crate) fn skipped(why: impl Display) {
+    let why = why.to_string().replace('\n', " ");
+    eprintln!("skipped: {why}");
+    let Some(list) = std::env::var_os("RAYTRACE_SKIPS") else {
+        return;
+    };
+    let thread = std::thread::current();
+    let name = thread.name().filter(|name| *name != "main");
+    // A test that runs alone may run in the main thread.
+    let asked_for = || std::env::args().skip_while(|word| word != "--exact").nth(1);
+    let test = name.map(str::to_owned).or_else(asked_for);
+    let row = format!("{}: {why}\n", test.unwrap_or_default());
+    let list = File::options().append(true).create(true).open(list);
+    let written = list.and_then(|mut list| list.write_all(row.as_bytes()));
+    assert!(written.is_ok(), "the list of skips: {written:?}");
+}

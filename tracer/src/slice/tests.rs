@@ -1,0 +1,379 @@
+//! A slice holds what is wanted, and of others nothing.
+
+use super::*;
+use crate::{
+    event::{
+        Call, CgroupState, Cluster, Exit, MemorySplit, Mode, OutsideMemory, Process, ProcessMemory,
+        RayLog, RecordingStarted, Role, Sender, SharedFile, Signal, Source, Worker,
+    },
+    ids::{Bytes, Pid, ProcessKey, WallTime},
+    judge::judge,
+    ray::facts::{Candidate, MonitorKill, RayFact, TopUser},
+};
+
+const SECOND: u64 = 1_000_000_000;
+/// What is the other job's, or another user's, has this in it.
+const MARK: &str = "secret";
+
+fn key(pid: u32) -> ProcessKey {
+    ProcessKey::new(pid, u64::from(pid) * 10_000_000)
+}
+
+fn hex(pid: u32) -> HexId {
+    HexId(format!("{pid:056x}"))
+}
+
+fn event(id: u64, second: u64, what: Observation) -> Event {
+    Event {
+        id: EventId(id),
+        time: BootTime(second * SECOND),
+        source: Source::Proc,
+        what,
+    }
+}
+
+fn started() -> Observation {
+    Observation::RecordingStarted(RecordingStarted {
+        raytrace: "0".into(),
+        host: "node".into(),
+        kernel: "6.18".into(),
+        boot_id: "b".into(),
+        memory_bytes: Bytes(1 << 34),
+        cpus: 2,
+        mode: Mode::Ebpf,
+        wall: WallTime(1_795_161_600_000_000_000),
+        pid_namespace: None,
+        recorder: None,
+        part: None,
+        previous: None,
+    })
+}
+
+fn cluster(raylet: u32, session: &str) -> Observation {
+    Observation::Cluster(Cluster {
+        raylet: key(raylet),
+        raylet_ns_pid: Pid(raylet),
+        session: Some(session.into()),
+        session_dir: None,
+        ray_version: Some("2.60.0".into()),
+        node_id: None,
+        gcs_address: None,
+        head: true,
+        object_store_bytes: None,
+        container_id: None,
+        settings: Vec::new(),
+        log_utc_offset_s: None,
+        commands: Vec::new(),
+    })
+}
+
+fn process(pid: u32, parent: u32, role: Role, name: &str, uid: u32) -> Observation {
+    Observation::Process(Process {
+        process: key(pid),
+        ns_pid: None,
+        parent: Some(Pid(parent)),
+        process_group: None,
+        comm: name.into(),
+        argv: vec![name.into(), format!("--data=/home/{name}")],
+        exe: Some(format!("/opt/{name}")),
+        uid: Some(uid),
+        cgroup: Some(format!("/users/{name}")),
+        container_id: None,
+        cluster: Some(key(100)),
+        role,
+    })
+}
+
+fn worker(pid: u32, job: &str, driver: bool) -> Observation {
+    Observation::Worker(Worker {
+        process: key(pid),
+        worker_id: hex(pid),
+        job_id: HexId::parse(job),
+        actor_class: None,
+        driver,
+        from: "a file".into(),
+    })
+}
+
+fn signal(target: u32, sender: u32, comm: &str, uid: u32) -> Observation {
+    Observation::Signal(Signal {
+        target: key(target),
+        target_tid: Pid(target),
+        signal: 9,
+        code: 0,
+        group: true,
+        result: 0,
+        group_exit: true,
+        group_exit_code: 9,
+        took_effect: true,
+        parent_death_signal: 0,
+        sender: Sender {
+            process: key(sender),
+            tid: Pid(sender),
+            comm: comm.into(),
+            uid,
+            exiting: false,
+            kernel_thread: false,
+            exe: Some(format!("/opt/{comm}")),
+            cgroup: Some(format!("/users/{comm}")),
+            ancestors: Vec::new(),
+            container_id: None,
+            effective_uid: None,
+            saved_uid: None,
+            file: None,
+            argv: Vec::new(),
+            exec_seen: false,
+            same_root: false,
+        },
+        call: None,
+    })
+}
+
+fn exit(pid: u32, name: &str) -> Observation {
+    Observation::Exit(Exit {
+        process: key(pid),
+        ns_pid: None,
+        parent: None,
+        comm: name.into(),
+        status: Some(9),
+        title: Some(format!("ray::{name}")),
+        memory: MemorySplit::default(),
+        mm: 0,
+        uid: None,
+        harvested: false,
+    })
+}
+
+fn said(file: &str, text: &str, fact: RayFact) -> Observation {
+    Observation::RayLog(RayLog {
+        cluster: Some(key(100)),
+        file: file.into(),
+        local_time: None,
+        text: text.into(),
+        fact,
+    })
+}
+
+fn call(pid: u32, name: &str) -> Observation {
+    Observation::Call(Call {
+        process: key(pid),
+        title: format!("ray::{name}"),
+        nth: 1,
+        began: BootTime(0),
+        ended: None,
+        before: None,
+        after: None,
+        peak: None,
+    })
+}
+
+fn sample(pid: u32) -> Observation {
+    Observation::Memory(ProcessMemory {
+        process: key(pid),
+        memory: MemorySplit {
+            anon: Some(Bytes(1 << 20)),
+            ..MemorySplit::default()
+        },
+    })
+}
+
+fn candidate(pid: u32, job: &str, task: &str) -> Candidate {
+    Candidate {
+        pid: Some(Pid(pid)),
+        worker_id: Some(hex(pid)),
+        job_id: HexId::parse(job),
+        task_name: Some(task.into()),
+        ..Candidate::default()
+    }
+}
+
+/// Two jobs of two users on one node: 7 and its child 8 are of job 01000000, all that has the mark is not.
+fn two_jobs() -> Vec<Event> {
+    let kill = RayFact::MonitorKill(MonitorKill {
+        selected: vec![
+            candidate(7, "01000000", "hog"),
+            candidate(9, "02000000", MARK),
+        ],
+        top: vec![
+            TopUser {
+                pid: Pid(7),
+                used: Bytes(1),
+                command: "ray::hog".into(),
+            },
+            TopUser {
+                pid: Pid(9),
+                used: Bytes(1),
+                command: format!("ray::{MARK}"),
+            },
+        ],
+        used: Some(Bytes(10 << 30)),
+        ..MonitorKill::default()
+    });
+    let exception = |worker: u32, message: &str| RayFact::Exception {
+        class: "ValueError".into(),
+        message: message.into(),
+        worker_id: Some(hex(worker)),
+    };
+    let output = |pid: u32| format!("worker-{}-ffffffff-{pid}.err", hex(pid).0);
+    let shared = |name: &str, holder: u32| {
+        Observation::SharedFile(SharedFile {
+            device: 1,
+            inode: u64::from(holder),
+            name: name.into(),
+            bytes: Bytes(1 << 30),
+            holders: vec![key(holder)],
+            holder_count: 1,
+            looked_us: 0,
+        })
+    };
+    let cgroup = |path: &str| {
+        Observation::Cgroup(CgroupState {
+            path: path.into(),
+            usage: Bytes(1),
+            limit: Some(Bytes(2)),
+            ..CgroupState::default()
+        })
+    };
+    let all = vec![
+        started(),
+        cluster(100, "session_a"),
+        process(100, 1, Role::Raylet, "raylet", 0),
+        process(7, 100, Role::Worker, "hog", 1000),
+        worker(7, "01000000", false),
+        Observation::Fork {
+            parent: key(7),
+            child: key(8),
+        },
+        process(9, 100, Role::Worker, MARK, 2000),
+        worker(9, "02000000", false),
+        call(7, "hog"),
+        call(9, MARK),
+        sample(7),
+        sample(9),
+        cgroup("/users"),
+        cgroup("/users/hog"),
+        cgroup(&format!("/users/{MARK}")),
+        shared("/dev/shm/plasma", 100),
+        shared(&format!("/dev/shm/{MARK}"), 9),
+        said(&output(7), "ValueError: x", exception(7, "x")),
+        said(&output(9), MARK, exception(9, MARK)),
+        said("raylet.out", &format!("Killing {MARK}"), kill),
+        Observation::Outside(OutsideMemory {
+            process: key(200),
+            name: MARK.into(),
+            cgroup: None,
+            memory: MemorySplit::default(),
+        }),
+        signal(7, 300, MARK, 2000),
+        signal(9, 300, MARK, 2000),
+        exit(7, "hog"),
+        exit(9, MARK),
+    ];
+    (1..)
+        .zip(all)
+        .map(|(id, what)| event(id, 1000 + id, what))
+        .collect()
+}
+
+fn slice(job: &str) -> Result<Vec<Event>, SliceError> {
+    let wanted = SliceFilter {
+        job: HexId::parse(job),
+        ..SliceFilter::default()
+    };
+    cut(two_jobs(), &wanted)
+}
+
+#[test]
+fn a_jobs_slice_holds_nothing_of_other_jobs_or_users() {
+    let kept = slice("01000000").expect("a slice");
+    for event in &kept {
+        let text = format!("{event:?}");
+        assert!(!text.contains(MARK), "{text}");
+        assert!(!text.contains(&hex(9).0), "{text}");
+    }
+    let text = format!("{:?}", two_jobs());
+    assert!(text.contains(MARK), "there was something to leave out");
+}
+
+#[test]
+fn a_jobs_slice_gives_the_jobs_verdicts() {
+    let whole = judge(&two_jobs());
+    let part = judge(&slice("01000000").expect("a slice"));
+    let of = |report: &crate::judge::report::Report| {
+        let mut deaths = report.deaths.iter();
+        let death = deaths.find(|death| death.process.pid == Pid(7));
+        let death = death.expect("its death");
+        (
+            death.id,
+            death.verdict.killer,
+            death.verdict.certainty,
+            death.work.job_id.clone(),
+        )
+    };
+    assert_eq!(of(&part), of(&whole));
+    assert_eq!(part.deaths.len(), 1);
+    assert_eq!(part.clusters.len(), 1);
+    assert_eq!(part.limits.len(), 2, "its limits' figures");
+}
+
+#[test]
+fn a_job_that_is_not_there_is_refused() {
+    let missing = HexId::parse("03000000").expect("an id");
+    assert_eq!(slice("03000000"), Err(SliceError::NoSuchJob(missing)));
+}
+
+#[test]
+fn a_job_id_of_two_clusters_needs_the_session() {
+    let mut events = two_jobs();
+    let next = events.len() as u64 + 1;
+    let Observation::Process(mut other) = process(11, 500, Role::Worker, MARK, 2000) else {
+        return;
+    };
+    other.cluster = Some(key(500));
+    let more = [
+        cluster(500, "session_b"),
+        Observation::Process(other),
+        worker(11, "01000000", false),
+    ];
+    events.extend((next..).zip(more).map(|(id, what)| event(id, 2000, what)));
+    let mut wanted = SliceFilter {
+        job: HexId::parse("01000000"),
+        ..SliceFilter::default()
+    };
+    assert!(matches!(
+        cut(events.clone(), &wanted),
+        Err(SliceError::SeveralClusters { .. })
+    ));
+    wanted.session = Some("session_a".into());
+    let kept = cut(events, &wanted).expect("a slice");
+    let text = format!("{kept:?}");
+    assert!(
+        !text.contains(MARK) && !text.contains("session_b"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_windows_slice_knows_who_lived_and_not_who_was_gone() {
+    let mut events = two_jobs();
+    let next = events.len() as u64 + 1;
+    let late = [
+        process(12, 100, Role::Worker, "late", 1000),
+        exit(12, "late"),
+    ];
+    events.extend((next..).zip(late).map(|(id, what)| event(id, 9000, what)));
+    let wanted = SliceFilter {
+        window: Some(Window {
+            from: BootTime(8000 * SECOND),
+            until: BootTime(9500 * SECOND),
+        }),
+        ..SliceFilter::default()
+    };
+    let report = judge(&cut(events, &wanted).expect("a slice"));
+    let pids: Vec<u32> = report.deaths.iter().map(|one| one.process.pid.0).collect();
+    assert_eq!(pids, [12]);
+    assert_eq!(report.clusters.len(), 1);
+    let began = report.recordings[0].started.0.0 - 1_795_161_600_000_000_000;
+    // The first event lies at second 1001; the window begins 90 s before what was asked for.
+    assert_eq!(began, (7910 - 1001) * SECOND.cast_signed());
+}

@@ -1,0 +1,177 @@
+//! What Ray's logs say of one job.
+
+use std::collections::HashSet;
+
+use super::job::Members;
+use crate::{
+    event::{Event, Observation, RayLog, Worker},
+    ids::{ByProcess, HexId, ProcessKey},
+    ray::{
+        facts::{Candidate, MonitorKill, RayFact},
+        gcs::GcsRow,
+        log::file_name,
+    },
+};
+
+/// The first line of a kill record may name every candidate.
+const KILL_RECORD: &str = "a kill record of Ray's memory monitor";
+
+/// Whether a worker, or a driver, is of the job.
+pub(super) fn is_of_job(worker: &Worker, job: &HexId) -> bool {
+    let drives = worker.driver && worker.worker_id.0.starts_with(&job.0);
+    drives || worker.job_id.as_ref() == Some(job)
+}
+
+/// The cluster of each process that is described.
+pub(super) fn clusters_of_processes(events: &[Event]) -> ByProcess<ProcessKey> {
+    let of_event = |event: &Event| match &event.what {
+        Observation::Process(process) => {
+            let cluster = process.cluster?.truncated();
+            Some((process.process.truncated(), cluster))
+        }
+        _ => None,
+    };
+    events.iter().filter_map(of_event).collect()
+}
+
+/// The job's workers in a cluster, by their ids.
+pub(super) fn workers_of(events: &[Event], cluster: ProcessKey, job: &HexId) -> HashSet<HexId> {
+    let mut workers = HashSet::new();
+    let own = Some(job);
+    let clusters = clusters_of_processes(events);
+    let is_here = |process: ProcessKey| clusters.get(&process.truncated()) == Some(&cluster);
+    for event in events {
+        let record = match &event.what {
+            Observation::Worker(worker) if is_of_job(worker, job) && is_here(worker.process) => {
+                workers.insert(worker.worker_id.clone());
+                continue;
+            }
+            Observation::RayLog(record) => record,
+            _ => continue,
+        };
+        if !record.cluster.is_some_and(|of| of.same(cluster)) {
+            continue;
+        }
+        match &record.fact {
+            RayFact::Marker {
+                name,
+                value,
+                worker_id: Some(worker),
+            } if name == "job_id" && *value == job.0 => {
+                workers.insert(worker.clone());
+            }
+            RayFact::Disconnected {
+                worker_id: Some(worker),
+                job_id,
+                ..
+            } if job_id.as_ref() == own => {
+                workers.insert(worker.clone());
+            }
+            RayFact::Gcs(GcsRow::Actor(actor)) if actor.job_id.as_ref() == own => {
+                workers.extend(actor.worker_id.clone());
+            }
+            RayFact::ActorState {
+                actor_id,
+                worker_id: Some(worker),
+                ..
+            } if actor_id.0.ends_with(&job.0) => {
+                workers.insert(worker.clone());
+            }
+            RayFact::MonitorKill(kill) => {
+                let of_job = kill.selected.iter().chain(&kill.spared);
+                let of_job = of_job.filter(|one| one.job_id.as_ref() == own);
+                workers.extend(of_job.filter_map(|one| one.worker_id.clone()));
+            }
+            _ => {}
+        }
+    }
+    workers
+}
+
+/// The record as the job's owner may see it.
+pub(super) fn keep(members: &Members, record: RayLog) -> Option<RayLog> {
+    if !record.cluster.is_some_and(|of| of.same(members.cluster)) {
+        return None;
+    }
+    if let RayFact::MonitorKill(kill) = &record.fact {
+        let kill = own_part(members, kill)?;
+        return Some(RayLog {
+            text: KILL_RECORD.to_owned(),
+            fact: RayFact::MonitorKill(kill),
+            ..record
+        });
+    }
+    // A file of a worker's or driver's own is the job's, or it is not.
+    let writer = file_name::parse(&record.file).and_then(|name| name.worker_id);
+    let by_own = writer.map(|writer| members.workers.contains(&writer));
+    match by_own {
+        Some(true) => Some(record),
+        Some(false) => None,
+        None => is_about(members, &record.fact).then_some(record),
+    }
+}
+
+/// Whether what Ray's own processes say is of the node alone, or of the job.
+fn is_about(members: &Members, fact: &RayFact) -> bool {
+    let worker = |id: &HexId| members.workers.contains(id);
+    let maybe = |id: &Option<HexId>| id.as_ref().is_some_and(worker);
+    let job = |id: &HexId| *id == members.job;
+    match fact {
+        RayFact::AboveThreshold { .. }
+        | RayFact::MonitorStarted { .. }
+        | RayFact::MonitorDisabled
+        | RayFact::RayletSigterm
+        | RayFact::RayletShutdown { .. }
+        | RayFact::AgentFailed { .. }
+        | RayFact::RayletMarkedDead { .. }
+        | RayFact::ObjectStorePressure { .. }
+        | RayFact::Summary { .. }
+        | RayFact::NodeRegistered { .. }
+        | RayFact::NodeDied { .. }
+        | RayFact::Gcs(GcsRow::Node(_)) => true,
+        RayFact::WorkerStarted { worker_id, .. }
+        | RayFact::MonitorEvicted { worker_id, .. }
+        | RayFact::Disconnected { worker_id, .. }
+        | RayFact::GroupTerminated { worker_id, .. }
+        | RayFact::StopSignal { worker_id, .. } => maybe(worker_id),
+        RayFact::OwnerDied { worker_id, .. }
+        | RayFact::JobFinished { worker_id }
+        | RayFact::KillActorRequested { worker_id, .. }
+        | RayFact::GcsWorkerExit { worker_id, .. } => worker(worker_id),
+        RayFact::DriverDisconnected { job_id, .. } | RayFact::TaskFailed { job_id, .. } => {
+            job_id.as_ref().is_some_and(job)
+        }
+        RayFact::JobStarted { job_id, .. } | RayFact::JobEnded { job_id } => job(job_id),
+        RayFact::ActorState { actor_id, .. } => actor_id.0.ends_with(&members.job.0),
+        RayFact::Gcs(GcsRow::Actor(actor)) => actor.job_id.as_ref().is_some_and(job),
+        RayFact::Gcs(GcsRow::Job(row)) => job(&row.job_id),
+        // A pid alone may be another job's; and what is printed belongs to whom the file's name says.
+        _ => false,
+    }
+}
+
+/// Of a kill record the node's figures and the job's own workers; nothing where none was selected.
+fn own_part(members: &Members, kill: &MonitorKill) -> Option<MonitorKill> {
+    let own = |one: &&Candidate| {
+        let by_job = one.job_id.as_ref() == Some(&members.job);
+        let by_id = |id: &HexId| members.workers.contains(id);
+        by_job || one.worker_id.as_ref().is_some_and(by_id)
+    };
+    let selected: Vec<Candidate> = kill.selected.iter().filter(own).cloned().collect();
+    if selected.is_empty() {
+        return None;
+    }
+    let spared: Vec<Candidate> = kill.spared.iter().filter(own).cloned().collect();
+    let is_own = |pid| {
+        let mut own = selected.iter().chain(&spared);
+        own.any(|one| one.pid == Some(pid))
+    };
+    let top = kill.top.iter().filter(|user| is_own(user.pid));
+    let top = top.cloned().collect();
+    Some(MonitorKill {
+        selected,
+        spared,
+        top,
+        ..kill.clone()
+    })
+}

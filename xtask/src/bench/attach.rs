@@ -1,0 +1,13 @@
+//! What a full log folder costs: the time to attach beside thousands of old drivers' logs, and the recorder's share of a core afterwards.
+
+use std::{path::Path, process::Command};
+
+use anyhow::Result;
+
+use crate::{layout, process::output};
+
+/// A line for each folder.
+pub(super) fn measure(raytrace: &Path) -> Result<String> {
+    let script = layout::root().join("xtask/src/bench/attach.py");
+    output(Command::new("python3").arg(script).arg(raytrace))
+}

@@ -1,0 +1,197 @@
+//! The container image, in OCI's layout: Debian's glibc and time zones, and the program. No shell, no package manager.
+//!
+//! NVML comes with the mounts of NVIDIA's runtime, which asks for it by the variables set here.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, Result};
+use serde_json::{Value, json};
+
+use super::{Architecture, Parts, VERSION, fresh, sha256, tree};
+use crate::{layout, process::run_quietly};
+
+/// Debian's packages that are in it.
+const PACKAGES: [&str; 4] = ["base-files", "libc6", "libgcc-s1", "tzdata"];
+/// What of these nobody needs there.
+const LEFT_OUT: [&str; 4] = [
+    "usr/share/doc",
+    "usr/share/lintian",
+    "usr/share/bug",
+    "etc/update-motd.d",
+];
+/// The group that may read recordings, and the user of `publish`.
+const USERS: &str = "root:x:0:0:root:/root:/nologin\nraytrace:x:65532:65532:raytrace:/:/nologin\n";
+const GROUPS: &str = "root:x:0:\nraytrace:x:65532:\n";
+
+/// Makes it, as a tar file that `skopeo`, `podman load` and `ctr images import` read.
+pub(super) fn make(parts: &Parts<'_>) -> Result<()> {
+    let architecture = parts.architecture;
+    let work = layout::target().join(format!("dist-image-{}", architecture.debian));
+    fresh(&work)?;
+    let root = work.join("root");
+    unpack(architecture, &work, &root)?;
+    tree::copy(parts.program, &root.join("usr/bin/raytrace"), 0o755)?;
+    fs::write(root.join("etc/passwd"), USERS)?;
+    fs::write(root.join("etc/group"), GROUPS)?;
+    for folder in [
+        "proc",
+        "sys",
+        "dev",
+        "tmp",
+        "var/lib/raytrace",
+        "recordings",
+        "state",
+    ] {
+        fs::create_dir_all(root.join(folder))?;
+    }
+    let image = work.join("oci");
+    lay_out(architecture, &work, &root, &image)?;
+    let file = parts
+        .folder
+        .join(format!("raytrace-{VERSION}-{}.oci.tar", architecture.name));
+    tar(&image, &file)?;
+    println!("{}", file.display());
+    Ok(())
+}
+
+/// Fetches Debian's packages of that architecture, with a state of apt's own, and unpacks them.
+fn unpack(architecture: Architecture, work: &Path, root: &Path) -> Result<()> {
+    let state = work.join("apt");
+    fs::create_dir_all(state.join("lists/partial"))?;
+    fs::create_dir_all(state.join("cache/archives/partial"))?;
+    fs::write(state.join("status"), "")?;
+    let apt = || {
+        let mut apt = Command::new("apt-get");
+        let set = |key: &str, value: &str| format!("--option={key}={value}");
+        apt.current_dir(&state)
+            .args(["--quiet", &set("APT::Architecture", architecture.debian)])
+            .arg(set("APT::Architectures::", architecture.debian))
+            .arg(set("Dir::State", &state.to_string_lossy()))
+            .arg(set(
+                "Dir::State::status",
+                &state.join("status").to_string_lossy(),
+            ))
+            .arg(set("Dir::Cache", &state.join("cache").to_string_lossy()))
+            // Whoever runs this as root downloads as root: the folder is its own.
+            .arg(set("APT::Sandbox::User", "root"));
+        apt
+    };
+    run_quietly(apt().arg("update"))?;
+    run_quietly(apt().arg("download").args(PACKAGES))?;
+    // Programs of a merged /usr: the packages of Debian 12 have /lib beside it.
+    fs::create_dir_all(root.join("usr/lib"))?;
+    fs::create_dir_all(root.join("usr/lib64"))?;
+    for name in ["lib", "lib64"] {
+        std::os::unix::fs::symlink(format!("usr/{name}"), root.join(name))?;
+    }
+    for entry in fs::read_dir(&state)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|end| end == "deb") {
+            // tar follows the links of a merged /usr, dpkg-deb would replace them.
+            let unpack = "dpkg-deb --fsys-tarfile \"$1\" | tar --extract --keep-directory-symlink --directory \"$2\"";
+            let mut shell = Command::new("sh");
+            run_quietly(shell.args(["-c", unpack, "sh"]).arg(&path).arg(root))?;
+        }
+    }
+    for folder in LEFT_OUT {
+        let folder = root.join(folder);
+        if folder.exists() {
+            fs::remove_dir_all(folder)?;
+        }
+    }
+    Ok(())
+}
+
+/// One layer, its configuration and manifest, each under its digest.
+fn lay_out(architecture: Architecture, work: &Path, root: &Path, image: &Path) -> Result<()> {
+    let blobs = image.join("blobs/sha256");
+    fs::create_dir_all(&blobs)?;
+    let layer = work.join("layer.tar");
+    tar(root, &layer)?;
+    let diff = sha256(&fs::read(&layer)?);
+    run_quietly(
+        Command::new("gzip")
+            .args(["--no-name", "--force"])
+            .arg(&layer),
+    )?;
+    let layer = blob(
+        &blobs,
+        &fs::read(work.join("layer.tar.gz"))?,
+        "application/vnd.oci.image.layer.v1.tar+gzip",
+    )?;
+    let config = json!({
+        "architecture": architecture.debian,
+        "os": "linux",
+        "config": {
+            "Entrypoint": ["/usr/bin/raytrace"],
+            "Cmd": ["record", "--directory", "/var/lib/raytrace", "--rotate", "6h", "--keep-files", "28", "--max-total", "20GiB"],
+            "Env": ["PATH=/usr/bin", "NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_DRIVER_CAPABILITIES=utility"],
+            "WorkingDir": "/var/lib/raytrace",
+            "Labels": {
+                "org.opencontainers.image.title": "raytrace",
+                "org.opencontainers.image.version": VERSION,
+                "org.opencontainers.image.licenses": "MIT OR Apache-2.0",
+            },
+        },
+        "rootfs": {"type": "layers", "diff_ids": [format!("sha256:{diff}")]},
+    });
+    let config = blob(
+        &blobs,
+        &serde_json::to_vec(&config)?,
+        "application/vnd.oci.image.config.v1+json",
+    )?;
+    let manifest = json!({
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.manifest.v1+json",
+        "config": config,
+        "layers": [layer],
+    });
+    let mut manifest = blob(
+        &blobs,
+        &serde_json::to_vec(&manifest)?,
+        "application/vnd.oci.image.manifest.v1+json",
+    )?;
+    manifest["platform"] = json!({"architecture": architecture.debian, "os": "linux"});
+    // `podman load` and `ctr images import` name the image by the second.
+    manifest["annotations"] = json!({
+        "org.opencontainers.image.ref.name": VERSION,
+        "io.containerd.image.name": format!("localhost/raytrace:{VERSION}"),
+    });
+    let index = json!({"schemaVersion": 2, "manifests": [manifest]});
+    fs::write(image.join("index.json"), serde_json::to_vec(&index)?)?;
+    fs::write(
+        image.join("oci-layout"),
+        r#"{"imageLayoutVersion": "1.0.0"}"#,
+    )?;
+    Ok(())
+}
+
+/// Writes it under its digest; its descriptor.
+fn blob(blobs: &Path, bytes: &[u8], kind: &str) -> Result<Value> {
+    let digest = sha256(bytes);
+    let path: PathBuf = blobs.join(&digest);
+    fs::write(&path, bytes).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(json!({"mediaType": kind, "digest": format!("sha256:{digest}"), "size": bytes.len()}))
+}
+
+fn tar(folder: &Path, file: &Path) -> Result<()> {
+    run_quietly(
+        Command::new("tar")
+            .args([
+                "--create",
+                "--sort=name",
+                "--owner=0",
+                "--group=0",
+                "--numeric-owner",
+            ])
+            .arg("--file")
+            .arg(file)
+            .arg("--directory")
+            .arg(folder)
+            .arg("."),
+    )
+}

@@ -1,0 +1,60 @@
+//! What a running recorder uses, from /proc and from its recording.
+
+use std::{collections::BTreeMap, fs, path::Path, process::Command};
+
+use anyhow::{Context as _, Result};
+
+use crate::process::output;
+
+/// A line of /proc/PID/status in KiB, `VmHWM` or `VmRSS`.
+pub(crate) fn kib(pid: u32, key: &str) -> Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+    let value = line.and_then(|line| line.split_whitespace().next());
+    value
+        .context("no such line in /proc/PID/status")?
+        .parse()
+        .context("no number")
+}
+
+/// Open files.
+pub(crate) fn descriptors(pid: u32) -> Result<usize> {
+    Ok(fs::read_dir(format!("/proc/{pid}/fd"))?.count())
+}
+
+/// Processor time of each thread in nanoseconds, by name.
+pub(crate) fn threads(pid: u32) -> Result<BTreeMap<String, f64>> {
+    let mut all = BTreeMap::new();
+    for task in fs::read_dir(format!("/proc/{pid}/task"))? {
+        let folder = task?.path();
+        let name = fs::read_to_string(folder.join("comm"))?;
+        let time = fs::read_to_string(folder.join("schedstat"))?;
+        let time: f64 = time.split_whitespace().next().context("no time")?.parse()?;
+        *all.entry(name.trim().to_owned()).or_default() += time;
+    }
+    Ok(all)
+}
+
+/// Seconds of processor time of all threads.
+pub(crate) fn cpu_seconds(pid: u32) -> Result<f64> {
+    Ok(threads(pid)?.values().sum::<f64>() / 1e9)
+}
+
+/// Bytes that a recording holds. The files themselves are no measure: what was committed lies beside until it is copied over.
+pub(crate) fn recorded(file: &Path) -> Result<f64> {
+    let query = "import sqlite3, sys; file = sqlite3.connect(f'file:{sys.argv[1]}?mode=ro', uri=True); \
+        print(file.execute('pragma page_count').fetchone()[0] * file.execute('pragma page_size').fetchone()[0])";
+    let text = output(Command::new("python3").args(["-c", query]).arg(file))?;
+    text.trim().parse().context("no size")
+}
+
+/// Events that a recording says it lost.
+pub(crate) fn lost(raytrace: &Path, file: &Path) -> Result<u64> {
+    let mut report = Command::new(raytrace);
+    report.arg("report").arg(file).args(["--format", "json"]);
+    let report: serde_json::Value = serde_json::from_str(&output(&mut report)?)?;
+    let lost = report["recordings"][0]["lost_events"].as_u64();
+    lost.context("no lost_events in the report")
+}

@@ -1,0 +1,110 @@
+//! Tests write nothing into the home folder of whoever runs them: they get one of their own, and both are looked at afterwards.
+//!
+//! A `ray.init()` without a cluster writes `~/.ray/auth_token` (Ray 2.60), and from then on each `ray start` of that user has token
+//! authentication on.
+
+use std::{collections::BTreeMap, env, fs, path::Path, path::PathBuf, time::SystemTime};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::layout;
+
+/// What browsers, shells and tools keep in every home.
+const CACHES: [&str; 7] = [
+    ".cache", ".cargo", ".config", ".dbus", ".local", ".pki", ".rustup",
+];
+/// How deep the home folder is looked at.
+const DEPTH: usize = 3;
+
+/// The home folder that all tests get.
+pub(super) fn of_tests() -> PathBuf {
+    layout::target().join("tests").join("home")
+}
+
+/// Where cargo and rustup keep their own, which is in the home of whoever runs this.
+pub(super) fn of_tools() -> Vec<(&'static str, PathBuf)> {
+    let home = env::var_os("HOME").map(PathBuf::from);
+    let tools = [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")];
+    let mut found = Vec::new();
+    for (name, folder) in tools {
+        let set = env::var_os(name).map(PathBuf::from);
+        let usual = home.as_ref().map(|home| home.join(folder));
+        found.extend(set.or(usual).map(|path| (name, path)));
+    }
+    found
+}
+
+/// What Ray and raytrace could leave in the home of whoever runs this, by name, with the times of the last changes.
+pub(super) struct Before(BTreeMap<PathBuf, Option<SystemTime>>);
+
+/// Makes an empty home for the tests.
+pub(super) fn begin() -> Result<Before> {
+    let own = of_tests();
+    if own.exists() {
+        fs::remove_dir_all(&own).context("the home folder of the last tests")?;
+    }
+    fs::create_dir_all(&own)?;
+    Ok(Before(of_ray()))
+}
+
+impl Before {
+    /// Fails where something was written.
+    pub(super) fn compare(&self) -> Result<()> {
+        let after = of_ray();
+        let changed = after
+            .iter()
+            .filter(|(path, time)| self.0.get(*path) != Some(*time))
+            .map(|(path, _)| path.display().to_string());
+        let is_cache = |path: &PathBuf| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            name.is_some_and(|name| CACHES.contains(&name))
+        };
+        let entries = fs::read_dir(of_tests()).context("the home folder of the tests")?;
+        let own = entries.flatten().map(|entry| entry.path());
+        let own = own.filter(|path| !is_cache(path));
+        let written: Vec<String> = changed
+            .chain(own.map(|path| path.display().to_string()))
+            .collect();
+        if !written.is_empty() {
+            bail!(
+                "tests wrote into a home folder:\n    {}",
+                written.join("\n    ")
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Ray's and raytrace's own names in the home folder, and what lies below.
+fn of_ray() -> BTreeMap<PathBuf, Option<SystemTime>> {
+    let mut found = BTreeMap::new();
+    let Some(home) = env::var_os("HOME").map(PathBuf::from) else {
+        return found;
+    };
+    let named = |path: &Path| {
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or("");
+        name.trim_start_matches('.').starts_with("ray")
+    };
+    let entries = fs::read_dir(&home).into_iter().flatten().flatten();
+    for path in entries.map(|entry| entry.path()).filter(|path| named(path)) {
+        // A folder whose name begins so may be this repository.
+        if !layout::root().starts_with(&path) {
+            walk(&path, DEPTH, &mut found);
+        }
+    }
+    found
+}
+
+fn walk(path: &Path, depth: usize, found: &mut BTreeMap<PathBuf, Option<SystemTime>>) {
+    let Ok(data) = path.symlink_metadata() else {
+        return;
+    };
+    found.insert(path.to_owned(), data.modified().ok());
+    if data.is_dir() && depth > 0 {
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        entries.for_each(|entry| walk(&entry.path(), depth - 1, found));
+    }
+}

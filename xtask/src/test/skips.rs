@@ -1,0 +1,111 @@
+//! What tests could not test: named at the end of `cargo xtask test`, which fails unless it is expected here, with the reason.
+
+use std::{
+    fs,
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::layout;
+
+/// A skip that is no failure: how the test's name ends, how what it says begins, and why it may be.
+struct Expected {
+    test: &'static str,
+    says: &'static str,
+    because: &'static str,
+}
+
+const EXPECTED: [Expected; 6] = [
+    Expected {
+        test: "the_lines_that_grow_are_known_however_late_it_is_asked_for_them",
+        says: "no python3.",
+        because: "each Python that is installed is tried; the system's own has to be there",
+    },
+    Expected {
+        test: "on_each_other_kernel_that_is_there_each_staged_death_is_named",
+        says: "no kernels in ",
+        because: "these kernels are not fetched by themselves (docs/development/reliability.md)",
+    },
+    Expected {
+        test: "",
+        says: "only in cargo xtask soak",
+        because: "it takes longer than all others together",
+    },
+    Expected {
+        test: "",
+        says: "the machine's init lets nobody enter its cgroup namespace here",
+        because: "a container gives its init another root of cgroups",
+    },
+    Expected {
+        test: "",
+        says: "a site: ",
+        because: "libraries that are in no environment of the tests: their lines are tried where they are installed",
+    },
+    Expected {
+        test: "foretold",
+        says: "what and when: ",
+        because: "a busy machine has no steady ramp; the arithmetic has unit tests (judge/forecast)",
+    },
+];
+
+/// The file into which tests write what they skip.
+pub(super) fn list() -> PathBuf {
+    layout::target().join("tests").join("skipped")
+}
+
+/// Forgets the skips of the last run.
+pub(super) fn forget() -> Result<()> {
+    let list = list();
+    fs::create_dir_all(list.parent().unwrap_or(Path::new(".")))?;
+    match fs::remove_file(&list) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(error).context("the list of skips")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Prints each skip; one that is not expected is an error.
+pub(super) fn told() -> Result<()> {
+    let rows = match fs::read_to_string(list()) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        rows => rows.context("the list of skips")?,
+    };
+    let mut unexpected = Vec::new();
+    for row in rows.lines() {
+        let (test, says) = row.split_once(": ").unwrap_or(("", row));
+        let expected = EXPECTED.iter().find(|one| one.covers(test, says));
+        if let Some(expected) = expected {
+            eprintln!("    skipped: {row} (expected: {})", expected.because);
+        } else {
+            eprintln!("    SKIPPED: {row}");
+            unexpected.push(row);
+        }
+    }
+    if !unexpected.is_empty() {
+        bail!("not tested:\n    {}", unexpected.join("\n    "));
+    }
+    Ok(())
+}
+
+impl Expected {
+    fn covers(&self, test: &str, says: &str) -> bool {
+        test.contains(self.test) && says.starts_with(self.says)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_skip_is_expected_for_its_own_reason_alone() {
+        let test = "the_lines_that_grow_are_known_however_late_it_is_asked_for_them";
+        let covered = |test: &str, says: &str| EXPECTED.iter().any(|one| one.covers(test, says));
+        assert!(covered(test, "no python3.9 here"));
+        assert!(!covered(test, "no python3 here"));
+        assert!(!covered("another", "no python3.9 here"));
+    }
+}
