@@ -383,8 +383,29 @@ fn global(stage: &mut Stage, label: &str) -> Result<()> {
         "says": "the machine was out of memory", "at_least": {"anon_bytes": bytes(128)},
     });
     stage.death(label, &actor, "kernel-oom-global", &fields)?;
+    let next = next_victim()?;
     actor.go()?;
-    actor.dies_of(9)
+    actor.dies_of(9)?;
+    spared(stage, label, next)
+}
+
+/// The kernel now and then takes another victim before the memory of the last one is free: this process, not the stage.
+fn next_victim() -> Result<Actor> {
+    Actor::start(&["exit", "0"], None)
+}
+
+/// Lets it go, or writes down that it was a victim too.
+fn spared(stage: &mut Stage, label: &str, mut next: Actor) -> Result<()> {
+    if next.is_killed_before_its_cue()? {
+        let fields = json!({"signal": 9, "sender": null, "constraint": "none"});
+        stage.death(
+            &format!("{label}/next"),
+            &next,
+            "kernel-oom-global",
+            &fields,
+        )?;
+    }
+    Ok(())
 }
 
 /// A limit that is reached with part of the victim in swap.
@@ -418,10 +439,12 @@ fn storm(stage: &mut Stage, label: &str) -> Result<()> {
         let name = format!("{label}/{number}");
         stage.death(&name, actor, "kernel-oom-global", &fields)?;
     }
+    let next = next_victim()?;
     for actor in &mut actors {
         actor.go()?;
     }
-    actors.iter_mut().try_for_each(|actor| actor.dies_of(9))
+    actors.iter_mut().try_for_each(|actor| actor.dies_of(9))?;
+    spared(stage, label, next)
 }
 
 /// The machine sleeps (S3) while a process lives: neither its end is lost nor one later, and each has its time, in the kernel log too.
