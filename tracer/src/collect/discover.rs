@@ -55,7 +55,7 @@ impl Collector {
                 continue;
             }
             if let Some(process) = processes::describe(raylet)
-                && identify::role("raylet", &process.argv) == Some(Role::Raylet)
+                && clusters::is_raylet(&process.argv, process.parent)
             {
                 self.found_raylet(&process);
             }

@@ -6,7 +6,7 @@ use super::{Collector, Known, discover::held};
 use crate::{
     event::{Observation, Process, Role, Source, Worker},
     ids::{BootTime, Pid, ProcessKey},
-    observe::{clock, processes, rooted::Folder, stall},
+    observe::{clock, clusters, processes, rooted::Folder, stall},
     ray::{identify, log::file_name},
 };
 
@@ -29,6 +29,13 @@ impl Identities {
     pub(super) fn expect(&mut self, process: ProcessKey, exec: BootTime) {
         self.forget(process);
         self.due.push((process, exec, 0));
+    }
+
+    /// Looks once more at one that is not known for sure, unless that is due.
+    pub(super) fn expect_again(&mut self, process: ProcessKey, now: BootTime) {
+        if !self.due.iter().any(|(known, ..)| known.same(process)) {
+            self.due.push((process, now, 0));
+        }
     }
 
     pub(super) fn forget(&mut self, process: ProcessKey) {
@@ -73,8 +80,17 @@ impl Collector {
         };
         let role = identify::role(&process.comm, &process.argv);
         if role == Some(Role::Raylet) {
-            self.found_raylet(&process);
-            return true;
+            // Else it has not executed its own program yet.
+            let is_one = clusters::is_raylet(&process.argv, process.parent);
+            if is_one {
+                self.found_raylet(&process);
+            }
+            return is_one;
+        }
+        let known = self.known_as(process.process);
+        if process.argv.is_empty() && known.is_some() {
+            // It is ending, or cannot be read now: what is known of it stays.
+            return false;
         }
         process.cluster = self.cluster_of(&process);
         process.role = role.unwrap_or(Role::Other);

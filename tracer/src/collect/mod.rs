@@ -359,6 +359,17 @@ impl Collector {
                 self.identities.expect(*child, event.time);
                 false
             }
+            // Who has Ray's title has joined its cluster, and its logs are open.
+            Observation::Title { process, title, .. } if title.starts_with("ray::") => {
+                self.observe(event);
+                let known = self.known.get(&process.pid);
+                if known
+                    .is_some_and(|known| known.process.process.same(*process) && !known.identified)
+                {
+                    self.identities.expect_again(*process, event.time);
+                }
+                false
+            }
             // Ray's handler prints a stack first: what was full is still full. The file may be gone with its process.
             Observation::Signal(signal) if signal.signal == SIGBUS => {
                 self.observe(event);

@@ -26,6 +26,8 @@ pub enum Missing {
     /// A SIGTERM that cannot be told from an exit: Ray's handler of it exits with code 1 (`sigterm_handler`,
     /// `python/ray/_private/worker.py`), and does not always leave words of it.
     Sigterm,
+    /// The id of a worker, by which Ray's logs name it.
+    WorkerId,
     /// An exit status.
     Status,
     /// The way of a signal that no call asked for.

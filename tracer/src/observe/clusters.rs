@@ -30,8 +30,18 @@ const NAME: usize = 200;
 #[must_use]
 pub fn raylets() -> Vec<Pid> {
     let mut found = called_raylet();
-    found.retain(|pid| role("raylet", &processes::argv(*pid)) == Some(Role::Raylet));
+    found.retain(|pid| {
+        let parent = processes::stat(*pid).map(|stat| stat.parent);
+        is_raylet(&processes::argv(*pid), parent)
+    });
     found
+}
+
+/// Whether a process of that name and of this command line is a raylet. A raylet's child has both until it executes its own program.
+#[must_use]
+pub fn is_raylet(argv: &[String], parent: Option<Pid>) -> bool {
+    role("raylet", argv) == Some(Role::Raylet)
+        && parent.is_none_or(|parent| processes::argv(parent) != argv)
 }
 
 /// Pids of all processes of that name.

@@ -10,22 +10,26 @@ use std::{
     cell::Cell,
     os::unix::fs::MetadataExt as _,
     sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-        mpsc::{self, RecvTimeoutError, Sender},
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering},
+        mpsc::{self, Receiver, RecvTimeoutError, Sender},
     },
     thread,
     time::{Duration, Instant},
 };
 
-use crate::ids::Pid;
+use rustix::thread::gettid;
+
+use crate::{bounded, ids::Pid};
 
 /// Threads that may hang at a time.
 const MOST_STUCK: usize = 4;
 /// And those of one user's processes among them.
 const MOST_OF_ONE: usize = 2;
-/// A read of memory or of a page cache takes some µs; a busy machine lets a thread wait for its turn.
+/// A read of memory or of a page cache takes some µs.
 const PATIENCE: Duration = Duration::from_millis(300);
+/// Who does not hang but waits for a processor, as on a busy machine, is waited for that many times as long.
+const WITH_THE_BUSY: u32 = 5;
 /// In each window no more time than this is lost to reads that are late: then none is waited for any longer than [`HASTE`].
 const WINDOW: Duration = Duration::from_secs(10);
 const LOST_AT_MOST: Duration = Duration::from_secs(2);
@@ -44,9 +48,59 @@ thread_local! {
     static IS_HELPER: Cell<bool> = const { Cell::new(false) };
 }
 
+/// A thread that reads, and may hang.
+struct Helper {
+    jobs: Sender<Job>,
+    /// Its number, 0 until it runs.
+    thread: Arc<AtomicI32>,
+}
+
+impl Helper {
+    fn start() -> Option<Self> {
+        let (sender, jobs) = mpsc::channel::<Job>();
+        let thread = Arc::new(AtomicI32::new(0));
+        let own = Arc::clone(&thread);
+        let serve = move || {
+            IS_HELPER.set(true);
+            own.store(gettid().as_raw_nonzero().get(), Ordering::Relaxed);
+            for job in jobs {
+                job();
+            }
+        };
+        let builder = thread::Builder::new()
+            .name("helper".into())
+            .stack_size(STACK);
+        builder.spawn(serve).ok()?;
+        Some(Self {
+            jobs: sender,
+            thread,
+        })
+    }
+
+    /// Whether it could go on if it had a processor: it waits for no lock and no file system.
+    fn is_runnable(&self) -> bool {
+        let thread = self.thread.load(Ordering::Relaxed);
+        let stat = bounded::text(format!("/proc/self/task/{thread}/stat"), bounded::SMALL);
+        // PID (NAME) STATE …
+        thread == 0 || stat.is_ok_and(|stat| stat.contains(") R "))
+    }
+
+    /// What it has found, once it is there.
+    fn answer<T>(&self, found: &Receiver<T>, patience: Duration) -> Result<T, RecvTimeoutError> {
+        let asked = Instant::now();
+        loop {
+            let answer = found.recv_timeout(patience);
+            let late = matches!(answer, Err(RecvTimeoutError::Timeout));
+            if !late || asked.elapsed() >= patience * WITH_THE_BUSY || !self.is_runnable() {
+                return answer;
+            }
+        }
+    }
+}
+
 /// The helpers that wait for work, and those whose reads hang.
 struct Helpers {
-    idle: Vec<Sender<Job>>,
+    idle: Vec<Helper>,
     stuck: Vec<Stuck>,
     asked: u64,
     window: Option<Instant>,
@@ -58,7 +112,7 @@ struct Stuck {
     number: u64,
     pid: Pid,
     user: u32,
-    helper: Sender<Job>,
+    helper: Helper,
 }
 
 impl Helpers {
@@ -156,7 +210,7 @@ fn on_helper<T: Send + 'static>(
             return None;
         }
         helpers.asked += 1;
-        let helper = helpers.idle.pop().or_else(start)?;
+        let helper = helpers.idle.pop().or_else(Helper::start)?;
         (helpers.asked, helper, helpers.patience())
     };
     let (sender, found) = mpsc::channel();
@@ -168,16 +222,19 @@ fn on_helper<T: Send + 'static>(
         helpers.come_back(number);
     };
     let asked = Instant::now();
-    helper.send(Box::new(job)).ok()?;
-    let answer = found.recv_timeout(patience);
+    helper.jobs.send(Box::new(job)).ok()?;
+    let answer = helper.answer(&found, patience);
     let mut helpers = locked(all);
+    let took = asked.elapsed();
+    if took >= patience {
+        helpers.lost += took;
+    }
     match answer.or_else(|error| found.try_recv().map_err(|_| error)) {
         Ok(answer) => {
             helpers.idle.push(helper);
             Some(answer)
         }
         Err(RecvTimeoutError::Timeout) => {
-            helpers.lost += asked.elapsed();
             let user = user_of(pid);
             helpers.stuck.push(Stuck {
                 number,
@@ -194,20 +251,6 @@ fn on_helper<T: Send + 'static>(
 
 fn locked(all: &'static Mutex<Helpers>) -> MutexGuard<'static, Helpers> {
     all.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn start() -> Option<Sender<Job>> {
-    let (sender, jobs) = mpsc::channel::<Job>();
-    let serve = move || {
-        IS_HELPER.set(true);
-        for job in jobs {
-            job();
-        }
-    };
-    let thread = thread::Builder::new()
-        .name("helper".into())
-        .stack_size(STACK);
-    thread.spawn(serve).ok().map(|_| sender)
 }
 
 /// Who runs a process, which /proc tells without its memory.
@@ -246,6 +289,17 @@ mod tests {
             thread::yield_now();
         }
         assert!(locked(&OWN).stuck.is_empty());
+    }
+
+    #[test]
+    fn who_waits_for_a_processor_is_waited_for_and_who_hangs_is_not() {
+        static OWN: Mutex<Helpers> = Mutex::new(Helpers::NONE);
+        // It has much to do, as one that others keep from the processor.
+        let busy = on_helper(&OWN, Pid(5_000_004), || {
+            let end = Instant::now() + PATIENCE + PATIENCE / 2;
+            while Instant::now() < end {}
+        });
+        assert!(busy.is_some());
     }
 
     #[test]

@@ -101,7 +101,21 @@ pub(super) fn exited(case: &Case<'_>, caught: Option<&Seen<Signal>>) -> Draft {
     };
     words
         .or_else(|| watched::after_raylet(case))
+        .or_else(|| nameless_after(case, caught?))
         .unwrap_or_else(|| by_code(case))
+}
+
+/// An exit at or before its raylet's SIGTERM, of a worker whose id nobody could read: what Ray says of it cannot be found.
+fn nameless_after(case: &Case<'_>, signal: &Seen<Signal>) -> Option<Draft> {
+    let nameless = case.world.processes.get(case.key())?.worker_id.is_none();
+    let code = case.exit.exit.code()?;
+    if case.role() != Role::Worker || !nameless {
+        return None;
+    }
+    senders::raylet_of(case, &signal.what.sender)?;
+    let exception = last_exception(case, case.key());
+    let draft = Draft::unknown(exit_or_sigterm(code, exception), Missing::WorkerId);
+    Some(draft.open(case.may_still_learn()))
 }
 
 /// Whose doing a signal was that the process caught, where it was no raylet's.

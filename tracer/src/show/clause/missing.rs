@@ -26,6 +26,10 @@ pub fn missing(missing: &Missing) -> String {
             kernel_log(*log)
         ),
         Missing::Sigterm => "whether a SIGTERM came before: sudo raytrace record".into(),
+        Missing::WorkerId => {
+            "its worker id, which could not be read: look for its pid in raylet.out and in the names of python-core-worker-*.log"
+                .into()
+        }
         Missing::Status => {
             "its exit status: run `sudo raytrace record` on the host, or a kernel of 6.15 or later"
                 .into()
