@@ -66,9 +66,6 @@ use crate::{
     recording,
 };
 
-/// A write into shared memory that is full.
-const SIGBUS: i32 = 7;
-
 /// Gives events their ids; shared by the threads that make events.
 #[derive(Clone, Default)]
 pub struct Ids(Arc<AtomicU64>);
@@ -359,8 +356,9 @@ impl Collector {
                 self.identities.expect(*child, event.time);
                 false
             }
-            // Ray's handler prints a stack first: what was full is still full. The file may be gone with its process.
-            Observation::Signal(signal) if signal.signal == SIGBUS => {
+            // A write into shared memory that is full. Ray's handler prints a stack first: what was full is still full. The file may
+            // be gone with its process.
+            Observation::Signal(signal) if signal.signal == libc::SIGBUS => {
                 self.observe(event);
                 self.sample_shared_memory(clock::boot());
                 false

@@ -1,5 +1,7 @@
 //! /dev/shm full, a SIGBUS of one, or an object store that found no room there.
 
+use libc::SIGBUS;
+
 use super::{
     Run, about, merged,
     rules::{Needs, Rule},
@@ -19,8 +21,6 @@ use crate::{
 
 /// Full.
 const FULL: f64 = 0.95;
-/// SIGBUS.
-const SIGBUS: i32 = 7;
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {

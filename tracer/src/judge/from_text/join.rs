@@ -3,6 +3,8 @@
 //! The kernel counts pids in the initial namespace, Ray in its own. They are one number where a task dump shows a raylet under the pid
 //! that the raylet's own log has. Otherwise two of time (in known zones), name and size must agree, and only one pair may fit.
 
+use libc::SIGKILL;
+
 use super::{
     claim::{Claim, Domain, Gathered, Place, Subject},
     claims::ProcessClaims,
@@ -307,7 +309,7 @@ fn is_open(ray: &ProcessClaims) -> bool {
                 | Claim::UnreadKill
                 | Claim::Died
                 | Claim::Identity
-                | Claim::Signalled(9)
+                | Claim::Signalled(SIGKILL)
         )
     };
     ray.statements.iter().all(|one| open(&one.claim))

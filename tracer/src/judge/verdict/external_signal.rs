@@ -1,5 +1,7 @@
 //! A signal that another process sent and that killed.
 
+use libc::SIGTERM;
+
 use super::{
     Case, Draft, kernel, raylet, reasons,
     senders::{self, Tool, is_child, is_starter, is_supervisor, own_driver, raylet_of, relation},
@@ -129,7 +131,7 @@ fn by_starter(case: &Case<'_>, signal: &Seen<Signal>, certainty: Certainty) -> D
 fn failed_beside<'a>(case: &Case<'a>, signal: &Seen<Signal>) -> Option<&'a ExitSeen> {
     // 0, SIGTERM, and what its Python programs exit with at a SIGTERM.
     let failed =
-        |exit: &Exit| exit.signal() != Some(15) && !matches!(exit.code(), Some(0 | 15 | 143));
+        |exit: &Exit| exit.signal() != Some(SIGTERM) && !matches!(exit.code(), Some(0 | 15 | 143));
     case.world
         .exits
         .values()

@@ -1,6 +1,8 @@
 //! Signals that the kernel sent for a reason of its own (`si_code` 128): the OOM killer, and everything else that looks like it.
 
-use super::{Case, Draft, SIGKILL, arranged, limits, self_exit};
+use libc::SIGKILL;
+
+use super::{Case, Draft, arranged, limits, self_exit};
 use crate::{
     event::{KernelLog, OomVictim, ProbeState, Role, Signal},
     ids::ProcessKey,

@@ -140,6 +140,3 @@ impl<'a> Case<'a> {
         watched::part(self.world, self.key())
     }
 }
-
-/// SIGKILL.
-const SIGKILL: i32 = 9;

@@ -1,5 +1,7 @@
 //! Ray's own reasons for the end of a worker, by its logs: the monitor's kill record, the owner's death, a shutdown, …
 
+use libc::{SIGINT, SIGTERM};
+
 use super::{Case, Draft, LATE_NS, aftermath, external_signal, measured, senders, watched};
 use crate::{
     event::{RayLog, Role},
@@ -374,7 +376,7 @@ fn raylet_was_stopped(
 ) -> Option<Reason> {
     let term = case.world.signals_to(raylet).iter().find(|seen| {
         // A raylet blocks SIGINT: the Ctrl-C of its terminal does nothing to it.
-        (seen.what.signal == 15 || seen.what.signal == 2 && seen.what.took_effect)
+        (seen.what.signal == SIGTERM || seen.what.signal == SIGINT && seen.what.took_effect)
             && matches!(seen.what.result, 0 | 4)
             && (0..60_000_000_000).contains(&act.since(seen.time))
             && (!by_itself || watched::ends_at_shutdown(case, raylet, seen.time))
