@@ -53,7 +53,7 @@ use crate::{
     event::{
         Cluster, Event, Ledger, Mode, Near, Observation, Previous, Probe, Process, Role, Source,
     },
-    ids::{BootTime, EventId, Pid, ProcessKey},
+    ids::{BootTime, EventId, MINUTE_NS, Pid, ProcessKey},
     judge::{Judge, foresight::Foresight, live::Live, report::Utc},
     observe::{
         clock,
@@ -416,7 +416,7 @@ impl Collector {
         }
         let offset = wall_offset();
         let stepped = (offset - self.last_wall_offset).abs() > 5_000_000;
-        if stepped || now.since(self.last_minute) >= 60_000_000_000 {
+        if stepped || now.since(self.last_minute) >= MINUTE_NS {
             self.last_wall_offset = offset;
             self.last_minute = now;
             self.set_log_offsets();

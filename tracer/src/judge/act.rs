@@ -7,7 +7,7 @@ use libc::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use crate::{
     event::{Role, Signal},
-    ids::{BootTime, ProcessKey},
+    ids::{BootTime, ProcessKey, SECOND_NS},
     judge::world::{ExitSeen, Seen, World},
 };
 
@@ -40,7 +40,7 @@ impl Act<'_> {
 
 /// A caught signal explains an exit that follows within this time. Ray's own fall-back (SIGKILL) comes after 5 s, but nothing comes after
 /// a stranger's SIGTERM, and on a machine short of processor time a Python took 9 s from it to its end.
-pub(super) const CAUGHT_WINDOW_NS: i64 = 15_000_000_000;
+pub(super) const CAUGHT_WINDOW_NS: i64 = 15 * SECOND_NS;
 
 /// The signals that programs catch in order to end.
 const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
@@ -141,7 +141,7 @@ pub(super) fn caught_before(
     })?;
     // Those within a second belong together.
     let first = signals.iter().find(|seen| {
-        comes_from_outside(seen) && (0..=1_000_000_000).contains(&last.time.since(seen.time))
+        comes_from_outside(seen) && (0..=SECOND_NS).contains(&last.time.since(seen.time))
     });
     Some(first.unwrap_or(last))
 }

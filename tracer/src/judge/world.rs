@@ -11,7 +11,7 @@ use crate::{
         NodeMemory, Observation, OomVictim, OutsideMemory, Probe, ProcessMemory, PythonStack,
         RayLog, RecordingStarted, SharedMemory, Signal, Source, Step,
     },
-    ids::{BootTime, ByProcess, Bytes, EventId, HexId, ProcessKey},
+    ids::{BootTime, ByProcess, Bytes, EventId, HexId, ProcessKey, SECOND_NS},
     judge::{
         blame::{GrowthAttribution, Owner},
         calls::Calls,
@@ -61,7 +61,7 @@ const MAX_SIGNALS: usize = 64;
 const MAX_MONITOR_COUNTS: usize = 64;
 
 /// A count of what is outside Ray holds so long: it is made every two seconds near a limit.
-const OTHERS_NS: i64 = 3_000_000_000;
+const OTHERS_NS: i64 = 3 * SECOND_NS;
 
 /// Mappings of one process that are kept.
 const MAX_MAPPED: usize = 16;

@@ -7,7 +7,7 @@ use super::{
     rules::{Needs, Rule},
 };
 use crate::{
-    ids::{BootTime, Bytes},
+    ids::{BootTime, Bytes, SECOND_NS},
     judge::{
         from_text::claim::Warning,
         oom::size,
@@ -112,7 +112,7 @@ fn fullest(run: Run<'_>, death: &Death) -> Option<Seen> {
         .max_by_key(|(looked, _)| *looked)
         .map_or((None, None), |(looked, state)| (Some(*looked), Some(state)));
     let near = looks().filter(|(looked, _)| {
-        Some(*looked) == before || (0..1_000_000_000).contains(&looked.since(time))
+        Some(*looked) == before || (0..SECOND_NS).contains(&looked.since(time))
     });
     let near = near.map(|(looked, state)| Seen {
         used: state.used,

@@ -10,12 +10,12 @@ use super::{
     claims::ProcessClaims,
     zone::Clock,
 };
-use crate::event::Role;
+use crate::{event::Role, ids::SECOND_NS};
 
 /// Times of one death in two logs.
-const SAME_TIME_NS: i64 = 10_000_000_000;
+const SAME_TIME_NS: i64 = 10 * SECOND_NS;
 /// Times of the death of one of several alike.
-const CLOSE_NS: i64 = 2_000_000_000;
+const CLOSE_NS: i64 = 2 * SECOND_NS;
 /// The kernel keeps 15 bytes of a name.
 const COMM_BYTES: usize = 15;
 /// Sizes of one process as Ray and the kernel count them.

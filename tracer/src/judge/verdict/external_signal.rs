@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     event::{Exit, Role, Signal},
+    ids::SECOND_NS,
     judge::{
         cause::{Cause, Party},
         report::{Certainty, Killer, Mechanism, Relation},
@@ -78,7 +79,7 @@ fn with_its_worker(
         return None;
     }
     let end = case.world.exit(sender)?;
-    let ending = (0..2_000_000_000).contains(&end.time.since(signal.time));
+    let ending = (0..2 * SECOND_NS).contains(&end.time.since(signal.time));
     let worker = case
         .world
         .processes
@@ -104,7 +105,7 @@ fn with_its_worker(
 }
 
 /// How far back the end of another process of its may lie: `ray start --block` looks once a second.
-const STARTER_LOOKS_NS: i64 = 5_000_000_000;
+const STARTER_LOOKS_NS: i64 = 5 * SECOND_NS;
 
 /// `ray start --block` ends what it started when one of that has failed, else as it is told to end itself
 /// (`python/ray/scripts/scripts.py`, 2.9 to 2.60).

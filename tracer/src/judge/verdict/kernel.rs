@@ -5,7 +5,7 @@ use libc::SIGKILL;
 use super::{Case, Draft, arranged, limits, self_exit};
 use crate::{
     event::{KernelLog, OomVictim, ProbeState, Role, Signal},
-    ids::ProcessKey,
+    ids::{ProcessKey, SECOND_NS},
     judge::{
         cause::{Cause, Resource},
         missing::Missing,
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// A mark and the kill of a process that shares the victim's memory are at most this far apart.
-const SHARERS_NS: i64 = 1_000_000_000;
+const SHARERS_NS: i64 = SECOND_NS;
 /// The hook that tells OOM kills.
 const MARK: &str = "oom/mark_victim";
 

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     event::{RayLog, Role, Signal},
-    ids::{BootTime, ProcessKey},
+    ids::{BootTime, MINUTE_NS, ProcessKey},
     judge::{
         act,
         cause::Cause,
@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// How long after an outside signal a process may still re-raise it on itself.
-const RERAISE_NS: i64 = 60_000_000_000;
+const RERAISE_NS: i64 = MINUTE_NS;
 
 /// A synchronous fault, or a signal that the process sent to itself.
 pub(super) fn fault(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
