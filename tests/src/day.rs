@@ -208,19 +208,10 @@ pub(crate) fn started() -> Observation {
 
 pub(crate) fn cluster() -> Observation {
     Observation::Cluster(Cluster {
-        raylet: key(RAYLET, 1),
-        raylet_ns_pid: Pid(RAYLET),
         session: Some("session_x".into()),
-        session_dir: None,
         ray_version: Some("2.60.0".into()),
-        node_id: None,
-        gcs_address: None,
         head: true,
-        object_store_bytes: None,
-        container_id: None,
-        settings: Vec::new(),
-        log_utc_offset_s: None,
-        commands: Vec::new(),
+        ..Cluster::new(key(RAYLET, 1))
     })
 }
 

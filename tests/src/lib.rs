@@ -1,6 +1,7 @@
 //! What the end-to-end tests share: the recorder as a program, the staging scripts, the comparison with the truth, and a
 //! recording of a whole day.
 
+pub mod cgroup;
 pub mod day;
 pub mod exits;
 pub mod fake_raylet;

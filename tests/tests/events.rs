@@ -13,6 +13,7 @@ use std::{
 };
 
 use raytrace_tests::{
+    cgroup,
     fake_raylet::FakeRaylet,
     publishing::{Running, folders, get, lines, publish, record, until},
     staging,
@@ -92,22 +93,17 @@ struct Container(PathBuf);
 
 impl Container {
     fn new() -> Self {
-        let v1 = Path::new("/sys/fs/cgroup/memory");
-        let (root, limit) = if v1.exists() {
-            (v1, "memory.limit_in_bytes")
-        } else {
-            (Path::new("/sys/fs/cgroup"), "memory.max")
-        };
-        let kubepods = root.join(format!("kubepods-{}", std::process::id()));
+        let memory = cgroup::memory();
+        let kubepods = memory.root.join(format!("kubepods-{}", std::process::id()));
         let pod = kubepods.join(format!("pod{UID}"));
         let container = pod.join("c0ffee00".repeat(8));
         for path in [&kubepods, &pod, &container] {
             fs::create_dir(path).expect("a cgroup");
-            if !v1.exists() && *path != container {
+            if memory.version == "v2" && *path != container {
                 fs::write(path.join("cgroup.subtree_control"), "+memory").expect("a controller");
             }
         }
-        fs::write(container.join(limit), "67108864").expect("a limit");
+        fs::write(container.join(memory.limit), "67108864").expect("a limit");
         Self(container)
     }
 }

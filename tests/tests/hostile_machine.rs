@@ -13,6 +13,7 @@ use std::{
 
 use raytrace::{event::Observation, recording};
 use raytrace_tests::{
+    cgroup,
     recorder::{Recorder, raytrace, report},
     soak,
     stream::Stream,
@@ -571,19 +572,9 @@ const PRIVATE: &str = "umount -R /sys/fs/cgroup
 #[test]
 fn in_a_private_cgroup_namespace_limits_are_the_processs_own_or_not_known() {
     let _alone = stage();
-    let v1 = Path::new("/sys/fs/cgroup/memory");
-    let (base, limit, version) = if v1.exists() {
-        (v1, "memory.limit_in_bytes", "v1")
-    } else {
-        (Path::new("/sys/fs/cgroup"), "memory.max", "v2")
-    };
-    let made = |name: &str, mib: u64| {
-        let path = base.join(format!("{name}-{}", std::process::id()));
-        fs::create_dir(&path).expect("a cgroup");
-        fs::write(path.join(limit), (mib * MIB).to_string()).expect("a limit");
-        path
-    };
-    let (theirs, ours) = (made("raytrace-theirs", 333), made("raytrace-ours", 777));
+    let memory = cgroup::memory();
+    let theirs = memory.make("raytrace-theirs", 333 * MIB);
+    let ours = memory.make("raytrace-ours", 777 * MIB);
     let folder = folder();
     let act = Act::of_raylet(folder.path(), &session(folder.path()), &["chroot", "/"]);
     fs::write(theirs.join("cgroup.procs"), act.pid().to_string()).expect("a member");
@@ -596,7 +587,7 @@ fn in_a_private_cgroup_namespace_limits_are_the_processs_own_or_not_known() {
         command
             .args(["-ec", join, "sh"])
             .arg(&ours)
-            .args([PRIVATE, "sh", version]);
+            .args([PRIVATE, "sh", memory.version]);
         command
             .args(rights)
             .arg(raytrace())

@@ -14,6 +14,7 @@ use std::{
 
 use raytrace::{event::Observation, recording};
 use raytrace_tests::{
+    cgroup,
     fake_raylet::{FakeRaylet, started},
     recorder::report,
     skipped, soak, staging,
@@ -217,16 +218,7 @@ struct Small(PathBuf);
 
 impl Small {
     fn new() -> Self {
-        let v1 = Path::new("/sys/fs/cgroup/memory");
-        let (root, limit) = if v1.exists() {
-            (v1, "memory.limit_in_bytes")
-        } else {
-            (Path::new("/sys/fs/cgroup"), "memory.max")
-        };
-        let path = root.join(format!("raytrace-packages-{}", std::process::id()));
-        fs::create_dir(&path).expect("a cgroup");
-        fs::write(path.join(limit), "16777216").expect("a limit");
-        Self(path)
+        Self(cgroup::memory().make("raytrace-packages", 16 << 20))
     }
 
     fn name(&self) -> String {

@@ -183,3 +183,45 @@ pub enum Observation {
         reason: String,
     },
 }
+
+impl Observation {
+    /// The process that it is about: of a fork the child, of a signal its target, of a cluster its raylet.
+    #[must_use]
+    pub fn subject(&self) -> Option<ProcessKey> {
+        match self {
+            Self::Cluster(cluster) => Some(cluster.raylet),
+            Self::Process(process) => Some(process.process),
+            Self::Worker(worker) => Some(worker.process),
+            Self::Fork { child, .. } => Some(*child),
+            Self::Exec(exec) => Some(exec.process),
+            Self::Call(call) => Some(call.process),
+            Self::Title { process, .. }
+            | Self::Delivered { process, .. }
+            | Self::DriverSettings { process, .. }
+            | Self::Steps { process, .. }
+            | Self::Freed { process, .. }
+            | Self::NoStack { process, .. } => Some(*process),
+            Self::Signal(signal) => Some(signal.target),
+            Self::OomVictim(victim) => Some(victim.victim),
+            Self::Exit(exit) => Some(exit.process),
+            Self::Mapped(mapped) => Some(mapped.process),
+            Self::Memory(sample) => Some(sample.process),
+            Self::Outside(outside) => Some(outside.process),
+            Self::Monitor(count) => Some(count.raylet),
+            Self::Stack(stack) => Some(stack.process),
+            Self::RecordingStarted(_)
+            | Self::RecordingEnded
+            | Self::Clock { .. }
+            | Self::Probe(_)
+            | Self::Ledger(_)
+            | Self::Kmsg(_)
+            | Self::RayLog(_)
+            | Self::Cgroup(_)
+            | Self::SharedMemory(_)
+            | Self::SharedFile(_)
+            | Self::Node(_)
+            | Self::Near(_)
+            | Self::Gpu(_) => None,
+        }
+    }
+}

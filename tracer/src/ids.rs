@@ -120,6 +120,12 @@ pub struct ProcessKey {
 /// A map of processes. Each sample of memory is looked up in several; whoever chooses pids and starts, the kernel does.
 pub type ByProcess<T> = FxHashMap<ProcessKey, T>;
 
+/// One second, in nanoseconds.
+pub const SECOND_NS: i64 = 1_000_000_000;
+
+/// One minute, in nanoseconds.
+pub const MINUTE_NS: i64 = 60 * SECOND_NS;
+
 /// One clock tick of /proc (`USER_HZ` is 100 on every Linux that Ray runs on), in nanoseconds.
 pub const CLOCK_TICK_NS: u64 = 10_000_000;
 

@@ -7,7 +7,7 @@ use raytrace::{
         Call, Cluster, Event, LimitName, MemorySplit, NodeMemory, Observation, Process,
         ProcessMemory, Role, Source,
     },
-    ids::{BootTime, Bytes, EventId, Pid, ProcessKey},
+    ids::{BootTime, Bytes, EventId, ProcessKey},
     judge::{Judge, foresight::Foresight},
 };
 
@@ -92,9 +92,9 @@ impl Machine {
         };
         let began = at(0.0);
         let cluster = Cluster {
-            raylet: raylet(),
             ray_version: Some("2.60.0".into()),
-            ..cluster()
+            head: true,
+            ..Cluster::new(raylet())
         };
         machine.observe(began, Observation::Cluster(cluster));
         machine.observe(began, process(raylet(), Role::Raylet, "raylet"));
@@ -142,24 +142,6 @@ impl Machine {
             ..NodeMemory::default()
         };
         self.observe(time, Observation::Node(node));
-    }
-}
-
-fn cluster() -> Cluster {
-    Cluster {
-        raylet: raylet(),
-        raylet_ns_pid: Pid(10),
-        session: None,
-        session_dir: None,
-        node_id: None,
-        ray_version: None,
-        gcs_address: None,
-        head: true,
-        container_id: None,
-        object_store_bytes: None,
-        settings: Vec::new(),
-        commands: Vec::new(),
-        log_utc_offset_s: None,
     }
 }
 

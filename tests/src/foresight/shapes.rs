@@ -453,30 +453,32 @@ fn swing(rng: &mut Rng) -> Shape {
     shape
 }
 
-/// Teeth of which no two are alike: (begin, length, height) of the present one.
-fn next_tooth(rng: &mut Rng, period: f64, height: f64) -> (f64, f64) {
-    let length = period * (1.0 + 0.25 * normal(rng)).clamp(0.4, 1.8);
-    (length, height * (1.0 + 0.12 * normal(rng)).clamp(0.6, 1.4))
+/// Teeth of which no two are alike: up over nine tenths, down in the rest.
+fn uneven(period: f64, height: f64) -> impl FnMut(f64, &mut Rng) -> f64 {
+    let (mut began, mut length, mut top) = (0.0, period, height);
+    move |now, rng| {
+        if now >= began + length {
+            began += length;
+            length = period * (1.0 + 0.25 * normal(rng)).clamp(0.4, 1.8);
+            top = height * (1.0 + 0.12 * normal(rng)).clamp(0.6, 1.4);
+        }
+        let part = (now - began) / length;
+        let up = if part < 0.9 {
+            part / 0.9
+        } else {
+            (1.0 - part) / 0.1
+        };
+        top * up
+    }
 }
 
 fn uneven_teeth(rng: &mut Rng) -> Shape {
     let (period, height) = (between(rng, 8.0, 90.0), between(rng, 0.06, 0.25));
     let (count, from) = (between(rng, 8.0, 60.0), between(rng, 0.3, 0.6));
     let growth = (1.0 - from - height) / (count * period);
-    let (mut began, mut tooth) = (0.0, (period, height));
+    let mut tooth = uneven(period, height);
     shape(rng, 2.0 * count * period, 0.0, move |now, rng| {
-        if now >= began + tooth.0 {
-            began += tooth.0;
-            tooth = next_tooth(rng, period, height);
-        }
-        // Up over nine tenths, down in the rest.
-        let part = (now - began) / tooth.0;
-        let up = if part < 0.9 {
-            part / 0.9
-        } else {
-            (1.0 - part) / 0.1
-        };
-        from + growth * now + tooth.1 * up + 0.003 * normal(rng)
+        from + growth * now + tooth(now, rng) + 0.003 * normal(rng)
     })
 }
 
@@ -625,19 +627,9 @@ fn jobs(rng: &mut Rng) -> Shape {
 fn level_teeth(rng: &mut Rng) -> Shape {
     let (period, height) = (between(rng, 8.0, 120.0), between(rng, 0.08, 0.3));
     let top = between(rng, 0.84, 0.9);
-    let (mut began, mut tooth) = (0.0, (period, height));
+    let mut tooth = uneven(period, height);
     shape(rng, 5.0 * 3600.0, 0.0, move |now, rng| {
-        if now >= began + tooth.0 {
-            began += tooth.0;
-            tooth = next_tooth(rng, period, height);
-        }
-        let part = (now - began) / tooth.0;
-        let up = if part < 0.9 {
-            part / 0.9
-        } else {
-            (1.0 - part) / 0.1
-        };
-        top - height + tooth.1 * up + 0.003 * normal(rng)
+        top - height + tooth(now, rng) + 0.003 * normal(rng)
     })
 }
 

@@ -7,14 +7,14 @@ use std::{collections::HashMap, sync::Arc};
 
 use crate::{
     event::{Call, MemorySplit},
-    ids::{BootTime, Bytes, Pid, ProcessKey},
+    ids::{BootTime, Bytes, Pid, ProcessKey, SECOND_NS},
     ray::identify,
 };
 
 /// A call of this length is written, whatever its memory did.
 const LONG_NS: i64 = 50_000_000;
 /// A call that runs for this time is written before it ends: its process may die in it.
-const ANNOUNCED_NS: i64 = 1_000_000_000;
+const ANNOUNCED_NS: i64 = SECOND_NS;
 /// What runs is looked through this often for such calls.
 const LOOKED_THROUGH_NS: i64 = 100_000_000;
 /// A move of memory that makes a short call worth a row.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::{
-    ids::{BootTime, EventId, ProcessKey},
+    ids::{BootTime, EventId, ProcessKey, SECOND_NS},
     judge::{
         Judge,
         cause::Cause,
@@ -18,7 +18,7 @@ const PATIENCE_WITH_CAUSE_NS: i64 = 400_000_000;
 /// One that lives on after it left Ray is most often about to end normally, and then nothing is to be told at all.
 const PATIENCE_WITH_OWNER_NS: i64 = 450_000_000;
 /// What was known of a dead process is kept this long: causes and children ask for it.
-const KEEP_NS: i64 = 150_000_000_000;
+const KEEP_NS: i64 = 150 * SECOND_NS;
 /// And of this many at most.
 const KEEP_MOST: usize = 20_000;
 

@@ -15,7 +15,7 @@ use std::{
 use super::{Collector, Known, discover::held};
 use crate::{
     event::{Cluster, Observation, Process, Role, Source},
-    ids::{BootTime, Pid, ProcessKey},
+    ids::{BootTime, Pid, ProcessKey, SECOND_NS},
     observe::{
         clock, processes,
         rooted::{Folder, Listing, NewNames},
@@ -296,7 +296,7 @@ impl Inside {
 
 /// Whether a file was written so lately that its process may have ended just now.
 fn is_fresh(written_s: i64) -> bool {
-    clock::wall().0 / 1_000_000_000 - written_s < FRESH_S
+    clock::wall().0 / SECOND_NS - written_s < FRESH_S
 }
 
 #[cfg(test)]

@@ -2,16 +2,16 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::ids::{BootTime, Bytes, ProcessKey};
+use crate::ids::{BootTime, Bytes, ProcessKey, SECOND_NS};
 
 /// Less than this share of a limit is near.
 const NEAR: f64 = 0.1;
 /// At its present rate it would be full within this time.
 const AHEAD_NS: f64 = 20e9;
 /// What was near counts as near for this long: a job that allocates and frees goes to and fro.
-const HOLD_NS: i64 = 10_000_000_000;
+const HOLD_NS: i64 = 10 * SECOND_NS;
 /// A rate is that over at least this time.
-const RATE_NS: i64 = 1_000_000_000;
+const RATE_NS: i64 = SECOND_NS;
 
 /// Something that kills when it is full.
 #[derive(Debug, Clone, PartialEq, Eq)]

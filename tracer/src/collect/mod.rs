@@ -53,7 +53,7 @@ use crate::{
     event::{
         Cluster, Event, Ledger, Mode, Near, Observation, Previous, Probe, Process, Role, Source,
     },
-    ids::{BootTime, EventId, Pid, ProcessKey},
+    ids::{BootTime, EventId, MINUTE_NS, Pid, ProcessKey},
     judge::{Judge, foresight::Foresight, live::Live, report::Utc},
     observe::{
         clock,
@@ -65,9 +65,6 @@ use crate::{
     },
     recording,
 };
-
-/// A write into shared memory that is full.
-const SIGBUS: i32 = 7;
 
 /// Gives events their ids; shared by the threads that make events.
 #[derive(Clone, Default)]
@@ -370,8 +367,9 @@ impl Collector {
                 }
                 false
             }
-            // Ray's handler prints a stack first: what was full is still full. The file may be gone with its process.
-            Observation::Signal(signal) if signal.signal == SIGBUS => {
+            // A write into shared memory that is full. Ray's handler prints a stack first: what was full is still full. The file may
+            // be gone with its process.
+            Observation::Signal(signal) if signal.signal == libc::SIGBUS => {
                 self.observe(event);
                 self.sample_shared_memory(clock::boot());
                 false
@@ -429,7 +427,7 @@ impl Collector {
         }
         let offset = wall_offset();
         let stepped = (offset - self.last_wall_offset).abs() > 5_000_000;
-        if stepped || now.since(self.last_minute) >= 60_000_000_000 {
+        if stepped || now.since(self.last_minute) >= MINUTE_NS {
             self.last_wall_offset = offset;
             self.last_minute = now;
             self.set_log_offsets();

@@ -16,16 +16,16 @@ use rustix::{
 use super::{Collector, endings::Heard, sweep::is_dead};
 use crate::{
     event::{MemorySplit, Observation, Source},
-    ids::{BootTime, Pid, ProcessKey},
+    ids::{BootTime, Pid, ProcessKey, SECOND_NS},
     observe::{clock, processes},
 };
 
 /// Processes that are watched at most: each costs a descriptor.
 const MAX_WATCHED: usize = 8192;
 /// The status is there once the parent has reaped; this long after the end of who is no zombie it is given up.
-const REAP_NS: i64 = 1_000_000_000;
+const REAP_NS: i64 = SECOND_NS;
 /// A busy raylet takes its time to reap; who is a zombie for longer has a parent that does not.
-const ZOMBIE_NS: i64 = 30_000_000_000;
+const ZOMBIE_NS: i64 = 30 * SECOND_NS;
 /// `_IOWR(PIDFS_IOCTL_MAGIC 0xFF, 11, struct pidfd_info)` with the first size of that struct, 64 bytes.
 const PIDFD_GET_INFO: libc::c_ulong = 0xC040_FF0B;
 const PIDFD_INFO_EXIT: u64 = 1 << 3;

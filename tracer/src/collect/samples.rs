@@ -17,7 +17,7 @@ use crate::{
     event::{
         CgroupState, MemorySplit, MonitorCount, NodeMemory, Observation, ProcessMemory, Source,
     },
-    ids::{BootTime, Bytes, Pid, ProcessKey},
+    ids::{BootTime, Bytes, MINUTE_NS, Pid, ProcessKey},
     observe::{
         clock, forks,
         kernel::{Growth, Level, Slot},
@@ -26,8 +26,8 @@ use crate::{
 };
 
 /// Without a move a row is written this often, of a process seldom: thousands of them rest all day.
-pub(super) const AT_LEAST_NS: i64 = 60_000_000_000;
-const PROCESS_AT_LEAST_NS: i64 = 600_000_000_000;
+pub(super) const AT_LEAST_NS: i64 = MINUTE_NS;
+const PROCESS_AT_LEAST_NS: i64 = 10 * MINUTE_NS;
 /// Far from any limit each tenth tick samples.
 const FAR_TICKS: u64 = 10;
 /// And each fifth looks whether one has come near.

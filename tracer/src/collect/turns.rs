@@ -8,11 +8,10 @@
 use std::time::Duration;
 
 use crate::{
-    ids::{BootTime, Pid, ProcessKey},
+    ids::{BootTime, Pid, ProcessKey, SECOND_NS},
     observe::kernel::{Level, Levels, Slot},
 };
 
-const SECOND_NS: i64 = 1_000_000_000;
 /// Near a limit who runs is looked at this often at least, and who sleeps.
 const RUNS_NEAR_NS: i64 = 2 * SECOND_NS;
 const SLEEPS_NEAR_NS: i64 = 10 * SECOND_NS;

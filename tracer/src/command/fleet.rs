@@ -11,6 +11,7 @@ use std::{
 
 use super::{Failure, code};
 use crate::{
+    ids::MINUTE_NS,
     judge::{
         Judge, fleet,
         report::{Report, Utc},
@@ -21,7 +22,7 @@ use crate::{
 /// Folders below the one that is named.
 const DEEPEST: usize = 4;
 /// Of files that end before what was asked for, those that end this shortly before it are read too.
-const MARGIN_NS: i64 = 600_000_000_000;
+const MARGIN_NS: i64 = 10 * MINUTE_NS;
 
 /// What was asked for, in time.
 #[derive(Debug, Clone, Copy, Default)]

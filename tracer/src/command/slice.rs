@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use super::{Failure, code, fleet};
 use crate::{
     event::Event,
-    ids::{BootTime, EventId, HexId},
+    ids::{BootTime, EventId, HexId, MINUTE_NS},
     judge::{Judge, report::Utc},
     recording::{self, Outline},
     show::time::Zone,
@@ -15,9 +15,9 @@ use crate::{
 };
 
 /// Before a death as much is kept as a recording keeps in full detail around it.
-const BEFORE_DEATH_NS: i64 = 600_000_000_000;
+const BEFORE_DEATH_NS: i64 = 10 * MINUTE_NS;
 /// After it too: what Ray's logs say, and what followed.
-const AFTER_DEATH_NS: i64 = 60_000_000_000;
+const AFTER_DEATH_NS: i64 = MINUTE_NS;
 
 /// Arguments of `slice`.
 #[derive(Debug, clap::Args)]

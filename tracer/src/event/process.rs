@@ -36,6 +36,28 @@ pub struct Cluster {
     pub commands: Vec<String>,
 }
 
+impl Cluster {
+    /// The cluster of a raylet of which nothing else is known.
+    #[must_use]
+    pub fn new(raylet: ProcessKey) -> Self {
+        Self {
+            raylet,
+            raylet_ns_pid: raylet.pid,
+            session: None,
+            session_dir: None,
+            ray_version: None,
+            node_id: None,
+            gcs_address: None,
+            head: false,
+            object_store_bytes: None,
+            container_id: None,
+            settings: Vec::new(),
+            log_utc_offset_s: None,
+            commands: Vec::new(),
+        }
+    }
+}
+
 /// A process as /proc shows it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Process {

@@ -6,6 +6,7 @@
 
 use std::sync::LazyLock;
 
+use libc::{SIGKILL, SIGTERM};
 use regex::Regex;
 
 use super::{pattern, peel::LogLine};
@@ -95,7 +96,11 @@ fn read(line: &LogLine) -> Option<(Subject, Claim)> {
             comm: Some(found[3].to_owned()),
             ..Subject::default()
         };
-        let signal = if &found[1] == "SIGKILL" { 9 } else { 15 };
+        let signal = if &found[1] == "SIGKILL" {
+            SIGKILL
+        } else {
+            SIGTERM
+        };
         // The command line that it quotes is no reason.
         let why = found[4].split(", cmdline ").next().unwrap_or_default();
         return Some((subject, daemon("earlyoom", own, Some(signal), why)));
@@ -104,14 +109,14 @@ fn read(line: &LogLine) -> Option<(Subject, Claim)> {
         let why = format!("in {}: {}", &found[1], &found[2]);
         return Some((
             Subject::default(),
-            daemon("systemd-oomd", own, Some(9), &why),
+            daemon("systemd-oomd", own, Some(SIGKILL), &why),
         ));
     }
     if let Some(found) = OOMD_UNIT.captures(text) {
         let why = format!("{} processes of {}", &found[2], &found[1]);
         return Some((
             Subject::default(),
-            daemon("systemd-oomd", None, Some(9), &why),
+            daemon("systemd-oomd", None, Some(SIGKILL), &why),
         ));
     }
     if let Some(found) = EVICTED.captures(text) {
@@ -123,7 +128,10 @@ fn read(line: &LogLine) -> Option<(Subject, Claim)> {
             "step {} exceeded its memory limit ({})",
             &found[1], &found[2]
         );
-        return Some((Subject::default(), daemon("slurmstepd", own, Some(9), &why)));
+        return Some((
+            Subject::default(),
+            daemon("slurmstepd", own, Some(SIGKILL), &why),
+        ));
     }
     batch(text, own).or_else(|| reported(text))
 }
@@ -135,17 +143,17 @@ fn batch(text: &str, own: Option<Pid>) -> Option<(Subject, Claim)> {
         daemon(
             "LSF",
             None,
-            Some(9),
+            Some(SIGKILL),
             "its job reached LSF's memory usage limit",
         )
     } else if let Some(found) = PBS.captures(text) {
         let why = format!("{} exceeded the limit of {}", &found[1], &found[2]);
-        daemon("PBS", None, Some(9), &why)
+        daemon("PBS", None, Some(SIGKILL), &why)
     } else if text.contains("runtime.OOMController") && text.contains("Sending SIGKILL") {
         daemon(
             "Talos' OOM controller",
             own,
-            Some(9),
+            Some(SIGKILL),
             "it sent SIGKILL to a cgroup",
         )
     } else {

@@ -377,7 +377,7 @@ fn disconnected(exit_type: ExitType) -> Option<Claim> {
 
 fn about_raylet(fact: &RayFact, pid: Option<Pid>) -> Option<(Subject, Claim)> {
     let claim = match fact {
-        RayFact::RayletSigterm => Claim::Signalled(15),
+        RayFact::RayletSigterm => Claim::Signalled(libc::SIGTERM),
         RayFact::AgentFailed { agent } => collapse(Cause::AgentDied {
             agent: agent.clone(),
         }),

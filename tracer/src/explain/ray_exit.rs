@@ -36,7 +36,7 @@ pub(super) fn exit(exit_type: &str, detail: &str) -> Claim {
     }
     // A worker that handles a SIGTERM exits with a code that says nothing.
     if SIGTERM.is_match(detail) {
-        return asked(detail).unwrap_or(Claim::Signalled(15));
+        return asked(detail).unwrap_or(Claim::Signalled(libc::SIGTERM));
     }
     if let Some(code) = CODE
         .captures(detail)

@@ -3,6 +3,7 @@
 
 use std::sync::LazyLock;
 
+use libc::{SIGHUP, SIGINT, SIGKILL, SIGTERM};
 use regex::Regex;
 
 use super::{HexIds, pattern, peel::LogLine, ray_exit};
@@ -141,8 +142,8 @@ fn loaders(text: &str) -> Vec<(Subject, Claim)> {
         return Vec::new();
     };
     let claim = match found.get(2).map(|signal| signal.as_str().trim()) {
-        Some(signal) if signal.starts_with("Killed") => Claim::Signalled(9),
-        Some(signal) if signal.starts_with("Terminated") => Claim::Signalled(15),
+        Some(signal) if signal.starts_with("Killed") => Claim::Signalled(SIGKILL),
+        Some(signal) if signal.starts_with("Terminated") => Claim::Signalled(SIGTERM),
         Some(signal) if FAULTS.iter().any(|fault| signal.starts_with(fault)) => {
             Claim::Crash(signal.to_owned())
         }
@@ -156,7 +157,7 @@ fn loaders(text: &str) -> Vec<(Subject, Claim)> {
 fn shell(text: &str) -> Option<(Subject, Claim)> {
     let found = SHELL.captures(text)?;
     let claim = match &found[2] {
-        "Killed" => Claim::Signalled(9),
+        "Killed" => Claim::Signalled(SIGKILL),
         crash => Claim::Crash(crash.to_owned()),
     };
     Some((descendant(&found[1]), claim))
@@ -165,9 +166,9 @@ fn shell(text: &str) -> Option<(Subject, Claim)> {
 /// What a signal does that abseil's handler reports: it takes the faults and those that others send.
 pub(super) fn failure(signal: &str) -> Claim {
     match signal {
-        "SIGHUP" => Claim::Signalled(1),
-        "SIGINT" => Claim::Signalled(2),
-        "SIGTERM" => Claim::Signalled(15),
+        "SIGHUP" => Claim::Signalled(SIGHUP),
+        "SIGINT" => Claim::Signalled(SIGINT),
+        "SIGTERM" => Claim::Signalled(SIGTERM),
         fault => Claim::Crash(fault.to_owned()),
     }
 }

@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     event::Role,
+    ids::MINUTE_NS,
     judge::{
         from_text::claim::{
             Claim, Domain, Gathered, Place, Spoken, Stamp, Statement, Subject, Text,
@@ -278,10 +279,10 @@ fn clocks(line: &LogLine, text: &mut Text) {
     text.clocks.local |= stamp.local.is_some();
     text.clocks.boot |= stamp.boot.is_some();
     if let (Some(utc), Some(local)) = (stamp.utc, stamp.local) {
-        let quarter = 15 * 60 * 1_000_000_000;
+        let quarter = 15 * MINUTE_NS;
         let offset = (local - utc + quarter / 2).div_euclid(quarter);
         let rest = (local - utc) - offset * quarter;
-        if rest.abs() < 60_000_000_000 && offset.abs() <= 60 {
+        if rest.abs() < MINUTE_NS && offset.abs() <= 60 {
             *text
                 .offsets
                 .entry(i32::try_from(offset).unwrap_or(0))

@@ -2,6 +2,8 @@
 
 use jiff::{Timestamp, civil::DateTime, fmt::strtime};
 
+use crate::ids::SECOND_NS;
+
 /// `2026-11-21T00:11:38.555+08:00`, with or without the colon of the offset.
 pub(super) fn zoned(text: &str) -> Option<i64> {
     let text = text.replace(',', ".");
@@ -29,7 +31,7 @@ pub(super) fn boot(text: &str) -> Option<i64> {
     let seconds: i64 = seconds.parse().ok()?;
     let microseconds: i64 = fraction.parse().ok()?;
     seconds
-        .checked_mul(1_000_000_000)?
+        .checked_mul(SECOND_NS)?
         .checked_add(microseconds.checked_mul(1000)?)
 }
 

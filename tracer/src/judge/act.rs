@@ -3,9 +3,11 @@
 //! Result 0 of `signal_generate` is not enough (a handled SIGTERM has it too): the act is the signal that set the
 //! group-exit flag with its own number, or, for core-dumping signals, the one whose default action was delivered.
 
+use libc::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+
 use crate::{
     event::{Role, Signal},
-    ids::{BootTime, ProcessKey},
+    ids::{BootTime, ProcessKey, SECOND_NS},
     judge::world::{ExitSeen, Seen, World},
 };
 
@@ -38,12 +40,11 @@ impl Act<'_> {
 
 /// A caught signal explains an exit that follows within this time. Ray's own fall-back (SIGKILL) comes after 5 s, but nothing comes after
 /// a stranger's SIGTERM, and on a machine short of processor time a Python took 9 s from it to its end.
-pub(super) const CAUGHT_WINDOW_NS: i64 = 15_000_000_000;
+pub(super) const CAUGHT_WINDOW_NS: i64 = 15 * SECOND_NS;
 
-/// SIGHUP, SIGINT, SIGQUIT and SIGTERM: the signals that programs catch in order to end.
-const ENDING: [i32; 4] = [1, 2, 3, 15];
+/// The signals that programs catch in order to end.
+const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 
-const SIGINT: i32 = 2;
 /// Ray starts these with SIGINT blocked (`python/ray/_private/services.py`; seen on 2.9 and 2.60): a Ctrl-C waits there and does nothing.
 const BLOCK_INTERRUPTS: [Role; 4] = [Role::Raylet, Role::Gcs, Role::Agent, Role::Worker];
 
@@ -140,7 +141,7 @@ pub(super) fn caught_before(
     })?;
     // Those within a second belong together.
     let first = signals.iter().find(|seen| {
-        comes_from_outside(seen) && (0..=1_000_000_000).contains(&last.time.since(seen.time))
+        comes_from_outside(seen) && (0..=SECOND_NS).contains(&last.time.since(seen.time))
     });
     Some(first.unwrap_or(last))
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use crate::{
     event::{Ancestor, RayLog, Signal},
-    ids::{BootTime, ByProcess, EventId, Pid},
+    ids::{BootTime, ByProcess, EventId, Pid, SECOND_NS},
     judge::{
         report::{Act, Death, Killer, SenderReport},
         world::{Seen, World},
@@ -16,9 +16,9 @@ use crate::{
 };
 
 /// Signals of one sender with less time between them are one act.
-const VOLLEY_NS: i64 = 1_000_000_000;
+const VOLLEY_NS: i64 = SECOND_NS;
 /// A decision is logged before its kills or after them, within this time.
-const DECIDED_WITHIN_NS: i64 = 10_000_000_000;
+const DECIDED_WITHIN_NS: i64 = 10 * SECOND_NS;
 /// Programs that a script calls to send signals: each is a process of its own, and the script is the sender.
 const TOOLS: [&str; 6] = ["kill", "pkill", "killall", "xargs", "timeout", "ssh"];
 

@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 
 use crate::{
     event::Call,
-    ids::{BootTime, Bytes},
+    ids::{BootTime, Bytes, SECOND_NS},
     judge::{report::CallsReport, world::ExitSeen},
     ray::identify,
 };
@@ -273,7 +273,7 @@ impl Calls {
         (grew.0 >= left.0 / 2).then_some(Idle {
             task: identify::title(&most.title)?.task?,
             grew,
-            seconds: now.since(last.ended?) / 1_000_000_000,
+            seconds: now.since(last.ended?) / SECOND_NS,
             left,
         })
     }

@@ -2,7 +2,7 @@
 
 use crate::{
     event::{KernelLog, RayLog, Signal, Source},
-    ids::BootTime,
+    ids::{BootTime, MINUTE_NS, SECOND_NS},
     judge::{
         pending,
         report::Evidence,
@@ -18,12 +18,12 @@ const MAX_SIGNALS: usize = 12;
 /// Log lines of Ray's about one process.
 const MAX_LOG_LINES: usize = 8;
 /// Who shares a victim's memory is killed with it.
-const SHARED_NS: i64 = 5_000_000_000;
+const SHARED_NS: i64 = 5 * SECOND_NS;
 /// The kernel log's clock stops in suspend and is read a little late.
-const KERNEL_LOG_NS: i64 = 10_000_000_000;
+const KERNEL_LOG_NS: i64 = 10 * SECOND_NS;
 /// CUDA tells a process of an error at its next call; more than so much later another thing ended it. That the log's clock may be ahead is
 /// allowed for; what the driver writes when a dead process's work is torn down (Xid 45) comes after it.
-const XID_NS: std::ops::Range<i64> = -100_000_000..60_000_000_000;
+const XID_NS: std::ops::Range<i64> = -SECOND_NS / 10..MINUTE_NS;
 /// The first errors of a GPU are told, others follow from them.
 const MAX_XIDS: usize = 4;
 
@@ -145,7 +145,7 @@ fn cluster_lines<'a>(world: &'a World, exit: &ExitSeen, draft: &Draft) -> Vec<&'
         return Vec::new();
     };
     let telling = |record: &&Seen<RayLog>| {
-        (-1_000_000_000..60_000_000_000).contains(&exit.time.since(record.time))
+        (-SECOND_NS..MINUTE_NS).contains(&exit.time.since(record.time))
             && matches!(
                 record.what.fact,
                 RayFact::AgentFailed { .. }

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use crate::{
-    ids::{BootTime, Bytes},
+    ids::{BootTime, Bytes, MINUTE_NS, SECOND_NS},
     judge::killers::{Threat, Who},
 };
 
@@ -13,7 +13,7 @@ use crate::{
 pub type Points = Vec<(BootTime, f64)>;
 
 /// The rate is that of the shortest of these windows in which memory has moved far enough to tell growth from noise.
-const WINDOWS_NS: [i64; 3] = [10_000_000_000, 60_000_000_000, 125_000_000_000];
+const WINDOWS_NS: [i64; 3] = [10 * SECOND_NS, MINUTE_NS, 125 * SECOND_NS];
 /// So far.
 const MOVED: f64 = 16.0 * 1024.0 * 1024.0;
 /// A figure that has no row is as it was; after this time that is a point of its own.

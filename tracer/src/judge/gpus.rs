@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     event::GpuState,
-    ids::{BootTime, ByProcess, Bytes, ProcessKey},
+    ids::{BootTime, ByProcess, Bytes, ProcessKey, SECOND_NS},
     judge::{
         report::{GpuReport, GpuUse},
         world::World,
@@ -14,9 +14,9 @@ use crate::{
 /// A fall of less is no offload of a model.
 const LEAST: u64 = 2 << 30;
 /// The host's copy is made before the GPU's is given up, or is sampled soon after.
-const NEAR_NS: i64 = 20_000_000_000;
+const NEAR_NS: i64 = 20 * SECOND_NS;
 /// What a process held so shortly before its end, it held at its end.
-const JUST_NS: i64 = 3_000_000_000;
+const JUST_NS: i64 = 3 * SECOND_NS;
 /// Offloads that are kept, the first ones.
 const MOST: usize = 256;
 

@@ -5,7 +5,7 @@
 //! (`src/ray/common/id.h`, 2.9 to 2.60). The exception that a driver prints names the actor and its pid.
 
 use crate::{
-    ids::{BootTime, HexId, Pid},
+    ids::{BootTime, HexId, MINUTE_NS, Pid, SECOND_NS},
     judge::{
         report::{Basis, Death},
         world::{Seen, World},
@@ -15,11 +15,11 @@ use crate::{
 
 /// How long before the driver's end a death may lie that ended the job: Ray's own time-outs are below a minute, except when a log
 /// says more.
-pub(super) const BEFORE_DRIVER_NS: i64 = 120_000_000_000;
+pub(super) const BEFORE_DRIVER_NS: i64 = 2 * MINUTE_NS;
 /// Failures with less time between them belong together: the first of them is what the others follow from.
-const VOLLEY_NS: i64 = 5_000_000_000;
+const VOLLEY_NS: i64 = 5 * SECOND_NS;
 /// The owner of a call learns of a death within this time, and a log's clock is behind by at most this.
-const HEARD_WITHIN_NS: i64 = 15_000_000_000;
+const HEARD_WITHIN_NS: i64 = 15 * SECOND_NS;
 /// See [`HEARD_WITHIN_NS`].
 const CLOCK_ERROR_NS: i64 = 500_000_000;
 /// Hexadecimal digits of an actor's id.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     event::Role,
-    ids::{BootTime, EventId, HexId, Pid},
+    ids::{BootTime, EventId, HexId, Pid, SECOND_NS},
     judge::{
         job_end::{self, BEFORE_DRIVER_NS, Failed},
         processes::ProcessState,
@@ -239,8 +239,9 @@ fn fatal(
 /// How Ray made a death good, if its logs say so: the GCS names the worker of an actor, the owner of a task only the task.
 pub(super) fn survived(world: &World, death: &Death) -> Option<Survived> {
     let worker = death.work.worker_id.as_ref()?;
-    let near =
-        |time: BootTime| (-500_000_000..15_000_000_000).contains(&time.since(death.when.act_time));
+    let near = |time: BootTime| {
+        (-SECOND_NS / 2..15 * SECOND_NS).contains(&time.since(death.when.act_time))
+    };
     let words = || world.ray_words.iter().filter(|seen| near(seen.time));
     // What is tried again of an actor that is not restarted fails again.
     let is_dead = |fact: &RayFact| matches!(fact, RayFact::ActorState { state, worker_id: Some(of), .. } if state == "DEAD" && of == worker);

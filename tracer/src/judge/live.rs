@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::{
     event::{CgroupState, Cluster, MemorySplit, Mode, Near, NodeMemory, ProbeState, Role},
-    ids::{BootTime, Bytes, HexId, Pid, ProcessKey},
+    ids::{BootTime, Bytes, HexId, Pid, ProcessKey, SECOND_NS},
     judge::{
         assemble, findings,
         forecast::{self, Points, Race},
@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// A process without a sample for this long has ended unseen: the recorder writes one at least each minute.
-const STALE_NS: i64 = 130_000_000_000;
+const STALE_NS: i64 = 130 * SECOND_NS;
 
 /// Rows of a cgroup that a rate is taken from at most.
 const MAX_POINTS: usize = 1_200;

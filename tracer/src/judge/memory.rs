@@ -2,7 +2,7 @@
 
 use crate::{
     event::{Exit, MemorySplit},
-    ids::{BootTime, Bytes, Pid, ProcessKey},
+    ids::{BootTime, Bytes, Pid, ProcessKey, SECOND_NS},
     judge::{
         crowd::{self, LiveProcesses},
         minute::{self, Outside},
@@ -29,7 +29,7 @@ pub(super) struct Snapshot {
 }
 
 /// From a look of the monitor to the end of what it kills: it acts some 50 ms later, and memory takes a while to be given back.
-const MONITOR_NS: i64 = 3_000_000_000;
+const MONITOR_NS: i64 = 3 * SECOND_NS;
 
 /// The memory picture at `exit`, from the samples before it. Cheap for a normal exit: nobody asks there.
 pub(super) fn snapshot(world: &World, exit: &Exit, time: BootTime) -> Snapshot {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::{
     event::{Exit, Mapped, MemoryPart, Step},
-    ids::{BootTime, Bytes, Pid, ProcessKey},
+    ids::{BootTime, Bytes, Pid, ProcessKey, SECOND_NS},
     judge::{
         forecast::Points,
         report::{LastMinute, LimitBefore, MappedBefore, TopBefore, TopProcess},
@@ -20,7 +20,7 @@ const MOMENTS_MS: [i64; 15] = [
 /// Figures that a trail keeps: a minute at ten a second.
 const LONGEST: usize = 600;
 /// Older ones are dropped: a figure that does not move is written each minute.
-const KEPT_NS: i64 = 125_000_000_000;
+const KEPT_NS: i64 = 125 * SECOND_NS;
 
 /// The last figures of one thing, the oldest first.
 #[derive(Debug, Clone, Default)]

@@ -7,6 +7,7 @@ pub(super) use crate::ids::size;
 use crate::{
     event::{CgroupLevel, KernelLog, OomVictim},
     ids::Pid,
+    ids::SECOND_NS,
     judge::{
         cause::{KernelOom, Scope},
         report::OomReport,
@@ -63,7 +64,7 @@ pub(super) fn from_kernel_log(world: &World, exit: &ExitSeen) -> Option<OomRepor
         return None;
     }
     let pid = exit.exit.process.pid;
-    let near = |seen: &&Seen<KernelLog>| exit.time.since(seen.time).abs() < 10_000_000_000;
+    let near = |seen: &&Seen<KernelLog>| exit.time.since(seen.time).abs() < 10 * SECOND_NS;
     let mut context = None;
     for seen in world.kernel_log.iter().filter(near) {
         match &seen.what {
@@ -123,7 +124,7 @@ fn logged(
             oom_memcg,
             pid: named,
             ..
-        } if *named == pid && seen.time.since(victim.time).abs() < 10_000_000_000 => {
+        } if *named == pid && seen.time.since(victim.time).abs() < 10 * SECOND_NS => {
             Some((parse(constraint), oom_memcg.clone()))
         }
         _ => None,

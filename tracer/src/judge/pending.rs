@@ -8,11 +8,11 @@ use super::{
 };
 use crate::{
     event::{Exit, MemorySplit, Source},
-    ids::{EventId, Pid, ProcessKey},
+    ids::{EventId, Pid, ProcessKey, SECOND_NS},
 };
 
 /// An end that takes less is none that waits.
-const LONG_NS: i64 = 1_000_000_000;
+const LONG_NS: i64 = SECOND_NS;
 
 /// Whether this end was not seen.
 pub(super) fn is(exit: &ExitSeen) -> bool {

@@ -167,7 +167,21 @@ impl About {
                 workers: vec![worker_id.clone()],
                 pids: Vec::new(),
             },
-            _ => Self::default(),
+            RayFact::AboveThreshold { .. }
+            | RayFact::MonitorStarted { .. }
+            | RayFact::MonitorDisabled
+            | RayFact::RayletSigterm
+            | RayFact::RayletShutdown { .. }
+            | RayFact::AgentFailed { .. }
+            | RayFact::RayletMarkedDead { .. }
+            | RayFact::NodeRegistered { .. }
+            | RayFact::NodeDied { .. }
+            | RayFact::TaskFailed { .. }
+            | RayFact::JobStarted { .. }
+            | RayFact::JobEnded { .. }
+            | RayFact::ObjectStorePressure { .. }
+            | RayFact::Summary { .. }
+            | RayFact::Gcs(_) => Self::default(),
         }
     }
 }

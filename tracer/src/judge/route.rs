@@ -3,32 +3,19 @@
 //! A `si_code` alone does not tell: a process may queue any negative code to another (except `SI_TKILL`) and any code to itself
 //! (`do_rt_sigqueueinfo`, kernel/signal.c). The system call that the running task was in does: only those of [`asks`] send on request.
 
+use libc::{
+    BUS_MCEERR_AO, BUS_MCEERR_AR, SI_KERNEL, SI_MESGQ, SI_QUEUE, SI_SIGIO, SI_TIMER, SI_TKILL,
+    SI_USER, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGSEGV, SIGSYS, SIGTRAP, SIGXFSZ,
+};
+
 use super::report::Mechanism;
 use crate::event::Signal;
 
-/// `SI_USER`, also what the kernel uses for `cgroup.kill`, `PR_SET_PDEATHSIG` and `RLIMIT_FSIZE`.
-const SI_USER: i32 = 0;
-/// `SI_KERNEL`.
-pub(super) const SI_KERNEL: i32 = 128;
-/// `SI_QUEUE`, which the kernel never makes by itself.
-const SI_QUEUE: i32 = -1;
-/// `SI_TIMER`: a timer of `timer_create`.
-const SI_TIMER: i32 = -2;
-/// `SI_MESGQ`: a notification of `mq_notify`.
-const SI_MESGQ: i32 = -3;
-/// `SI_SIGIO`: a file that became ready, for a signal whose own codes are other things (fs/fcntl.c, `send_sigio_to_task`).
-const SI_SIGIO: i32 = -5;
-/// `SI_TKILL`, which nobody may queue to another.
-const SI_TKILL: i32 = -6;
-/// `BUS_MCEERR_AR`, in the thread that touched the page, and `BUS_MCEERR_AO`, for every process that has it.
-const BUS_MCEERR: [i32; 2] = [4, 5];
+/// In the thread that touched the page, and for every process that has it.
+const BUS_MCEERR: [i32; 2] = [BUS_MCEERR_AR, BUS_MCEERR_AO];
 
-const SIGKILL: i32 = 9;
-const SIGBUS: i32 = 7;
-const SIGXFSZ: i32 = 25;
-const SIGSYS: i32 = 31;
-/// ILL TRAP BUS FPE SEGV: what a thread's own instruction raises.
-const FAULTS: [i32; 5] = [4, 5, SIGBUS, 8, 11];
+/// What a thread's own instruction raises.
+const FAULTS: [i32; 5] = [SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV];
 
 /// The way of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,16 +70,22 @@ pub(super) fn of(signal: &Signal) -> Way {
     }
     let own = signal.sender.process.same(signal.target);
     match signal.code {
+        // Also what the kernel uses for `cgroup.kill`, `PR_SET_PDEATHSIG` and `RLIMIT_FSIZE`.
         SI_USER => by_nobodys_code(signal, own),
         SI_KERNEL => Way {
             route: Route::Kernel,
             // It may have queued that to itself, which an unknown call does not tell.
             is_certain: signal.call.is_some() || !own,
         },
+        // A timer of `timer_create`.
         SI_TIMER => of_known_call(signal, Route::Timer),
+        // A notification of `mq_notify`.
         SI_MESGQ => of_known_call(signal, Route::MessageQueue),
+        // A file that became ready, for a signal whose own codes are other things (fs/fcntl.c, `send_sigio_to_task`).
         SI_SIGIO => of_known_call(signal, Route::Descriptor),
+        // Nobody may queue this to another.
         SI_TKILL if signal.call.is_none() => certain(Route::Asked(Mechanism::Tgkill)),
+        // The kernel never makes this by itself.
         SI_QUEUE if signal.call.is_none() => certain(Route::Asked(Mechanism::Sigqueue)),
         code if code > 0 => by_positive_code(signal, own),
         _ => certain(Route::Unknown),

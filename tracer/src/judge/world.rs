@@ -8,10 +8,10 @@ use std::{
 use crate::{
     event::{
         Call, CgroupState, Cluster, Event, Exit, GpuState, KernelLog, Ledger, Mapped, MonitorCount,
-        NodeMemory, Observation, OomVictim, OutsideMemory, Probe, ProcessMemory, RayLog,
-        RecordingStarted, SharedMemory, Signal, Source, Step,
+        NodeMemory, Observation, OomVictim, OutsideMemory, Probe, ProcessMemory, PythonStack,
+        RayLog, RecordingStarted, SharedMemory, Signal, Source, Step,
     },
-    ids::{BootTime, ByProcess, Bytes, EventId, HexId, ProcessKey},
+    ids::{BootTime, ByProcess, Bytes, EventId, HexId, ProcessKey, SECOND_NS},
     judge::{
         blame::{GrowthAttribution, Owner},
         calls::Calls,
@@ -61,7 +61,7 @@ const MAX_SIGNALS: usize = 64;
 const MAX_MONITOR_COUNTS: usize = 64;
 
 /// A count of what is outside Ray holds so long: it is made every two seconds near a limit.
-const OTHERS_NS: i64 = 3_000_000_000;
+const OTHERS_NS: i64 = 3 * SECOND_NS;
 
 /// Mappings of one process that are kept.
 const MAX_MAPPED: usize = 16;
@@ -213,20 +213,16 @@ impl World {
                     .push(Seen { time, what });
             }
             Observation::OomVictim(victim) => {
-                self.victims.push(Seen {
-                    time,
-                    what: victim.clone(),
-                });
+                let what = victim.clone();
+                self.victims.push(Seen { time, what });
             }
             Observation::Exit(exit) => self.exited(event.id, time, source, exit),
             Observation::Kmsg(line) => self.kernel_said(time, line),
             Observation::RayLog(record) => self.ray_said(time, source, record),
             Observation::Cgroup(state) => {
                 let states = self.cgroups.entry(state.path.clone()).or_default();
-                states.push(Seen {
-                    time,
-                    what: state.clone(),
-                });
+                let what = state.clone();
+                states.push(Seen { time, what });
             }
             Observation::DriverSettings { process, settings } => {
                 self.driver_settings.push((*process, settings.clone()));
@@ -243,7 +239,13 @@ impl World {
             Observation::Node(node) => self.node_sampled(time, node),
             Observation::Near(near) => self.nears.push(time, near),
             Observation::Monitor(count) => self.monitor_counted(time, *count),
-            what => self.blamed(time, what),
+            Observation::Stack(stack) => self.grew(time, stack),
+            Observation::Freed {
+                process,
+                mapping,
+                bytes,
+            } => self.blame.freed(time, *process, *mapping, *bytes),
+            Observation::NoStack { process, reason } => self.blame.refused(*process, reason),
         }
         let calls = &self.calls;
         let now = Some(self.last_time);
@@ -483,24 +485,13 @@ impl World {
         self.outside.insert(key, (time, one));
     }
 
-    fn blamed(&mut self, time: BootTime, what: &Observation) {
-        match what {
-            Observation::Stack(stack) => {
-                let process = self.processes.touch(stack.process);
-                let owner = Owner {
-                    class: process.class(),
-                    otherwise: process.owner(),
-                };
-                self.blame.observe(time, stack, owner);
-            }
-            Observation::Freed {
-                process,
-                mapping,
-                bytes,
-            } => self.blame.freed(time, *process, *mapping, *bytes),
-            Observation::NoStack { process, reason } => self.blame.refused(*process, reason),
-            _ => {}
-        }
+    fn grew(&mut self, time: BootTime, stack: &PythonStack) {
+        let process = self.processes.touch(stack.process);
+        let owner = Owner {
+            class: process.class(),
+            otherwise: process.owner(),
+        };
+        self.blame.observe(time, stack, owner);
     }
 
     fn node_sampled(&mut self, time: BootTime, node: &NodeMemory) {

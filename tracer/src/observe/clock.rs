@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::ids::{BootTime, WallTime};
+use crate::ids::{BootTime, SECOND_NS, WallTime};
 
 fn nanoseconds(clock: ClockId) -> i64 {
     let time = clock_gettime(clock);
-    time.tv_sec * 1_000_000_000 + time.tv_nsec
+    time.tv_sec * SECOND_NS + time.tv_nsec
 }
 
 /// `CLOCK_BOOTTIME` now.

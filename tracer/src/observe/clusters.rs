@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::{
     bounded,
     event::{Cluster, Process, Role},
-    ids::{BootTime, Bytes, HexId, Pid},
+    ids::{BootTime, Bytes, HexId, Pid, SECOND_NS},
     observe::{
         clock, processes,
         rooted::{self, Folder},
@@ -225,7 +225,7 @@ pub(super) fn variable(pid: Pid, prefix: &[u8]) -> Option<String> {
 /// The boot time of a local time in this cluster's logs.
 #[must_use]
 pub fn log_time(local_time: i64, utc_offset_s: Option<i32>) -> BootTime {
-    let wall = local_time - i64::from(utc_offset_s.unwrap_or(0)) * 1_000_000_000;
+    let wall = local_time - i64::from(utc_offset_s.unwrap_or(0)) * SECOND_NS;
     clock::boot_at(crate::ids::WallTime(wall))
 }
 

@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     event::{KernelLog, Probe, ProbeState},
-    ids::BootTime,
+    ids::{BootTime, SECOND_NS},
     kernel_log::{self, xid},
     observe::clock,
 };
@@ -28,10 +28,10 @@ pub struct Kmsg {
 /// Taken at once: who floods the kernel's log delays nobody else.
 const RECORDS: usize = 4096;
 /// A GPU in trouble writes hundreds of equal lines a second: one each second is told, and of at most so many kinds.
-const ALIKE_NS: i64 = 1_000_000_000;
+const ALIKE_NS: i64 = SECOND_NS;
 const MOST_KINDS: usize = 64;
 /// A record is read so soon, even on a busy machine.
-const READ_WITHIN_NS: i64 = 5_000_000_000;
+const READ_WITHIN_NS: i64 = 5 * SECOND_NS;
 
 impl Kmsg {
     /// Opens it at its end.

@@ -8,13 +8,13 @@ use rusqlite::{Connection, params_from_iter, types::Value};
 use super::row;
 use crate::{
     event::{Observation, Part, RecordingStarted},
-    ids::{BootTime, WallTime},
+    ids::{BootTime, MINUTE_NS, WallTime},
 };
 
 /// What logs said is carried over for this long: a record may stand before a death and explain it.
-const WORDS_NS: i64 = 60_000_000_000;
+const WORDS_NS: i64 = MINUTE_NS;
 /// A sample is written at least each ten minutes, of cgroups each minute; what has no newer one than this is not alive.
-const SAMPLES_NS: i64 = 1_500_000_000_000;
+const SAMPLES_NS: i64 = 25 * MINUTE_NS;
 /// Records of logs that stay true (a worker's job, a job's driver) are carried over up to this many.
 const LASTING: usize = 5_000;
 

@@ -26,7 +26,6 @@ use rows::Rows;
 use samples::Samples;
 use stacks::Stacks;
 
-const MINUTE_NS: i64 = 60_000_000_000;
 /// To fit into a size, detail is kept for half the time, and half again; never for less than this.
 const SHORTEST: Duration = Duration::from_secs(600);
 /// Pages that are given back in one step.

@@ -144,7 +144,7 @@ pub(super) fn insert(connection: &Connection, event: &Event) -> rusqlite::Result
                     time,
                     row::source_name(event.source),
                     kind,
-                    pid(what).map(|pid| pid.pid.0),
+                    what.subject().map(|process| process.pid.0),
                     body.to_string()
                 ])?;
         }
@@ -172,46 +172,6 @@ pub(super) fn last_time(connection: &Connection) -> rusqlite::Result<i64> {
         last = last.max(of_table.optional()?.unwrap_or(0));
     }
     Ok(last)
-}
-
-/// The process that an event is about, for queries by pid.
-fn pid(what: &Observation) -> Option<ProcessKey> {
-    match what {
-        Observation::Process(process) => Some(process.process),
-        Observation::Worker(worker) => Some(worker.process),
-        Observation::Fork { child, .. } => Some(*child),
-        Observation::Exec(exec) => Some(exec.process),
-        Observation::Call(call) => Some(call.process),
-        Observation::Title { process, .. }
-        | Observation::Delivered { process, .. }
-        | Observation::DriverSettings { process, .. }
-        | Observation::NoStack { process, .. }
-        | Observation::Freed { process, .. }
-        | Observation::Steps { process, .. } => Some(*process),
-        Observation::Signal(signal) => Some(signal.target),
-        Observation::OomVictim(victim) => Some(victim.victim),
-        Observation::Exit(exit) => Some(exit.process),
-        Observation::Cluster(cluster) => Some(cluster.raylet),
-        Observation::Monitor(count) => Some(count.raylet),
-        Observation::Outside(outside) => Some(outside.process),
-        Observation::Stack(stack) => Some(stack.process),
-        // Memory of a process and new mappings stand in tables of their own, by pid; the rest is about no process.
-        Observation::Memory(_)
-        | Observation::Mapped(_)
-        | Observation::RecordingStarted(_)
-        | Observation::RecordingEnded
-        | Observation::Clock { .. }
-        | Observation::Probe(_)
-        | Observation::Ledger(_)
-        | Observation::Kmsg(_)
-        | Observation::RayLog(_)
-        | Observation::Cgroup(_)
-        | Observation::SharedMemory(_)
-        | Observation::SharedFile(_)
-        | Observation::Node(_)
-        | Observation::Gpu(_)
-        | Observation::Near(_) => None,
-    }
 }
 
 /// A table of a recording.

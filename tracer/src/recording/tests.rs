@@ -79,6 +79,16 @@ fn record(path: &Path, events: &[Event]) -> Summary {
     writer.finish()
 }
 
+/// The writer of a file that has [`exit`] 1 and no end yet.
+fn with_its_first_event(path: &Path) -> Writer {
+    let writer = Writer::create(path, None).expect("create");
+    writer.sender().send(exit(1));
+    while read(path).expect("read").events.is_empty() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    writer
+}
+
 #[test]
 fn what_was_sent_is_read_back_in_order_from_one_file() {
     let folder = tempfile::tempdir().expect("folder");
@@ -423,11 +433,7 @@ fn a_truncated_recording_gives_what_is_left_and_says_what_is_missing() {
 fn reading_a_recording_that_was_not_ended_changes_nothing_beside_it() {
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("a.raytrace");
-    let writer = Writer::create(&path, None).expect("create");
-    writer.sender().send(exit(1));
-    while read(&path).expect("read").events.is_empty() {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    let writer = with_its_first_event(&path);
     let left = folder.path().join("left.raytrace");
     let beside = |end: &str| folder.path().join(format!("left.raytrace{end}"));
     std::fs::copy(&path, &left).expect("copy");
@@ -631,11 +637,7 @@ fn when_the_queue_is_full_samples_are_dropped_before_deaths() {
 fn a_dirty_file_without_its_log_is_read_with_a_warning() {
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("a.raytrace");
-    let writer = Writer::create(&path, None).expect("create");
-    writer.sender().send(exit(1));
-    while read(&path).expect("read").events.is_empty() {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    let writer = with_its_first_event(&path);
     let alone = folder.path().join("alone.raytrace");
     std::fs::copy(&path, &alone).expect("copy");
     let _ = writer.finish();

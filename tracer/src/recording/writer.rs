@@ -612,6 +612,35 @@ pub(super) fn is_urgent(what: &Observation) -> bool {
         Observation::Exit(exit) => exit.status != Some(0),
         // A file without its first event cannot be read.
         Observation::OomVictim(_) | Observation::RecordingStarted(_) => true,
-        _ => false,
+        Observation::RecordingEnded
+        | Observation::Clock { .. }
+        | Observation::Probe(_)
+        | Observation::Ledger(_)
+        | Observation::Cluster(_)
+        | Observation::Process(_)
+        | Observation::Worker(_)
+        | Observation::Fork { .. }
+        | Observation::Exec(_)
+        | Observation::Title { .. }
+        | Observation::Call(_)
+        | Observation::Signal(_)
+        | Observation::Delivered { .. }
+        | Observation::Kmsg(_)
+        | Observation::RayLog(_)
+        | Observation::Cgroup(_)
+        | Observation::DriverSettings { .. }
+        | Observation::SharedMemory(_)
+        | Observation::SharedFile(_)
+        | Observation::Mapped(_)
+        | Observation::Steps { .. }
+        | Observation::Memory(_)
+        | Observation::Outside(_)
+        | Observation::Node(_)
+        | Observation::Monitor(_)
+        | Observation::Near(_)
+        | Observation::Gpu(_)
+        | Observation::Stack(_)
+        | Observation::Freed { .. }
+        | Observation::NoStack { .. } => false,
     }
 }

@@ -31,12 +31,7 @@ fn clock(minutes: i64, seconds: i64, milliseconds: i64) -> i64 {
 }
 
 pub(super) fn gib(amount: f64) -> Bytes {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "test figures are small and positive"
-    )]
-    Bytes((amount * f64::from(1 << 30)) as u64)
+    Bytes(1 << 30).times(amount)
 }
 
 /// A death without any extras: a proven exit of a worker.

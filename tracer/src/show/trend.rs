@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    ids::{BootTime, Bytes, ProcessKey},
+    ids::{BootTime, Bytes, MINUTE_NS, ProcessKey, SECOND_NS},
     judge::{
         forecast,
         killers::Who,
@@ -15,9 +15,9 @@ use crate::{
 };
 
 /// How long a figure is kept.
-const KEPT_NS: i64 = 120_000_000_000;
+const KEPT_NS: i64 = 2 * MINUTE_NS;
 /// Less than this is no trend yet.
-const LEAST_NS: i64 = 4_000_000_000;
+const LEAST_NS: i64 = 4 * SECOND_NS;
 /// The figures of many things over the last two minutes.
 #[derive(Debug, Clone)]
 struct Trends<K> {
@@ -99,7 +99,7 @@ impl Outlook {
     #[must_use]
     pub fn seconds(&self, process: ProcessKey) -> i64 {
         let length = self.processes.length_ns(&process).unwrap_or(0);
-        (length + 500_000_000) / 1_000_000_000
+        (length + SECOND_NS / 2) / SECOND_NS
     }
 
     /// How much a process grows, in bytes a second; `None` as long as there is no trend.

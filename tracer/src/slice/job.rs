@@ -161,9 +161,9 @@ impl Members {
             Observation::SharedMemory(state) => Observation::SharedMemory(state),
             Observation::SharedFile(file) => Observation::SharedFile(self.shared_file(file)?),
             Observation::Gpu(state) => Observation::Gpu(self.gpu(state)),
-            Observation::Outside(_) => return None,
+            Observation::Outside(_) | Observation::Monitor(_) => return None,
             what => {
-                let process = subject(&what)?;
+                let process = what.subject()?;
                 let rays = matches!(what, Observation::Exit(_) | Observation::Memory(_));
                 let kept = self.is_own(process) || rays && self.is_part(process);
                 kept.then_some(what)?
@@ -258,27 +258,6 @@ impl Members {
             }
         }
         state
-    }
-}
-
-/// The process that an event is about.
-fn subject(what: &Observation) -> Option<ProcessKey> {
-    match what {
-        Observation::Worker(worker) => Some(worker.process),
-        Observation::Fork { child, .. } => Some(*child),
-        Observation::Exec(exec) => Some(exec.process),
-        Observation::Call(call) => Some(call.process),
-        Observation::Title { process, .. }
-        | Observation::Delivered { process, .. }
-        | Observation::DriverSettings { process, .. }
-        | Observation::NoStack { process, .. }
-        | Observation::Freed { process, .. }
-        | Observation::Steps { process, .. } => Some(*process),
-        Observation::Exit(exit) => Some(exit.process),
-        Observation::Mapped(mapped) => Some(mapped.process),
-        Observation::Memory(sample) => Some(sample.process),
-        Observation::Stack(stack) => Some(stack.process),
-        _ => None,
     }
 }
 

@@ -51,19 +51,10 @@ fn started() -> Observation {
 
 fn cluster(raylet: u32, session: &str) -> Observation {
     Observation::Cluster(Cluster {
-        raylet: key(raylet),
-        raylet_ns_pid: Pid(raylet),
         session: Some(session.into()),
-        session_dir: None,
         ray_version: Some("2.60.0".into()),
-        node_id: None,
-        gcs_address: None,
         head: true,
-        object_store_bytes: None,
-        container_id: None,
-        settings: Vec::new(),
-        log_utc_offset_s: None,
-        commands: Vec::new(),
+        ..Cluster::new(key(raylet))
     })
 }
 

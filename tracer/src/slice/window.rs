@@ -2,11 +2,11 @@
 
 use crate::{
     event::{Event, Observation, RecordingStarted},
-    ids::{BootTime, ByProcess, ProcessKey, WallTime},
+    ids::{BootTime, ByProcess, ProcessKey, SECOND_NS, WallTime},
 };
 
 /// What is true of a process is said in a minute before at the latest: each has a sample then.
-const BEFORE_NS: i64 = 90_000_000_000;
+const BEFORE_NS: i64 = 90 * SECOND_NS;
 
 /// From one moment to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

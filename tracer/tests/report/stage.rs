@@ -74,19 +74,11 @@ impl Stage {
         stage.push(
             Source::Proc,
             Observation::Cluster(Cluster {
-                raylet: key(RAYLET),
-                raylet_ns_pid: Pid(RAYLET),
                 session: Some("session_x".into()),
-                session_dir: None,
                 ray_version: Some("2.60.0".into()),
                 node_id: HexId::parse(&"550e".repeat(14)),
-                gcs_address: None,
                 head: true,
-                object_store_bytes: None,
-                container_id: None,
-                settings: Vec::new(),
-                log_utc_offset_s: None,
-                commands: Vec::new(),
+                ..Cluster::new(key(RAYLET))
             }),
         );
         stage.process(RAYLET, 1, "raylet", Role::Raylet);

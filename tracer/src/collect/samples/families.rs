@@ -15,12 +15,12 @@ use std::{
 
 use super::{Collector, Samples};
 use crate::{
-    ids::{BootTime, Bytes, Pid},
+    ids::{BootTime, Bytes, Pid, SECOND_NS},
     observe::forks,
 };
 
-const NEAR_NS: i64 = 2_000_000_000;
-const FAR_NS: i64 = 10_000_000_000;
+const NEAR_NS: i64 = 2 * SECOND_NS;
+const FAR_NS: i64 = 10 * SECOND_NS;
 /// No more than one part in so many of the time is spent in looks.
 const REST: i64 = 50;
 /// All looks of one round. A family that has no turn in it comes first in the next.

@@ -12,18 +12,18 @@ use super::state::FileState;
 use crate::{
     collect::Deaths,
     event::{Mode, Observation, Part, RecordingStarted},
-    ids::{BootTime, EventId},
+    ids::{BootTime, EventId, MINUTE_NS, SECOND_NS},
     judge::{Judge, report::Utc},
     observe::host,
     recording::{Follower, RecordingError, carried},
 };
 
 /// Nothing more is written about the deaths of a recording that has ended.
-const OVER_NS: i64 = 3_600_000_000_000;
+const OVER_NS: i64 = 60 * MINUTE_NS;
 /// A recorder writes what the machine holds at least each minute.
-pub(super) const STALE_NS: i64 = 130_000_000_000;
+pub(super) const STALE_NS: i64 = 130 * SECOND_NS;
 /// What logs said long ago is given up this often.
-const FORGET_NS: i64 = 60_000_000_000;
+const FORGET_NS: i64 = MINUTE_NS;
 
 /// See above.
 pub(super) struct Tail {

@@ -11,7 +11,7 @@ use super::super::{
 use crate::{
     collect::{ClusterFilter, Deaths},
     event::{Mode, Observation},
-    ids::BootTime,
+    ids::{BootTime, MINUTE_NS},
     judge::Judge,
     observe::{clock, host, stall},
     recording::{Follower, Sender},
@@ -153,7 +153,7 @@ impl Following {
         self.ours &= !ended;
         let now = if self.ours { clock::boot() } else { self.last };
         // Nothing more is written about the deaths of a recording that has ended.
-        let patience = if self.ours { 0 } else { 3_600_000_000_000 };
+        let patience = if self.ours { 0 } else { 60 * MINUTE_NS };
         let (told, done) = self.deaths.tell(&self.judge, now.plus(patience));
         for told in told {
             top.died(told.death);

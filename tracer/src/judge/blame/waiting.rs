@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 
 use super::{Called, Frames};
 use crate::{
-    ids::{BootTime, Bytes, ProcessKey},
+    ids::{BootTime, Bytes, ProcessKey, SECOND_NS},
     ray::identify::Title,
 };
 
 /// A call that runs is told within this.
-const CALL_NS: i64 = 2_000_000_000;
+const CALL_NS: i64 = 2 * SECOND_NS;
 /// Rows that wait at most; the oldest is then taken as it is known. All processes of a busy machine write fewer in that time.
 const MOST: usize = 65_536;
 

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::{
     event::Mode,
-    ids::Bytes,
+    ids::{Bytes, SECOND_NS},
     judge::report::{Certainty, Killer, Peak, Report, Utc},
 };
 
@@ -181,7 +181,7 @@ fn side((file, report): (&str, &Report)) -> Side {
         started: recording.map(|recording| recording.started),
         seconds: recording.and_then(|recording| {
             let (from, to) = (recording.started.0, recording.ended.0);
-            u64::try_from((to.0 - from.0) / 1_000_000_000).ok()
+            u64::try_from((to.0 - from.0) / SECOND_NS).ok()
         }),
         peak: report.peak,
     }

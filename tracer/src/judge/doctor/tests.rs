@@ -18,19 +18,14 @@ fn set(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 pub(crate) fn node() -> Node {
     Node {
         cluster: Some(Cluster {
-            raylet: ProcessKey::new(12104, 0),
             raylet_ns_pid: Pid(416),
             session: Some("session_x".into()),
             session_dir: Some("/tmp/ray/session_x".into()),
             ray_version: Some("2.60.0".into()),
-            node_id: None,
-            gcs_address: None,
             head: true,
             object_store_bytes: Some(Bytes(56 * GIB)),
             container_id: Some("3f2a".repeat(16)),
-            settings: Vec::new(),
-            log_utc_offset_s: None,
-            commands: Vec::new(),
+            ..Cluster::new(ProcessKey::new(12104, 0))
         }),
         settings: Vec::new(),
         unread: Some(Vec::new()),

@@ -10,14 +10,14 @@ use super::{
     rules::{Needs, Rule},
 };
 use crate::{
-    ids::{BootTime, EventId},
+    ids::{BootTime, EventId, MINUTE_NS, SECOND_NS},
     judge::report::{Certainty, Death, Finding, Killer},
 };
 
 /// gRPC gives up after some 20 s, NCCL's watchdog after minutes: what comes later has a cause of its own.
-const AFTER_NS: i64 = 300_000_000_000;
+const AFTER_NS: i64 = 5 * MINUTE_NS;
 /// A process that says so ends within this time because of it.
-const ENDS_NS: i64 = 30_000_000_000;
+const ENDS_NS: i64 = 30 * SECOND_NS;
 const MAX_LINES: usize = 3;
 
 /// The rule.

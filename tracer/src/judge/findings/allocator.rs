@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Run, about,
+    LINES, Run, about,
     facts::Held,
     merged,
     rules::{Needs, Rule},
@@ -61,7 +61,7 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
             size(limit)
         );
         let mut finding = about("allocator-keeps", Certainty::Inferred, death, summary);
-        finding.evidence = workers.iter().take(8).map(|(held, reused)| line(held, reused)).collect();
+        finding.evidence = workers.iter().take(LINES).map(|(held, reused)| line(held, reused)).collect();
         finding.remedy = vec![
             format!("max_calls=1 in the @ray.remote of {task}: its worker ends after the task, and all of it is given back"),
             "or runtime_env={\"env_vars\": {\"MALLOC_TRIM_THRESHOLD_\": \"131072\"}}: glibc then gives back each freed block of 128 KiB and more, as it does not once large ones were freed".into(),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{
     Run, about, code, controller,
     facts::Held,
-    merged,
+    in_task, merged,
     remedy::is_printed,
     rules::{Needs, Rule},
     settings::{Given, of_framework},
@@ -136,15 +136,8 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>) -> Fi
         size(limit),
         died(death, method),
     );
-    let mut finding = about("call-grew", Certainty::Inferred, death, summary);
-    finding.about.pids = method.workers.iter().map(|held| held.pid).collect();
-    finding.about.task = Some(method.name.to_owned());
-    finding.evidence = method
-        .workers
-        .iter()
-        .take(8)
-        .filter_map(|held| line(held))
-        .collect();
+    let finding = about("call-grew", Certainty::Inferred, death, summary);
+    let mut finding = in_task(finding, method.name, &method.workers, line);
     finding.wrong_if = Some("earlier calls of it took as much and were not killed".into());
     remedies(run, death, limit, method, &mut finding);
     finding

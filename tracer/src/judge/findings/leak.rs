@@ -9,7 +9,7 @@ use super::{
     Run, about,
     code::{self, Kept},
     facts::Held,
-    merged, remedy,
+    in_task, merged, remedy,
     rules::{Contradiction, Needs, Rule},
 };
 use crate::{
@@ -102,15 +102,8 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, name: &str, method: &Metho
         size(Bytes(method.kept)),
         size(limit)
     );
-    let mut finding = about("leak", Certainty::Inferred, death, summary);
-    finding.evidence = method
-        .workers
-        .iter()
-        .take(8)
-        .filter_map(|held| line(held))
-        .collect();
-    finding.about.pids = method.workers.iter().map(|held| held.pid).collect();
-    finding.about.task = Some(name.to_owned());
+    let finding = about("leak", Certainty::Inferred, death, summary);
+    let mut finding = in_task(finding, name, &method.workers, line);
     finding.remedy = remedy(run, name, method);
     if let Some(line) = line_of(run, method) {
         finding.evidence.push(line.evidence());

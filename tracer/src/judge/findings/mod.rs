@@ -51,11 +51,14 @@ pub(super) use unseen_limit::rounded_down;
 
 use crate::{
     ids::{Bytes, EventId},
-    judge::report::{Certainty, ClusterReport, Death, Finding, Monitor, Report, Suspect},
+    judge::report::{About, Certainty, ClusterReport, Death, Finding, Monitor, Report, Suspect},
     ray::{framework::Framework, start::Start},
 };
 use facts::{Around, Facts, Held, Node};
 use rules::Rule;
+
+/// Processes that have a line of evidence in a finding.
+const LINES: usize = 8;
 
 /// What rules look at.
 #[derive(Clone, Copy)]
@@ -201,6 +204,24 @@ fn about(rule: &str, certainty: Certainty, death: &Death, summary: String) -> Fi
     Finding {
         deaths: vec![death.id],
         ..Finding::new(rule, certainty, summary)
+    }
+}
+
+/// The finding of these processes in one task, each with its line.
+fn in_task(
+    finding: Finding,
+    task: &str,
+    workers: &[&Held],
+    line: fn(&Held) -> Option<String>,
+) -> Finding {
+    let lines = workers.iter().take(LINES);
+    Finding {
+        evidence: lines.filter_map(|held| line(held)).collect(),
+        about: About {
+            pids: workers.iter().map(|held| held.pid).collect(),
+            task: Some(task.to_owned()),
+        },
+        ..finding
     }
 }
 

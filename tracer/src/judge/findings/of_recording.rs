@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     event::{Cluster, RayLog, Role},
-    ids::{Bytes, HexId, Pid, ProcessKey},
+    ids::{Bytes, HexId, Pid, ProcessKey, SECOND_NS},
     judge::{
         crowd::{self, Member},
         doctor,
@@ -33,7 +33,7 @@ use crate::{
 /// Lines kept of one warning.
 const MAX_LINES: usize = 3;
 /// A process that outlives its raylet for less is still on its way out.
-const GRACE_NS: i64 = 30_000_000_000;
+const GRACE_NS: i64 = 30 * SECOND_NS;
 /// Smaller leftovers harm nobody.
 const SMALL: Bytes = Bytes(64 << 20);
 
@@ -348,7 +348,7 @@ fn left_over(world: &World) -> Vec<LeftOver> {
             uid: state.uid,
             private,
             raylet: raylet.pid,
-            seconds: after / 1_000_000_000,
+            seconds: after / SECOND_NS,
         })
     });
     let mut found: Vec<LeftOver> = found.collect();

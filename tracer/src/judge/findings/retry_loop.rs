@@ -6,14 +6,17 @@ use super::{
     Run, about,
     rules::{Needs, Rule},
 };
-use crate::judge::report::{Certainty, Death, Finding, Killer, Recovery};
+use crate::{
+    ids::{MINUTE_NS, SECOND_NS},
+    judge::report::{Certainty, Death, Finding, Killer, Recovery},
+};
 
 /// So many kills are a loop.
 const LOOP: usize = 3;
 /// From one to the next at most.
-const GAP_NS: i64 = 60_000_000_000;
+const GAP_NS: i64 = MINUTE_NS;
 /// A retry takes longer.
-const MOMENT_NS: i64 = 1_000_000_000;
+const MOMENT_NS: i64 = SECOND_NS;
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {

@@ -1,11 +1,13 @@
 //! /dev/shm full, a SIGBUS of one, or an object store that found no room there.
 
+use libc::SIGBUS;
+
 use super::{
     Run, about, merged,
     rules::{Needs, Rule},
 };
 use crate::{
-    ids::{BootTime, Bytes},
+    ids::{BootTime, Bytes, SECOND_NS},
     judge::{
         from_text::claim::Warning,
         oom::size,
@@ -19,8 +21,6 @@ use crate::{
 
 /// Full.
 const FULL: f64 = 0.95;
-/// SIGBUS.
-const SIGBUS: i32 = 7;
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
@@ -112,7 +112,7 @@ fn fullest(run: Run<'_>, death: &Death) -> Option<Seen> {
         .max_by_key(|(looked, _)| *looked)
         .map_or((None, None), |(looked, state)| (Some(*looked), Some(state)));
     let near = looks().filter(|(looked, _)| {
-        Some(*looked) == before || (0..1_000_000_000).contains(&looked.since(time))
+        Some(*looked) == before || (0..SECOND_NS).contains(&looked.since(time))
     });
     let near = near.map(|(looked, state)| Seen {
         used: state.used,

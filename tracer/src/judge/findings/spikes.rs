@@ -3,7 +3,7 @@
 use super::{
     Run, about,
     facts::Held,
-    merged, remedy,
+    in_task, merged, remedy,
     rules::{Needs, Rule},
 };
 use crate::{
@@ -98,7 +98,7 @@ fn spike(run: Run<'_>, death: &Death, phase: &Phase) -> Option<Finding> {
     } else {
         format!("the largest {}", size(most_grown))
     };
-    let method = most.doing.as_deref().unwrap_or("a call");
+    let method = most.doing.as_deref()?;
     let summary = format!(
         "{} {} in {method} had grown by {} since they began it ({who}), {:.0} % of the limit of {}: a peak of {}",
         busy.len(),
@@ -112,26 +112,22 @@ fn spike(run: Run<'_>, death: &Death, phase: &Phase) -> Option<Finding> {
         size(limit),
         phase.what
     );
-    let mut finding = about(phase.rule, Certainty::Inferred, death, summary);
-    finding.evidence = busy
-        .iter()
-        .take(8)
-        .filter_map(|held| {
-            let before = size(held.before?);
-            Some(format!(
-                "pid {}: {before} before, {} at the kill",
-                held.pid,
-                size(held.private)
-            ))
-        })
-        .collect();
-    finding.about.pids = busy.iter().map(|held| held.pid).collect();
-    finding.about.task.clone_from(&most.doing);
+    let finding = about(phase.rule, Certainty::Inferred, death, summary);
+    let mut finding = in_task(finding, method, &busy, line);
     finding.remedy = remedy::keys(run, phase.aim);
     finding.remedy.push(phase.remedy.to_owned());
     finding.cost = Some(phase.cost.to_owned());
     finding.wrong_if = Some(phase.wrong_if.to_owned());
     Some(finding)
+}
+
+fn line(held: &Held) -> Option<String> {
+    Some(format!(
+        "pid {}: {} before, {} at the kill",
+        held.pid,
+        size(held.before?),
+        size(held.private)
+    ))
 }
 
 /// Whether a process loads or saves.

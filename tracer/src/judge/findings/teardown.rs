@@ -4,10 +4,13 @@ use super::{
     Run,
     rules::{Needs, Rule},
 };
-use crate::judge::report::{Certainty, Death, Finding, Job, Killer, Outcome};
+use crate::{
+    ids::SECOND_NS,
+    judge::report::{Certainty, Death, Finding, Job, Killer, Outcome},
+};
 
 /// So long before and after the job's end.
-const NEAR_NS: i64 = 10_000_000_000;
+const NEAR_NS: i64 = 10 * SECOND_NS;
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {

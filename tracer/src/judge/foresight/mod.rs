@@ -12,7 +12,7 @@ mod victim;
 
 use crate::{
     event::{Call, LimitName, Near, NearProcess, Within},
-    ids::{BootTime, Bytes, ProcessKey},
+    ids::{BootTime, Bytes, ProcessKey, SECOND_NS},
     judge::{
         Judge,
         killers::{Threat, Who},
@@ -30,7 +30,7 @@ const LATELY_S: f64 = 120.0;
 /// A process whose private memory is less than this part of what moved is not named for it.
 const ITS_PART: f64 = 0.25;
 /// Shorter calls lie between two looks.
-const CALL_NS: i64 = 1_000_000_000;
+const CALL_NS: i64 = SECOND_NS;
 
 /// By what a forecast is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

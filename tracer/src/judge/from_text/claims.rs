@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use super::claim::{Claim, Domain, Stamp, Statement, Subject};
 use crate::{
     event::Role,
-    ids::{HexId, Pid},
+    ids::{HexId, MINUTE_NS, Pid},
 };
 
 /// Processes of which something is known; more are counted, not kept.
@@ -17,7 +17,7 @@ const MAX_STATEMENTS: usize = 12;
 /// Processes of one pid or actor that are compared: the newest.
 const MAX_ALIKE: usize = 64;
 /// Kills of one pid by the kernel that are further apart are of two processes.
-const REUSED_NS: i64 = 120_000_000_000;
+const REUSED_NS: i64 = 2 * MINUTE_NS;
 /// Claims without a name that are kept.
 const MAX_NAMELESS: usize = 200;
 

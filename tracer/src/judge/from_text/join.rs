@@ -3,17 +3,19 @@
 //! The kernel counts pids in the initial namespace, Ray in its own. They are one number where a task dump shows a raylet under the pid
 //! that the raylet's own log has. Otherwise two of time (in known zones), name and size must agree, and only one pair may fit.
 
+use libc::SIGKILL;
+
 use super::{
     claim::{Claim, Domain, Gathered, Place, Subject},
     claims::ProcessClaims,
     zone::Clock,
 };
-use crate::event::Role;
+use crate::{event::Role, ids::SECOND_NS};
 
 /// Times of one death in two logs.
-const SAME_TIME_NS: i64 = 10_000_000_000;
+const SAME_TIME_NS: i64 = 10 * SECOND_NS;
 /// Times of the death of one of several alike.
-const CLOSE_NS: i64 = 2_000_000_000;
+const CLOSE_NS: i64 = 2 * SECOND_NS;
 /// The kernel keeps 15 bytes of a name.
 const COMM_BYTES: usize = 15;
 /// Sizes of one process as Ray and the kernel count them.
@@ -307,7 +309,7 @@ fn is_open(ray: &ProcessClaims) -> bool {
                 | Claim::UnreadKill
                 | Claim::Died
                 | Claim::Identity
-                | Claim::Signalled(9)
+                | Claim::Signalled(SIGKILL)
         )
     };
     ray.statements.iter().all(|one| open(&one.claim))

@@ -20,7 +20,7 @@ use jiff::tz::TimeZone;
 
 use crate::{
     event::Role,
-    ids::{BootTime, EventId},
+    ids::{BootTime, EventId, MINUTE_NS, SECOND_NS},
     judge::{
         cause::Cause,
         dialect, findings, missing,
@@ -37,7 +37,7 @@ use zone::Clock;
 const MAX_EVIDENCE: usize = 12;
 
 /// A worker ends so long behind its raylet; a line of its end may come a little earlier.
-const TAKES_ALONG_NS: RangeInclusive<i64> = -5_000_000_000..=60_000_000_000;
+const TAKES_ALONG_NS: RangeInclusive<i64> = -5 * SECOND_NS..=MINUTE_NS;
 
 /// The report on everything that was gathered; `zone` is that of all times that have none.
 #[must_use]
@@ -154,7 +154,7 @@ fn telling<'a>(claims: &[&'a Statement], clock: &Clock) -> Option<&'a Statement>
     let mut sorted: Vec<&Statement> = claims.to_vec();
     sorted.sort_by_key(|one| {
         let time = clock.time(one.place, one.stamp);
-        let whole_seconds = time.is_some_and(|time| time % 1_000_000_000 == 0);
+        let whole_seconds = time.is_some_and(|time| time % SECOND_NS == 0);
         (
             matches!(one.claim, Claim::Identity),
             one.stamp.is_empty(),

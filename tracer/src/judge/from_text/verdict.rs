@@ -1,5 +1,7 @@
 //! The verdict on one death from the claims of texts: `inferred` at most, and `unknown` where every sudden end would read the same.
 
+use libc::{SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGSEGV};
+
 use super::claim::{Claim, Daemon, KernelOom, RayMemory, Statement};
 use crate::judge::{
     cause::{self, Cause},
@@ -79,7 +81,7 @@ fn by_kernel(oom: KernelOom) -> Verdict {
         reported_by: oom.reporter.clone(),
     };
     let mut verdict = Verdict::new(cause.killer(), Cause::KernelOom(cause));
-    verdict.signal = Some(9);
+    verdict.signal = Some(SIGKILL);
     verdict.oom = Some(oom);
     verdict
 }
@@ -251,16 +253,16 @@ fn exited(code: Option<i32>, creating_actor: bool) -> Verdict {
 
 fn signal_number(text: &str) -> Option<i32> {
     let known = [
-        ("SIGSEGV", 11),
-        ("Segmentation fault", 11),
-        ("segfault", 11),
-        ("SIGBUS", 7),
-        ("Bus error", 7),
-        ("SIGABRT", 6),
-        ("Aborted", 6),
-        ("SIGILL", 4),
-        ("Illegal instruction", 4),
-        ("SIGFPE", 8),
+        ("SIGSEGV", SIGSEGV),
+        ("Segmentation fault", SIGSEGV),
+        ("segfault", SIGSEGV),
+        ("SIGBUS", SIGBUS),
+        ("Bus error", SIGBUS),
+        ("SIGABRT", SIGABRT),
+        ("Aborted", SIGABRT),
+        ("SIGILL", SIGILL),
+        ("Illegal instruction", SIGILL),
+        ("SIGFPE", SIGFPE),
     ];
     known
         .iter()

@@ -9,12 +9,16 @@ use super::{
     claim::{Gathered, Place, Stamp, Statement, Text},
     claims::ProcessClaims,
 };
-use crate::{ids::WallTime, judge::report::Utc, ray::log::file_name};
+use crate::{
+    ids::{MINUTE_NS, SECOND_NS, WallTime},
+    judge::report::Utc,
+    ray::log::file_name,
+};
 
 /// Zones lie at quarter hours.
-const QUARTER_NS: i64 = 15 * 60 * 1_000_000_000;
+const QUARTER_NS: i64 = 15 * MINUTE_NS;
 /// Two records of one death are at most this far apart.
-const SAME_DEATH_NS: i64 = 5_000_000_000;
+const SAME_DEATH_NS: i64 = 5 * SECOND_NS;
 
 /// The zone of each text.
 #[derive(Debug)]
@@ -114,7 +118,7 @@ impl Clock {
             return in_zone(local, zone);
         }
         let offset = self.zones.get(place.text)?.offset_s?;
-        local.checked_sub(i64::from(offset) * 1_000_000_000)
+        local.checked_sub(i64::from(offset) * SECOND_NS)
     }
 
     /// The offset of a text, and how it is known or what clock it has.

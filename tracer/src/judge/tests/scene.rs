@@ -98,19 +98,11 @@ impl Scene {
         scene.push(
             Source::Proc,
             Observation::Cluster(Cluster {
-                raylet: key(RAYLET),
-                raylet_ns_pid: Pid(RAYLET),
                 session: Some("session_x".into()),
-                session_dir: None,
                 ray_version: Some("2.60.0".into()),
-                node_id: None,
                 gcs_address: Some("127.0.0.1:6379".into()),
                 head: true,
-                object_store_bytes: None,
-                container_id: None,
-                settings: Vec::new(),
-                log_utc_offset_s: None,
-                commands: Vec::new(),
+                ..Cluster::new(key(RAYLET))
             }),
         );
         scene.process(RAYLET, 50, "raylet", Role::Raylet);

@@ -9,6 +9,8 @@
 //! Mirrors `src/ray/raylet/node_manager.cc` (`DisconnectClient`, `HandleKillLocalActor`), `gcs_actor_manager.cc` (`OnWorkerDead`,
 //! `DestroyActor`) and `src/ray/core_worker/core_worker.cc` (`ForceExit`, `HandleKillActor`) of Ray 2.9 to 2.60.
 
+use libc::{SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};
+
 use super::Case;
 use crate::{
     event::{RayLog, Role},
@@ -90,5 +92,8 @@ pub(super) fn is_its_own(record: &Seen<RayLog>) -> bool {
 
 /// Signals of a fault in the process itself (and SIGABRT, SIGSYS): Ray sends none of them.
 pub(super) fn is_fault(signal: i32) -> bool {
-    matches!(signal, 4..=8 | 11 | 31)
+    matches!(
+        signal,
+        SIGILL | SIGTRAP | SIGABRT | SIGBUS | SIGFPE | SIGSEGV | SIGSYS
+    )
 }

@@ -6,6 +6,7 @@
 use super::{Case, Draft, LATE_NS, kernel};
 use crate::{
     event::Signal,
+    ids::SECOND_NS,
     judge::{
         cause::{Cause, Party},
         report::{Certainty, Killer, Mechanism, Relation},
@@ -69,7 +70,7 @@ fn parent_died(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
     };
     let cause = Cause::ParentDeath {
         parent: Party::of(&signal.what.sender),
-        thread: exit.is_none_or(|exit| exit.time.since(signal.time) > 5_000_000_000),
+        thread: exit.is_none_or(|exit| exit.time.since(signal.time) > 5 * SECOND_NS),
     };
     Draft::new(killer, Certainty::Proven, cause)
         .caused_by(Some(parent))

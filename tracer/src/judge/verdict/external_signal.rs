@@ -1,11 +1,14 @@
 //! A signal that another process sent and that killed.
 
+use libc::SIGTERM;
+
 use super::{
     Case, Draft, kernel, raylet, reasons,
     senders::{self, Tool, is_child, is_starter, is_supervisor, own_driver, raylet_of, relation},
 };
 use crate::{
     event::{Exit, Role, Signal},
+    ids::SECOND_NS,
     judge::{
         cause::{Cause, Party},
         report::{Certainty, Killer, Mechanism, Relation},
@@ -76,7 +79,7 @@ fn with_its_worker(
         return None;
     }
     let end = case.world.exit(sender)?;
-    let ending = (0..2_000_000_000).contains(&end.time.since(signal.time));
+    let ending = (0..2 * SECOND_NS).contains(&end.time.since(signal.time));
     let worker = case
         .world
         .processes
@@ -102,7 +105,7 @@ fn with_its_worker(
 }
 
 /// How far back the end of another process of its may lie: `ray start --block` looks once a second.
-const STARTER_LOOKS_NS: i64 = 5_000_000_000;
+const STARTER_LOOKS_NS: i64 = 5 * SECOND_NS;
 
 /// `ray start --block` ends what it started when one of that has failed, else as it is told to end itself
 /// (`python/ray/scripts/scripts.py`, 2.9 to 2.60).
@@ -129,7 +132,7 @@ fn by_starter(case: &Case<'_>, signal: &Seen<Signal>, certainty: Certainty) -> D
 fn failed_beside<'a>(case: &Case<'a>, signal: &Seen<Signal>) -> Option<&'a ExitSeen> {
     // 0, SIGTERM, and what its Python programs exit with at a SIGTERM.
     let failed =
-        |exit: &Exit| exit.signal() != Some(15) && !matches!(exit.code(), Some(0 | 15 | 143));
+        |exit: &Exit| exit.signal() != Some(SIGTERM) && !matches!(exit.code(), Some(0 | 15 | 143));
     case.world
         .exits
         .values()

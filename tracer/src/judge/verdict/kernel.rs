@@ -1,9 +1,11 @@
 //! Signals that the kernel sent for a reason of its own (`si_code` 128): the OOM killer, and everything else that looks like it.
 
-use super::{Case, Draft, SIGKILL, arranged, limits, self_exit};
+use libc::SIGKILL;
+
+use super::{Case, Draft, arranged, limits, self_exit};
 use crate::{
     event::{KernelLog, OomVictim, ProbeState, Role, Signal},
-    ids::ProcessKey,
+    ids::{ProcessKey, SECOND_NS},
     judge::{
         cause::{Cause, Resource},
         missing::Missing,
@@ -15,7 +17,7 @@ use crate::{
 };
 
 /// A mark and the kill of a process that shares the victim's memory are at most this far apart.
-const SHARERS_NS: i64 = 1_000_000_000;
+const SHARERS_NS: i64 = SECOND_NS;
 /// The hook that tells OOM kills.
 const MARK: &str = "oom/mark_victim";
 

@@ -1,5 +1,7 @@
 //! What the kernel ends a process for by itself, and not for memory: the limits that it was given, and the machine's errors.
 
+use libc::{SIGSYS, SIGXCPU, SIGXFSZ};
+
 use super::Draft;
 use crate::{
     event::Signal,
@@ -10,10 +12,6 @@ use crate::{
         world::Seen,
     },
 };
-
-const SIGXCPU: i32 = 24;
-const SIGXFSZ: i32 = 25;
-const SIGSYS: i32 = 31;
 
 /// One such end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -23,7 +23,7 @@ pub(super) use senders::FirstExec;
 
 use crate::{
     event::{Mode, Role, Signal},
-    ids::{BootTime, ProcessKey},
+    ids::{BootTime, MINUTE_NS, ProcessKey, SECOND_NS},
     judge::{
         act::{self, Act},
         report::Killer,
@@ -34,7 +34,7 @@ use crate::{
 };
 
 /// What ends so long after another process is not why that one ended; a driver needs less to end after it has told Ray.
-pub(super) const LATE_NS: i64 = 60_000_000_000;
+pub(super) const LATE_NS: i64 = MINUTE_NS;
 
 /// How far a chain of causes is followed.
 const MAX_CAUSES: u8 = 6;
@@ -87,7 +87,7 @@ impl<'a> Case<'a> {
     /// Whether evidence may still come: Ray's logs need up to 60 ms, the files of a stalled disk longer.
     fn may_still_learn(&self) -> bool {
         self.now
-            .is_some_and(|now| now.since(self.exit.time) < 2_000_000_000)
+            .is_some_and(|now| now.since(self.exit.time) < 2 * SECOND_NS)
     }
 
     /// The verdict on another process that has ended, for chains of causes.
@@ -140,6 +140,3 @@ impl<'a> Case<'a> {
         watched::part(self.world, self.key())
     }
 }
-
-/// SIGKILL.
-const SIGKILL: i32 = 9;

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     event::{Role, Signal},
-    ids::ProcessKey,
+    ids::{ProcessKey, SECOND_NS},
     judge::{
         cause::Cause,
         missing::Missing,
@@ -93,6 +93,6 @@ fn worker_above(case: &Case<'_>) -> Option<ProcessKey> {
 impl Reason {
     /// Whether the record can be about the act at all (used for reasons that name only a pid).
     pub(super) fn near(record: crate::ids::BootTime, act: crate::ids::BootTime) -> bool {
-        (-10_000_000_000..=10_000_000_000).contains(&act.since(record))
+        (-10 * SECOND_NS..=10 * SECOND_NS).contains(&act.since(record))
     }
 }

@@ -1,9 +1,11 @@
 //! Ray's own reasons for the end of a worker, by its logs: the monitor's kill record, the owner's death, a shutdown, …
 
+use libc::{SIGINT, SIGTERM};
+
 use super::{Case, Draft, LATE_NS, aftermath, external_signal, measured, senders, watched};
 use crate::{
     event::{RayLog, Role},
-    ids::{BootTime, ProcessKey},
+    ids::{BootTime, MINUTE_NS, ProcessKey, SECOND_NS},
     judge::{
         act::{self, Act},
         cause::{Cause, Party, Request},
@@ -137,7 +139,7 @@ fn specific(
         RayFact::OwnerDied { .. } | RayFact::JobFinished { .. } => {
             record.time.since(gone) > LOG_STAMP_NS
         }
-        _ => record.time.since(act) > 1_000_000_000,
+        _ => record.time.since(act) > SECOND_NS,
     };
     if late {
         return None;
@@ -303,13 +305,9 @@ pub(super) fn shutdown(case: &Case<'_>, raylet: ProcessKey, act: BootTime) -> Op
     let ended = case.exit.time;
     let by_itself =
         case.exit.exit.code().is_some() && (act == ended || act == aftermath::gone_by(case, ended));
-    let early = if by_itself {
-        LOG_STAMP_NS
-    } else {
-        1_000_000_000
-    };
+    let early = if by_itself { LOG_STAMP_NS } else { SECOND_NS };
     let before = |record: &&Seen<RayLog>| {
-        (-early..60_000_000_000).contains(&act.since(record.time))
+        (-early..MINUTE_NS).contains(&act.since(record.time))
             && (!by_itself || watched::ends_at_shutdown(case, raylet, record.time))
     };
     let with_an_agent = case.part().is_none_or(Part::ends_with_an_agent);
@@ -374,9 +372,9 @@ fn raylet_was_stopped(
 ) -> Option<Reason> {
     let term = case.world.signals_to(raylet).iter().find(|seen| {
         // A raylet blocks SIGINT: the Ctrl-C of its terminal does nothing to it.
-        (seen.what.signal == 15 || seen.what.signal == 2 && seen.what.took_effect)
+        (seen.what.signal == SIGTERM || seen.what.signal == SIGINT && seen.what.took_effect)
             && matches!(seen.what.result, 0 | 4)
-            && (0..60_000_000_000).contains(&act.since(seen.time))
+            && (0..MINUTE_NS).contains(&act.since(seen.time))
             && (!by_itself || watched::ends_at_shutdown(case, raylet, seen.time))
     })?;
     let sender = &term.what.sender;
@@ -407,7 +405,7 @@ fn agent_of(case: &Case<'_>, raylet: ProcessKey, name: &str, time: BootTime) -> 
     case.world
         .exits
         .values()
-        .filter(|exit| (-100_000_000..30_000_000_000).contains(&time.since(exit.time)))
+        .filter(|exit| (-SECOND_NS / 10..30 * SECOND_NS).contains(&time.since(exit.time)))
         .filter_map(|exit| case.world.processes.get(exit.exit.process))
         .filter(|state| {
             state.belongs_to(raylet) && watched::part(case.world, state.key) == Some(part)
@@ -453,14 +451,14 @@ fn gave_up(case: &Case<'_>, raylet: ProcessKey, time: BootTime) -> bool {
 }
 
 /// Between the first and the last of a node who give up.
-const GIVE_UP_NS: i64 = 5_000_000_000;
+const GIVE_UP_NS: i64 = 5 * SECOND_NS;
 
 /// The GCS of this cluster, if it ended within the raylet's time-outs before `act`.
 fn gcs_of(case: &Case<'_>, raylet: ProcessKey, act: BootTime) -> Option<ProcessKey> {
     case.world
         .exits
         .values()
-        .filter(|exit| (0..120_000_000_000).contains(&act.since(exit.time)))
+        .filter(|exit| (0..2 * MINUTE_NS).contains(&act.since(exit.time)))
         .filter_map(|exit| case.world.processes.get(exit.exit.process))
         .filter(|state| is_gcs_of(case, raylet, state))
         .map(|state| state.key)
@@ -491,7 +489,7 @@ fn disconnect(case: &Case<'_>, record: &Seen<RayLog>, act: BootTime) -> Option<R
         exit_type,
         ExitType::IntendedSystemExit | ExitType::IntendedUserExit
     );
-    let before = record.time.since(act) < 1_000_000_000;
+    let before = record.time.since(act) < SECOND_NS;
     let wanted = intended && before && !aftermath::was_out_of_reach(case);
     wanted.then_some(Reason::Intended(Cause::Intended))
 }

@@ -1,5 +1,7 @@
 //! A process that ended itself: by a fault, by a signal of its own, or by exit; with Ray's reasons for an exit that it asked for.
 
+use libc::{SIGBUS, SIGTERM};
+
 use super::{
     Case, Draft, aftermath, external_signal, kernel, limits, raylet,
     reasons::{self, Reason},
@@ -7,7 +9,7 @@ use super::{
 };
 use crate::{
     event::{RayLog, Role, Signal},
-    ids::{BootTime, ProcessKey},
+    ids::{BootTime, MINUTE_NS, ProcessKey},
     judge::{
         act,
         cause::Cause,
@@ -23,7 +25,7 @@ use crate::{
 };
 
 /// How long after an outside signal a process may still re-raise it on itself.
-const RERAISE_NS: i64 = 60_000_000_000;
+const RERAISE_NS: i64 = MINUTE_NS;
 
 /// A synchronous fault, or a signal that the process sent to itself.
 pub(super) fn fault(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
@@ -32,13 +34,11 @@ pub(super) fn fault(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
     let cause = Cause::Crash {
         signal: Some(number),
         says: None,
+        // A full `/dev/shm` ends a process so, among others.
         shared_memory: number == SIGBUS && shared.is_some_and(|bytes| bytes.0 > 0),
     };
     Draft::new(Killer::Crash, Certainty::Proven, cause)
 }
-
-/// What a full `/dev/shm` ends a process with, among others.
-pub(super) const SIGBUS: i32 = 7;
 
 /// A signal that the process sent to itself: a crash, unless it passes on what came from outside.
 pub(super) fn own_signal(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
@@ -166,7 +166,7 @@ fn after_caught(case: &Case<'_>, signal: &Seen<Signal>) -> Option<Draft> {
         ));
     }
     if case.role() == Role::Raylet
-        && signal.what.signal == 15
+        && signal.what.signal == SIGTERM
         && senders::tool(case, &signal.what.sender).is_none()
     {
         // A raylet that something else had already ended (an agent, the GCS) also sees signals at its end.
@@ -340,7 +340,7 @@ fn by_code(case: &Case<'_>) -> Draft {
         return Draft::unknown(cause, Missing::Sigterm).open(open);
     }
     // `sigterm_handler` of a driver exits with the number of the signal (`python/ray/_private/worker.py`).
-    if case.role() == Role::Driver && code == 15 && !case.saw_signals() {
+    if case.role() == Role::Driver && code == SIGTERM && !case.saw_signals() {
         let cause = exit_or_sigterm(code, exception);
         return Draft::unknown(cause, Missing::Sigterm).open(open);
     }
@@ -365,12 +365,16 @@ fn at_sigterm(case: &Case<'_>, code: i32, certainty: Certainty) -> Draft {
     let signals = case.world.signals_to(case.key());
     let of_itself = |seen: &&Seen<Signal>| {
         let lately = act::CAUGHT_WINDOW_NS > case.exit.time.since(seen.time);
-        seen.what.signal == 15 && lately && seen.what.sender.process.same(case.key())
+        seen.what.signal == SIGTERM && lately && seen.what.sender.process.same(case.key())
     };
     // The raylet's follows one that the process sent itself.
     let own = signals.iter().rev().find(of_itself);
-    let Some(sent) = own.or_else(|| signals.iter().rev().find(|seen| seen.what.signal == 15))
-    else {
+    let Some(sent) = own.or_else(|| {
+        signals
+            .iter()
+            .rev()
+            .find(|seen| seen.what.signal == SIGTERM)
+    }) else {
         let what = if case.saw_signals() {
             Missing::Sending { log: None }
         } else {

@@ -1,16 +1,17 @@
 //! A death by a signal whose sending was not seen: procfs mode, a signal from before the attach, or an injected one.
 
-use super::{
-    Case, Draft, SIGKILL, aftermath, kernel, limits, reasons,
-    self_exit::{self, SIGBUS},
+use libc::{
+    SI_KERNEL, SIGABRT, SIGALRM, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGPROF, SIGSEGV, SIGTRAP,
+    SIGVTALRM,
 };
+
+use super::{Case, Draft, aftermath, kernel, limits, reasons, self_exit};
 use crate::{
     event::Signal,
     judge::{
         cause::{Cause, Party},
         missing::{self, Missing},
         report::{Certainty, Killer, Mechanism},
-        route::SI_KERNEL,
         world::Seen,
     },
 };
@@ -53,7 +54,7 @@ pub(super) fn verdict(case: &Case<'_>, signal: i32) -> Draft {
         return draft;
     }
     match signal {
-        4..=8 | 11 => {
+        SIGILL | SIGTRAP | SIGABRT | SIGBUS | SIGFPE | SIGSEGV => {
             let cause = Cause::Crash {
                 signal: Some(signal),
                 says: None,
@@ -78,7 +79,7 @@ fn timer(case: &Case<'_>, signal: i32) -> Option<Draft> {
     let by_kernel = delivered
         .iter()
         .any(|seen| seen.what == (signal, SI_KERNEL));
-    (by_kernel && matches!(signal, 14 | 26 | 27)).then(|| {
+    (by_kernel && matches!(signal, SIGALRM | SIGVTALRM | SIGPROF)).then(|| {
         let cause = Cause::Timer {
             signal,
             created: false,

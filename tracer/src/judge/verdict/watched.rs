@@ -3,15 +3,15 @@
 use super::{Case, Draft, aftermath, reasons, senders};
 use crate::{
     event::Role,
-    ids::{BootTime, ProcessKey},
+    ids::{BootTime, ProcessKey, SECOND_NS},
     judge::{cause::Cause, processes::ProcessState, report::Certainty, world::World},
     ray::{identify, tree::Part},
 };
 
 /// Workers look for their raylet each second; a machine short of processor time is late.
-const AFTER_RAYLET_NS: i64 = 10_000_000_000;
+const AFTER_RAYLET_NS: i64 = 10 * SECOND_NS;
 /// The dashboard's modules look each second.
-const AFTER_PARENT_NS: i64 = 10_000_000_000;
+const AFTER_PARENT_NS: i64 = 10 * SECOND_NS;
 
 /// Which part of Ray a process is, if it is one.
 pub(super) fn part(world: &World, process: ProcessKey) -> Option<Part> {

@@ -58,14 +58,9 @@ pub fn parse(text: &str) -> Option<GpuMoved> {
     })
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the pattern admits six digits and no sign"
-)]
 fn size(found: &Captures<'_>, group: usize) -> Option<Bytes> {
     let gib: f64 = found.get(group)?.as_str().parse().ok()?;
-    Some(Bytes((gib * f64::from(1 << 30)) as u64))
+    Some(Bytes(1 << 30).times(gib))
 }
 
 #[cfg(test)]

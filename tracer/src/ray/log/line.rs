@@ -6,7 +6,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::ids::HexId;
+use crate::ids::{HexId, SECOND_NS};
 
 /// A line's parts.
 pub(crate) struct Line<'a> {
@@ -85,7 +85,7 @@ fn time(text: &str) -> Option<i64> {
     let utc = civil.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp();
     let millis: i64 = millis.parse().ok()?;
     utc.as_second()
-        .checked_mul(1_000_000_000)?
+        .checked_mul(SECOND_NS)?
         .checked_add(millis.checked_mul(1_000_000)?)
 }
 

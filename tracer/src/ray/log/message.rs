@@ -67,7 +67,11 @@ fn workers(line: &Line<'_>, message: &str) -> Option<RayFact> {
     }
     if message.starts_with("Stop: sending SIG") {
         // ≥ 2.57
-        let signal = if message.contains("SIGKILL") { 9 } else { 15 };
+        let signal = if message.contains("SIGKILL") {
+            libc::SIGKILL
+        } else {
+            libc::SIGTERM
+        };
         let process_group = Pid(number_field(message, "pgid=")?);
         return Some(RayFact::StopSignal {
             process_group,

@@ -7,10 +7,9 @@ use std::collections::HashSet;
 
 use crate::{
     event::{Event, Exit, Observation},
-    ids::ProcessKey,
+    ids::{ProcessKey, SECOND_NS},
 };
 
-const SECOND_NS: i64 = 1_000_000_000;
 /// Full detail stays so long before and after a death that is asked about.
 const BEFORE_NS: i64 = 600 * SECOND_NS;
 const AFTER_NS: i64 = 60 * SECOND_NS;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::ends::Ends;
 use crate::{
     event::Observation,
-    ids::{Pid, ProcessKey},
+    ids::{MINUTE_NS, Pid, ProcessKey},
 };
 
 /// Processes that are followed; of more, those so far stay.
@@ -13,7 +13,7 @@ const MOST: usize = 8192;
 /// Rows of one life; one with more stays.
 const ROWS: usize = 16;
 /// What is said of a process that has ended is said by then.
-const LATE_NS: i64 = 60_000_000_000;
+const LATE_NS: i64 = MINUTE_NS;
 
 /// Lives by pid, from the fork on.
 #[derive(Default)]

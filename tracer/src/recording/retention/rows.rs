@@ -4,10 +4,10 @@ use std::collections::{HashMap, VecDeque};
 
 use rusqlite::Connection;
 
-use super::{MINUTE_NS, delete, ends::Ends, lives::Lives};
+use super::{delete, ends::Ends, lives::Lives};
 use crate::{
     event::{Observation, RayLog},
-    ids::{Pid, ProcessKey},
+    ids::{MINUTE_NS, Pid, ProcessKey},
     ray::facts::RayFact,
     recording::row,
 };

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use rusqlite::Connection;
 
-use super::{MINUTE_NS, delete, ends::Ends};
+use super::{delete, ends::Ends};
+use crate::ids::MINUTE_NS;
 
 /// Older than so many times the wanted time one in so long stays: six hours, a day and a week, where nothing else is wanted.
 const TIERS: [(u32, i64); 3] = [(1, MINUTE_NS), (4, 10 * MINUTE_NS), (28, 60 * MINUTE_NS)];

@@ -4,10 +4,10 @@ use std::{collections::HashMap, sync::Arc};
 
 use rusqlite::{Connection, params};
 
-use super::{MINUTE_NS, delete, ends::Ends};
+use super::{delete, ends::Ends};
 use crate::{
     event::{NativeFrame, Observation, PythonFrame, PythonStack},
-    ids::ProcessKey,
+    ids::{MINUTE_NS, ProcessKey},
     recording::row,
 };
 

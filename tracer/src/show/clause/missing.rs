@@ -3,7 +3,7 @@
 use jiff::civil::DateTime;
 
 use crate::{
-    ids::WallTime,
+    ids::{SECOND_NS, WallTime},
     judge::missing::{Missing, Moment},
 };
 
@@ -73,7 +73,7 @@ fn kernel_log(at: Moment) -> String {
 
 fn around(time: WallTime) -> String {
     let moment = |offset: i64| {
-        let moved = WallTime(time.0.saturating_add(offset * 1_000_000_000));
+        let moved = WallTime(time.0.saturating_add(offset * SECOND_NS));
         moved
             .timestamp()
             .strftime("%Y-%m-%d %H:%M:%S UTC")

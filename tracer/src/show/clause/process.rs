@@ -1,5 +1,7 @@
 //! What signals do to a process, and how it ends by itself, in words.
 
+use libc::SIGKILL;
+
 use super::{Told, party, with_user};
 use crate::{judge::cause::Cause, signals};
 
@@ -19,7 +21,7 @@ impl Told {
                 signal,
                 sender: None,
             } => {
-                let hint = if *signal == 9 {
+                let hint = if *signal == SIGKILL {
                     ""
                 } else {
                     "; a normal stop does that too"
@@ -120,7 +122,7 @@ fn crashed(signal: Option<i32>, says: Option<&str>, shared_memory: bool) -> Stri
     };
     match (signal, says) {
         (_, Some(says)) => format!("crashed: {says}{hint}"),
-        (Some(9), None) => "killed itself with SIGKILL".into(),
+        (Some(SIGKILL), None) => "killed itself with SIGKILL".into(),
         (Some(signal), None) => format!("crashed with {}{hint}", signals::name(signal)),
         (None, None) => "crashed".into(),
     }

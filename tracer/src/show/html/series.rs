@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::data::{kib, milliseconds};
 use crate::{
     event::Role,
-    ids::{Bytes, EventId},
+    ids::{Bytes, EventId, MINUTE_NS},
     judge::{
         report::{Report, Utc},
         timeline::{CgroupSeries, ProcessSeries, Timeline},
@@ -26,7 +26,7 @@ const MAX_PROCESSES: usize = 4000;
 /// A thinned series keeps at least so many.
 const FEWEST: usize = 8;
 /// Before a listed death its process's points are kept as they are: people look there.
-const LAST_NS: i64 = 60_000_000_000;
+const LAST_NS: i64 = MINUTE_NS;
 /// But no more than these of them.
 const LAST_POINTS: usize = 300;
 

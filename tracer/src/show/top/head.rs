@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     event::{Mode, NodeMemory, Role},
-    ids::Bytes,
+    ids::{Bytes, SECOND_NS},
     judge::{
         forecast::Race,
         killers::{Threat, Who},
@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// Without an event for this long a recording has probably lost its recorder: it writes each minute.
-const SILENT_NS: i64 = 75_000_000_000;
+const SILENT_NS: i64 = 75 * SECOND_NS;
 /// The share of a limit above which it is near.
 const NEAR: f64 = 0.85;
 /// Seconds left below which it is.
@@ -146,7 +146,7 @@ fn silence(top: &Top) -> String {
         "" => String::new(),
         source if live.ended => format!("{source} has ended"),
         source if quiet > SILENT_NS => {
-            let seconds = u64::try_from(quiet / 1_000_000_000).unwrap_or(0);
+            let seconds = u64::try_from(quiet / SECOND_NS).unwrap_or(0);
             format!("{source}: nothing for {seconds} s, is its recorder alive?")
         }
         source => source.to_owned(),

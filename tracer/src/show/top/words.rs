@@ -28,12 +28,7 @@ pub(super) fn rate(rate: Option<f64>) -> String {
     if rate.abs() < STILL {
         return "steady".to_owned();
     }
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a rate of memory is far below the range"
-    )]
-    let minute = Bytes((rate.abs() * 60.0) as u64);
+    let minute = Bytes(60).times(rate.abs());
     let sign = if rate > 0.0 { '+' } else { '−' };
     format!("{sign}{}/min", size(minute))
 }

@@ -17,14 +17,17 @@ use std::{
 use anyhow::Context as _;
 use jiff::Timestamp;
 
-use crate::show::publish::{metrics::EventCounts, pod_event::PodEvent};
+use crate::{
+    ids::MINUTE_NS,
+    show::publish::{metrics::EventCounts, pod_event::PodEvent},
+};
 use api::{Answer, Api};
 use budget::{Bucket, Budget, Request};
 
 /// Deaths that wait: more are counted as dropped.
 const MOST: usize = 256;
 /// An API server keeps Events for an hour: nobody would see an older one.
-const OLD_NS: i64 = 3_600_000_000_000;
+const OLD_NS: i64 = 60 * MINUTE_NS;
 /// Requests of client-go's `rest.Config`: ten at once, then five a second.
 const BURST: f64 = 10.0;
 const EACH: Duration = Duration::from_millis(200);

@@ -3,7 +3,7 @@
 use super::{Found, Place};
 use crate::{
     event::Role,
-    ids::HexId,
+    ids::{HexId, MINUTE_NS, SECOND_NS},
     judge::{
         fleet::{Context, Group, speaker},
         report::{Death, Killer, LinkRule, Said, Saying, Tie},
@@ -11,9 +11,9 @@ use crate::{
 };
 
 /// A driver that went on for longer after an actor's death did not end by it, unless a log says more.
-const BEFORE_END_NS: i64 = 120_000_000_000;
+const BEFORE_END_NS: i64 = 2 * MINUTE_NS;
 /// What is read of a log as its process ends may be stamped a little later.
-const LATE_NS: i64 = 1_000_000_000;
+const LATE_NS: i64 = SECOND_NS;
 
 pub(super) fn find(context: &Context<'_>, at: usize) -> Option<Found> {
     let death = &context.report.deaths[at];

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use super::{Found, Place};
 use crate::{
     event::Role,
+    ids::{MINUTE_NS, SECOND_NS},
     judge::{
         fleet::{Context, Group, speaker},
         report::{Death, Killer, LinkRule, Said, Saying, Tie},
@@ -12,11 +13,11 @@ use crate::{
 };
 
 /// Where the text names no time-out, an error this long after a death still is its after-effect.
-const LONGEST_NS: i64 = 1_800_000_000_000;
+const LONGEST_NS: i64 = 30 * MINUTE_NS;
 /// What the error takes beyond its time-out: the watchdog looks now and then, the process ends, clocks differ.
-const SLACK_NS: i64 = 60_000_000_000;
+const SLACK_NS: i64 = MINUTE_NS;
 /// Clocks of two nodes differ by no more, or they are not kept at all.
-const CLOCKS_NS: i64 = 5_000_000_000;
+const CLOCKS_NS: i64 = 5 * SECOND_NS;
 
 /// For each death with such an error that has no cause the first death of its job.
 pub(in crate::judge::fleet) fn all(
