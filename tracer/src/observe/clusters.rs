@@ -160,6 +160,12 @@ pub fn settings(pid: Pid) -> Vec<(String, String)> {
     kept(&environment(pid).unwrap_or_default())
 }
 
+/// Whether the environment of a process may be read: its own user and root may.
+#[must_use]
+pub fn has_readable_environment(pid: Pid) -> bool {
+    environment(pid).is_some()
+}
+
 fn environment(pid: Pid) -> Option<Vec<u8>> {
     let read = move || bounded::of_process(pid, "environ", ENVIRONMENT_BYTES).ok();
     stall::ask_for(pid, read)
@@ -231,7 +237,38 @@ pub fn log_time(local_time: i64, utc_offset_s: Option<i32>) -> BootTime {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        os::unix::process::CommandExt as _,
+        process::{Command, Stdio},
+        time::{Duration, Instant},
+    };
+
     use super::*;
+
+    #[test]
+    fn a_child_that_has_not_executed_its_program_is_no_raylet() {
+        let mut shell = Command::new("/bin/bash");
+        shell
+            .arg0("/ray/raylet/raylet")
+            .args(["-c", "( read line ); :", "--raylet_socket_name=/x"]);
+        let mut shell = shell.stdin(Stdio::piped()).spawn().expect("a shell");
+        let pid = Pid(shell.id());
+        let end = Instant::now() + Duration::from_secs(60);
+        let child = loop {
+            let mut all = processes::all().into_iter();
+            let of_shell = |one: &Pid| processes::stat(*one).is_some_and(|stat| stat.parent == pid);
+            if let Some(child) = all.find(of_shell) {
+                break child;
+            }
+            assert!(Instant::now() < end, "it starts no child");
+        };
+        let argv = processes::argv(child);
+        assert_eq!(argv, processes::argv(pid));
+        assert!(!is_raylet(&argv, Some(pid)));
+        assert!(is_raylet(&argv, Some(Pid(std::process::id()))));
+        drop(shell.stdin.take());
+        shell.wait().expect("its end");
+    }
 
     #[test]
     fn of_what_a_driver_is_handed_only_the_names_are_kept() {

@@ -32,6 +32,7 @@ pub(super) fn running(pid: Pid) -> Option<Node> {
     let disk = cluster.session_dir.as_deref();
     Some(Node {
         settings: cluster.settings.clone(),
+        hidden: !clusters::has_readable_environment(pid),
         unread: unread(&raylet, &cluster.settings),
         monitor,
         isolated,
@@ -60,6 +61,7 @@ fn bare(pid: Pid, cluster: Option<Cluster>) -> Node {
     Node {
         cluster,
         settings: Vec::new(),
+        hidden: false,
         unread: None,
         monitor: None,
         isolated: false,

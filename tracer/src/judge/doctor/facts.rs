@@ -57,6 +57,8 @@ pub struct Node {
     pub cluster: Option<Cluster>,
     /// `RAY_*` of the raylet's environment, or of this shell's.
     pub settings: Vec<(String, String)>,
+    /// Whether that environment may not be read: the raylet is another user's.
+    pub hidden: bool,
     /// Of these, those that its Ray reads nowhere; `None` where that could not be looked up.
     pub unread: Option<Vec<String>>,
     /// What its log says about its monitor.

@@ -69,16 +69,12 @@ impl Watch {
 pub(super) fn checks(machine: &Machine, node: &Node) -> Vec<Check> {
     let watch = Watch::of(machine, node);
     let mut checks = vec![now(machine, &watch)];
-    // An isolated one counts its user cgroup, which is not read here.
-    let counts = watch.on && !watch.isolated;
-    let monitor = counts.then_some((watch.threshold, watch.count.used));
-    let threats = killers::in_order(monitor, &node.levels, &machine.memory, machine.swap_total);
-    let ranked = (1..).zip(&threats);
-    checks.extend(ranked.map(|(rank, threat)| line(rank, threat, machine, &watch)));
-    checks.extend((watch.on && watch.isolated).then(|| apart(&watch)));
-    checks.extend((!watch.on).then(|| off(&watch)));
-    checks.extend(above(&watch));
-    checks.push(limits(machine, node, &watch));
+    // Without its environment the raylet's own log may tell when its monitor acts; its defaults do not.
+    if node.hidden && node.monitor.is_none() {
+        checks.push(hidden());
+    } else {
+        checks.extend(order(machine, node, &watch));
+    }
     checks.extend(overcommit(machine));
     checks.extend(object_store(node));
     checks.extend(store_share(machine, node));
@@ -87,6 +83,29 @@ pub(super) fn checks(machine: &Machine, node: &Node) -> Vec<Check> {
         check.raylet_pid = node.pid();
     }
     checks
+}
+
+/// Who acts first, and what changes that.
+fn order(machine: &Machine, node: &Node, watch: &Watch) -> Vec<Check> {
+    // An isolated one counts its user cgroup, which is not read here.
+    let counts = watch.on && !watch.isolated;
+    let monitor = counts.then_some((watch.threshold, watch.count.used));
+    let threats = killers::in_order(monitor, &node.levels, &machine.memory, machine.swap_total);
+    let ranked = (1..).zip(&threats);
+    let mut checks: Vec<Check> = ranked
+        .map(|(rank, threat)| line(rank, threat, machine, watch))
+        .collect();
+    checks.extend((watch.on && watch.isolated).then(|| apart(watch)));
+    checks.extend((!watch.on).then(|| off(watch)));
+    checks.extend(above(watch));
+    checks.push(limits(machine, node, watch));
+    checks
+}
+
+fn hidden() -> Check {
+    let text = "who kills first is not known: the raylet belongs to another user, and neither its settings nor its log can be read";
+    Check::new("killers.hidden", Section::Killers, State::Missing, text)
+        .command("sudo raytrace doctor")
 }
 
 fn note(id: &str, text: String) -> Check {

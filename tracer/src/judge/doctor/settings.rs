@@ -10,6 +10,11 @@ use crate::ray::{
 };
 
 pub(super) fn checks(node: &Node) -> Vec<Check> {
+    if node.hidden {
+        let text = "not known: the raylet belongs to another user, who alone may read its settings";
+        let check = Check::new("settings.hidden", Section::Settings, State::Missing, text);
+        return vec![check.command("sudo raytrace doctor").of(node.pid())];
+    }
     let version = node
         .cluster
         .as_ref()

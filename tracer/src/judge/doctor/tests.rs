@@ -28,6 +28,7 @@ pub(crate) fn node() -> Node {
             ..Cluster::new(ProcessKey::new(12104, 0))
         }),
         settings: Vec::new(),
+        hidden: false,
         unread: Some(Vec::new()),
         monitor: None,
         isolated: false,
@@ -388,4 +389,17 @@ fn a_session_disk_that_is_full_is_a_problem_and_old_sessions_are_a_note() {
         disk.free = Bytes(4 * GIB);
     }
     assert_eq!(ids(&machine), ["disk.full"]);
+}
+
+#[test]
+fn without_a_raylets_settings_its_defaults_are_not_told() {
+    let hidden = Node {
+        hidden: true,
+        ..node()
+    };
+    let machine = machine(hidden);
+    let told = |id: &str| checks(&machine).iter().any(|check| check.id == id);
+    assert!(told("settings.hidden") && told("killers.hidden"));
+    assert!(!told("setting.RAY_memory_usage_threshold") && !told("limit.seen"));
+    assert_eq!(problems(&machine), []);
 }

@@ -205,6 +205,22 @@ fn a_handler_that_runs_late_is_the_senders_doing_and_not_the_raylets() {
 }
 
 #[test]
+fn an_exit_after_the_raylets_sigterm_is_unknown_without_a_worker_id() {
+    for (status, killer) in [
+        (0, Killer::Unknown),
+        (1 << 8, Killer::Unknown),
+        (7 << 8, Killer::Exit),
+    ] {
+        let mut scene = Scene::new();
+        scene.process(7, RAYLET, "ray::hog", crate::event::Role::Worker);
+        scene.signal(RAYLET, 7, 15, 0, false);
+        scene.after(200_000).exit(7, status);
+        let verdict = scene.death(7).verdict;
+        assert_eq!(verdict.killer, killer, "{verdict:?}");
+    }
+}
+
+#[test]
 fn a_worker_whose_own_log_names_a_sigterm_did_not_exit_by_itself() {
     let mut scene = Scene::new();
     scene.ray_worker(7).says_from(

@@ -108,7 +108,8 @@ pub(super) fn exited(case: &Case<'_>, caught: Option<&Seen<Signal>>) -> Draft {
 /// An exit at or before its raylet's SIGTERM, of a worker whose id nobody could read: what Ray says of it cannot be found.
 fn nameless_after(case: &Case<'_>, signal: &Seen<Signal>) -> Option<Draft> {
     let nameless = case.world.processes.get(case.key())?.worker_id.is_none();
-    let code = case.exit.exit.code()?;
+    // Ray's own exits have 0 or 1.
+    let code = case.exit.exit.code().filter(|code| *code <= 1)?;
     if case.role() != Role::Worker || !nameless {
         return None;
     }
