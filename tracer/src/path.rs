@@ -1,4 +1,4 @@
-//! Paths as text, for what opens none of them.
+//! Path handling on text only; opens no file.
 
 /// The last name of a path; all of it where it is no path.
 #[must_use]

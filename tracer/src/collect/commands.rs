@@ -1,5 +1,6 @@
-//! By which other paths the `ray` of a cluster's installation is started: a link in `~/bin`, or the
-//! installation by another path.
+//! Other paths by which a cluster's `ray` command is started.
+//!
+//! A link in `~/bin`, or the installation by another path.
 //!
 //! The kernel tells the path of a script and not the file that it led to. So a path that is not known is
 //! looked at when a process that was started by it has sent a signal. Its owner may lead it elsewhere at

@@ -1,4 +1,4 @@
-//! What a cluster or a driver that is over held open is let go: its folder, its logs, what is known of it.
+//! Releases folders, logs and state of clusters and drivers that have ended.
 //!
 //! A node of days sees many of them, and a file that is held keeps its file system from being taken away.
 

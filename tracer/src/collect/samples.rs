@@ -1,5 +1,6 @@
-//! Memory samples of processes and of the machine: often near a limit, seldom far from it, of processes that the kernel saw move before others, a row only
-//! when a figure moved.
+//! Samples the memory of tracked processes and of the machine.
+//!
+//! Often near a limit, seldom far from it; of processes that the kernel saw move before others; a row only when a figure moved.
 
 mod families;
 

@@ -1,5 +1,7 @@
-//! Processes that are gone without an exit event, which the kernel can owe us: since Linux 7.0 a hook may be preempted, and another
-//! one on the same processor is then left out; a full ring with a full table behind it does the same.
+//! Finds tracked processes that ended without an exit event.
+//!
+//! The kernel can owe us one: since Linux 7.0 a hook may be preempted, and another one on the same processor is then left out; a
+//! full ring with a full table behind it does the same.
 //!
 //! A slow look: who is still in the tracked set, and no longer in /proc, was missed. Never per event.
 

@@ -42,7 +42,7 @@ const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   raytrace publish --json -                             Print a line per death, warning, loss and gap
-  raytrace publish --json /var/log/raytrace.jsonl --metrics 127.0.0.1:9464
+  raytrace publish --json - --metrics 127.0.0.1:9464    Serve metrics too
   raytrace publish --directory /data/raytrace --metrics 0.0.0.0:9464
   raytrace publish --k8s-events --json -                In a pod: a Warning on each Ray pod with a kill
 

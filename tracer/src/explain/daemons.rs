@@ -1,4 +1,4 @@
-//! Those who kill for memory in user space, or report such a kill: earlyoom, systemd-oomd, the kubelet, slurm, container runtimes.
+//! User-space OOM killers and reporters: earlyoom, systemd-oomd, kubelet, Slurm, container runtimes.
 //!
 //! Forms: earlyoom 1.3 to 1.8 (`sending SIGTERM to process N uid U "NAME": …`), systemd 248 on (`Killed /a.scope due to memory pressure …`,
 //! `systemd-oomd killed N process(es) in this unit`), kubelet (`The node was low on resource: memory`, `OOMKilled`), slurmstepd (`oom-kill

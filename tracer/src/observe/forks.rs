@@ -3,7 +3,7 @@
 //! From /proc/PID/pagemap (`fs/proc/task_mmu.c`: bit 56, `PM_MMAP_EXCLUSIVE`), in places at even
 //! distances: at most [`WINDOWS`] short reads, each of which holds the lock of the mapping for some
 //! microseconds. `smaps_rollup` would be exact and holds it for 20 ms a GiB; a busy machine made
-//! seconds of that for the process that is read (docs/performance.md).
+//! seconds of that for the process that is read (docs/development/performance.md).
 
 use std::{
     fs::File,

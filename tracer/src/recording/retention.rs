@@ -1,4 +1,4 @@
-//! What a long recording gives up: detail, the more the older it is, and what lies around a death last.
+//! Downsamples a long recording: older rows first, rows around deaths last.
 //!
 //! These are the rules for every file, the ones of a folder that rotates too; what a folder gives up besides is whole files.
 //! Beyond [`Retention::keep`] samples are a minute apart, later ten minutes and an hour. Around deaths all detail stays: [`ends`] says how much

@@ -1,4 +1,4 @@
-//! In which order first causes are shown, and which where not all fit.
+//! Orders first causes, and chooses which are shown where not all fit.
 
 use crate::show::{
     causes::{self, Cause, Entry},

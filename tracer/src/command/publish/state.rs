@@ -1,4 +1,6 @@
-//! What was handed on: by it `publish` goes on where it stopped. A small JSON file, written anew and renamed.
+//! The state file of `publish`: what was already handed on.
+//!
+//! By it `publish` goes on where it stopped. A small JSON file, written anew and renamed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

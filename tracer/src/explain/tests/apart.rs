@@ -1,4 +1,4 @@
-//! Who is another process although a number agrees, and what belongs together although a name does not.
+//! Identity: one pid that is two processes, two names that are one process.
 
 use super::{explain, killers};
 use crate::{

@@ -1,4 +1,6 @@
-//! Acts in other names: what a user of the node can write becomes no part of Ray, and no reason that is proven.
+//! Forged senders and log lines prove nothing.
+//!
+//! What a user of the node can write becomes no part of Ray, and no reason that is proven.
 
 use super::scene::{BASH, RAYLET, Scene, key, monitor_kill};
 use crate::{

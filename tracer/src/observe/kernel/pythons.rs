@@ -1,4 +1,6 @@
-//! Where the interpreters of Python processes are, as the kernel is told it: from then on it takes the stack of whoever maps something large.
+//! Tells the kernel where each Python interpreter is, so that it can take stacks.
+//!
+//! From then on it takes the stack of whoever maps something large.
 
 use aya::maps::{HashMap, MapData};
 use raytrace_ebpf::records::Python;

@@ -1,4 +1,4 @@
-//! A py-spy for an interpreter that was found here.
+//! Builds a py-spy reader for an interpreter that is already located.
 //!
 //! `PythonSpy::new` looks for the interpreter by itself: it maps the files of the process, which a job may cut meanwhile (SIGBUS), and
 //! takes the lengths that they state for true. What it would find is known already (`binary`, `elf`). And it may panic on what it reads while

@@ -1,3 +1,5 @@
+//! What retention keeps and what it downsamples, over a day of staged rows.
+
 use rusqlite::{Connection, params};
 
 use super::*;

@@ -1,4 +1,4 @@
-//! A report that may leave the house: no command arguments, host or user names, addresses or paths.
+//! Redacts a report: no command arguments, host or user names, addresses or paths.
 //!
 //! Class, task and method names stay, and so do ids, pids and sizes. What is taken out gets a stable pseudonym (`host-1`,
 //! `path-2`), so that equal things stay equal, also across a cgroup's field and the log line that quotes it. Every view
