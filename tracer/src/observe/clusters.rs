@@ -248,9 +248,11 @@ mod tests {
     #[test]
     fn a_child_that_has_not_executed_its_program_is_no_raylet() {
         let mut shell = Command::new("/bin/bash");
-        shell
-            .arg0("/ray/raylet/raylet")
-            .args(["-c", "( read line ); :", "--raylet_socket_name=/x"]);
+        shell.arg0("/ray/raylet/raylet").args([
+            "-c",
+            "( read line ); :",
+            "--raylet_socket_name=/x",
+        ]);
         let mut shell = shell.stdin(Stdio::piped()).spawn().expect("a shell");
         let pid = Pid(shell.id());
         let end = Instant::now() + Duration::from_secs(60);

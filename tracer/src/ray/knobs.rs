@@ -200,6 +200,18 @@ fn outside(knob: &Knob, version: Version) -> Option<Ignored> {
     })
 }
 
+/// What to do about a value that is set where nobody reads it: to set it where the raylet does. A higher threshold is not worth that:
+/// the kernel would kill before Ray does.
+#[must_use]
+pub fn where_it_counts(key: &str, value: &str, in_force: &str) -> Change {
+    let number = |text: &str| text.parse::<f64>().ok();
+    let raised = number(value) > number(in_force);
+    if key == "RAY_memory_usage_threshold" && raised {
+        return Change::unset(key);
+    }
+    Change::environment(key, value)
+}
+
 /// A variable that does nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ignored {
@@ -220,6 +232,14 @@ mod tests {
         let shouted = ignored("RAY_MEMORY_USAGE_THRESHOLD", "0.9", None).expect("ignored");
         let meant = Change::environment("RAY_memory_usage_threshold", "0.9");
         assert_eq!(shouted.instead, meant);
+    }
+
+    #[test]
+    fn a_higher_threshold_is_taken_out_and_a_lower_one_set_where_it_counts() {
+        let key = "RAY_memory_usage_threshold";
+        assert_eq!(where_it_counts(key, "0.98", "0.8"), Change::unset(key));
+        let lower = Change::environment(key, "0.7");
+        assert_eq!(where_it_counts(key, "0.7", "0.8"), lower);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Many first causes that are alike, in words: one headline, what holds for all, then a line each.
 
+use std::collections::BTreeSet;
+
 use crate::{
     judge::report::{Certainty, Death},
     show::{
@@ -85,9 +87,22 @@ pub fn headline(causes: &[Cause<'_>]) -> String {
         words::class(first),
         span(within)
     );
-    let clause = words::common_clause(&deaths)
-        .unwrap_or_else(|| format!("ended alike; the first {}", words::clause(first)));
+    let clause = words::common_clause(&deaths).unwrap_or_else(|| most_common(&deaths));
     words::headline_of(&subject, &deaths, &clause)
+}
+
+/// How most of them ended; of the first, where each ended in a way of its own.
+fn most_common(deaths: &[&Death]) -> String {
+    let clauses: Vec<String> = deaths.iter().map(|death| words::clause(death)).collect();
+    let count = |clause: &String| clauses.iter().filter(|other| *other == clause).count();
+    let ways: BTreeSet<&String> = clauses.iter().collect();
+    match clauses.iter().rev().max_by_key(|clause| count(clause)) {
+        Some(most) if count(most) > 1 => {
+            let (ways, many) = (ways.len(), count(most));
+            format!("ended in {ways} ways, {many} of them so: {most}")
+        }
+        _ => format!("ended alike; the first {}", words::clause(deaths[0])),
+    }
 }
 
 /// The death whose certainty holds for all.

@@ -36,10 +36,13 @@ impl FromStr for Share {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let number = text.trim().trim_end_matches('%').trim_end();
+        let text = text.trim();
+        let number = text.trim_end_matches('%').trim_end();
         let parsed = number.parse::<f64>().ok();
+        // 0.85 is a fraction elsewhere, as in Ray's threshold.
+        let is_fraction = |percent: f64| percent > 0.0 && percent < 1.0 && !text.ends_with('%');
         parsed
-            .filter(|percent| (0.0..=100.0).contains(percent))
+            .filter(|percent| (0.0..=100.0).contains(percent) && !is_fraction(*percent))
             .map(|percent| Self(percent / 100.0))
             .ok_or_else(|| "give a percentage from 0 to 100, like 85%".to_owned())
     }
@@ -173,6 +176,8 @@ mod tests {
                 "--fail-above: the peak was 152.3 GiB, 81.0 % of the machine's memory 188.0 GiB, above 80.0 %"
             ]
         );
+        assert!("0.85".parse::<Share>().is_err(), "a fraction");
+        assert!("0.85%".parse::<Share>().is_ok());
         assert!("850%".parse::<Share>().is_err());
         assert!("much".parse::<Share>().is_err());
     }

@@ -6,6 +6,7 @@ use super::{
 };
 use crate::ray::{
     knobs::{self, Ignored, KNOBS, Reader},
+    start::Change,
     version::Version,
 };
 
@@ -120,7 +121,12 @@ fn misplaced(node: &Node, driver: &Driver) -> Vec<Check> {
             no_effect(key, text)
                 .value(&value)
                 .expected(&effective)
-                .command(format!("ray stop; {key}={value} ray start …"))
+                .command(match knobs::where_it_counts(key, value, &effective) {
+                    Change::Unset(key) => {
+                        format!("unset {key}: at {value} the kernel would kill first")
+                    }
+                    _ => format!("ray stop; {key}={value} ray start …"),
+                })
         })
         .collect()
 }

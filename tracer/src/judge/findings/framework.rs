@@ -69,13 +69,23 @@ fn worse(run: Run<'_>, name: &str, given: &[Given]) -> Option<Finding> {
             format!("{}={instead}", one.key)
         })
     });
+    let moves = |(_, one): &(&Given, &Spoken)| one.effect == Effect::MovesToHost;
+    let (cost, wrong_if) = if costly.iter().any(moves) {
+        (
+            "as much more GPU memory as the host gains",
+            "private and pinned memory of the ranks stays level while the GPU's falls",
+        )
+    } else {
+        (
+            "preempted sequences are computed again",
+            "little shared or pinned memory is seen in these processes",
+        )
+    };
     (!costly.is_empty()).then(|| Finding {
         evidence: sources(&costly),
         remedy: remedy.collect(),
-        cost: Some("GPU memory rises by what the host gains".into()),
-        wrong_if: Some(
-            "private and pinned memory of the ranks stays level while the GPU's falls".into(),
-        ),
+        cost: Some(cost.into()),
+        wrong_if: Some(wrong_if.into()),
         ..Finding::new(
             "setting-takes-host-memory",
             Certainty::Inferred,

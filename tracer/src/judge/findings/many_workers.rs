@@ -117,10 +117,19 @@ fn remedy(run: Run<'_>, class: &Class<'_>, fit: f64, each: f64) -> Vec<String> {
         ),
     );
     remedy.push(format!(
-        "or memory={:.0}*1024**3 in its @ray.remote, so that Ray counts it",
-        each.ceil()
+        "or memory={} in its @ray.remote, so that Ray counts it",
+        in_python(each)
     ));
     remedy
+}
+
+/// A size in GiB, rounded up, as somebody writes it in Python.
+fn in_python(gib: f64) -> String {
+    const STEP: f64 = 64.0;
+    if gib >= 4.0 {
+        return format!("{:.0}*1024**3", gib.ceil());
+    }
+    format!("{:.0}*1024**2", (gib * 1024.0 / STEP).ceil() * STEP)
 }
 
 /// Workers of one class and size.

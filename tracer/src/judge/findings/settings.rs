@@ -214,8 +214,8 @@ fn of_driver(node: &Node, driver: &Driver) -> Vec<Row> {
             let why = format!(
                 "it is set in driver {pid}, and only the raylet's counts; in force: {effective}"
             );
-            let instead = Change::environment(key, value).at(node.started);
-            row(key, value, &source, Some((why, instead)))
+            let instead = knobs::where_it_counts(key, value, effective);
+            row(key, value, &source, Some((why, instead.at(node.started))))
         })
     });
     nobodys.chain(only_raylets).collect()

@@ -507,7 +507,7 @@ fn a_frameworks_settings_are_spoken_of_only_after_a_memory_kill() {
     assert!(
         finding
             .cost
-            .is_some_and(|cost| cost.contains("GPU memory rises"))
+            .is_some_and(|cost| cost.contains("more GPU memory"))
     );
     fires(&scene, "setting-does-not-help");
     let scene = with(false);
