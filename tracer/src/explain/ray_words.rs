@@ -27,10 +27,11 @@ const NODE_ID: [&str; 3] = [
     "[state-dump] Node ID: ",
 ];
 
-/// `3 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers crashed due to other reasons at node (ID: …` (2.2 to 2.60).
+/// `3 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers crashed due to other reasons at node (ID: …` (2.2 to 2.60),
+/// and what people quote of it: `10 Workers killed due to memory pressure (OOM)`.
 static COUNT: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r"(\d+) Workers? \(tasks / actors\) killed due to memory pressure \(OOM\), (\d+) Workers? crashed due to other reasons",
+        r"(\d+) Workers? (?:\(tasks / actors\) )?killed due to memory pressure \(OOM\)(?:, (\d+) Workers? crashed due to other reasons)?",
     )
 });
 static RELEASE: LazyLock<Regex> =
@@ -54,7 +55,8 @@ pub(super) fn line(line: &LogLine, remarks: &mut Remarks) {
     if let Some(found) = COUNT.captures(text) {
         let node = text.hex_after("(ID: ", 56).map_or(String::new(), |id| id.0);
         let time = line.stamp.local.or(line.stamp.utc).unwrap_or(0);
-        if let (Ok(memory), Ok(other)) = (found[1].parse(), found[2].parse()) {
+        let others = found.get(2).map_or("0", |others| others.as_str());
+        if let (Ok(memory), Ok(other)) = (found[1].parse(), others.parse()) {
             remarks.summaries.insert((node, time), (memory, other));
         }
     }

@@ -58,6 +58,9 @@ pub fn facts(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<Fact> {
 /// A line for each of the first `most`, and how many are left.
 #[must_use]
 pub fn lines(view: &View<'_>, causes: &[Cause<'_>], most: usize) -> Vec<String> {
+    if causes.iter().all(|cause| is_only_counted(cause.death)) {
+        return Vec::new();
+    }
     let said = facts(view, causes);
     let shown = causes.iter().take(most);
     let mut lines: Vec<String> = shown.map(|cause| line(view, cause, &said)).collect();
@@ -81,14 +84,25 @@ pub fn headline(causes: &[Cause<'_>]) -> String {
         .map_or_else(String::new, |bytes| {
             format!(", the largest {}", size(bytes))
         });
-    let subject = format!(
-        "{} {} (within {}{largest})",
-        deaths.len(),
-        words::class(first),
-        span(within)
-    );
+    let class = words::class(first);
+    // Of those that are only counted nothing else is known.
+    let subject = if deaths.iter().all(|death| is_only_counted(death)) {
+        format!("{} {class}s", deaths.len())
+    } else {
+        format!(
+            "{} {class} (within {}{largest})",
+            deaths.len(),
+            span(within)
+        )
+    };
     let clause = words::common_clause(&deaths).unwrap_or_else(|| most_common(&deaths));
     words::headline_of(&subject, &deaths, &clause)
+}
+
+/// Whether a text says no more of it than that it was one of so many.
+fn is_only_counted(death: &Death) -> bool {
+    let work = &death.work;
+    death.process.pid.0 == 0 && work.worker_id.is_none() && work.actor_id.is_none()
 }
 
 /// How most of them ended; of the first, where each ended in a way of its own.

@@ -86,7 +86,9 @@ fn count(gathered: &Gathered, deaths: &[Death]) -> Option<String> {
     let verdict = match (super::nameless::missing(gathered), found > memory) {
         (0, false) => "agrees".to_owned(),
         (0, true) => "the last minute, or other nodes, are not in the count".to_owned(),
-        (missing, _) => format!("{missing} more stand in raylet.out of the nodes"),
+        (missing, _) => format!(
+            "which {missing} more were is in the logs of their node; there: raytrace explain /tmp/ray/session_latest/logs"
+        ),
     };
     Some(format!(
         "Ray's own count: {memory} killed for memory, {other} for other reasons; named in the texts: {found} and {rest}: {verdict}"
