@@ -215,7 +215,7 @@ def owner_dies(stage, label):
     victim = stage.roll.wait(label)
     sender = kill.by_shell(boss, 9)
     stage.truth.death(label + "/owner", boss, "signal", certainty="proven", signal=9, sender=sender)
-    stage.truth.death(label, victim, "ray-collapse", cause=label + "/owner")
+    stage.truth.death(label, victim, "ray-collapse", cause=label + "/owner", may_crash=True)
     stage.ended(label, victim)
 
 

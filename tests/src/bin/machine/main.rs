@@ -1,7 +1,7 @@
 //! What a process may do to whoever looks at it: one act a run.
 //!
 //! `machine long BYTES ARGUMENT …` has a command line and an environment of that length, that begins with the arguments. `machine chroot FOLDER`
-//! lives in that folder. `machine many N` is N processes of one name. `machine hang FOLDER NAME` is two processes that cannot be looked at:
+//! lives in that folder. `machine many N …` is N programs of one name. `machine hang FOLDER NAME` is two processes that cannot be looked at:
 //! [`hang`]. `machine refuse PREFIX COMMAND …` runs a command whose eBPF programs of such names the kernel refuses: [`refuse`].
 //! `machine private CGROUP RIGHTS COMMAND …` runs one whose root of cgroups that is: [`private`]. `machine root` is root in all its users.
 //! Each says `ready` and the pids, and then waits for the end of its input.
@@ -14,7 +14,7 @@ mod refuse;
 
 use std::{
     io::{Read as _, Write as _},
-    process::ExitCode,
+    process::{Command, ExitCode, Stdio},
 };
 
 use anyhow::{Context as _, Result, bail};
@@ -44,7 +44,7 @@ fn act(words: &[&str]) -> Result<()> {
             std::env::set_current_dir("/")?;
             wait(&[])
         }
-        ["many", count, ..] => many(count.parse()?),
+        ["many", count, rest @ ..] => many(count.parse()?, rest),
         ["root", ..] => {
             // SAFETY: it takes three numbers, and this program has one thread.
             let done = unsafe { libc::setresuid(0, 0, 0) };
@@ -56,11 +56,21 @@ fn act(words: &[&str]) -> Result<()> {
     }
 }
 
-fn many(count: u32) -> Result<()> {
-    for _ in 0..count {
-        fork(pause)?;
+/// So many programs with this one's name and arguments, and a number each, that end when the input does.
+fn many(count: u32, arguments: &[&str]) -> Result<()> {
+    let program = std::env::args_os().next().context("no name")?;
+    let mut all = Vec::new();
+    for number in 0..count {
+        let mut one = Command::new(&program);
+        one.args(["many", "0"]).args(arguments);
+        one.arg(format!("--number={number}")).stdout(Stdio::null());
+        all.push(one.spawn().context("cannot start it")?);
     }
-    wait(&[])
+    wait(&[])?;
+    for mut one in all {
+        one.wait()?;
+    }
+    Ok(())
 }
 
 /// Says that all is as it should be, and waits for the end of its input; its children end with it.
