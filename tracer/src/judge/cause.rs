@@ -135,6 +135,11 @@ pub enum Cause {
         /// Whose signal it was.
         cause: Box<Cause>,
     },
+    /// It caught what `cause` had sent, and aborted (SIGABRT) while it ended.
+    CaughtSignalThenAbort {
+        /// Whose signal it was.
+        cause: Box<Cause>,
+    },
     /// It caught what `cause` had sent, and its raylet ended what was left.
     CaughtSignalThenRaylet {
         /// Whose signal it was.
