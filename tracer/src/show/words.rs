@@ -65,7 +65,10 @@ pub fn class_of_top(process: &TopProcess) -> String {
 pub fn class_of_title(title: &str, pid: Pid) -> String {
     let shown = match title.strip_prefix("ray::") {
         None if title.is_empty() => format!("pid {pid}"),
-        Some(title) => title.split('.').next().unwrap_or(title).to_owned(),
+        Some(title) => {
+            let title = title.rsplit("<locals>.").next().unwrap_or(title);
+            title.split('.').next().unwrap_or(title).to_owned()
+        }
         None => program(title),
     };
     sanitize::name(idle(&shown))
