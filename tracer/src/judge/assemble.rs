@@ -11,7 +11,7 @@ use crate::{
         gone::Gone,
         gpus, jobs,
         limits::Limits,
-        minute, owners, pending, place,
+        minute, owners, peers, pending, place,
         processes::ProcessState,
         report::{
             Activity, AtDeath, ClusterReport, Death, End, Foreseen, Host, InUse, Killer,
@@ -48,6 +48,7 @@ pub(super) fn report(world: &World, limits: &Limits) -> Report {
 
 /// The report of these deaths, in the order of their acts.
 pub(super) fn report_of(world: &World, limits: &Limits, mut deaths: Vec<Death>) -> Report {
+    peers::link(world, &mut deaths);
     acts::group(world, &mut deaths);
     let jobs = jobs::all(world, &deaths, |state| cluster_number(world, state.cluster));
     jobs::link_drivers(&jobs, &mut deaths);

@@ -15,7 +15,12 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct Died {
     actor_id: Option<HexId>,
+    /// Lines that may still belong to an `OutOfMemoryError`.
+    of_memory: u32,
 }
+
+/// Lines of an `OutOfMemoryError`: the object store's state and 100 candidates.
+const MEMORY_LINES: u32 = 160;
 
 impl Died {
     /// Takes a line; a process once all that names it was read.
@@ -23,7 +28,14 @@ impl Died {
         if let Some((actor_id, pid)) = victim(text) {
             return Some(fact(actor_id, Some(pid), worker_id));
         }
-        if let Some(selected) = selected(text) {
+        self.of_memory = if text.contains("OutOfMemoryError: ") {
+            MEMORY_LINES
+        } else {
+            self.of_memory.saturating_sub(1)
+        };
+        // A raylet's own record that somebody prints is no exception of this process.
+        let selected = (self.of_memory > 0).then(|| selected(text)).flatten();
+        if let Some(selected) = selected {
             return Some(fact(selected.actor_id, selected.pid, worker_id));
         }
         let (field, value) = text.trim().split_once(": ")?;
@@ -128,8 +140,11 @@ mod tests {
                 "{mark}(Actor({ACTOR}): job ID=01000000, lease ID=03000000, task name=W.__init__, required resources={{CPU: 1}}, pid={pid}, actual memory used=2.34GB, worker ID=92afeca97c04)"
             )
         };
-        let text = [line("", 7), line("Selected to kill: ", 17971)].join("\n");
+        let head = "ray.exceptions.OutOfMemoryError: 1 worker(s) were killed due to the node running low on memory.";
+        let listed = [line("", 7), line("Selected to kill: ", 17971)].join("\n");
+        let text = format!("{head}\n{listed}");
         assert_eq!(read(&text), names(Some(ACTOR), Some(17971)));
+        assert_eq!(read(&listed), Vec::new());
     }
 
     #[test]

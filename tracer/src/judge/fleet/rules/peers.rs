@@ -9,12 +9,9 @@ use crate::{
         fleet::{Context, Group, speaker},
         report::{Death, Killer, LinkRule, Said, Saying, Tie},
     },
+    ray::log::after_effects,
 };
 
-/// Where the text names no time-out, an error this long after a death still is its after-effect.
-const LONGEST_NS: i64 = 1_800_000_000_000;
-/// What the error takes beyond its time-out: the watchdog looks now and then, the process ends, clocks differ.
-const SLACK_NS: i64 = 60_000_000_000;
 /// Clocks of two nodes differ by no more, or they are not kept at all.
 const CLOCKS_NS: i64 = 5_000_000_000;
 
@@ -51,12 +48,7 @@ fn of_one(context: &Context<'_>, first: &[(usize, &Death)], death: &Death) -> Op
     let Saying::PeerError { kind, timeout_ms } = &said.what else {
         return None;
     };
-    let longest = timeout_ms.map_or(LONGEST_NS, |timeout| {
-        i64::try_from(timeout)
-            .unwrap_or(i64::MAX)
-            .saturating_mul(1_000_000)
-            .saturating_add(SLACK_NS)
-    });
+    let longest = after_effects::lasts_ns(*timeout_ms);
     let ended = death.when.exit_time.or(death.when.time)?;
     let (cause, _) = first
         .iter()
