@@ -8,6 +8,7 @@ use crate::{
     ids::{Bytes, Pid},
     judge::report::{Death, Growth, GrowthLine, TopProcess},
     show::{
+        causes::Entry,
         fleet, growth, rank, sanitize,
         size::{Unit, share, size},
         view::View,
@@ -42,7 +43,7 @@ pub(super) fn at_kill(view: &View<'_>) -> Option<Held> {
         return None;
     }
     let entries = rank::entries(view, view.shown.causes());
-    let mut causes = entries.iter().map(|entry| entry.first());
+    let mut causes = entries.iter().map(Entry::first);
     let cause = causes.find(|cause| {
         let death = cause.death;
         words::is_memory_kill(death.verdict.killer) && !death.memory.top.is_empty()
@@ -157,9 +158,10 @@ fn lines(
     if !more {
         fit(&mut known, held);
     }
-    let of_all = match more {
-        true => format!(" in {} processes", growth.processes),
-        false => String::new(),
+    let of_all = if more {
+        format!(" in {} processes", growth.processes)
+    } else {
+        String::new()
     };
     let most = if view.shown.all {
         usize::MAX
@@ -193,9 +195,10 @@ fn last_line(deaths: &[&Death]) -> Option<String> {
 
 fn growth_of<'a>(view: &View<'a>, class: &str, deaths: &[&Death]) -> Option<&'a Growth> {
     let drives = |death: &&Death| death.process.role == Role::Driver;
-    let name = match deaths.iter().any(drives) {
-        true => "driver",
-        false => class,
+    let name = if deaths.iter().any(drives) {
+        "driver"
+    } else {
+        class
     };
     let mut growth = view.shown.report.growth.iter();
     growth.find(|growth| growth.class == name)

@@ -99,10 +99,11 @@ const TABLE: &str =
 
 #[test]
 fn the_table_of_memory_users_alone_is_a_kill_that_is_not_in_the_text() {
-    let coloured: String = TABLE
+    let coloured: Vec<String> = TABLE
         .lines()
-        .map(|line| format!("^[[36m(raylet)^[[0m {line}\n"))
+        .map(|line| format!("^[[36m(raylet)^[[0m {line}"))
         .collect();
+    let coloured = coloured.join("\n");
     for text in [TABLE.to_owned(), TABLE.replace('\t', " "), coloured] {
         let report = explain(&[("driver.log", &text)]);
         assert_eq!(killers(&report), [(0, Killer::Unknown)], "{text}");

@@ -211,9 +211,12 @@ fn held_or_grown(view: &View<'_>) -> Vec<String> {
     };
     let classes = held.classes.into_iter();
     let told: Vec<String> = classes
-        .map(|(text, lines)| match lines.is_empty() {
-            true => text,
-            false => format!("{text}: {}", lines.join("; ")),
+        .map(|(text, lines)| {
+            if lines.is_empty() {
+                text
+            } else {
+                format!("{text}: {}", lines.join("; "))
+            }
         })
         .collect();
     section(&format!("What was held at {}", held.kill), &told)

@@ -127,9 +127,10 @@ fn grown(view: &View<'_>, page: &mut Page) {
         each_owner(page, &held.classes);
     }
     let unread = growth::unread(view);
-    let grown = match held.is_none() || view.shown.all {
-        true => growth::lines(view),
-        false => Vec::new(),
+    let grown = if held.is_none() || view.shown.all {
+        growth::lines(view)
+    } else {
+        Vec::new()
     };
     if !grown.is_empty() || held.is_none() && !unread.is_empty() {
         heading(page, "WHAT GREW");
