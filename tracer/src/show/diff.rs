@@ -18,7 +18,7 @@ use crate::{
 const MOST: usize = 20;
 /// Longest key and value of a table.
 const KEY: usize = 46;
-const VALUE: usize = 32;
+const VALUE: usize = 24;
 
 /// The whole comparison, coloured.
 #[must_use]
