@@ -13,10 +13,6 @@ use crate::{
 
 /// A verdict that waits for Ray's log is told as such after this time, and again when it is settled.
 const PATIENCE_NS: i64 = 150_000_000;
-/// A driver that leaves normally takes its workers along before it exits: what follows another death waits longer for that one.
-const PATIENCE_WITH_CAUSE_NS: i64 = 400_000_000;
-/// One that lives on after it left Ray is most often about to end normally, and then nothing is to be told at all.
-const PATIENCE_WITH_OWNER_NS: i64 = 450_000_000;
 /// What was known of a dead process is kept this long: causes and children ask for it.
 const KEEP_NS: i64 = 150 * SECOND_NS;
 /// And of this many at most.
@@ -68,12 +64,10 @@ impl Deaths {
                 return false;
             };
             let settled = death.verdict.settled;
-            let patience = match death.verdict.killer {
-                Killer::RayCollapse if death.verdict.owner_lives => PATIENCE_WITH_OWNER_NS,
-                Killer::RayCollapse => PATIENCE_WITH_CAUSE_NS,
-                _ => PATIENCE_NS,
-            };
-            let late = now.since(waiting.exit) > patience;
+            // It follows another death, which has not been seen yet. A driver that leaves normally takes its workers along
+            // seconds before it exits, and then nothing is to be told at all.
+            let waits_for_another = death.verdict.killer == Killer::RayCollapse;
+            let late = !waits_for_another && now.since(waiting.exit) > PATIENCE_NS;
             if settled || (waiting.told.is_none() && late) {
                 let before = waiting.told.replace(death.verdict.cause.clone());
                 told.push(DeathUpdate { death, before });

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::peel::LogLine;
 use crate::{
     judge::from_text::claim::{Configured, Place, Remarks},
-    ray::log::{configuration::Configuration, gpu_moved},
+    ray::log::{configuration::Configuration, gpu_moved, kill},
 };
 
 /// Words of a configuration's first line, and of command lines.
@@ -66,7 +66,7 @@ impl Configurations {
                 .gpu_moved
                 .push((who.clone(), moved, place, super::cut(&line.text)));
         }
-        if COMMANDS.iter().any(|words| line.text.contains(words)) {
+        if COMMANDS.iter().any(|words| line.text.contains(words)) && !is_table(&line.text) {
             return self.command(who, place, &line.text, remarks);
         }
         if let Some(begun) = self.command.take_if(|begun| begun.who == who) {
@@ -133,6 +133,12 @@ impl Configurations {
             },
         );
     }
+}
+
+/// Whether a line is a row of Ray's table of memory users, or a record that holds it: it lists all processes of the node, other
+/// people's too.
+fn is_table(text: &str) -> bool {
+    text.contains("memory users: PID") || !kill::top(text).is_empty() || kill::row(text).is_some()
 }
 
 /// `TaskRunner (pid 2413)`.

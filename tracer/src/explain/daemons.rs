@@ -19,7 +19,9 @@ use crate::{
 };
 
 /// Words of these lines.
-pub(super) const ANCHORS: [&str; 17] = [
+pub(super) const ANCHORS: [&str; 19] = [
+    "illed by OOM Killer",
+    "illed by OOM killer",
     "System OOM encountered",
     "has been killed by the OOM killer",
     ": Out Of Memory",
@@ -65,6 +67,7 @@ static SLURM_LIMIT: LazyLock<Regex> = LazyLock::new(|| {
 
 static SYSTEM_OOM: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"System OOM encountered, victim process: (.{1,64}?), pid: (\d+)\b"));
+static PLATFORM: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b[Kk]illed by OOM [Kk]iller\b"));
 static SRUN: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"srun: error: \S+: tasks? [\d,-]+: Out Of Memory"));
 static PBS: LazyLock<Regex> =
@@ -188,6 +191,8 @@ fn reported(text: &str) -> Option<(Subject, Claim)> {
         kernel("slurm", None)
     } else if OOM_KILLED.is_match(text) {
         kernel("the container runtime", None)
+    } else if PLATFORM.is_match(text) {
+        kernel("the platform", None)
     } else if text.contains("A process of this unit has been killed by the OOM killer")
         || text.contains("Failed with result 'oom-kill'.")
     {

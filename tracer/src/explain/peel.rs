@@ -68,6 +68,12 @@ static SYSLOG: LazyLock<Regex> = LazyLock::new(|| {
         r"^(?:([A-Z][a-z]{2} [ \d]\d [\d:.]{8,15}) )?[\w.-]{1,64} ([\w./@-]{1,64})(?:\[(\d+)\])?: ",
     )
 });
+/// The same without a host, or with the host left out (`…`): of the kernel, or of a program with its pid.
+static HOSTLESS: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"^(?:([A-Z][a-z]{2} [ \d]\d [\d:.]{8,15}) )?(?:(?:…|\.\.\.) ?)?(?:(kernel)|([\w./@-]{1,64})\[(\d+)\]): ",
+    )
+});
 static POD: LazyLock<Regex> = LazyLock::new(|| pattern(r"^(?:\[pod/[^\]]*\]|[\w.-]{1,64} +\|) ?"));
 static LEVEL: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^(?:<\d{1,3}>|kern  ?:[a-z]+ *: |\d+,\d+,(\d+),[^;]{0,40};)"));
@@ -217,6 +223,7 @@ fn layer<'a>(rest: &'a str, peeled: &mut LogLine) -> Option<&'a str> {
         b'0'..=b'9' => dated(rest, peeled),
         b'k' if LEVEL.is_match(rest) => cut(&LEVEL, rest),
         byte if byte.is_ascii_alphabetic() => named(rest, peeled),
+        b'.' | 0xe2 if rest.starts_with(['.', '…']) => hostless(rest, peeled),
         _ => None,
     }
 }
@@ -259,10 +266,20 @@ fn dated<'a>(rest: &'a str, peeled: &mut LogLine) -> Option<&'a str> {
 
 /// `HOST kernel: ` behind an ISO time.
 fn journal<'a>(rest: &'a str, peeled: &mut LogLine) -> Option<&'a str> {
-    let found = SYSLOG
-        .captures(rest)
-        .filter(|found| found.get(1).is_none())?;
+    let found = SYSLOG.captures(rest).filter(|found| found.get(1).is_none());
+    let Some(found) = found else {
+        return hostless(rest, peeled);
+    };
     program(&found, peeled);
+    Some(&rest[found[0].len()..])
+}
+
+/// `kernel: `, `Nov 21 00:23:48 kernel: `, `… earlyoom[812]: `.
+fn hostless<'a>(rest: &'a str, peeled: &mut LogLine) -> Option<&'a str> {
+    let found = HOSTLESS.captures(rest)?;
+    let name = found.get(2).or_else(|| found.get(3))?.as_str();
+    let pid = found.get(4).and_then(|pid| pid.as_str().parse().ok());
+    peeled.program = Some((name.to_owned(), pid.map(Pid)));
     Some(&rest[found[0].len()..])
 }
 
@@ -270,6 +287,9 @@ fn named<'a>(rest: &'a str, peeled: &mut LogLine) -> Option<&'a str> {
     if let Some(found) = SYSLOG.captures(rest).filter(|found| found.get(1).is_some()) {
         program(&found, peeled);
         return Some(&rest[found[0].len()..]);
+    }
+    if let Some(shorter) = hostless(rest, peeled) {
+        return Some(shorter);
     }
     // Compose names its containers like that; a table of Ray's may too, so only the plain form is taken.
     cut(&POD, rest)

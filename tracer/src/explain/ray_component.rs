@@ -7,7 +7,7 @@ use crate::{
     judge::{
         cause::{Cause, Request},
         from_text::claim::{
-            Claim, Gathered, MonitorState, Place, Remarks, Spoken, Statement, Subject,
+            Claim, Gathered, MonitorState, Place, Remarks, Spoken, Stamp, Statement, Subject,
         },
         said,
     },
@@ -18,7 +18,11 @@ use crate::{
 };
 
 /// Words of these records.
-pub(super) const ANCHORS: [&str; 38] = [
+pub(super) const ANCHORS: [&str; 42] = [
+    "Registering job.",
+    "Adding job,",
+    "Marking job as finished.",
+    "Finished marking job state",
     "Stop: sending SIG",
     "Started worker process with pid",
     "disconnect_type=0",
@@ -61,6 +65,9 @@ pub(super) const ANCHORS: [&str; 38] = [
 
 /// Sayings of processes and nodes elsewhere that are kept.
 const MAX_SPOKEN: usize = 200_000;
+
+/// Jobs whose ends are kept.
+const MAX_JOBS: usize = 10_000;
 
 /// Digits of a worker's id.
 const WORKER_DIGITS: usize = 56;
@@ -155,7 +162,7 @@ impl Components {
             .filter(|(component, _)| component.is_empty())
             .map(|(_, pid)| pid);
         for record in std::mem::take(&mut self.records) {
-            remark(&record.fact, &mut gathered.remarks);
+            remark(&record.fact, line.stamp, &mut gathered.remarks);
             self.speak(&record.fact, line, place, gathered);
             let Some((mut subject, claim)) = claim(&record.fact, raylet) else {
                 continue;
@@ -203,8 +210,15 @@ fn whole(subject: &Subject) -> bool {
 }
 
 /// What a record says besides deaths.
-fn remark(fact: &RayFact, remarks: &mut Remarks) {
+fn remark(fact: &RayFact, stamp: Stamp, remarks: &mut Remarks) {
+    let room = remarks.jobs.len() < MAX_JOBS;
     match fact {
+        RayFact::JobStarted { job_id, .. } if room => {
+            remarks.jobs.entry(job_id.clone()).or_insert(None);
+        }
+        RayFact::JobEnded { job_id } if room => {
+            remarks.jobs.insert(job_id.clone(), Some(stamp));
+        }
         RayFact::MonitorStarted {
             threshold,
             total,

@@ -11,7 +11,9 @@ use crate::{
 };
 
 /// Words that open or belong to a record.
-pub(super) const ANCHORS: [&str; 7] = [
+pub(super) const ANCHORS: [&str; 9] = [
+    TABLE[0],
+    TABLE[1],
     "Killing worker with task",
     "Memory on the node (",
     "memory used=",
@@ -20,6 +22,8 @@ pub(super) const ANCHORS: [&str; 7] = [
     "worker(s), kill details",
     "exceeded threshold of ",
 ];
+/// The head of its table of the biggest processes, with tabs and with spaces. Ray prints it with a kill for memory, and nowhere else.
+const TABLE: [&str; 2] = ["PID\tMEM(GB)\tCOMMAND", "PID MEM(GB) COMMAND"];
 /// Lines of one record: 100 candidates, the object store's state and ten users.
 const MAX_LINES: u32 = 160;
 /// The biggest processes kept.
@@ -45,6 +49,8 @@ struct Block {
     claims: bool,
     /// Whether it says that Ray kills.
     kills: bool,
+    /// Whether the table of the biggest processes stands in it.
+    table: bool,
 }
 
 impl Monitor {
@@ -60,10 +66,12 @@ impl Monitor {
             || text.contains("kill details:")
             || text.starts_with("Killing worker with task")
             || super::ray_exit::killed_for_memory(text);
+        let table = TABLE.iter().any(|head| text.contains(head));
         let done = self.open.as_ref().is_some_and(|open| {
             line.component.is_some()
                 || open.lines >= MAX_LINES
                 || (opens && open.node.is_some())
+                || (open.is_table() && !opens && kill::row(text).is_none())
                 || text.starts_with("Refer to the documentation")
         });
         if done {
@@ -73,7 +81,7 @@ impl Monitor {
             let mut listed = kill::listed(text).into_iter();
             text.contains("actual memory used=") && listed.any(|(one, _)| has_whole_ids(&one))
         };
-        if self.open.is_none() && !opens && !listed() {
+        if self.open.is_none() && !opens && !table && !listed() {
             return;
         }
         let block = self.open.get_or_insert_with(|| Block {
@@ -83,6 +91,7 @@ impl Monitor {
             ..Block::default()
         });
         block.lines += 1;
+        block.table |= table;
         block.read(line, place);
     }
 
@@ -96,6 +105,11 @@ impl Monitor {
 }
 
 impl Block {
+    /// Whether nothing but the table has been read.
+    fn is_table(&self) -> bool {
+        self.table && !self.claims && !self.kills && self.found.is_empty() && self.node.is_none()
+    }
+
     fn read(&mut self, line: &LogLine, place: Place) {
         let text = line.text.as_str();
         self.claims |= super::ray_exit::killed_for_memory(text);
@@ -118,9 +132,11 @@ impl Block {
             }
         }
         let room = MAX_TOP.saturating_sub(self.figures.top.len());
-        self.figures
-            .top
-            .extend(kill::top(text).into_iter().take(room));
+        let mut top = kill::top(text);
+        if top.is_empty() && self.table {
+            top.extend(kill::row(text));
+        }
+        self.figures.top.extend(top.into_iter().take(room));
     }
 
     /// Those of the first line that has any; exact ones are better.
@@ -177,6 +193,16 @@ impl Block {
                     ..Subject::default()
                 },
                 claim,
+            });
+            return;
+        }
+        if self.found.is_empty() && self.table && !self.figures.top.is_empty() {
+            out.push(Statement {
+                place: self.place,
+                stamp: self.stamp,
+                quote: self.quote,
+                subject: Subject::default(),
+                claim: Claim::MemoryTable(Box::new(self.figures)),
             });
             return;
         }

@@ -17,7 +17,8 @@ use crate::{
 };
 
 /// Words of these lines.
-pub(super) const ANCHORS: [&str; 16] = [
+pub(super) const ANCHORS: [&str; 17] = [
+    "terminated by signal ",
     ":actor_name:",
     ":task_name:",
     "Killed",
@@ -59,6 +60,8 @@ static LOADER: LazyLock<Regex> = LazyLock::new(|| {
 });
 static SHELL: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"line \d+: +(\d+) (Killed|Segmentation fault|Aborted|Bus error)\b"));
+static XARGS: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"\bxargs: .{1,200}: terminated by signal (\d{1,2})\b"));
 static FAILURE: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^\*\*\* (SIG[A-Z]+) received at time="));
 static FATAL: LazyLock<Regex> = LazyLock::new(|| {
@@ -153,8 +156,12 @@ fn loaders(text: &str) -> Vec<(Subject, Claim)> {
     pids.map(|pid| (descendant(pid), claim.clone())).collect()
 }
 
-/// A child as its shell tells it.
+/// A child as its shell tells it, or `xargs`, which does not say which.
 fn shell(text: &str) -> Option<(Subject, Claim)> {
+    if let Some(found) = XARGS.captures(text) {
+        let signal = found[1].parse().ok()?;
+        return Some((Subject::default(), Claim::Signalled(signal)));
+    }
     let found = SHELL.captures(text)?;
     let claim = match &found[2] {
         "Killed" => Claim::Signalled(SIGKILL),

@@ -44,6 +44,8 @@ pub(super) struct Source {
     own: Subject,
     /// The folder of this file, where it is a raylet's.
     folder: Option<String>,
+    /// Whether it is a log: a session's folder also holds dashboards and settings, with texts of Ray's.
+    is_log: bool,
     /// Lines of a raylet's log that may still be quoted after its end.
     quoted: u32,
     /// Whether this worker has said that a connection to its peers broke.
@@ -76,6 +78,7 @@ impl Source {
             configurations: Configurations::default(),
             own,
             folder,
+            is_log: is_log(base),
             quoted: 0,
             told_of_peers: false,
             found: Vec::new(),
@@ -149,7 +152,9 @@ impl Source {
         self.raylet(line, place);
         let claimed = self.found.len() > before || self.monitor.is_open();
         if has(Groups::WARNING) {
-            warnings::line(line, place, claimed, &mut gathered.remarks);
+            if self.is_log {
+                warnings::line(line, place, claimed, &mut gathered.remarks);
+            }
             self.of_peers(line, place, gathered);
         }
         if claimed {
@@ -251,6 +256,16 @@ impl Source {
             gathered.claims.add(statement);
         }
     }
+}
+
+/// Whether a file of this name is what a program printed, and no settings of one.
+fn is_log(base: &str) -> bool {
+    const SETTINGS: [&str; 6] = ["yml", "yaml", "ini", "html", "js", "toml"];
+    let end = std::path::Path::new(base).extension();
+    let end = end.and_then(|end| end.to_str()).unwrap_or_default();
+    // A container's log may be JSON by its name; a dashboard's is one whole document.
+    let dashboard = end == "json" && base.contains("dashboard");
+    !dashboard && !SETTINGS.contains(&end)
 }
 
 /// Who writes this file, where that is a worker.

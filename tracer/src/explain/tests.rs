@@ -8,6 +8,7 @@ mod forms;
 mod joins;
 mod nodes;
 mod remedies;
+mod session;
 mod settings;
 
 use crate::judge::{

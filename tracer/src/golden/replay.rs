@@ -5,7 +5,10 @@ use crate::{
     event::{Event, Observation, Source},
     golden,
     ids::BootTime,
-    judge::{self, Judge, report::Death},
+    judge::{
+        self, Judge,
+        report::{Death, Killer},
+    },
 };
 
 /// Whether this was read in a log.
@@ -16,11 +19,11 @@ fn is_log(event: &Event) -> bool {
     )
 }
 
-/// The deaths of a recording that were told as settled, each when it was.
-fn settled(events: &[Event]) -> Vec<Death> {
+/// The deaths of a recording as they were told, each when it was.
+fn told(events: &[Event]) -> Vec<Death> {
     let (mut judge, mut deaths) = (Judge::default(), Deaths::default());
     let mut now = BootTime(0);
-    let mut settled = Vec::new();
+    let mut all = Vec::new();
     let next = events.iter().skip(1).map(Some).chain([None]);
     for (event, next) in events.iter().zip(next) {
         // A line of a log has the time that stands in it, which may be any.
@@ -39,10 +42,9 @@ fn settled(events: &[Event]) -> Vec<Death> {
         for process in done {
             judge.forget(process);
         }
-        let told = told.into_iter().map(|told| told.death);
-        settled.extend(told.filter(|death| death.verdict.settled));
+        all.extend(told.into_iter().map(|told| told.death));
     }
-    settled
+    all
 }
 
 #[test]
@@ -51,7 +53,8 @@ fn who_ended_a_process_is_told_as_settled_as_the_report_has_it() {
     let wrong = golden::for_each(|name| {
         let events = golden::read(name).events;
         let report = judge::judge(&events);
-        let told = settled(&events);
+        let told = told(&events).into_iter();
+        let told: Vec<Death> = told.filter(|death| death.verdict.settled).collect();
         // Nobody's death is whole in the recording of every row.
         let some = !told.is_empty() || name == "every-row";
         assert!(some, "{name}: no death was told as settled");
@@ -74,4 +77,24 @@ fn who_ended_a_process_is_told_as_settled_as_the_report_has_it() {
     });
     let wrong = wrong.concat();
     assert!(wrong.is_empty(), "{}\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn what_follows_another_death_is_told_when_that_one_is_known() {
+    let early = golden::for_each(|name| {
+        let told = told(&golden::read(name).events).into_iter();
+        let early = told
+            .filter(|death| death.verdict.killer == Killer::RayCollapse && !death.verdict.settled);
+        early
+            .map(|death| (name.to_owned(), death.id))
+            .collect::<Vec<_>>()
+    });
+    assert_eq!(early.concat(), Vec::new());
+}
+
+#[test]
+fn nothing_is_told_of_a_run_that_ended_well() {
+    let told = told(&golden::read("verl-a").events);
+    let listed: Vec<_> = told.iter().filter(|death| death.listed).collect();
+    assert!(listed.is_empty(), "{listed:?}");
 }

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use super::act::CAUGHT_WINDOW_NS;
 use crate::{
     event::{Ancestor, RayLog, Signal},
     ids::{BootTime, ByProcess, EventId, Pid, SECOND_NS},
@@ -47,8 +48,12 @@ pub(super) fn group(world: &World, deaths: &mut [Death]) {
         }
     }
     for (doer, mut members) in by_doer {
-        members.sort_by_key(|at| (deaths[*at].when.act_time, deaths[*at].id));
-        let several = volleys(&doer, &members, deaths)
+        let times: BTreeMap<usize, BootTime> = members
+            .iter()
+            .map(|at| (*at, sent_at(world, &doer, &deaths[*at])))
+            .collect();
+        members.sort_by_key(|at| (times[at], deaths[*at].id));
+        let several = volleys(&doer, &members, &times)
             .into_iter()
             .filter(|volley| volley.len() > 1);
         for volley in several.collect::<Vec<_>>() {
@@ -105,17 +110,38 @@ fn caller(pid: Pid, comm: &str, ancestors: &[Ancestor]) -> Pid {
     caller.map_or(pid, |caller| caller.pid)
 }
 
+/// When the sender signalled this process: a process that caught the signal may have ended seconds later.
+fn sent_at(world: &World, doer: &Doer, death: &Death) -> BootTime {
+    let act_time = death.when.act_time;
+    let Doer::Sender(pid, Killer::Signal) = doer else {
+        return act_time;
+    };
+    let signal = death.sender.as_ref().and_then(|sender| sender.signal);
+    let by_doer = |seen: &&Seen<Signal>| {
+        let sent = &seen.what.sender;
+        let lately = (0..=CAUGHT_WINDOW_NS).contains(&act_time.since(seen.time));
+        lately
+            && Some(seen.what.signal) == signal
+            && caller(sent.process.pid, &sent.comm, &sent.ancestors) == *pid
+    };
+    let to_it = world
+        .signals
+        .iter()
+        .filter(|(key, _)| key.pid == death.process.pid);
+    let first = to_it.flat_map(|(_, sent)| sent).find(by_doer);
+    first.map_or(act_time, |seen| seen.time)
+}
+
 /// The deaths of one doer, parted where it paused.
-fn volleys(doer: &Doer, members: &[usize], deaths: &[Death]) -> Vec<Vec<usize>> {
+fn volleys(doer: &Doer, members: &[usize], times: &BTreeMap<usize, BootTime>) -> Vec<Vec<usize>> {
     let mut volleys: Vec<Vec<usize>> = Vec::new();
     for at in members {
-        let time = deaths[*at].when.act_time;
+        let time = times[at];
         let follows = volleys
             .last()
             .and_then(|volley| volley.last())
             .is_some_and(|last| {
-                matches!(doer, Doer::Decision(..))
-                    || time.since(deaths[*last].when.act_time) <= VOLLEY_NS
+                matches!(doer, Doer::Decision(..)) || time.since(times[last]) <= VOLLEY_NS
             });
         match volleys.last_mut().filter(|_| follows) {
             Some(volley) => volley.push(*at),
@@ -145,7 +171,8 @@ fn act(world: &World, doer: &Doer, volley: &[usize], deaths: &[Death]) -> Act {
 
 /// How many processes the sender signalled around these deaths, also those that lived on.
 fn signalled(world: &World, sender: Pid, volley: &[usize], deaths: &[Death]) -> usize {
-    let times = volley.iter().map(|at| deaths[*at].when.act_time);
+    let doer = Doer::Sender(sender, Killer::Signal);
+    let times = volley.iter().map(|at| sent_at(world, &doer, &deaths[*at]));
     let (Some(from), Some(to)) = (times.clone().min(), times.max()) else {
         return 0;
     };

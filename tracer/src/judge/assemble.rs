@@ -11,7 +11,7 @@ use crate::{
         gone::Gone,
         gpus, jobs,
         limits::Limits,
-        minute, owners, pending, place,
+        minute, owners, peers, pending, place,
         processes::ProcessState,
         report::{
             Activity, AtDeath, ClusterReport, Death, End, Foreseen, Host, InUse, Killer,
@@ -48,6 +48,7 @@ pub(super) fn report(world: &World, limits: &Limits) -> Report {
 
 /// The report of these deaths, in the order of their acts.
 pub(super) fn report_of(world: &World, limits: &Limits, mut deaths: Vec<Death>) -> Report {
+    peers::link(world, &mut deaths);
     acts::group(world, &mut deaths);
     let jobs = jobs::all(world, &deaths, |state| cluster_number(world, state.cluster));
     jobs::link_drivers(&jobs, &mut deaths);
@@ -151,7 +152,6 @@ pub(super) fn death(world: &World, exit: &ExitSeen, now: Option<BootTime>) -> De
             .cause
             .and_then(|cause| world.exit(cause))
             .map(|cause| cause.id),
-        owner_lives: !draft.settled && owner_lives(world, draft.cause),
         cause_remote: draft.cause_remote,
         missing: draft.missing,
         ..Verdict::new(draft.killer, draft.certainty, draft.why)
@@ -226,13 +226,6 @@ fn activity(world: &World, exit: &ExitSeen, state: &ProcessState) -> Activity {
         stack_age_ms,
         calls: calls.and_then(|calls| calls.at_death(exit, state.parent_key.is_some())),
     }
-}
-
-fn owner_lives(world: &World, cause: Option<ProcessKey>) -> bool {
-    let owner = cause.and_then(|cause| world.processes.get(cause));
-    owner.is_some_and(|owner| {
-        owner.exit.is_none() && matches!(owner.role, Role::Driver | Role::Worker)
-    })
 }
 
 /// A cause must have been doomed before its effect: clocks of logs err, acts do not.

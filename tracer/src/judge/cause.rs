@@ -39,6 +39,8 @@ pub enum Cause {
     RayMemoryMonitorOrKernelOom,
     /// One digit of a raylet's says that memory was the reason (`disconnect_type=4`), and nothing beside it does.
     RayMemoryDigit,
+    /// Ray's table of memory users alone, which its memory monitor prints with a kill.
+    RayMemoryTable,
     /// A program of user space ended it for memory, by its own words.
     MemoryDaemon {
         /// `earlyoom`, `systemd-oomd`, `kubelet`, `slurmstepd`.
@@ -132,6 +134,11 @@ pub enum Cause {
     },
     /// It passed on to itself what `cause` had sent.
     CaughtSignalThenReraise {
+        /// Whose signal it was.
+        cause: Box<Cause>,
+    },
+    /// It caught what `cause` had sent, and aborted (SIGABRT) while it ended.
+    CaughtSignalThenAbort {
         /// Whose signal it was.
         cause: Box<Cause>,
     },

@@ -35,6 +35,7 @@ pub mod missing;
 mod nears;
 mod oom;
 mod owners;
+mod peers;
 mod pending;
 mod place;
 mod processes;

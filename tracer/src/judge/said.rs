@@ -148,10 +148,8 @@ fn called(task: &HexId) -> Option<Saying> {
 /// What the last exception of a worker, or a line of its output, says of its peers.
 pub(crate) fn peer_error(class: &str, message: &str) -> Option<Saying> {
     let kind = after_effects::kind(message).or_else(|| after_effects::kind(class))?;
-    let after = message.split("Timeout(ms)=").nth(1);
-    let digits = after.map(|rest| rest.split(|one: char| !one.is_ascii_digit()).next());
     Some(Saying::PeerError {
         kind,
-        timeout_ms: digits.flatten().and_then(|digits| digits.parse().ok()),
+        timeout_ms: after_effects::timeout_ms(message),
     })
 }

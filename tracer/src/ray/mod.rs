@@ -10,6 +10,7 @@ pub mod memory_monitor;
 pub mod python;
 pub mod start;
 pub mod tool;
+pub mod torch;
 pub mod tree;
 pub mod version;
 pub mod words;

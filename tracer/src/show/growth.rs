@@ -74,12 +74,21 @@ fn percent(line: &GrowthLine, whole: Bytes) -> String {
 
 /// `fsdp_workers.py:612 save_checkpoint, in torch/serialization.py:849 _save (in libtorch_cpu.so: at::detail::empty_cpu); 9.8 GiB still held`.
 fn line(line: &GrowthLine) -> String {
+    format!("{}; {}", place(line), fate(line))
+}
+
+/// The user's own line, what it called, and the library in which that ran: `dp_actor.py:245 forward, in qwen2.py:463 forward (in libtorch_cpu.so: …)`.
+#[must_use]
+pub fn place(line: &GrowthLine) -> String {
     let file = path::base(&line.file);
     let number = line
         .line
         .map_or_else(String::new, |number| format!(":{number}"));
     let place = format!("{file}{number} {}", line.function);
     let mut text = sanitize::line(place.trim(), 2 * sanitize::NAME);
+    if let Some(users) = &line.user_line {
+        text = format!("{}, in {text}", sanitize::line(users, 2 * sanitize::NAME));
+    }
     if let Some(inside) = &line.inside {
         text.push_str(&format!(
             ", in {}",
@@ -92,8 +101,6 @@ fn line(line: &GrowthLine) -> String {
             sanitize::line(native, 2 * sanitize::NAME)
         ));
     }
-    text.push_str("; ");
-    text.push_str(&fate(line));
     text
 }
 
@@ -154,6 +161,7 @@ mod tests {
             file: "/v/lib/python3.11/site-packages/verl/fsdp_workers.py".into(),
             line: Some(line),
             function: function.into(),
+            user_line: None,
             inside: (line == 612).then(|| "torch/serialization.py:849 _save".into()),
             native: (line != 90).then(|| "libtorch_cpu.so: at::detail::empty_cpu".into()),
             grown_bytes: Bytes(grown << 20),

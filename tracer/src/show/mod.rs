@@ -20,6 +20,7 @@ mod gcs;
 mod gpus;
 pub mod growth;
 pub mod header;
+mod held;
 pub mod html;
 mod in_use;
 pub mod jobs;

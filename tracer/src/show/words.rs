@@ -65,7 +65,10 @@ pub fn class_of_top(process: &TopProcess) -> String {
 pub fn class_of_title(title: &str, pid: Pid) -> String {
     let shown = match title.strip_prefix("ray::") {
         None if title.is_empty() => format!("pid {pid}"),
-        Some(title) => title.split('.').next().unwrap_or(title).to_owned(),
+        Some(title) => {
+            let title = title.rsplit("<locals>.").next().unwrap_or(title);
+            title.split('.').next().unwrap_or(title).to_owned()
+        }
         None => program(title),
     };
     sanitize::name(idle(&shown))
@@ -485,22 +488,28 @@ pub fn biggest(top: &[TopProcess]) -> String {
     let large = top.iter().any(|process| process.private_bytes.0 >= 1 << 30);
     let unit = if large { Unit::Gib } else { Unit::Mib };
     let zero = unit.figure(Bytes(0));
+    let shows = |process: &&TopProcess| unit.figure(process.private_bytes) != zero;
+    let shown: Vec<String> = by_class(top.iter().filter(shows))
+        .iter()
+        .map(|(class, members)| biggest_class(class, members, unit))
+        .collect();
+    format!("{} {}", shown.join(" + "), unit.name())
+}
+
+/// Processes by class, in the order in which each class comes first.
+#[must_use]
+pub fn by_class<'a>(
+    top: impl IntoIterator<Item = &'a TopProcess>,
+) -> Vec<(String, Vec<&'a TopProcess>)> {
     let mut classes: Vec<(String, Vec<&TopProcess>)> = Vec::new();
     for process in top {
-        if unit.figure(process.private_bytes) == zero {
-            continue;
-        }
         let class = class_of_top(process);
         match classes.iter_mut().find(|(known, _)| *known == class) {
             Some((_, members)) => members.push(process),
             None => classes.push((class, vec![process])),
         }
     }
-    let shown: Vec<String> = classes
-        .iter()
-        .map(|(class, members)| biggest_class(class, members, unit))
-        .collect();
-    format!("{} {}", shown.join(" + "), unit.name())
+    classes
 }
 
 fn biggest_class(class: &str, members: &[&TopProcess], unit: Unit) -> String {

@@ -19,11 +19,20 @@ const MOST_LINES: usize = 50;
 /// What stands for a line where none is known.
 const UNSEEN: &str = "(not sampled)";
 
-/// A line or function, and what grew through each library, and under each line that it had called.
+/// A line or function, and what grew through each library, under each line that it had called, and through each of the user's own lines.
 struct Line {
     growth: GrowthLine,
     called: BTreeMap<String, u64>,
     inside: BTreeMap<String, u64>,
+    users: BTreeMap<String, u64>,
+}
+
+/// What one stack says beside its line: the library's call, the running line, and the user's own line.
+#[derive(Clone, Copy, Default)]
+struct Beside<'a> {
+    called: Option<&'a str>,
+    inside: Option<&'a str>,
+    users: Option<&'a str>,
 }
 
 /// By owner, the largest growth first.
@@ -57,14 +66,25 @@ fn owner(class: &str, sites: &[&(&Blamed, Sums)]) -> Growth {
         let culprit = python::culprit(frames).unwrap_or(&unseen);
         let inside = frames.first().filter(|running| *running != culprit);
         let inside = inside.map(named);
+        let users = python::users(frames).filter(|users| *users != culprit);
+        let users = users.map(named);
         let called = native::worth_saying(&blamed.site.called).map(native::named);
         let called = called.as_deref();
         let key = |line| (culprit.file.as_str(), culprit.function.as_str(), line);
         let line = Some(culprit.line);
         let lines = lines.entry(key(culprit.line));
-        add(lines, culprit, line).count(*sums, called, inside.as_deref());
+        let beside = Beside {
+            called,
+            inside: inside.as_deref(),
+            users: users.as_deref(),
+        };
+        add(lines, culprit, line).count(*sums, beside);
         let functions = functions.entry(key(0));
-        add(functions, culprit, None).count(*sums, called, None);
+        let beside = Beside {
+            inside: None,
+            ..beside
+        };
+        add(functions, culprit, None).count(*sums, beside);
     }
     Growth {
         class: class.to_owned(),
@@ -85,6 +105,7 @@ fn add<'a>(
             file: blamed.file.clone(),
             line: line.filter(|line| *line > 0),
             function: blamed.function.clone(),
+            user_line: None,
             inside: None,
             native: None,
             grown_bytes: Bytes(0),
@@ -93,25 +114,31 @@ fn add<'a>(
         },
         called: BTreeMap::new(),
         inside: BTreeMap::new(),
+        users: BTreeMap::new(),
     })
 }
 
 impl Line {
-    fn count(&mut self, sums: Sums, called: Option<&str>, inside: Option<&str>) {
+    fn count(&mut self, sums: Sums, beside: Beside<'_>) {
         let known = &mut self.growth;
         let grown = sums.private + sums.shared;
         known.grown_bytes.0 += grown;
         known.shared_bytes.0 += sums.shared;
         let held = known.held_bytes.zip(sums.held);
         known.held_bytes = held.map(|(known, held)| Bytes(known.0 + held));
-        for (sums, name) in [(&mut self.called, called), (&mut self.inside, inside)] {
+        let names = [
+            (&mut self.called, beside.called),
+            (&mut self.inside, beside.inside),
+            (&mut self.users, beside.users),
+        ];
+        for (sums, name) in names {
             if let Some(name) = name {
                 *sums.entry(name.to_owned()).or_default() += grown;
             }
         }
     }
 
-    /// With the call through which most of it grew, and the line that ran then, each if it was at least half.
+    /// With the call through which most of it grew, the line that ran then, and the user's own line, each if it was at least half.
     fn told(self) -> GrowthLine {
         let half = self.growth.grown_bytes.0.div_ceil(2);
         let most = |sums: BTreeMap<String, u64>| {
@@ -122,6 +149,7 @@ impl Line {
         GrowthLine {
             native: most(self.called),
             inside: most(self.inside),
+            user_line: most(self.users),
             ..self.growth
         }
     }

@@ -1,7 +1,10 @@
 //! Which settings' change goes with the change in memory or deaths: by what the setting is known to do, by proportion, or
 //! because nothing else changed.
 
-use super::{Diff, Fit, OwnerChange, OwnerSide, SettingChange, Value};
+use super::{
+    Diff, Fit, OwnerChange, OwnerSide, SettingChange, Value,
+    settings::{COMMAND, COUNTED},
+};
 use crate::{
     ids::Bytes,
     judge::{
@@ -25,7 +28,9 @@ pub(super) fn find(diff: &Diff) -> (Vec<Fit>, Vec<Fit>) {
     let mut cannot = Vec::new();
     let mut open: Vec<&SettingChange> = Vec::new();
     for change in &diff.settings {
-        if let Some(why) = no_reason(change) {
+        if change.key == COMMAND {
+            by_effect.extend(command(diff, change));
+        } else if let Some(why) = no_reason(change) {
             cannot.push(fit(change, None, why));
         } else if let Some(found) = known_effect(diff, change).or_else(|| threshold(diff, change)) {
             by_effect.push(found);
@@ -36,10 +41,29 @@ pub(super) fn find(diff: &Diff) -> (Vec<Fit>, Vec<Fit>) {
         }
     }
     by_effect.append(&mut by_proportion);
+    // Another program explains more than any of its settings, and what Ray counts more than when it looks.
+    by_effect.sort_by_key(|fit| match fit.key.as_str() {
+        COMMAND => 0,
+        COUNTED => 1,
+        _ => 2,
+    });
     if let ([only], true) = (open.as_slice(), by_effect.is_empty()) {
         by_effect.extend(sole(diff, only));
     }
     (by_effect, cannot)
+}
+
+/// Another program ran: what memory and deaths did may be its doing.
+fn command(diff: &Diff, change: &SettingChange) -> Option<Fit> {
+    let deaths = diff.deaths.iter().any(|death| death.a != death.b);
+    let figures = moved(diff).next().map(peaks);
+    if !deaths && figures.is_none() {
+        return None;
+    }
+    let (a, b) = (in_force(change.a.as_ref())?, in_force(change.b.as_ref())?);
+    let figures = figures.map_or_else(String::new, |figures| format!("; {figures}"));
+    let why = format!("another command ran ({a}, then {b}){figures}");
+    Some(fit(change, None, why))
 }
 
 fn fit(change: &SettingChange, class: Option<&str>, why: String) -> Fit {
@@ -128,7 +152,8 @@ fn bound(diff: &Diff, change: &SettingChange) -> Option<Fit> {
 
 /// Ray's threshold decides who is killed.
 fn threshold(diff: &Diff, change: &SettingChange) -> Option<Fit> {
-    if !framework::decides_kills(&change.key) {
+    let decides = framework::decides_kills(&change.key) || change.key == COUNTED;
+    if !decides || is_how_often(change) {
         return None;
     }
     let kills = |of: fn(&super::DeathChange) -> u32, killers: &[Killer]| -> u32 {
@@ -155,6 +180,12 @@ fn threshold(diff: &Diff, change: &SettingChange) -> Option<Fit> {
         );
         fit(change, None, why)
     })
+}
+
+/// How often the monitor looks, and it looks in both: that decides no kill.
+fn is_how_often(change: &SettingChange) -> bool {
+    let is_off = |value: &Option<Value>| in_force(value.as_ref()) == Some("0");
+    change.key.ends_with("refresh_ms") && is_off(&change.a) == is_off(&change.b)
 }
 
 /// A number that changed by the factor by which a class did, or by its inverse.

@@ -168,7 +168,32 @@ pub fn compare(a: (&str, &Report), b: (&str, &Report)) -> Diff {
     };
     diff.savings = savings::seen(a.1, &diff.owners);
     (diff.fits, diff.cannot) = fits::find(&diff);
+    order(&mut diff);
     diff
+}
+
+/// Settings by what they can explain: what ran, what fits the change, the options typed for the jobs, the rest, what cannot be it.
+fn order(diff: &mut Diff) {
+    let named = |fits: &[Fit], key: &str| fits.iter().any(|fit| fit.key == key);
+    let typed = |change: &SettingChange| {
+        let mut sides = [&change.a, &change.b].into_iter().flatten();
+        sides.any(|value| value.source.starts_with("command line"))
+    };
+    let rank = |change: &SettingChange| match change.key.as_str() {
+        settings::COMMAND => 0,
+        key if named(&diff.fits, key) => 1,
+        settings::COUNTED => 2,
+        key if named(&diff.cannot, key) => 5,
+        _ if typed(change) => 3,
+        _ => 4,
+    };
+    let mut ranked: Vec<(u8, SettingChange)> = diff
+        .settings
+        .iter()
+        .map(|change| (rank(change), change.clone()))
+        .collect();
+    ranked.sort_by_key(|(rank, _)| *rank);
+    diff.settings = ranked.into_iter().map(|(_, change)| change).collect();
 }
 
 fn side((file, report): (&str, &Report)) -> Side {

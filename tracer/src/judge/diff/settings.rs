@@ -3,7 +3,16 @@
 use std::collections::BTreeMap;
 
 use super::{SettingChange, Value};
-use crate::{judge::report::Report, ray::framework};
+use crate::{
+    judge::{oom::size, report::Report},
+    path,
+    ray::framework,
+};
+
+/// The key of what ran.
+pub(super) const COMMAND: &str = "command";
+/// The key of the memory that Ray's monitor takes for the machine's.
+pub(super) const COUNTED: &str = "memory that Ray counts";
 
 /// What differs, by key, and how many are the same.
 pub(super) fn changes(a: &Report, b: &Report) -> (Vec<SettingChange>, usize) {
@@ -20,7 +29,8 @@ pub(super) fn changes(a: &Report, b: &Report) -> (Vec<SettingChange>, usize) {
             Some((value.value.clone(), value.effective))
         };
         if comparable(&a) == comparable(&b) {
-            same += 1;
+            // These two are no settings: they are told where they differ.
+            same += usize::from(key != COMMAND && key != COUNTED);
         } else {
             changes.push(SettingChange { key, a, b });
         }
@@ -48,13 +58,48 @@ fn all(report: &Report) -> BTreeMap<String, Value> {
             keep(&mut found, plain(&key), in_force(value, source));
         }
     }
+    if let Some(commands) = commands(report) {
+        let value = in_force(commands, "entrypoints of the jobs".to_owned());
+        keep(&mut found, COMMAND.to_owned(), value);
+    }
     for cluster in &report.clusters {
+        let monitor = cluster.monitor.as_ref();
+        if let Some(total) = monitor.and_then(|monitor| monitor.total_bytes) {
+            let value = in_force(size(total), "the raylet".to_owned());
+            keep(&mut found, COUNTED.to_owned(), value);
+        }
         if let Some(version) = &cluster.ray_version {
             let value = in_force(version.clone(), "the installed package".to_owned());
             keep(&mut found, "Ray version".to_owned(), value);
         }
     }
     found
+}
+
+/// What ran, without the options that stand in rows of their own: `train.py 16`, `-m verl.trainer.main_ppo`.
+fn commands(report: &Report) -> Option<String> {
+    let entrypoints = report
+        .jobs
+        .iter()
+        .filter_map(|job| job.entrypoint.as_deref());
+    let mut commands: Vec<String> = entrypoints.map(command).collect();
+    commands.retain(|command| !command.is_empty());
+    commands.sort();
+    commands.dedup();
+    (!commands.is_empty()).then(|| commands.join("; "))
+}
+
+fn command(entrypoint: &str) -> String {
+    let is_option = |word: &&str| word.starts_with("--") || word.contains('=');
+    let mut words: Vec<&str> = entrypoint
+        .split_whitespace()
+        .take_while(|word| !is_option(word))
+        .collect();
+    let program = words.first().map_or("", |word| path::base(word));
+    if program.starts_with("python") && words.len() > 1 {
+        words.remove(0);
+    }
+    words.join(" ")
 }
 
 fn in_force(value: String, source: String) -> Value {

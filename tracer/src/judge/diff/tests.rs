@@ -161,19 +161,7 @@ fn a_setting_without_effect_in_both_is_no_reason() {
 fn arguments_of_the_driver_are_compared_and_its_pid_is_not() {
     let with = |pid: u32, entrypoint: &str| {
         let mut report = report(&[], &[]);
-        report.jobs.push(Job {
-            cluster: Some(0),
-            job_id: crate::ids::HexId("01000000".into()),
-            entrypoint: Some(entrypoint.into()),
-            outcome: Outcome::Failed,
-            ended: None,
-            ended_by_death_id: None,
-            recording_id: None,
-            ended_by_recording_id: None,
-            driver_pid: Some(Pid(pid)),
-            survived: Vec::new(),
-            because: Because::Running,
-        });
+        report.jobs.push(job(pid, entrypoint));
         report
     };
     let a = with(
@@ -231,4 +219,60 @@ fn a_batch_is_matched_with_the_class_that_it_bounds() {
         fits.iter().all(|fit| !fit.why.contains("bounds")),
         "{fits:?}"
     );
+}
+
+/// With a job of this command line.
+fn ran(mut report: Report, entrypoint: &str) -> Report {
+    report.jobs = vec![job(10, entrypoint)];
+    report
+}
+
+fn job(pid: u32, entrypoint: &str) -> Job {
+    Job {
+        cluster: Some(0),
+        job_id: crate::ids::HexId("01000000".into()),
+        entrypoint: Some(entrypoint.into()),
+        outcome: Outcome::Failed,
+        ended: None,
+        ended_by_death_id: None,
+        recording_id: None,
+        ended_by_recording_id: None,
+        driver_pid: Some(Pid(pid)),
+        survived: Vec::new(),
+        because: Because::Running,
+    }
+}
+
+#[test]
+fn another_command_is_told_before_how_often_the_monitor_looks() {
+    const REFRESH: &str = "RAY_memory_monitor_refresh_ms";
+    let a = report(&[(REFRESH, "250")], &[("hog", 1, 100, None)]);
+    let b = report(&[(REFRESH, "100")], &[("hog", 1, 900, None)]);
+    let a = ran(a, "/v/bin/python leak.py 4 --steps=3");
+    let b = ran(b, "/v/bin/python leak.py 16 --steps=3");
+    let diff = compared(&a, &b);
+    let keys: Vec<&str> = diff.settings.iter().map(|one| one.key.as_str()).collect();
+    assert_eq!(keys, ["command", REFRESH]);
+    let fits: Vec<&str> = diff.fits.iter().map(|fit| fit.key.as_str()).collect();
+    assert_eq!(fits, ["command"], "{:?}", diff.fits);
+    assert!(
+        diff.fits[0]
+            .why
+            .starts_with("another command ran (leak.py 4, then leak.py 16)"),
+        "{:?}",
+        diff.fits
+    );
+}
+
+#[test]
+fn one_command_with_other_options_is_one_command() {
+    let owners = [("hog", 1, 100, None)];
+    let a = ran(report(&[], &owners), "python train.py --batch=4");
+    let b = ran(report(&[], &owners), "/v/bin/python3 train.py --batch=8");
+    let keys: Vec<String> = compared(&a, &b)
+        .settings
+        .into_iter()
+        .map(|one| one.key)
+        .collect();
+    assert_eq!(keys, ["batch"]);
 }

@@ -10,12 +10,11 @@ use super::{
     rules::{Needs, Rule},
 };
 use crate::{
-    ids::{BootTime, EventId, MINUTE_NS, SECOND_NS},
+    ids::{BootTime, EventId, SECOND_NS},
     judge::report::{Certainty, Death, Finding, Killer},
+    ray::log::after_effects,
 };
 
-/// gRPC gives up after some 20 s, NCCL's watchdog after minutes: what comes later has a cause of its own.
-const AFTER_NS: i64 = 5 * MINUTE_NS;
 /// A process that says so ends within this time because of it.
 const ENDS_NS: i64 = 30 * SECOND_NS;
 const MAX_LINES: usize = 3;
@@ -61,7 +60,8 @@ fn causes(death: &Death, effect: &Effect) -> bool {
             Killer::RayIntended | Killer::RayCollapse | Killer::Unknown
         );
     let own = effect.worker.is_some() && effect.worker == death.work.worker_id;
-    let near = (0..=AFTER_NS).contains(&effect.time.since(death.when.act_time));
+    let longest = after_effects::lasts_ns(after_effects::timeout_ms(&effect.line));
+    let near = (0..=longest).contains(&effect.time.since(death.when.act_time));
     sudden && !own && near && effect.cluster == death.cluster
 }
 

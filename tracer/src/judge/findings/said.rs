@@ -15,6 +15,7 @@ use crate::{
     ray::{
         framework::Aim,
         start::{Change, Start},
+        torch,
     },
 };
 
@@ -81,6 +82,10 @@ fn finding(run: Run<'_>, said: &Said) -> Finding {
     } else {
         Certainty::Inferred
     };
+    let gpu = said.warning == Warning::GpuMemory;
+    let mut figures = said.lines.iter().filter(|_| gpu);
+    let figures = figures.find_map(|line| torch::figures(line));
+    let figures = figures.map_or_else(String::new, |figures| format!("; {figures}"));
     let mut evidence = said.lines.clone();
     let mut cost = None;
     if said.warning == Warning::GpuMemory {
@@ -98,7 +103,7 @@ fn finding(run: Run<'_>, said: &Said) -> Finding {
         evidence,
         remedy: remedy(run, said),
         cost,
-        ..Finding::new(rule, certainty, format!("{text}{bytes}{lines}"))
+        ..Finding::new(rule, certainty, format!("{text}{bytes}{figures}{lines}"))
     }
 }
 

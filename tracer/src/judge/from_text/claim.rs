@@ -171,6 +171,8 @@ pub enum Claim {
     Signalled(i32),
     /// One digit of its raylet's says that memory was the reason (`disconnect_type=4`): no proof without a second piece.
     MemoryDigit,
+    /// Ray's table of the biggest processes stands alone, which it prints with a kill for memory.
+    MemoryTable(Box<RayMemory>),
     /// Its connection broke: every sudden end looks like that.
     Lost,
     /// Its raylet waited for it to register and found it dead.
@@ -300,6 +302,8 @@ pub struct Remarks {
     pub gpu_errors: GpuErrors<(Place, Stamp)>,
     /// The biggest spill that a raylet counted.
     pub spilled: Option<Bytes>,
+    /// Jobs that the GCS names, each with when it ended.
+    pub jobs: BTreeMap<HexId, Option<Stamp>>,
     /// Whether a message of Ray's links to the page that Ray up to 2.57 had on memory.
     pub old_page: bool,
 }

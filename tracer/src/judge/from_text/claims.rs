@@ -89,7 +89,10 @@ pub struct AllClaims {
 
 impl AllClaims {
     /// Adds a claim to those of its subject.
-    pub fn add(&mut self, statement: Statement) {
+    pub fn add(&mut self, mut statement: Statement) {
+        for name in [&mut statement.subject.class, &mut statement.subject.task] {
+            *name = name.take().map(plain);
+        }
         if !statement.subject.is_named() {
             return self.add_nameless(statement);
         }
@@ -221,6 +224,14 @@ impl AllClaims {
             let key = (subject.domain == Domain::Host, pid);
             note(self.by_pid.entry(key).or_default());
         }
+    }
+}
+
+/// `create_colocated_worker_cls.<locals>.WorkerDict` is what its title and the kernel call `WorkerDict`.
+fn plain(name: String) -> String {
+    match name.rsplit_once("<locals>.") {
+        Some((_, plain)) if !plain.is_empty() => plain.to_owned(),
+        _ => name,
     }
 }
 

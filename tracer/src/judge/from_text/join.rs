@@ -304,6 +304,7 @@ fn is_open(ray: &ProcessClaims) -> bool {
         matches!(
             claim,
             Claim::MemoryDigit
+                | Claim::MemoryTable(_)
                 | Claim::Lost
                 | Claim::Unregistered
                 | Claim::UnreadKill

@@ -11,6 +11,7 @@ mod join;
 mod nameless;
 mod nodes;
 mod notes;
+mod teardown;
 mod verdict;
 mod zone;
 
@@ -51,6 +52,7 @@ pub fn judge(gathered: &Gathered, zone: Option<&TimeZone>) -> Report {
     nameless::add(gathered, &clock, &mut made);
     order(&mut made);
     blame_the_raylet(&mut made);
+    teardown::mark(gathered, &clock, &mut made);
     let facts = facts::of(gathered, &made);
     let folders = nodes::folders(gathered);
     let on = nodes::of_deaths(gathered, &folders, &made);

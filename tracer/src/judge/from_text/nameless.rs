@@ -56,6 +56,7 @@ fn needed(one: &Statement, made: &[Made], nameless: &[Statement]) -> bool {
         Claim::Reaped
         | Claim::Signalled(_)
         | Claim::MemoryDigit
+        | Claim::MemoryTable(_)
         | Claim::Lost
         | Claim::Unregistered
         | Claim::UnreadKill
@@ -70,6 +71,7 @@ fn weak(claim: &Claim) -> bool {
         Claim::Reaped
             | Claim::Signalled(_)
             | Claim::MemoryDigit
+            | Claim::MemoryTable(_)
             | Claim::Lost
             | Claim::Unregistered
             | Claim::UnreadKill

@@ -48,13 +48,12 @@ fn after_effects(gathered: &Gathered, deaths: &[Death]) -> Option<String> {
         return None;
     }
     let kinds: Vec<&str> = effects.keys().copied().collect();
-    let first = first_cause(deaths).map_or_else(
-        || "their cause is not in the text".to_owned(),
-        |id| format!("look at death {} first", id.0),
-    );
+    // Each healthy end has such lines too.
+    let first = first_cause(deaths)?;
     Some(format!(
-        "after-effects: {lines} lines ({}) follow sudden deaths and are not causes; {first}",
-        kinds.join(", ")
+        "after-effects: {lines} lines ({}) follow sudden deaths and are not causes; look at death {} first",
+        kinds.join(", "),
+        first.0
     ))
 }
 

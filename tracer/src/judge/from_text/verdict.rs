@@ -193,6 +193,11 @@ fn others(claims: &[&Statement]) -> Verdict {
         }
         Claim::Reaped => Verdict::new(Killer::Unknown, Cause::OomReaped),
         Claim::MemoryDigit => Verdict::new(Killer::Unknown, Cause::RayMemoryDigit),
+        Claim::MemoryTable(memory) => {
+            let mut verdict = Verdict::new(Killer::Unknown, Cause::RayMemoryTable);
+            verdict.memory = Some((**memory).clone());
+            verdict
+        }
         Claim::Lost => Verdict::new(Killer::Unknown, Cause::SuddenEnd),
         Claim::Unregistered => Verdict::new(Killer::Unknown, Cause::DeadBeforeRegistered),
         // The first two are dealt with above.
@@ -221,7 +226,7 @@ fn rank(claim: &Claim) -> u8 {
         Claim::Exit { .. } => 7,
         Claim::Reaped => 8,
         Claim::Signalled(_) => 9,
-        Claim::MemoryDigit => 10,
+        Claim::MemoryDigit | Claim::MemoryTable(_) => 10,
         Claim::Lost => 11,
         Claim::Unregistered | Claim::UnreadKill | Claim::Died => 12,
         Claim::Identity => 13,

@@ -28,6 +28,9 @@ pub struct GrowthLine {
     pub line: Option<u32>,
     /// The function.
     pub function: String,
+    /// The line of the user's own code, else of the framework's, through which at least half of it came, where `file` is a library's or a
+    /// model's: `dp_actor.py:245 forward`.
+    pub user_line: Option<String>,
     /// What the line called into, where that is a library: `numpy/core/numeric.py:330 full`.
     pub inside: Option<String>,
     /// The call in a library of C or Rust through which at least half of it was allocated: `libtorch_cpu.so: at::detail::empty_cpu`, the file's name

@@ -33,8 +33,6 @@ pub struct Verdict {
     pub cause_link: Option<CauseLink>,
     /// What would settle an `unknown`.
     pub missing: Option<Missing>,
-    /// Its owner has left Ray and still lives: how that one ends settles this (live only; not part of the contract).
-    pub owner_lives: bool,
 }
 
 impl Verdict {
@@ -53,7 +51,6 @@ impl Verdict {
             cause_remote: None,
             cause_link: None,
             missing: None,
-            owner_lives: false,
         }
     }
 

@@ -57,7 +57,7 @@ fn time_outs_before_a_kill_long_after_it_or_without_one_are_no_after_effects() {
     scene.after(1_000_000);
     ray_kills(&mut scene, 7);
     silent(&scene, "after-effect");
-    scene.after(301_000_000);
+    scene.after(1_801_000_000);
     says(&mut scene, 8, "NCCL", NCCL);
     silent(&scene, "after-effect");
 
@@ -70,6 +70,51 @@ fn time_outs_before_a_kill_long_after_it_or_without_one_are_no_after_effects() {
     silent(&scene, "after-effect");
     says(&mut scene, 9, "ValueError", "shapes do not fit");
     silent(&scene, "after-effect");
+}
+
+#[test]
+fn a_watchdogs_crash_after_its_time_out_is_no_new_first_cause() {
+    let crash = |minutes: u64, words: &str| {
+        let mut scene = Scene::new();
+        scene.ray_worker(7).ray_worker(8);
+        let first = ray_kills(&mut scene, 7);
+        scene.after(minutes * 60_000_000);
+        says(&mut scene, 8, "NCCL", words);
+        scene.signal(8, 8, 6, -6, true).after(50);
+        scene.exit(8, 6);
+        let crash = scene.death(8);
+        assert_eq!(crash.verdict.killer, Killer::Crash);
+        (crash.verdict.cause_death_id, first)
+    };
+    let timeout =
+        "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=81, Timeout(ms)=600000)";
+    let (cause, first) = crash(10, timeout);
+    assert_eq!(cause, Some(first));
+    assert_eq!(crash(15, timeout).0, None);
+    let (cause, first) = crash(25, NCCL);
+    assert_eq!(cause, Some(first));
+    assert_eq!(crash(31, NCCL).0, None);
+    let mut alone = Scene::new();
+    alone.ray_worker(8);
+    says(&mut alone, 8, "NCCL", NCCL);
+    alone.signal(8, 8, 6, -6, true).after(50);
+    alone.exit(8, 6);
+    assert_eq!(alone.death(8).verdict.cause_death_id, None);
+}
+
+#[test]
+fn a_cuda_out_of_memory_is_told_with_torchs_figures_and_not_as_a_ram_kill() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7);
+    let words = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of 79.10 GiB of which 17.75 MiB is free. Process 41 has 79.08 GiB memory in use. Of the allocated memory 74.21 GiB is allocated by PyTorch, and 1.20 GiB is reserved by PyTorch but unallocated.";
+    says(&mut scene, 7, "torch.OutOfMemoryError", words);
+    scene.after(50).exit(7, 1 << 8);
+    let finding = fires(&scene, "gpu-out-of-memory");
+    assert_eq!(
+        finding.summary,
+        "memory of a GPU ran out: that is no kill and not the node's memory; torch wanted 2.00 GiB on GPU 3, which had 17.75 MiB of 79.10 GiB free; torch held 74.21 GiB there and 1.20 GiB in reserve"
+    );
+    assert_eq!(scene.death(7).verdict.killer, Killer::Exit);
 }
 
 /// Ray kills worker 20 at 9 GiB while worker 7 holds what it did before its last task; MiB before each task.

@@ -4,7 +4,10 @@ use super::scene::{RAYLET, Scene, hex, key, monitor_kill};
 use crate::{
     event::Source,
     ids::{BootTime, EventId, HexId, Pid},
-    judge::report::{Killer, Report},
+    judge::{
+        cause::Cause,
+        report::{Certainty, Killer, Report},
+    },
     ray::facts::RayFact,
 };
 
@@ -173,4 +176,65 @@ fn one_senders_signals_within_a_second_are_one_act() {
     assert_eq!(scene.death(14).verdict.act, None);
     assert_eq!(scene.death(12).verdict.killer, Killer::Signal);
     assert!(scene.death(10).when.act_time > BootTime(key(10).start.0));
+}
+
+#[test]
+fn a_driver_that_aborts_at_the_sigterm_of_its_cluster_belongs_to_that_act() {
+    let mut scene = Scene::new();
+    for pid in [10, 11] {
+        scene.ray_worker(pid);
+    }
+    for pid in [10, 11] {
+        scene.after(SECOND / 10).signal(999, pid, 15, 0, true);
+        scene.exit(pid, 15);
+    }
+    scene.signal(999, 50, 15, 0, false);
+    scene.after(4 * SECOND).signal(50, 50, 6, -6, true);
+    scene.exit(50, 6);
+    let driver = scene.death(50);
+    assert_eq!(driver.verdict.killer, Killer::Signal);
+    assert_eq!(driver.verdict.certainty, Certainty::Inferred);
+    assert!(
+        matches!(driver.verdict.cause, Cause::CaughtSignalThenAbort { .. }),
+        "{:?}",
+        driver.verdict.cause
+    );
+    let act = driver.verdict.act.expect("an act");
+    assert_eq!((act.death_id, act.victims), (scene.death(10).id, 3));
+}
+
+#[test]
+fn an_abort_without_a_signal_from_outside_is_a_crash() {
+    let mut scene = Scene::new();
+    scene.ray_worker(10);
+    // The raylet sends this to what is left of a worker that is ending.
+    scene.signal(RAYLET, 10, 15, 0, false);
+    scene.after(1_000).signal(10, 10, 6, -6, true);
+    scene.exit(10, 6);
+    assert_eq!(scene.death(10).verdict.killer, Killer::Crash);
+}
+
+#[test]
+fn a_restartable_actor_without_restarts_left_that_the_monitor_killed_ended_the_job() {
+    let mut scene = Scene::new();
+    for pid in [10, 11] {
+        scene.ray_worker(pid);
+        scene.says(actor_state(pid, "ALIVE"));
+    }
+    scene.says(monitor_kill(&[10], &[]));
+    scene.after(1_000).signal(RAYLET, 10, 9, 0, true);
+    scene.exit(10, 9);
+    scene.says_from(Source::WorkerLog, lost_call(10, true));
+    // `need_reschedule = 1, remaining_restarts = 0` is DEAD.
+    scene.after(5_000).says(actor_state(10, "DEAD"));
+    let named = RayFact::DiedInException {
+        actor_id: Some(actor(10)),
+        pid: Some(Pid(10)),
+        worker_id: None,
+    };
+    scene.says_from(Source::WorkerLog, named);
+    scene.after(SECOND / 2).signal(999, 11, 9, 0, true);
+    scene.exit(11, 9);
+    scene.after(SECOND).exit(50, 1 << 8);
+    assert_eq!(ended_by(&scene.report()), (Some(Pid(10)), Vec::new()));
 }

@@ -56,7 +56,10 @@ impl Reason {
             Self::Collapse { why, cause, remote } => {
                 // A driver that leaves tells Ray first and exits later.
                 let exit = cause.and_then(|cause| case.world.exit(cause));
-                let open = exit.is_none() && remote.is_none() && case.may_still_learn();
+                let comes = exit.is_none() && remote.is_none() && case.may_still_learn();
+                // An actor whose own end waits for its driver's: how that one ends decides both.
+                let on_it = cause.and_then(|cause| case.verdict_on(cause));
+                let open = comes || on_it.is_some_and(|draft| !draft.settled);
                 let mut draft = Draft::new(Killer::RayCollapse, certainty, why)
                     .caused_by(cause)
                     .open(open);

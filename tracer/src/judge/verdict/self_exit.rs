@@ -63,7 +63,7 @@ pub(super) fn own_signal(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
     let from_outside_it =
         |seen: &&Seen<Signal>| way(seen).is_kernels() || !seen.what.sender.process.same(case.key());
     let Some(outside) = earlier.find(from_outside_it) else {
-        return fault(case, signal);
+        return aborted_at_signal(case, signal).unwrap_or_else(|| fault(case, signal));
     };
     if way(outside).is_kernels() && way(outside).route != Route::ParentDeath {
         let draft = kernel::verdict(case, outside, way(outside));
@@ -76,6 +76,22 @@ pub(super) fn own_signal(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
     }
     from_outside(case, outside).then(|cause| Cause::CaughtSignalThenReraise { cause })
 }
+
+/// An abort shortly after a signal to end from outside: what a driver does at a SIGTERM may fail (`CoreWorker` aborts without its raylet,
+/// which the same sender ended). A raylet's SIGTERM also follows an end that had begun, and explains no abort.
+fn aborted_at_signal(case: &Case<'_>, signal: &Seen<Signal>) -> Option<Draft> {
+    if signal.what.signal != SIGABRT || case.role() == Role::Raylet {
+        return None;
+    }
+    let caught = act::caught_before(case.world, case.key(), signal.time)?;
+    let explains =
+        !way(caught).is_kernels() && senders::raylet_of(case, &caught.what.sender).is_none();
+    let draft = explains.then(|| from_outside(case, caught))?;
+    Some(draft.then(|cause| Cause::CaughtSignalThenAbort { cause }))
+}
+
+/// What `abort` sends.
+const SIGABRT: i32 = 6;
 
 /// An exit without a fatal signal.
 pub(super) fn exited(case: &Case<'_>, caught: Option<&Seen<Signal>>) -> Draft {

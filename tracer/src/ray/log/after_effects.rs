@@ -2,8 +2,10 @@
 //!
 //! Ray's are of `ray/exceptions.py` and gRPC, NCCL's of torch's `ProcessGroupNCCL.cpp` (2.1 to 2.9).
 
+use crate::ids::MINUTE_NS;
+
 /// The words, and what they are called.
-pub const WORDS: [(&str, &str); 9] = [
+pub const WORDS: [(&str, &str); 12] = [
     ("keepalive watchdog timeout", "keepalive watchdog timeout"),
     (
         "is unavailable: The actor is temporarily unavailable",
@@ -14,6 +16,9 @@ pub const WORDS: [(&str, &str); 9] = [
     (COLLECTIVE, "NCCL timeout"),
     (REMOTE, "NCCL remote error"),
     (ABORTED, "NCCL abort"),
+    (GLOO[0], "gloo timeout"),
+    (GLOO[1], "gloo timeout"),
+    (GLOO[2], "gloo connection closed"),
     ("Connection reset by peer", "connection reset"),
     ("OwnerDiedError", "OwnerDiedError"),
 ];
@@ -21,6 +26,40 @@ pub const WORDS: [(&str, &str); 9] = [
 const COLLECTIVE: &str = "Watchdog caught collective operation timeout";
 const REMOTE: &str = "ncclRemoteError";
 const ABORTED: &str = "NCCL communicator was aborted";
+
+/// gloo's `unbound_buffer.cc` (`Timed out waiting 1800000ms for recv operation to complete`) and `pair.cc` (`Connection closed by peer
+/// [192.0.2.2]:40123`), torch 2.1 to 2.9.
+const GLOO: [&str; 3] = [
+    "ms for recv operation to complete",
+    "ms for send operation to complete",
+    "Connection closed by peer [",
+];
+
+/// Where the text names no time-out, an error this long after a death still is its after-effect.
+pub const LONGEST_NS: i64 = 30 * MINUTE_NS;
+/// What an error takes beyond its time-out: a watchdog looks now and then, its process ends, clocks differ.
+pub const SLACK_NS: i64 = MINUTE_NS;
+
+/// The time-out that a line names: `Timeout(ms)=600000`, `Timed out waiting 1800000ms`.
+#[must_use]
+pub fn timeout_ms(line: &str) -> Option<u64> {
+    let words = ["Timeout(ms)=", "Timed out waiting "].into_iter();
+    let mut rests = words.filter_map(|words| line.split_once(words));
+    let (_, rest) = rests.next()?;
+    let digits = rest.split(|one: char| !one.is_ascii_digit()).next()?;
+    digits.parse().ok()
+}
+
+/// How long after a death an error of this time-out may still follow from it.
+#[must_use]
+pub fn lasts_ns(timeout_ms: Option<u64>) -> i64 {
+    timeout_ms.map_or(LONGEST_NS, |timeout| {
+        i64::try_from(timeout)
+            .unwrap_or(i64::MAX)
+            .saturating_mul(1_000_000)
+            .saturating_add(SLACK_NS)
+    })
+}
 
 /// What a line is, if it is one.
 #[must_use]
@@ -55,5 +94,17 @@ mod tests {
         assert_eq!(kind(line), Some("NCCL timeout"));
         assert_eq!(of_nccl("NCCL version 2.26.2+cuda12.2"), None);
         assert_eq!(kind("ValueError: x"), None);
+    }
+
+    #[test]
+    fn an_error_lasts_as_long_as_the_time_out_that_it_names() {
+        let nccl = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=81, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600029 milliseconds before timing out.";
+        assert_eq!(timeout_ms(nccl), Some(600_000));
+        let gloo = "[../gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation to complete";
+        assert_eq!(kind(gloo), Some("gloo timeout"));
+        assert_eq!(timeout_ms(gloo), Some(1_800_000));
+        assert_eq!(timeout_ms("Socket closed"), None);
+        assert_eq!(lasts_ns(Some(600_000)), 660_000_000_000);
+        assert_eq!(lasts_ns(None), LONGEST_NS);
     }
 }

@@ -2,24 +2,41 @@
 //!
 //! `ActorDiedError` (`RayActorError` up to 2.9) has a line for each field of the actor, in this order: `class_name`, `actor_id`, `pid`,
 //! `name`, `namespace`, `ip`; what is not known is left out (`python/ray/exceptions.py`, 2.1 to 2.60). `OutOfMemoryError` up to 2.54
-//! has `where the task (actor ID: …, name=…, pid=…, memory used=…) was running` on one line.
+//! has `where the task (actor ID: …, name=…, pid=…, memory used=…) was running` on one line, and from 2.55 on `Selected to kill: (…)`
+//! for each victim.
 
+use super::kill;
 use crate::{
     ids::{HexId, Pid},
-    ray::facts::RayFact,
+    ray::facts::{Candidate, RayFact},
 };
 
 /// What was read of the fields so far.
 #[derive(Debug, Default)]
 pub(super) struct Died {
     actor_id: Option<HexId>,
+    /// Lines that may still belong to an `OutOfMemoryError`.
+    of_memory: u32,
 }
+
+/// Lines of an `OutOfMemoryError`: the object store's state and 100 candidates.
+const MEMORY_LINES: u32 = 160;
 
 impl Died {
     /// Takes a line; a process once all that names it was read.
     pub(super) fn push(&mut self, text: &str, worker_id: Option<&HexId>) -> Option<RayFact> {
         if let Some((actor_id, pid)) = victim(text) {
             return Some(fact(actor_id, Some(pid), worker_id));
+        }
+        self.of_memory = if text.contains("OutOfMemoryError: ") {
+            MEMORY_LINES
+        } else {
+            self.of_memory.saturating_sub(1)
+        };
+        // A raylet's own record that somebody prints is no exception of this process.
+        let selected = (self.of_memory > 0).then(|| selected(text)).flatten();
+        if let Some(selected) = selected {
+            return Some(fact(selected.actor_id, selected.pid, worker_id));
         }
         let (field, value) = text.trim().split_once(": ")?;
         match field {
@@ -59,6 +76,15 @@ fn victim(text: &str) -> Option<(Option<HexId>, Pid)> {
         .strip_prefix("actor ID: ")
         .and_then(|rest| rest.split(',').next());
     Some((actor_id.and_then(HexId::parse), Pid(pid.parse().ok()?)))
+}
+
+/// The first worker that a line of an `OutOfMemoryError` (≥ 2.55) says was killed.
+fn selected(text: &str) -> Option<Candidate> {
+    let names_victims =
+        text.contains("Selected to kill: (") || text.contains("based on the killing policy: [(");
+    let listed = names_victims.then(|| kill::listed(text)).into_iter();
+    let mut killed = listed.flatten().filter(|(_, killed)| *killed);
+    killed.next().map(|(candidate, _)| candidate)
 }
 
 #[cfg(test)]
@@ -105,6 +131,20 @@ mod tests {
         assert_eq!(read(&text), names(Some(ACTOR), Some(22124)));
         let text = "where the task (task ID: daf6c8a82fdee1170203c5c2935168f0ca9e593301000000, name=f, pid=20835, memory used=0.66GB) was running";
         assert_eq!(read(text), names(None, Some(20835)));
+    }
+
+    #[test]
+    fn an_out_of_memory_error_of_today_names_those_that_were_selected() {
+        let line = |mark: &str, pid: u32| {
+            format!(
+                "{mark}(Actor({ACTOR}): job ID=01000000, lease ID=03000000, task name=W.__init__, required resources={{CPU: 1}}, pid={pid}, actual memory used=2.34GB, worker ID=92afeca97c04)"
+            )
+        };
+        let head = "ray.exceptions.OutOfMemoryError: 1 worker(s) were killed due to the node running low on memory.";
+        let listed = [line("", 7), line("Selected to kill: ", 17971)].join("\n");
+        let text = format!("{head}\n{listed}");
+        assert_eq!(read(&text), names(Some(ACTOR), Some(17971)));
+        assert_eq!(read(&listed), Vec::new());
     }
 
     #[test]

@@ -182,6 +182,20 @@ pub(crate) fn top(text: &str) -> Vec<TopUser> {
     users
 }
 
+/// A row of the table by itself, also where its tabs have become spaces.
+pub(crate) fn row(text: &str) -> Option<TopUser> {
+    let mut words = text.split_whitespace();
+    let pid = words.next()?.parse().ok()?;
+    let used = words.next().filter(|used| used.contains('.'))?;
+    let command = words.collect::<Vec<_>>().join(" ");
+    let used = gigabytes(used)?;
+    (!command.is_empty()).then(|| TopUser {
+        pid: Pid(pid),
+        used,
+        command: title(&command),
+    })
+}
+
 /// A title without what follows its row.
 fn title(text: &str) -> String {
     let mut title = text.split('\n').next().unwrap_or("");

@@ -24,6 +24,7 @@ pub(super) fn by_memory(cause: &Cause) -> Option<String> {
         ),
         Cause::RayMemoryMonitor { .. } => "was killed by Ray's memory monitor".into(),
         Cause::RayMemoryMonitorOrKernelOom => "was claimed by Ray's memory monitor and by the kernel's OOM killer, which killed all of a cgroup; which came first is not known".into(),
+        Cause::RayMemoryTable => "ended; Ray's table of memory users would be its memory monitor's, but the kill itself is not in the text".into(),
         Cause::RayMemoryDigit => "ended; disconnect_type=4 would be Ray's memory monitor, but nothing beside that one digit says so".into(),
         Cause::MemoryDaemon { name, says } if name == "kubelet" => {
             format!("was evicted by the kubelet: {says}")

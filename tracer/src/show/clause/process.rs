@@ -70,6 +70,10 @@ impl Told {
             Cause::CaughtSignalThenReraise { cause } => {
                 format!("{}; its handler re-raised it", self.clause(cause))
             }
+            Cause::CaughtSignalThenAbort { cause } => format!(
+                "{}, which it caught, and aborted (SIGABRT) as it ended",
+                self.clause(cause)
+            ),
             Cause::CaughtSignalThenRaylet { cause } => format!(
                 "{}, which it caught; its raylet then ended what was left",
                 self.clause(cause)

@@ -42,6 +42,12 @@ fn what_it_did_at_a_signal_follows_whose_signal_it_was() {
         "was ended by SIGTERM from bash (pid 9, uid 1000), which it caught, and exited with code 1"
     );
     assert_eq!(
+        told(Cause::CaughtSignalThenAbort {
+            cause: term.clone()
+        }),
+        "was ended by SIGTERM from bash (pid 9, uid 1000), which it caught, and aborted (SIGABRT) as it ended"
+    );
+    assert_eq!(
         told(Cause::CaughtSignalThenReraise { cause: term }),
         "was ended by SIGTERM from bash (pid 9, uid 1000); its handler re-raised it"
     );

@@ -4,7 +4,7 @@ use super::escape;
 use crate::{
     judge::report::Certainty,
     show::{
-        alike, causes::Entry, findings, gpus, growth, header, in_use, jobs, rank, sanitize,
+        alike, causes::Entry, findings, gpus, growth, header, held, in_use, jobs, rank, sanitize,
         shared_files, view::View, words,
     },
 };
@@ -92,6 +92,13 @@ pub(super) fn render(view: &View<'_>) -> String {
         item(&mut html, "job", job);
     }
     html.push_str("</ol>\n");
+    if let Some(held) = held::at_kill(view) {
+        let classes = held.classes.into_iter();
+        let told: Vec<String> = classes
+            .flat_map(|(text, lines)| std::iter::once(text).chain(lines))
+            .collect();
+        list(&mut html, &format!("What was held at {}", held.kill), &told);
+    }
     let mut grown = Vec::new();
     for (text, next) in growth::lines(view) {
         grown.push(text);

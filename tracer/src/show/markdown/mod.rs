@@ -10,7 +10,7 @@ mod tests;
 use crate::show::{
     Style, alike, cascade,
     causes::{Cause, Entry},
-    clause, evidence, facts, findings, growth, header, jobs, rank, sanitize,
+    clause, evidence, facts, findings, growth, header, held, jobs, rank, sanitize,
     select::Shown,
     view::View,
     words,
@@ -81,7 +81,7 @@ fn page(view: &View<'_>, detail: Detail) -> Vec<String> {
         lines.push(rank::left_out(left_out));
     }
     lines.extend(normal_exits(view));
-    lines.extend(section("What grew", &grown(view)));
+    lines.extend(held_or_grown(view));
     lines.extend(section("What to change", &findings::lines(view)));
     let notes = view.shown.report.notes.iter();
     let notes: Vec<String> = notes
@@ -202,10 +202,24 @@ fn items(label: &str, texts: &[String], most: usize, shown: fn(&str) -> String) 
     lines
 }
 
-/// The first line of each owner's growth.
-fn grown(view: &View<'_>) -> Vec<String> {
-    let owners = growth::lines(view).into_iter();
-    owners.map(|(text, _)| text).collect()
+/// What was held at the kill, each class with its lines; without one, the first line of each owner's growth.
+fn held_or_grown(view: &View<'_>) -> Vec<String> {
+    let Some(held) = held::at_kill(view) else {
+        let owners = growth::lines(view).into_iter();
+        let grown: Vec<String> = owners.map(|(text, _)| text).collect();
+        return section("What grew", &grown);
+    };
+    let classes = held.classes.into_iter();
+    let told: Vec<String> = classes
+        .map(|(text, lines)| {
+            if lines.is_empty() {
+                text
+            } else {
+                format!("{text}: {}", lines.join("; "))
+            }
+        })
+        .collect();
+    section(&format!("What was held at {}", held.kill), &told)
 }
 
 /// Deaths that nobody asks about by default, where they were asked for.

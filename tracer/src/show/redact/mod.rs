@@ -124,6 +124,7 @@ fn redact_by(scrubber: &mut Scrubber, report: &Report) -> Report {
         for line in growth.lines.iter_mut().chain(&mut growth.functions) {
             // A file's own name is a name of code, like its functions'; where it lies is not.
             line.file = path::base(&line.file).to_owned();
+            scrubber.text_if_any(&mut line.user_line);
             scrubber.text_if_any(&mut line.inside);
             scrubber.text_if_any(&mut line.native);
         }

@@ -11,7 +11,7 @@ use owo_colors::Style as Colour;
 use crate::show::{
     Style, alike,
     causes::{Cause, Entry},
-    findings, fleet, gpus, growth, header, in_use, jobs,
+    findings, fleet, gpus, growth, header, held, in_use, jobs,
     layout::Page,
     owners, rank, sanitize,
     select::Shown,
@@ -119,20 +119,35 @@ fn bottom(view: &View<'_>, page: &mut Page) {
     }
 }
 
-/// Which lines of Python grew the memory.
+/// What was held at the kill; without one, which lines of Python grew the memory.
 fn grown(view: &View<'_>, page: &mut Page) {
-    let (owners, unread) = (growth::lines(view), growth::unread(view));
-    if !owners.is_empty() || !unread.is_empty() {
+    let held = held::at_kill(view);
+    if let Some(held) = &held {
+        heading(page, &format!("WHAT WAS HELD AT {}", held.kill));
+        each_owner(page, &held.classes);
+    }
+    let unread = growth::unread(view);
+    let grown = if held.is_none() || view.shown.all {
+        growth::lines(view)
+    } else {
+        Vec::new()
+    };
+    if !grown.is_empty() || held.is_none() && !unread.is_empty() {
         heading(page, "WHAT GREW");
     }
-    for (text, next) in &owners {
+    each_owner(page, &grown);
+    for line in &unread {
+        page.paragraph("! ", Colour::new().yellow().bold(), line, 2);
+    }
+}
+
+/// A sentence each, and what stands below it.
+fn each_owner(page: &mut Page, owners: &[(String, Vec<String>)]) {
+    for (text, next) in owners {
         page.paragraph("  ", Colour::new(), text, 4);
         for line in next {
             page.paragraph("    ", Colour::new(), line, 6);
         }
-    }
-    for line in &unread {
-        page.paragraph("! ", Colour::new().yellow().bold(), line, 2);
     }
 }
 

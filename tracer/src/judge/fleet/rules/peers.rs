@@ -5,17 +5,14 @@ use std::collections::HashSet;
 use super::{Found, Place};
 use crate::{
     event::Role,
-    ids::{MINUTE_NS, SECOND_NS},
+    ids::SECOND_NS,
     judge::{
         fleet::{Context, Group, speaker},
         report::{Death, Killer, LinkRule, Said, Saying, Tie},
     },
+    ray::log::after_effects,
 };
 
-/// Where the text names no time-out, an error this long after a death still is its after-effect.
-const LONGEST_NS: i64 = 30 * MINUTE_NS;
-/// What the error takes beyond its time-out: the watchdog looks now and then, the process ends, clocks differ.
-const SLACK_NS: i64 = MINUTE_NS;
 /// Clocks of two nodes differ by no more, or they are not kept at all.
 const CLOCKS_NS: i64 = 5 * SECOND_NS;
 
@@ -52,12 +49,7 @@ fn of_one(context: &Context<'_>, first: &[(usize, &Death)], death: &Death) -> Op
     let Saying::PeerError { kind, timeout_ms } = &said.what else {
         return None;
     };
-    let longest = timeout_ms.map_or(LONGEST_NS, |timeout| {
-        i64::try_from(timeout)
-            .unwrap_or(i64::MAX)
-            .saturating_mul(1_000_000)
-            .saturating_add(SLACK_NS)
-    });
+    let longest = after_effects::lasts_ns(*timeout_ms);
     let ended = death.when.exit_time.or(death.when.time)?;
     let (cause, _) = first
         .iter()

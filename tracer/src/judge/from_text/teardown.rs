@@ -1,0 +1,57 @@
+//! The end of a cluster whose jobs had all ended: who sent its SIGTERMs is nobody's question.
+
+use super::{
+    Made,
+    claim::{Gathered, Place},
+    zone::Clock,
+};
+use crate::{
+    ids::SECOND_NS,
+    judge::{
+        cause::Cause,
+        report::{Death, Killer},
+    },
+};
+
+/// Lines of one moment are stamped by several processes.
+const STAMPS_NS: i64 = SECOND_NS;
+
+/// Takes deaths of a teardown off the list of those that people ask about.
+pub(super) fn mark(gathered: &Gathered, clock: &Clock, made: &mut [Made]) {
+    let Some(over) = all_over(gathered, clock) else {
+        return;
+    };
+    let after = |made: &&mut Made| made.time.is_some_and(|time| time >= over - STAMPS_NS);
+    for made in made.iter_mut().filter(after) {
+        if let Some(killer) = of_a_teardown(&made.death) {
+            made.death.verdict.killer = killer;
+            made.death.listed = false;
+        }
+    }
+}
+
+/// When the last job had ended; `None` while one ran, or where the GCS's log does not say.
+fn all_over(gathered: &Gathered, clock: &Clock) -> Option<i64> {
+    let ends = gathered.remarks.jobs.values();
+    let times = ends.map(|stamp| {
+        let stamp = (*stamp)?;
+        clock.time(Place::default(), stamp).or(stamp.local)
+    });
+    let times: Option<Vec<i64>> = times.collect();
+    times?.into_iter().max()
+}
+
+/// Whose doing an end is that a SIGTERM to the cluster explains.
+fn of_a_teardown(death: &Death) -> Option<Killer> {
+    match (&death.verdict.cause, death.verdict.killer) {
+        (
+            Cause::Signal {
+                signal: 15,
+                sender: None,
+            },
+            Killer::Unknown,
+        ) => Some(Killer::Unknown),
+        (Cause::RayletShutdown { .. }, Killer::RayCollapse) => Some(Killer::RayIntended),
+        _ => None,
+    }
+}
