@@ -8,30 +8,25 @@
     allow(clippy::disallowed_methods, reason = "tests read what they have made")
 )]
 
+use raytrace_core::path;
+pub use raytrace_core::{cgroup_path, event, ids, judge, kernel_log, ray, signals};
+
 #[cfg(test)]
 mod borders;
 pub mod bounded;
-pub mod cgroup_path;
 pub mod cli;
 pub mod collect;
 pub mod command;
 #[cfg(test)]
 mod damage;
-pub mod event;
 pub mod explain;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 #[cfg(test)]
 mod golden;
-pub mod ids;
-pub mod judge;
-pub mod kernel_log;
 pub mod observe;
-mod path;
-pub mod ray;
 pub mod recording;
 pub mod show;
-pub mod signals;
 #[cfg(test)]
 mod skips;
 pub mod slice;

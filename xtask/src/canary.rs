@@ -1,6 +1,6 @@
 //! `cargo xtask canary`: whether the newest Ray still says what the grammars look for.
 //!
-//! The messages stand in `tracer/src/ray/log/messages.json`. A Ray that has one no longer says it in other words, or not at all: then
+//! The messages stand in `tracer/core/src/ray/log/messages.json`. A Ray that has one no longer says it in other words, or not at all: then
 //! verdicts on that Ray are `unknown` where this message decided, until a grammar knows the new words.
 
 use std::{collections::BTreeSet, fs, path::Path, process::Command};
@@ -54,7 +54,7 @@ fn check(environment: &Path) -> Result<()> {
 }
 
 fn messages() -> Result<Vec<Message>> {
-    let path = layout::root().join("tracer/src/ray/log/messages.json");
+    let path = layout::root().join("tracer/core/src/ray/log/messages.json");
     let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     serde_json::from_str(&text).with_context(|| path.display().to_string())
 }

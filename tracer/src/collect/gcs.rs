@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn what_a_gcs_knows_is_counted() {
-        let groups = include_bytes!("../ray/gcs/fixtures/2.60.0-groups.bin");
+        let groups = include_bytes!("../../core/src/ray/gcs/fixtures/2.60.0-groups.bin");
         let rows = Table::PlacementGroups.rows(groups).expect("rows");
         let said = "0 jobs, 0 actors and 1 placement group of this node";
         assert_eq!(counted(&rows), said);

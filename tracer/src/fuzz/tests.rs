@@ -15,7 +15,7 @@ use crate::{
     event::{Event, Observation, Source},
     explain::texts,
     ids::{BootTime, EventId, WallTime},
-    ray::gcs::tests::REPLIES,
+    ray::gcs::samples::REPLIES,
     recording::Writer,
 };
 

@@ -4,6 +4,7 @@
 //! snapshot, so that a change of wording is reviewed as old → new.
 
 mod compare;
+mod foresight;
 mod listed;
 mod replay;
 

@@ -233,7 +233,7 @@ mod tests {
         judge::doctor::{
             checks,
             facts::{Driver, OldSessions},
-            tests::{machine, node},
+            samples::{machine, node},
         },
     };
 

@@ -3,8 +3,6 @@
 //! Foreign text stays as it is, and yet a terminal that shows the JSON is safe: what `sanitize` would not show as
 //! itself is written as a `\u` escape, which every JSON parser reads back.
 
-mod contract;
-
 use std::io;
 
 use serde::Serialize;

@@ -6,7 +6,6 @@
 pub mod alike;
 pub mod cascade;
 pub mod causes;
-pub mod clause;
 pub mod csv;
 pub mod diff;
 pub mod doctor;
@@ -39,7 +38,6 @@ pub mod redact;
 pub mod sanitize;
 pub mod select;
 mod shared_files;
-pub mod size;
 pub mod summary;
 pub mod text;
 pub mod thin;
@@ -51,8 +49,11 @@ pub mod view;
 pub mod words;
 
 #[cfg(test)]
+mod clause_tests;
+#[cfg(test)]
 mod sample;
 
+pub use raytrace_core::{clause, size};
 use time::Zone;
 
 /// How text is shown.

@@ -1,0 +1,136 @@
+//! The JSON's shape where it is not the program's: the parts of a death side by side, and a sentence beside each cause.
+
+use serde::{Serialize, Serializer};
+
+use crate::{
+    clause,
+    ids::EventId,
+    judge::{
+        cause::Cause,
+        missing::Missing,
+        report::{
+            Act, Activity, Because, CauseLink, Certainty, Death, End, Evidence, Killer, Memory,
+            NoRecording, Process, Recovery, Remote, SenderReport, Tie, Verdict, When, Work,
+        },
+    },
+};
+
+/// A death as the contract has it; the order of fields is the JSON's.
+#[derive(Serialize)]
+struct Told<'a> {
+    id: EventId,
+    recording_id: Option<u32>,
+    cluster: Option<u32>,
+    #[serde(flatten)]
+    when: &'a When,
+    #[serde(flatten)]
+    process: &'a Process,
+    #[serde(flatten)]
+    work: &'a Work,
+    #[serde(flatten)]
+    end: &'a End,
+    verdict: ToldVerdict<'a>,
+    sender: &'a Option<SenderReport>,
+    #[serde(flatten)]
+    memory: &'a Memory,
+    #[serde(flatten)]
+    activity: &'a Activity,
+    listed: bool,
+    node: &'a Option<String>,
+    then: &'a Option<Recovery>,
+}
+
+/// A verdict as the contract has it.
+#[derive(Serialize)]
+struct ToldVerdict<'a> {
+    killer: Killer,
+    certainty: Certainty,
+    reason_certainty: Certainty,
+    cause: &'a Cause,
+    summary: String,
+    settled: bool,
+    evidence: &'a [Evidence],
+    cause_death_id: Option<EventId>,
+    act: Option<Act>,
+    cause_remote: &'a Option<Remote>,
+    cause_link: &'a Option<CauseLink>,
+    missing: &'a Option<Missing>,
+}
+
+impl<'a> ToldVerdict<'a> {
+    fn of(verdict: &'a Verdict, summary: String) -> Self {
+        Self {
+            killer: verdict.killer,
+            certainty: verdict.certainty,
+            reason_certainty: verdict.reason_certainty,
+            cause: &verdict.cause,
+            summary,
+            settled: verdict.settled,
+            evidence: &verdict.evidence,
+            cause_death_id: verdict.cause_death_id,
+            act: verdict.act,
+            cause_remote: &verdict.cause_remote,
+            cause_link: &verdict.cause_link,
+            missing: &verdict.missing,
+        }
+    }
+}
+
+impl Serialize for Death {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Told {
+            id: self.id,
+            recording_id: self.recording_id,
+            cluster: self.cluster,
+            when: &self.when,
+            process: &self.process,
+            work: &self.work,
+            end: &self.end,
+            verdict: ToldVerdict::of(&self.verdict, clause::summary(self)),
+            sender: &self.sender,
+            memory: &self.memory,
+            activity: &self.activity,
+            listed: self.listed,
+            node: &self.node,
+            then: &self.then,
+        }
+        .serialize(serializer)
+    }
+}
+
+impl Serialize for Because {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&clause::because(self))
+    }
+}
+
+impl Serialize for Recovery {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&clause::recovery(self))
+    }
+}
+
+impl Serialize for Missing {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&clause::missing(self))
+    }
+}
+
+impl Serialize for Remote {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&clause::remote(self))
+    }
+}
+
+impl Serialize for Tie {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&clause::tie(self))
+    }
+}
+
+impl Serialize for NoRecording {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer
+            .serialize_str("what died there, and whether it caused deaths elsewhere, is not known")
+    }
+}

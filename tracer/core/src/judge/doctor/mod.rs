@@ -1,0 +1,133 @@
+//! Pure: what a machine will do to a Ray job, before the run: checks from facts that `command::doctor` gathered.
+//!
+//! One file a section. A check states a figure and its source; one that is a problem names the command that mends it.
+
+pub mod facts;
+mod gpu;
+mod killers;
+mod recording;
+#[cfg(any(test, feature = "samples"))]
+pub mod samples;
+mod sessions;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+pub(in crate::judge) use gpu::is_engine;
+use serde::Serialize;
+
+use crate::ids::Pid;
+use facts::Machine;
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// Its stable name: `setting.RAY_memory_usage_threshold`.
+    pub id: String,
+    /// The section of the text that it stands in.
+    pub section: Section,
+    /// The raylet that it is about; `None` for the machine.
+    pub raylet_pid: Option<Pid>,
+    /// How it came out.
+    pub state: State,
+    /// The word before its line: `ok`, `missing`, `IGNORED`, a rank.
+    pub word: String,
+    /// One sentence.
+    pub text: String,
+    /// The value found.
+    pub value: Option<String>,
+    /// The value wanted, where there is one.
+    pub expected: Option<String>,
+    /// What to type.
+    pub command: Option<String>,
+}
+
+/// How a check came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// As it should be.
+    Ok,
+    /// A figure without a judgement.
+    Note,
+    /// Something cannot be seen here; verdicts are still proven.
+    Missing,
+    /// Something to change.
+    Problem,
+}
+
+/// A section of the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Section {
+    /// Can this machine record?
+    Recording,
+    /// Who kills first?
+    Killers,
+    /// Which settings are in force?
+    Settings,
+    /// GPUs.
+    Gpu,
+    /// Old sessions.
+    Disk,
+}
+
+/// All checks of a machine, in the order of the text.
+#[must_use]
+pub fn checks(machine: &Machine) -> Vec<Check> {
+    let mut checks = recording::checks(machine);
+    for node in &machine.nodes {
+        checks.extend(killers::checks(machine, node));
+        checks.extend(settings::checks(node));
+    }
+    checks.extend(gpu::checks(machine));
+    checks.extend(sessions::checks(machine));
+    checks
+}
+
+impl Check {
+    fn new(id: impl Into<String>, section: Section, state: State, text: impl Into<String>) -> Self {
+        let word = match state {
+            State::Ok => "ok",
+            State::Note => "-",
+            State::Missing => "missing",
+            State::Problem => "PROBLEM",
+        };
+        Self {
+            id: id.into(),
+            section,
+            raylet_pid: None,
+            state,
+            word: word.into(),
+            text: text.into(),
+            value: None,
+            expected: None,
+            command: None,
+        }
+    }
+
+    fn word(mut self, word: impl Into<String>) -> Self {
+        self.word = word.into();
+        self
+    }
+
+    fn value(mut self, value: &dyn ToString) -> Self {
+        self.value = Some(value.to_string());
+        self
+    }
+
+    fn expected(mut self, expected: &dyn ToString) -> Self {
+        self.expected = Some(expected.to_string());
+        self
+    }
+
+    fn command(mut self, command: impl Into<String>) -> Self {
+        self.command = Some(command.into());
+        self
+    }
+
+    fn of(mut self, raylet: Option<Pid>) -> Self {
+        self.raylet_pid = raylet;
+        self
+    }
+}

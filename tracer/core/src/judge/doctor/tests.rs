@@ -1,0 +1,332 @@
+//! Each check where it must speak, and close to it where it must not.
+
+use super::{
+    Check, State, checks,
+    facts::*,
+    samples::{machine, node, set},
+};
+use crate::{
+    event::{CgroupState, Mode, Probe, ProbeState},
+    ids::{Bytes, Pid},
+    judge::report::Monitor,
+};
+
+const GIB: u64 = 1 << 30;
+
+fn problems(machine: &Machine) -> Vec<Check> {
+    let all = checks(machine).into_iter();
+    all.filter(|check| check.state == State::Problem).collect()
+}
+
+fn ids(machine: &Machine) -> Vec<String> {
+    problems(machine)
+        .into_iter()
+        .map(|check| check.id)
+        .collect()
+}
+
+#[test]
+fn a_sound_machine_has_no_problem() {
+    assert_eq!(ids(&machine(node())), Vec::<String>::new());
+}
+
+#[test]
+fn every_problem_says_what_to_type() {
+    let mut bad = node();
+    bad.settings = set(&[
+        ("RAY_memory_monitor_refresh_ms", "0"),
+        ("RAY_object_store_memory", "1"),
+    ]);
+    bad.plasma_directory = Some("/tmp/ray".into());
+    bad.gpus = Some(9.0);
+    let mut machine = machine(bad);
+    machine.mode = Mode::Procfs;
+    machine.output.free = Bytes(1);
+    let problems = problems(&machine);
+    assert_eq!(problems.len(), 6, "{problems:#?}");
+    assert!(problems.iter().all(|check| check.command.is_some()));
+}
+
+#[test]
+fn a_probe_that_no_verdict_needs_is_missing_and_no_problem() {
+    let mut machine = machine(node());
+    let mut probe = Probe {
+        name: "signal/signal_deliver".into(),
+        state: ProbeState::Missing,
+        reason: Some("no such tracepoint".into()),
+        required: false,
+    };
+    machine.probes.push(probe.clone());
+    let state = |machine: &Machine| {
+        let all = checks(machine);
+        let found = all
+            .iter()
+            .find(|check| check.id.starts_with("recording.probe."));
+        found.map(|check| check.state)
+    };
+    assert_eq!(state(&machine), Some(State::Missing));
+    probe.required = true;
+    machine.probes[1] = probe;
+    assert_eq!(state(&machine), Some(State::Problem));
+}
+
+#[test]
+fn what_the_raylet_logged_beats_what_its_environment_says() {
+    let mut logged = node();
+    logged.settings = set(&[("RAY_memory_usage_threshold", "0.5")]);
+    logged.monitor = Some(Monitor {
+        enabled: true,
+        threshold_bytes: Some(Bytes(178 * GIB)),
+        total_bytes: Some(Bytes(188 * GIB)),
+        refresh_ms: Some(250),
+    });
+    let machine = machine(logged);
+    let all = checks(&machine);
+    let ray = all.iter().find(|check| check.id == "killer.ray-monitor");
+    assert_eq!(
+        ray.and_then(|check| check.value.clone()),
+        Some((178 * GIB).to_string())
+    );
+    assert_eq!(ids(&machine), Vec::<String>::new());
+}
+
+#[test]
+fn use_above_the_threshold_is_a_problem_before_the_first_worker_starts() {
+    let mut low = node();
+    low.settings = set(&[("RAY_memory_usage_threshold", "0.7")]);
+    assert_eq!(ids(&machine(low.clone())), ["monitor.above-threshold"]);
+    low.settings = set(&[("RAY_memory_usage_threshold", "0.8")]);
+    assert_eq!(ids(&machine(low)), Vec::<String>::new());
+}
+
+#[test]
+fn with_resource_isolation_the_threshold_is_without_effect() {
+    let mut isolated = node();
+    isolated.settings = set(&[("RAY_memory_usage_threshold", "0.98")]);
+    assert_eq!(ids(&machine(isolated.clone())), Vec::<String>::new());
+    isolated.isolated = true;
+    assert_eq!(
+        ids(&machine(isolated)),
+        ["setting.RAY_memory_usage_threshold"]
+    );
+}
+
+#[test]
+fn with_resource_isolation_what_others_use_is_not_above_rays_threshold() {
+    let mut isolated = node();
+    isolated.isolated = true;
+    isolated.monitor = Some(Monitor {
+        enabled: true,
+        // Less than the machine has in use.
+        threshold_bytes: Some(Bytes(20 * GIB)),
+        total_bytes: Some(Bytes(30 * GIB)),
+        refresh_ms: Some(1000),
+    });
+    let machine = machine(isolated);
+    assert_eq!(ids(&machine), Vec::<String>::new());
+    let all = checks(&machine);
+    let ray: Vec<&Check> = all
+        .iter()
+        .filter(|check| check.id == "killer.ray-monitor")
+        .collect();
+    assert!(
+        matches!(ray.as_slice(), [ray] if ray.text.contains("every 1000 ms") && !ray.text.contains("margin")),
+        "{ray:#?}"
+    );
+}
+
+#[test]
+fn a_limit_below_the_machine_with_the_monitor_off_is_not_before_rays() {
+    let mut off = node();
+    off.settings = set(&[("RAY_memory_monitor_refresh_ms", "0")]);
+    off.levels = vec![CgroupState {
+        path: "/pod".into(),
+        limit: Some(Bytes(100 * GIB)),
+        ..CgroupState::default()
+    }];
+    let all = checks(&machine(off));
+    let limit = all
+        .iter()
+        .find(|check| check.id == "limit.unseen")
+        .expect("a check");
+    assert!(limit.text.contains("Ray's monitor is off"), "{limit:#?}");
+    assert_eq!(limit.command.as_deref(), Some("raise that limit"));
+}
+
+#[test]
+fn only_settings_that_look_like_rays_are_called_unknown() {
+    let mut strange = node();
+    strange.settings = set(&[
+        ("RAY_HEAD_SERVICE_HOST", "10.0.0.1"),
+        ("RAY_memory_treshold", "0.9"),
+    ]);
+    strange.unread = Some(vec![
+        "RAY_HEAD_SERVICE_HOST".into(),
+        "RAY_memory_treshold".into(),
+    ]);
+    assert_eq!(
+        ids(&machine(strange.clone())),
+        ["setting.RAY_memory_treshold"]
+    );
+    strange.unread = None;
+    assert_eq!(ids(&machine(strange)), Vec::<String>::new());
+}
+
+#[test]
+fn a_driver_may_set_what_counts_in_drivers() {
+    let driver = |pairs| {
+        let mut node = node();
+        node.drivers.push(Driver {
+            pid: Pid(690),
+            settings: set(pairs),
+        });
+        problems(&machine(node))
+    };
+    assert_eq!(
+        driver(&[("RAY_task_oom_retries", "3"), ("RAY_ADDRESS", "auto")]),
+        []
+    );
+    let found = driver(&[("RAY_memory_monitor_refresh_ms", "0")]);
+    assert_eq!(
+        found[0].text,
+        "RAY_memory_monitor_refresh_ms=0: set in driver 690, not in the raylet. In force: 250 (default)"
+    );
+    let found = driver(&[("RAY_object_store_memory", "30")]);
+    assert_eq!(
+        found[0].text,
+        "RAY_object_store_memory=30 of driver 690: no Ray version reads it"
+    );
+}
+
+#[test]
+fn a_store_that_no_longer_fits_into_dev_shm_is_named_before_it_is_full() {
+    let shm = |free: u64| {
+        let mut node = node();
+        node.shm = Some(Folder {
+            path: "/dev/shm".into(),
+            free: Bytes(free * GIB),
+            total: Bytes(94 * GIB),
+        });
+        ids(&machine(node))
+    };
+    assert_eq!(shm(60), Vec::<String>::new());
+    assert_eq!(shm(40), ["shm.overbooked"]);
+    assert_eq!(shm(2), ["shm.full"]);
+}
+
+#[test]
+fn the_stores_share_is_that_of_what_was_available_and_not_of_the_host() {
+    let with = |gib: u64| {
+        let mut node = node();
+        let cluster = node.cluster.as_mut().expect("a cluster");
+        cluster.object_store_bytes = Some(Bytes(gib * GIB));
+        let all = checks(&machine(node)).into_iter();
+        all.filter(|check| check.id == "object-store.share")
+            .map(|check| check.text)
+            .collect::<Vec<String>>()
+    };
+    let found = with(40);
+    assert!(
+        found[0].starts_with("its size is 21 % of this machine") && found[0].contains("available"),
+        "{found:?}"
+    );
+    // 30 % of the host to a hair, and sizes that somebody gave.
+    for given in [56, 20, 90] {
+        assert_eq!(with(given), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn gpus_that_are_not_there_are_a_problem_and_spare_ones_are_not() {
+    let gpus = |by_ray: f64, visible: Option<&str>| {
+        let mut node = node();
+        node.gpus = Some(by_ray);
+        node.visible_devices = visible.map(str::to_owned);
+        ids(&machine(node))
+    };
+    assert_eq!(gpus(2.0, None), Vec::<String>::new());
+    assert_eq!(gpus(1.0, None), Vec::<String>::new());
+    assert_eq!(gpus(1.0, Some("1")), Vec::<String>::new());
+    assert_eq!(gpus(2.0, Some("1")), ["gpu.count"]);
+    assert_eq!(gpus(4.0, None), ["gpu.count"]);
+}
+
+#[test]
+fn a_leftover_is_an_engine_that_lost_its_parent_some_time_ago() {
+    let holder = GpuProcess {
+        pid: Pid(8812),
+        used: Some(Bytes(21 * GIB)),
+        comm: Some("VLLM::EngineCor".into()),
+        title: "VLLM::EngineCore".into(),
+        parent: Some(Pid(1)),
+        user: Some("lin".into()),
+        age_s: Some(22_320),
+    };
+    let on_gpu = |process: &GpuProcess| {
+        let mut machine = machine(node());
+        machine.gpus = Ok(vec![
+            Gpu {
+                index: 0,
+                processes: Vec::new(),
+            },
+            Gpu {
+                index: 3,
+                processes: vec![process.clone()],
+            },
+        ]);
+        problems(&machine)
+    };
+    let found = on_gpu(&holder);
+    assert_eq!(
+        found[0].text,
+        "GPU 3: 21.0 GiB, pid 8812, VLLM::EngineCore, parent 1, 6 h 12 min, user lin"
+    );
+    assert_eq!(
+        found[0].command.as_deref(),
+        Some("check: ps -fp 8812; end: kill 8812")
+    );
+    for changed in [
+        GpuProcess {
+            parent: Some(Pid(700)),
+            ..holder.clone()
+        },
+        GpuProcess {
+            age_s: Some(5),
+            ..holder.clone()
+        },
+        GpuProcess {
+            comm: Some("Xorg".into()),
+            ..holder.clone()
+        },
+    ] {
+        assert_eq!(on_gpu(&changed), []);
+    }
+}
+
+#[test]
+fn a_session_disk_that_is_full_is_a_problem_and_old_sessions_are_a_note() {
+    let mut machine = machine(node());
+    machine.old_sessions.push(OldSessions {
+        folder: "/tmp/ray".into(),
+        sessions: 4,
+        bytes: Bytes(38 * GIB),
+    });
+    assert_eq!(ids(&machine), Vec::<String>::new());
+    if let Some(disk) = &mut machine.nodes[0].session_disk {
+        disk.free = Bytes(4 * GIB);
+    }
+    assert_eq!(ids(&machine), ["disk.full"]);
+}
+
+#[test]
+fn without_a_raylets_settings_its_defaults_are_not_told() {
+    let hidden = Node {
+        hidden: true,
+        ..node()
+    };
+    let machine = machine(hidden);
+    let told = |id: &str| checks(&machine).iter().any(|check| check.id == id);
+    assert!(told("settings.hidden") && told("killers.hidden"));
+    assert!(!told("setting.RAY_memory_usage_threshold") && !told("limit.seen"));
+    assert_eq!(problems(&machine), []);
+}

@@ -1,0 +1,72 @@
+//! Warnings over levels alone.
+
+use super::*;
+
+const GIB: f64 = 1_073_741_824.0;
+
+/// The turns of a level that is asked for each second.
+fn turns(seconds: u32, mut level: impl FnMut(f64) -> f64) -> Vec<(u32, Turn)> {
+    let mut approach: Option<Approach> = None;
+    let mut found = Vec::new();
+    for second in 0..seconds {
+        let time = f64::from(second);
+        let point = Point {
+            time: 1000.0 + time,
+            level: level(time) * GIB,
+        };
+        let approach = approach.get_or_insert_with(|| Approach::new(point));
+        found.extend(approach.step(point, 100.0 * GIB).map(|turn| (second, turn)));
+    }
+    found
+}
+
+#[test]
+fn a_steady_rise_is_told_once_with_the_time_that_is_left() {
+    let found = turns(260, |time| 50.0 + (time - 60.0).max(0.0) * 0.25);
+    let [(second, Turn::Near(forecast))] = found[..] else {
+        panic!("{found:?}");
+    };
+    let left = 260.0 - f64::from(second);
+    assert!(left >= 30.0 && forecast.low <= left && left <= forecast.high);
+}
+
+#[test]
+fn peaks_that_rise_are_foreseen_long_before_the_last_rise_begins() {
+    // Teeth of 20 GiB each half minute, each 2 GiB above the last: the limit is met in the sixteenth.
+    let found = turns(460, |time| {
+        50.0 + (time / 30.0).floor() * 2.0 + 20.0 * (time % 30.0) / 30.0
+    });
+    let (second, Turn::Near(forecast)) = found[0] else {
+        panic!("{found:?}");
+    };
+    assert!(
+        found.len() == 1 && second < 400 && forecast.kind == Kind::Tops,
+        "{found:?}"
+    );
+}
+
+#[test]
+fn what_stays_below_the_limit_is_not_told() {
+    assert_eq!(turns(5000, |time| 92.0 + (time / 7.0).sin()), []);
+    assert_eq!(
+        turns(5000, |time| 75.0 + 20.0 * (time % 40.0) / 40.0 - 20.0),
+        []
+    );
+    assert_eq!(turns(5000, |time| 93.0 - 60.0 * (-time / 300.0).exp()), []);
+}
+
+#[test]
+fn a_rise_that_gives_back_is_taken_back() {
+    let found = turns(400, |time| match time {
+        ..60.0 => 50.0,
+        ..240.0 => 50.0 + (time - 60.0) * 0.25,
+        _ => 50.0,
+    });
+    assert!(
+        matches!(
+            found[..],
+            [(..240, Turn::Near(_)), (240..260, Turn::Over(_))]
+        ),
+        "{found:?}"
+    );
+}

@@ -1,0 +1,179 @@
+//! Pure: from events to deaths, memory and findings. No I/O, no clock, no root.
+//!
+//! [`Judge`] folds events one by one, live; [`judge`] does it for a whole recording. Both give the same verdicts, so that what
+//! is printed while recording is what the report says later.
+
+mod act;
+mod acts;
+mod assemble;
+mod blame;
+mod calls;
+pub mod cause;
+mod clock;
+mod crowd;
+mod dialect;
+pub mod diff;
+pub mod doctor;
+mod evidence;
+mod findings;
+pub mod fleet;
+pub mod forecast;
+pub mod foresight;
+pub mod from_text;
+mod gcs;
+mod gone;
+pub mod gpu_errors;
+mod gpus;
+mod job_end;
+mod jobs;
+pub mod killers;
+mod limits;
+pub mod live;
+mod memory;
+mod minute;
+pub mod missing;
+mod nears;
+mod oom;
+mod owners;
+mod peers;
+mod pending;
+mod place;
+mod processes;
+mod programs;
+mod ray_words;
+pub mod report;
+mod route;
+pub mod said;
+mod shared_files;
+mod shares;
+pub mod timeline;
+mod verdict;
+mod world;
+
+#[cfg(test)]
+mod tests;
+
+use crate::{
+    event::{Event, Observation, Role},
+    ids::{BootTime, EventId, ProcessKey},
+    judge::{
+        limits::Limits,
+        live::Live,
+        report::{ClusterReport, Death, Report, Utc},
+        timeline::Timeline,
+        world::World,
+    },
+};
+
+/// Events folded into what verdicts need.
+#[derive(Debug, Default)]
+pub struct Judge {
+    world: World,
+    limits: Limits,
+}
+
+impl Judge {
+    /// Folds one event in; returns whether verdicts given before may have changed.
+    pub fn observe(&mut self, event: &Event) -> bool {
+        self.world.observe(event);
+        if let Observation::Cgroup(state) = &event.what {
+            self.limits.observe(event.time, state);
+        }
+        assemble::bears_on_verdicts(&event.what)
+    }
+
+    /// Whether the end of this process was seen.
+    #[must_use]
+    pub fn has_ended(&self, process: ProcessKey) -> bool {
+        self.world.exit(process).is_some()
+    }
+
+    /// The death whose exit event has this id, as far as is known at `now`.
+    #[must_use]
+    pub fn death(&self, id: EventId, now: BootTime) -> Option<Death> {
+        let exit = self.world.exits.get(&id)?;
+        Some(assemble::death(&self.world, exit, Some(now)))
+    }
+
+    /// What a process is, as far as it was seen.
+    #[must_use]
+    pub fn role(&self, process: ProcessKey) -> Option<Role> {
+        self.world.processes.get(process).map(|state| state.role)
+    }
+
+    /// The cluster of a process, as far as it was seen.
+    #[must_use]
+    pub fn cluster(&self, process: ProcessKey) -> Option<ProcessKey> {
+        self.world.processes.get(process)?.cluster
+    }
+
+    /// Everything, with nothing more to come.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        assemble::report(&self.world, &self.limits)
+    }
+
+    /// The same of some deaths alone, as they were told live.
+    #[must_use]
+    pub fn report_of(&self, mut deaths: Vec<Death>) -> Report {
+        deaths.sort_by_key(|death| (death.when.act_time, death.id));
+        assemble::report_of(&self.world, &self.limits, deaths)
+    }
+
+    /// The clusters whose raylet lives.
+    #[must_use]
+    pub fn clusters(&self) -> Vec<ClusterReport> {
+        assemble::clusters_alive(&self.world)
+    }
+
+    /// What grew, as folded stacks: `still held;Class;file:line function;… bytes`, the outermost frame first.
+    #[must_use]
+    pub fn folded(&self) -> Vec<String> {
+        self.world.folded()
+    }
+
+    /// The series of `events`, which are those that were observed; `None` where no wall clock is known.
+    #[must_use]
+    pub fn timeline(&self, events: &[Event]) -> Option<Timeline> {
+        timeline::of(&self.world, events)
+    }
+
+    /// The wall time of `boot`; `None` before any is known.
+    #[must_use]
+    pub fn wall(&self, boot: BootTime) -> Option<Utc> {
+        self.world.clock.wall(boot)
+    }
+
+    /// Events known to be lost.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        let ledgers = self.world.ledgers.iter();
+        ledgers.map(crate::event::Ledger::lost).sum()
+    }
+
+    /// What is alive at `now` and how near each limit is.
+    #[must_use]
+    pub fn live(&self, now: BootTime) -> Live {
+        live::of(&self.world, now)
+    }
+
+    /// Drops what is known of a process whose death is settled: a live judge's memory is bounded.
+    pub fn forget(&mut self, process: ProcessKey) {
+        self.world.forget(process);
+    }
+
+    /// Drops what logs said long ago: the same, where nobody dies.
+    pub fn forget_words(&mut self) {
+        self.world.bound();
+    }
+}
+
+/// Judges a whole recording.
+#[must_use]
+pub fn judge(events: &[Event]) -> Report {
+    let mut judge = Judge::default();
+    for event in events {
+        judge.observe(event);
+    }
+    judge.report()
+}

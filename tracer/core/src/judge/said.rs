@@ -1,0 +1,157 @@
+//! What this recording's logs say of processes and nodes that may be elsewhere; [`super::fleet`] joins reports by it.
+
+use crate::{
+    ids::{HexId, ProcessKey},
+    judge::{
+        report::{Said, Saying},
+        world::World,
+    },
+    ray::{
+        facts::RayFact,
+        log::{after_effects, file_name},
+        words::{Ended, OwnerGone, lost_the_gcs, owner_gone},
+    },
+};
+
+/// Digits of a task's id before those of its actor.
+const TASK_OWN_DIGITS: usize = 16;
+/// Digits of an actor's id.
+const ACTOR_DIGITS: usize = 32;
+
+/// All of it, in the order of being read.
+pub(super) fn all(world: &World, number: impl Fn(Option<ProcessKey>) -> Option<u32>) -> Vec<Said> {
+    let mut said: Vec<Said> = Vec::new();
+    for seen in world.ray_words.iter() {
+        let by = file_name::parse(&seen.what.file).and_then(|name| name.worker_id);
+        let sayings = sayings(&seen.what.fact).into_iter().flatten();
+        said.extend(sayings.map(|what| Said {
+            time: world.clock.wall(seen.time),
+            cluster: number(seen.what.cluster),
+            source: seen.what.file.clone(),
+            by: by.clone(),
+            what,
+        }));
+    }
+    said
+}
+
+/// A record says where somebody ran, and what became of it.
+#[must_use]
+pub fn sayings(fact: &RayFact) -> [Option<Saying>; 2] {
+    match fact {
+        RayFact::OwnerDied {
+            worker_id,
+            owner_worker_id,
+            reason,
+        } => [
+            Some(Saying::OwnerDied {
+                worker: worker_id.clone(),
+                owner: owner_worker_id.clone(),
+                node: Ended::of(reason) == Ended::OwnersNode,
+            })
+            .filter(|_| Ended::of(reason) != Ended::Job),
+            None,
+        ],
+        RayFact::ForceKillActor {
+            reason,
+            worker_id: Some(worker),
+        } => [after_owner(worker, reason), None],
+        RayFact::ActorState {
+            actor_id,
+            state,
+            worker_id,
+            node_id,
+            ..
+        } => [
+            actor(actor_id, state, worker_id.as_ref()),
+            on(worker_id.as_ref(), node_id.as_ref()),
+        ],
+        RayFact::GcsWorkerExit {
+            worker_id, node_id, ..
+        } => [on(Some(worker_id), node_id.as_ref()), None],
+        RayFact::TaskFailed {
+            task_id: Some(task),
+            will_retry: Some(false),
+            error,
+            ..
+        } if error.contains("ACTOR") => [called(task), None],
+        RayFact::NodeRegistered {
+            node_id,
+            name,
+            address,
+        } => [
+            Some(Saying::NodeIs {
+                node: node_id.clone(),
+                name: name.clone(),
+                address: address.clone(),
+            }),
+            None,
+        ],
+        RayFact::NodeDied {
+            node_id,
+            reason,
+            message,
+        } => [
+            Some(Saying::NodeDied {
+                node: node_id.clone(),
+                reason: reason.clone(),
+                message: message.clone(),
+            }),
+            None,
+        ],
+        RayFact::RayletMarkedDead { reason } => {
+            [lost_the_gcs(reason).then_some(Saying::GcsLost), None]
+        }
+        RayFact::Exception { class, message, .. } => [peer_error(class, message), None],
+        _ => [None, None],
+    }
+}
+
+fn actor(actor: &HexId, state: &str, worker: Option<&HexId>) -> Option<Saying> {
+    let actor = actor.clone();
+    match (state, worker.cloned()) {
+        ("DEAD", worker) => Some(Saying::ActorDied { actor, worker }),
+        ("ALIVE", Some(worker)) => Some(Saying::ActorIn { actor, worker }),
+        _ => None,
+    }
+}
+
+fn on(worker: Option<&HexId>, node: Option<&HexId>) -> Option<Saying> {
+    Some(Saying::WorkerOn {
+        worker: worker?.clone(),
+        node: node?.clone(),
+    })
+}
+
+fn after_owner(worker: &HexId, reason: &str) -> Option<Saying> {
+    let OwnerGone {
+        owner,
+        node_crashed,
+    } = owner_gone(reason)?;
+    Some(Saying::OwnerDied {
+        worker: worker.clone(),
+        owner,
+        node: node_crashed,
+    })
+}
+
+/// A failed call of a method: the actor's id is the end of the task's.
+fn called(task: &HexId) -> Option<Saying> {
+    let actor = task.0.get(TASK_OWN_DIGITS..)?;
+    // A task that is no method has `f`s in place of an actor.
+    let method = actor.len() == ACTOR_DIGITS && !actor.starts_with("ffffffffffff");
+    Some(Saying::ActorDied {
+        actor: HexId::parse(actor).filter(|_| method)?,
+        worker: None,
+    })
+}
+
+/// What the last exception of a worker, or a line of its output, says of its peers.
+#[must_use]
+pub fn peer_error(class: &str, message: &str) -> Option<Saying> {
+    let kind = after_effects::kind(message).or_else(|| after_effects::kind(class))?;
+    Some(Saying::PeerError {
+        kind,
+        timeout_ms: after_effects::timeout_ms(message),
+    })
+}

@@ -1,0 +1,445 @@
+//! Causes across nodes, one rule a test: each node is staged for itself, and the reports are joined.
+
+use super::scene::{MEMCG, RAYLET, Scene, hex, key};
+use crate::{
+    clause,
+    event::{Observation, RayLog, Source},
+    ids::{HexId, Pid},
+    judge::{
+        fleet::join,
+        report::{Certainty, Death, Killer, LinkRule, Outcome, Remote, Report},
+    },
+    ray::facts::{ExitType, RayFact},
+};
+
+const ACTOR: &str = "aaaabbbbccccddddeeee000001000000";
+
+fn node_id(number: u32) -> HexId {
+    HexId(format!("{:056x}", 0xabc_000 + number))
+}
+
+/// A node of the same cluster; the first is the head, on which the driver of job 01000000 runs.
+fn node(number: u32) -> Scene {
+    let mut scene = Scene::new();
+    if let Observation::RecordingStarted(started) = &mut scene.events[0].what {
+        started.host = format!("gpu-0{number}");
+        started.boot_id = format!("boot {number}");
+    }
+    scene.change_cluster(|cluster| {
+        cluster.node_id = Some(node_id(number));
+        cluster.head = number == 1;
+    });
+    scene
+}
+
+/// What the driver's own log says, or that of a worker.
+fn logs(scene: &mut Scene, file: &str, pid: u32, fact: RayFact) {
+    let what = Observation::RayLog(RayLog {
+        cluster: Some(key(RAYLET)),
+        file: format!("python-core-{file}-{}_{pid}.log", hex(pid)),
+        local_time: None,
+        text: "a line".into(),
+        fact,
+    });
+    scene.push(Source::WorkerLog, what);
+}
+
+fn actor_state(state: &str, worker: u32, node: u32) -> RayFact {
+    RayFact::ActorState {
+        actor_id: HexId(ACTOR.into()),
+        state: state.into(),
+        restarts_left: None,
+        worker_id: Some(hex(worker)),
+        node_id: Some(node_id(node)),
+    }
+}
+
+fn killed_by_the_kernel(scene: &mut Scene, pid: u32) {
+    scene.after(1000).signal(pid, pid, 9, 128, true);
+    scene.marked(pid, pid, true, &MEMCG).after(20);
+    scene.exit(pid, 9);
+}
+
+fn joined(scenes: &[&Scene]) -> Report {
+    join(scenes.iter().map(|scene| scene.report()).collect())
+}
+
+fn death(report: &Report, recording: u32, pid: u32) -> &Death {
+    let mut deaths = report.deaths.iter();
+    let of =
+        |death: &&Death| death.recording_id == Some(recording) && death.process.pid == Pid(pid);
+    deaths.find(of).expect("a death")
+}
+
+/// What a death is linked to: rule, recording and pid.
+fn link(report: &Report, recording: u32, pid: u32) -> Option<(LinkRule, u32, u32)> {
+    let link = death(report, recording, pid).verdict.cause_link.as_ref()?;
+    assert_eq!(link.link_certainty, Certainty::Inferred);
+    let cause = report.deaths.iter().find(|one| one.id == link.death_id)?;
+    Some((link.rule, link.recording_id, cause.process.pid.0))
+}
+
+/// Node 2 kills an actor at a limit; the driver on node 1 hears of it and fails.
+fn actor_dies_on_another_node() -> (Scene, Scene) {
+    let mut second = node(2);
+    second.ray_worker(7);
+    killed_by_the_kernel(&mut second, 7);
+    let mut first = node(1);
+    logs(&mut first, "driver", 50, actor_state("ALIVE", 7, 2));
+    first.after(1100);
+    logs(&mut first, "driver", 50, actor_state("DEAD", 7, 2));
+    first.after(500).exit(50, 1 << 8);
+    (first, second)
+}
+
+#[test]
+fn an_actors_death_is_the_cause_of_its_drivers_failure_and_of_the_jobs() {
+    let (first, second) = actor_dies_on_another_node();
+    let report = joined(&[&first, &second]);
+    assert_eq!(link(&report, 0, 50), Some((LinkRule::ActorDied, 1, 7)));
+    // The driver's own verdict stays what its node saw.
+    let driver = &death(&report, 0, 50).verdict;
+    assert_eq!(
+        (driver.killer, driver.certainty),
+        (Killer::Exit, Certainty::Proven)
+    );
+    let actor = death(&report, 1, 7);
+    assert_eq!(actor.verdict.killer, Killer::KernelOomMemcg);
+    assert_eq!(actor.node.as_deref(), Some("gpu-02"));
+    let job = report
+        .jobs
+        .iter()
+        .find(|job| job.outcome == Outcome::Failed)
+        .expect("a failed job");
+    assert_eq!(job.ended_by_death_id, Some(actor.id));
+    assert_eq!(job.ended_by_recording_id, Some(1));
+    let because = clause::because(&job.because);
+    assert!(because.contains("gpu-02"), "{because}");
+}
+
+#[test]
+fn the_order_of_the_recordings_does_not_matter() {
+    let (first, second) = actor_dies_on_another_node();
+    let report = joined(&[&second, &first]);
+    assert_eq!(link(&report, 1, 50), Some((LinkRule::ActorDied, 0, 7)));
+}
+
+#[test]
+fn a_call_that_failed_names_the_actor_by_its_tasks_id() {
+    let (_, second) = actor_dies_on_another_node();
+    let mut first = node(1);
+    logs(&mut first, "driver", 50, actor_state("ALIVE", 7, 2));
+    first.after(1100);
+    let failed = RayFact::TaskFailed {
+        task_id: Some(HexId(format!("0123456789abcdef{ACTOR}"))),
+        error: "ACTOR_UNAVAILABLE".into(),
+        will_retry: Some(false),
+        retries_left: Some(0),
+        task_name: Some("Trainer.step".into()),
+        job_id: HexId::parse("01000000"),
+    };
+    logs(&mut first, "driver", 50, failed);
+    first.after(500).exit(50, 1 << 8);
+    let report = joined(&[&first, &second]);
+    assert_eq!(link(&report, 0, 50), Some((LinkRule::ActorDied, 1, 7)));
+}
+
+#[test]
+fn without_an_id_in_anybodys_words_time_alone_links_nothing() {
+    let (_, second) = actor_dies_on_another_node();
+    let mut first = node(1);
+    first.after(1600).exit(50, 1 << 8);
+    let report = joined(&[&first, &second]);
+    assert_eq!(link(&report, 0, 50), None);
+    let job = report.jobs.iter().find(|job| job.recording_id == Some(0));
+    let driver = death(&report, 0, 50).id;
+    assert_eq!(job.and_then(|job| job.ended_by_death_id), Some(driver));
+}
+
+#[test]
+fn an_actor_of_another_cluster_with_the_same_ids_is_another() {
+    let (first, mut second) = actor_dies_on_another_node();
+    second.change_cluster(|cluster| cluster.session = Some("session_y".into()));
+    let report = joined(&[&first, &second]);
+    assert_eq!(link(&report, 0, 50), None);
+}
+
+#[test]
+fn an_actor_that_was_restarted_or_died_long_before_ended_no_driver() {
+    let (_, second) = actor_dies_on_another_node();
+    let mut first = node(1);
+    logs(&mut first, "driver", 50, actor_state("DEAD", 7, 2));
+    first.after(300_000_000).exit(50, 1 << 8);
+    let report = joined(&[&first, &second]);
+    assert_eq!(link(&report, 0, 50), None);
+}
+
+#[test]
+fn a_driver_that_succeeded_is_linked_to_nothing() {
+    let (_, second) = actor_dies_on_another_node();
+    let mut first = node(1);
+    logs(&mut first, "driver", 50, actor_state("DEAD", 7, 2));
+    first.after(500).exit(50, 0);
+    let report = joined(&[&first, &second]);
+    assert_eq!(link(&report, 0, 50), None);
+}
+
+/// On this node a worker is ended because its owner, worker 7, has died.
+fn owner_lost(number: u32, reason: &str) -> Scene {
+    let mut scene = node(number);
+    scene.ray_worker(21).after(2000);
+    scene.says(RayFact::OwnerDied {
+        worker_id: hex(21),
+        owner_worker_id: Some(hex(7)),
+        reason: reason.into(),
+    });
+    scene.after(100).signal(RAYLET, 21, 15, 0, false).after(100);
+    scene.exit(21, 1 << 8);
+    scene
+}
+
+#[test]
+fn an_owner_that_died_on_another_node_is_the_cause_of_its_workers_ends() {
+    let mut second = node(2);
+    second.ray_worker(7).after(1000).signal(66, 7, 9, 0, true);
+    second.after(20).exit(7, 9);
+    let third = owner_lost(3, "owner died");
+    let report = joined(&[&second, &third]);
+    assert_eq!(link(&report, 1, 21), Some((LinkRule::OwnerDied, 0, 7)));
+    assert_eq!(death(&report, 1, 21).verdict.killer, Killer::RayCollapse);
+}
+
+#[test]
+fn a_worker_that_outlived_its_owners_good_end_elsewhere_was_ended_on_purpose() {
+    let mut second = node(2);
+    second.ray_worker(7).after(1000).exit(7, 0);
+    let third = owner_lost(3, "owner died");
+    let report = joined(&[&second, &third]);
+    let child = death(&report, 1, 21);
+    assert_eq!(child.verdict.killer, Killer::RayIntended);
+    assert!(!child.listed);
+}
+
+#[test]
+fn an_owner_whose_node_was_lost_leads_to_the_raylet_of_that_node() {
+    let mut second = node(2);
+    second.ray_worker(7).after(1000);
+    second.signal(66, RAYLET, 9, 0, true).after(20);
+    second.exit(RAYLET, 9);
+    let mut third = owner_lost(3, "owner's node died");
+    third.says(RayFact::GcsWorkerExit {
+        worker_id: hex(7),
+        exit_type: ExitType::SystemError,
+        detail: String::new(),
+        node_id: Some(node_id(2)),
+    });
+    let report = joined(&[&second, &third]);
+    assert_eq!(
+        link(&report, 1, 21),
+        Some((LinkRule::OwnerNodeDied, 0, RAYLET))
+    );
+}
+
+#[test]
+fn a_node_without_a_recording_is_named_with_what_follows() {
+    let (mut first, _) = actor_dies_on_another_node();
+    first.says(RayFact::NodeRegistered {
+        node_id: node_id(2),
+        name: Some("gpu-02".into()),
+        address: Some("10.0.0.2".into()),
+    });
+    let report = joined(&[&first, &node(3)]);
+    let missing: Vec<_> = (report.nodes.iter())
+        .filter(|node| node.recordings.is_empty())
+        .collect();
+    let [missing] = missing.as_slice() else {
+        panic!("{missing:?}");
+    };
+    assert_eq!(missing.name, "gpu-02");
+    assert_eq!(missing.address.as_deref(), Some("10.0.0.2"));
+    assert!(missing.missing.is_some() && missing.named_by.is_some());
+    let driver = &death(&report, 0, 50).verdict;
+    assert_eq!(driver.cause_link, None);
+    let Some(Remote::Unrecorded { node, .. }) = &driver.cause_remote else {
+        panic!("{driver:?}");
+    };
+    assert_eq!(node.as_deref(), Some("gpu-02"));
+}
+
+#[test]
+fn a_raylet_that_lost_the_gcs_fell_with_it() {
+    let mut first = node(1);
+    first.process(60, 1, "gcs_server", crate::event::Role::Gcs);
+    first.after(1000).signal(66, 60, 9, 0, true).after(20);
+    first.exit(60, 9);
+    let mut second = node(2);
+    second.after(2000).says(RayFact::RayletMarkedDead {
+        reason: "Failed to connect to GCS within 60 seconds. GCS may have been killed.".into(),
+    });
+    second.after(100).exit(RAYLET, 1 << 8);
+    let report = joined(&[&first, &second]);
+    assert_eq!(link(&report, 1, RAYLET), Some((LinkRule::HeadDied, 0, 60)));
+}
+
+/// Node 2 shuts down with its worker 7; the GCS on node 1 says why.
+fn node_ends(reason: &str) -> Report {
+    let mut first = node(1);
+    first.says(RayFact::NodeDied {
+        node_id: node_id(2),
+        reason: Some(reason.into()),
+        message: Some("drained".into()),
+    });
+    let mut second = node(2);
+    second.ray_worker(7).ray_worker(8).after(1000);
+    second.signal(66, 8, 9, 0, true).after(20).exit(8, 9);
+    second.after(1000).exit(RAYLET, 1 << 8);
+    second
+        .after(100)
+        .signal(0, 7, 9, 128, true)
+        .after(20)
+        .exit(7, 9);
+    joined(&[&first, &second])
+}
+
+#[test]
+fn what_ends_with_a_drained_node_was_ended_on_purpose() {
+    let undrained = node_ends("UNEXPECTED_TERMINATION");
+    let before = death(&undrained, 1, RAYLET).verdict.killer;
+    assert_ne!(before, Killer::RayIntended, "the test stages nothing");
+    let report = node_ends("AUTOSCALER_DRAIN_PREEMPTED");
+    let raylet = death(&report, 1, RAYLET);
+    assert_eq!(raylet.verdict.killer, Killer::RayIntended);
+    assert!(!raylet.listed);
+    let Some(Remote::Says(words)) = &raylet.verdict.cause_remote else {
+        panic!("{:?}", raylet.verdict.cause_remote);
+    };
+    assert!(words.contains("AUTOSCALER_DRAIN_PREEMPTED"), "{words}");
+    // Whom somebody killed there before was not drained.
+    let killed = death(&report, 1, 8);
+    assert_eq!(killed.verdict.killer, Killer::Signal);
+    assert!(killed.listed);
+}
+
+#[test]
+fn a_broken_connection_without_a_time_out_is_an_after_effect_for_half_an_hour() {
+    for (minutes, linked) in [(20, true), (40, false)] {
+        let mut second = node(2);
+        second.ray_worker(7);
+        killed_by_the_kernel(&mut second, 7);
+        let mut third = node(3);
+        third.ray_worker(30).after(minutes * 60_000_000);
+        logs(
+            &mut third,
+            "worker",
+            30,
+            RayFact::Exception {
+                class: "RuntimeError".into(),
+                message: "[../gloo/transport/tcp/pair.cc:598] Connection reset by peer".into(),
+                worker_id: Some(hex(30)),
+            },
+        );
+        third.signal(30, 30, 6, -6, true).after(20).exit(30, 6);
+        let report = joined(&[&second, &third]);
+        let expected = linked.then_some((LinkRule::PeerError, 0, 7));
+        assert_eq!(link(&report, 1, 30), expected, "{minutes} minutes");
+    }
+}
+
+#[test]
+fn a_node_that_was_declared_dead_is_not_one_that_died() {
+    let mut first = node(1);
+    first.says(RayFact::NodeDied {
+        node_id: node_id(2),
+        reason: Some("UNEXPECTED_TERMINATION".into()),
+        message: Some("health check failed due to missing too many heartbeats".into()),
+    });
+    let report = joined(&[&first, &node(2)]);
+    assert!(report.deaths.is_empty());
+    let declared = report.nodes[1].declared_dead.as_ref().expect("declared");
+    assert_eq!(declared.raylet_died, Some(false));
+}
+
+/// On this node a worker of the job aborts because a collective did not end.
+fn peer(number: u32, pid: u32, after: u64, timeout_ms: u64) -> Scene {
+    let mut scene = node(number);
+    scene.ray_worker(pid).after(after);
+    logs(
+        &mut scene,
+        "worker",
+        pid,
+        RayFact::Exception {
+            class: "NCCL".into(),
+            message: format!(
+                "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=81, OpType=ALLREDUCE, Timeout(ms)={timeout_ms}) ran for {timeout_ms} milliseconds before timing out."
+            ),
+            worker_id: Some(hex(pid)),
+        },
+    );
+    scene.signal(pid, pid, 6, -6, true).after(20);
+    scene.exit(pid, 6);
+    scene
+}
+
+#[test]
+fn a_collective_that_timed_out_is_an_after_effect_of_the_first_death_of_its_job() {
+    let mut second = node(2);
+    second.ray_worker(7);
+    killed_by_the_kernel(&mut second, 7);
+    let (third, fourth) = (
+        peer(3, 30, 600_000_000, 600_000),
+        peer(4, 40, 601_000_000, 600_000),
+    );
+    let report = joined(&[&second, &third, &fourth]);
+    assert_eq!(link(&report, 1, 30), Some((LinkRule::PeerError, 0, 7)));
+    assert_eq!(link(&report, 2, 40), Some((LinkRule::PeerError, 0, 7)));
+    assert_eq!(death(&report, 1, 30).verdict.killer, Killer::Crash);
+}
+
+#[test]
+fn a_collective_that_timed_out_long_after_the_time_out_it_names_has_another_cause() {
+    let mut second = node(2);
+    second.ray_worker(7);
+    killed_by_the_kernel(&mut second, 7);
+    let third = peer(3, 30, 900_000_000, 10_000);
+    let report = joined(&[&second, &third]);
+    assert_eq!(link(&report, 1, 30), None);
+}
+
+#[test]
+fn two_recorders_of_one_machine_tell_a_death_once() {
+    let mut second = node(2);
+    second.ray_worker(7);
+    killed_by_the_kernel(&mut second, 7);
+    let report = joined(&[&second, &second]);
+    assert_eq!(report.deaths.len(), 1);
+}
+
+#[test]
+fn two_recordings_of_one_node_leave_a_gap_that_is_told() {
+    let mut before = node(2);
+    before.after(5_000_000).worker(8, false);
+    let mut after = node(2);
+    if let Observation::RecordingStarted(started) = &mut after.events[0].what {
+        started.wall.0 += 600_000_000_000;
+    }
+    let report = joined(&[&before, &after]);
+    assert_eq!(report.nodes.len(), 1);
+    assert_eq!(report.nodes[0].recordings, [0, 1]);
+    assert_eq!(report.nodes[0].unseen.len(), 1);
+}
+
+#[test]
+fn ids_of_deaths_are_written_as_rows_of_their_recordings() {
+    let (first, second) = actor_dies_on_another_node();
+    let alone = second.report().deaths[0].id;
+    let report = joined(&[&first, &second]);
+    let actor = death(&report, 1, 7);
+    assert_ne!(actor.id, alone);
+    let json = serde_json::to_value(actor).expect("JSON");
+    assert_eq!(json["id"], alone.row());
+    assert_eq!(json["recording_id"], 1);
+    let driver = serde_json::to_value(death(&report, 0, 50)).expect("JSON");
+    assert_eq!(driver["verdict"]["cause_link"]["death_id"], alone.row());
+    assert_eq!(driver["verdict"]["cause_link"]["recording_id"], 1);
+    assert_eq!(driver["verdict"]["cause_link"]["rule"], "actor-died");
+}

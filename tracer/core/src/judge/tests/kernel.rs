@@ -1,0 +1,392 @@
+//! Kills by the kernel: for memory, and those that only look like it.
+
+use super::scene::{MEMCG, Scene, key};
+use crate::{
+    assert_verdict, clause,
+    event::{KernelLog, Ledger, Observation, Probe, ProbeState, Role, Source},
+    ids::{Bytes, Pid},
+    judge::report::Mechanism,
+};
+
+const GLOBAL: [&str; 3] = [
+    "oom_kill_process",
+    "out_of_memory",
+    "__alloc_pages_slowpath",
+];
+
+#[test]
+fn a_kernel_signal_and_a_mark_are_an_oom_kill_at_the_lowest_full_cgroup() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).ray_worker(8).after(10);
+    scene
+        .signal(8, 7, 9, 128, true)
+        .after(4)
+        .marked(7, 8, true, &MEMCG)
+        .after(900);
+    scene.exit(7, 9);
+    let death = assert_verdict!(scene, 7, KernelOomMemcg, Proven);
+    let oom = death.memory.oom.expect("context");
+    assert_eq!(oom.cgroup.as_deref(), Some("/job"));
+    assert_eq!(oom.limit_bytes, Some(Bytes(64 << 20)));
+    assert_eq!(oom.task_cgroup.as_deref(), Some("/job/worker"));
+    assert_eq!(oom.charging.as_deref(), Some("anonymous memory"));
+    assert_eq!(oom.invoker_pid, Some(Pid(8)));
+    assert!(
+        death.sender.is_none(),
+        "whoever ran on that CPU is no sender"
+    );
+}
+
+#[test]
+fn a_stack_without_a_cgroup_is_the_machine_itself() {
+    let mut scene = Scene::new();
+    scene
+        .ray_worker(7)
+        .signal(7, 7, 9, 128, true)
+        .marked(7, 7, true, &GLOBAL)
+        .after(50);
+    scene.exit(7, 9);
+    let death = assert_verdict!(scene, 7, KernelOomGlobal, Proven);
+    assert_eq!(death.memory.oom.expect("context").cgroup, None);
+}
+
+#[test]
+fn an_oom_kill_that_sysrq_asked_for_does_not_say_that_memory_was_out() {
+    let mut scene = Scene::new();
+    let stack = ["oom_kill_process", "out_of_memory", "moom_callback"];
+    scene
+        .ray_worker(7)
+        .signal(7, 7, 9, 128, true)
+        .marked(7, 7, true, &stack)
+        .kmsg(KernelLog::OomKill {
+            constraint: "CONSTRAINT_NONE".into(),
+            oom_memcg: None,
+            task_memcg: None,
+            comm: "ray::hog".into(),
+            pid: Pid(7),
+            uid: 0,
+        })
+        .after(50);
+    scene.exit(7, 9);
+    let death = assert_verdict!(scene, 7, KernelOomGlobal, Proven);
+    assert!(
+        !clause::summary(&death).contains("machine was out of memory"),
+        "{}",
+        clause::summary(&death)
+    );
+}
+
+#[test]
+fn a_mark_on_a_process_that_somebody_had_killed_before_is_no_kernel_kill() {
+    let mut scene = Scene::new();
+    scene
+        .ray_worker(7)
+        .signal(66, 7, 9, 0, true)
+        .after(460_000)
+        .marked(7, 8, false, &MEMCG)
+        .after(10);
+    scene.exit(7, 9);
+    let death = assert_verdict!(scene, 7, Signal, Proven);
+    assert!(
+        death
+            .verdict
+            .evidence
+            .iter()
+            .any(|piece| piece.what.contains("dying already"))
+    );
+}
+
+#[test]
+fn a_process_that_shares_the_victims_memory_dies_of_the_same_kill() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).process(8, 7, "child", Role::Descendant);
+    scene
+        .signal(7, 7, 9, 128, true)
+        .after(4)
+        .marked(7, 7, true, &MEMCG)
+        .after(3000);
+    scene.signal(7, 8, 9, 128, true).after(50);
+    scene.exit(7, 9);
+    let first = scene.death(7).id;
+    scene.exit_sharing(8, 9, 7);
+    let death = assert_verdict!(scene, 8, KernelOomMemcg, Proven);
+    assert_eq!(death.verdict.cause_death_id, Some(first));
+}
+
+#[test]
+fn the_end_of_a_namespaces_init_is_no_oom_kill_and_is_the_cause() {
+    let mut scene = Scene::new();
+    scene.process(6, 1, "init", Role::Other).ray_worker(7);
+    scene.exiting = true;
+    scene.signal(6, 7, 9, 128, true).after(5);
+    scene.exit(7, 9);
+    let init = scene.exit(6, 0);
+    let death = assert_verdict!(scene, 7, KernelOther, Proven);
+    assert_eq!(death.verdict.cause_death_id, Some(init));
+    assert_eq!(
+        death.sender.expect("sender").mechanism,
+        Mechanism::PidNamespaceExit
+    );
+}
+
+#[test]
+fn without_stack_and_log_a_cgroup_that_was_not_full_is_not_blamed() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).ray_worker(8).signal(8, 7, 9, 128, true);
+    scene.after(4).marked(7, 8, true, &[]);
+    for event in &mut scene.events {
+        if let Observation::OomVictim(victim) = &mut event.what {
+            victim.cgroups[1].usage = Bytes(20 << 20);
+        }
+    }
+    scene.after(900).exit(7, 9);
+    let death = assert_verdict!(scene, 7, KernelOom, Proven);
+    assert!(death.verdict.missing.is_some() && death.memory.oom.is_some());
+}
+
+#[test]
+fn a_kernel_kill_that_nothing_explains_stays_unknown() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).signal(66, 7, 9, 128, true).after(5);
+    scene.exit(7, 9);
+    let death = assert_verdict!(scene, 7, Unknown, Unknown);
+    assert!(death.verdict.missing.is_some());
+}
+
+#[test]
+fn the_kernel_log_stands_in_for_a_lost_mark_but_proves_less() {
+    // Another one asked for memory, or it did so itself.
+    for sender in [66, 7] {
+        let mut scene = Scene::new();
+        scene.ray_worker(7).signal(sender, 7, 9, 128, true).after(5);
+        scene.exit(7, 9);
+        scene.kmsg(KernelLog::Killed {
+            pid: Pid(7),
+            comm: "ray::hog".into(),
+            memcg: true,
+            anon: Bytes(1),
+            file: Bytes(1),
+            shmem: None,
+            score_adj: None,
+        });
+        assert_verdict!(scene, 7, KernelOomMemcg, Inferred);
+    }
+}
+
+#[test]
+fn what_the_oom_reaper_took_away_before_the_end_was_the_victims() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).after(10);
+    scene.anon_at_mark = Some(Bytes(5 << 30));
+    scene.anon_at_exit = Bytes(8192);
+    scene
+        .signal(7, 7, 9, 128, true)
+        .after(4)
+        .marked(7, 7, true, &MEMCG)
+        .after(900);
+    scene.exit(7, 9);
+    let death = assert_verdict!(scene, 7, KernelOomMemcg, Proven);
+    assert_eq!(death.memory.own.anon_bytes, Some(Bytes(5 << 30)));
+}
+
+/// What is known without privilege where a kernel older than 6.15 does not tell the status of who is gone.
+fn gone_and_logged() -> Scene {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).after(5);
+    scene.without_ebpf().gone(7, Source::Pidfd);
+    scene.kmsg(KernelLog::OomKill {
+        constraint: "CONSTRAINT_MEMCG".into(),
+        oom_memcg: Some("/job".into()),
+        task_memcg: Some("/job".into()),
+        comm: "ray::hog".into(),
+        pid: Pid(7),
+        uid: 0,
+    });
+    scene
+}
+
+#[test]
+fn who_is_gone_without_a_status_was_killed_by_the_kernel_if_its_log_says_so() {
+    let scene = gone_and_logged();
+    let death = assert_verdict!(scene, 7, KernelOomMemcg, Inferred);
+    let oom = death.memory.oom.expect("context");
+    assert_eq!(oom.cgroup.as_deref(), Some("/job"));
+}
+
+#[test]
+fn the_kernel_log_says_nothing_of_the_pids_of_another_namespace() {
+    let mut scene = gone_and_logged();
+    scene.in_pid_namespace(4_026_532_000);
+    assert_verdict!(scene, 7, Unknown, Unknown);
+}
+
+#[test]
+fn where_no_mark_can_be_seen_a_kill_in_ones_own_name_is_not_called_a_cpu_limit() {
+    let mut scene = Scene::new();
+    scene.push(
+        Source::Kernel,
+        Observation::Probe(Probe {
+            name: "oom/mark_victim".into(),
+            state: ProbeState::Missing,
+            reason: None,
+            required: true,
+        }),
+    );
+    scene.ray_worker(7).signal(7, 7, 9, 128, true).after(5);
+    scene.exit(7, 9);
+    assert_verdict!(scene, 7, Unknown, Unknown);
+}
+
+#[test]
+fn the_cpu_time_limit_is_the_kernel_but_not_memory() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).signal(7, 7, 9, 128, true).after(5);
+    scene.exit(7, 9);
+    let death = assert_verdict!(scene, 7, KernelOther, Proven);
+    assert_eq!(death.sender.expect("how").mechanism, Mechanism::RlimitCpu);
+}
+
+#[test]
+fn where_marks_were_lost_a_kill_in_ones_own_name_is_not_called_a_cpu_limit() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).signal(7, 7, 9, 128, true).after(5);
+    let lost = Ledger {
+        hook: "oom/mark_victim".into(),
+        ring_full: 1,
+        ..Ledger::default()
+    };
+    scene.push(Source::Recorder, Observation::Ledger(lost));
+    scene.exit(7, 9);
+    assert_verdict!(scene, 7, Unknown, Unknown);
+}
+
+#[test]
+fn a_kill_that_only_one_thread_was_sent_is_not_called_a_cpu_limit() {
+    let mut scene = Scene::new();
+    scene.group = false;
+    scene.ray_worker(7).signal(7, 7, 9, 128, true).after(5);
+    scene.exit(7, 9);
+    assert_verdict!(scene, 7, Unknown, Unknown);
+}
+
+#[test]
+fn a_mark_that_did_not_see_the_kill_before_it_belongs_to_it_all_the_same() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).signal(7, 7, 9, 128, true).after(4);
+    scene.marked(7, 7, false, &MEMCG).after(5);
+    scene.exit(7, 9);
+    let death = assert_verdict!(scene, 7, KernelOomMemcg, Proven);
+    let evidence = &death.verdict.evidence;
+    let dying = |piece: &crate::judge::report::Evidence| piece.what.contains("dying already");
+    assert!(!evidence.iter().any(dying), "{evidence:?}");
+}
+
+#[test]
+fn thirty_kills_in_a_second_keep_their_own_context_without_the_kernel_log() {
+    let mut scene = Scene::new();
+    for pid in 1000..1030 {
+        scene
+            .ray_worker(pid)
+            .signal(pid, pid, 9, 128, true)
+            .after(4)
+            .marked(pid, pid, true, &MEMCG)
+            .after(20_000);
+        scene.exit(pid, 9);
+    }
+    for pid in 1000..1030 {
+        let death = assert_verdict!(scene, pid, KernelOomMemcg, Proven);
+        assert_eq!(
+            death.memory.oom.and_then(|oom| oom.limit_bytes),
+            Some(Bytes(64 << 20))
+        );
+        assert_eq!(death.verdict.cause_death_id, None);
+    }
+}
+
+#[test]
+fn a_group_kill_has_one_first_cause() {
+    let mut scene = Scene::new();
+    scene.kmsg(KernelLog::OomGroup {
+        cgroup: "/job".into(),
+    });
+    for pid in [1001, 1002, 1003] {
+        scene
+            .ray_worker(pid)
+            .signal(1001, pid, 9, 128, true)
+            .marked(pid, 1001, true, &MEMCG)
+            .after(10);
+    }
+    let ids: Vec<_> = [1001, 1002, 1003]
+        .into_iter()
+        .map(|pid| scene.exit(pid, 9))
+        .collect();
+    assert_eq!(scene.death(1001).verdict.cause_death_id, None);
+    assert_eq!(scene.death(1002).verdict.cause_death_id, Some(ids[0]));
+    assert_eq!(scene.death(1003).verdict.cause_death_id, Some(ids[0]));
+    let _ = key(1);
+}
+
+fn xid(pid: u32, code: u32) -> KernelLog {
+    KernelLog::Xid {
+        gpu: "0000:0a:00".into(),
+        instance: None,
+        code,
+        pid: Some(Pid(pid)),
+        comm: Some("ray::Rollout".into()),
+        text: "Ch 00000010, intr 00000000. MMU Fault".into(),
+    }
+}
+
+#[test]
+fn an_xid_of_the_process_shortly_before_its_end_is_evidence_and_no_verdict() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).ray_worker(8).kmsg(xid(7, 31));
+    scene.after(2_000_000).signal(7, 7, 6, -6, true).after(50);
+    scene.exit(7, 6);
+    scene.after(1_000).kmsg(xid(7, 45)).after(10);
+    scene.exit(8, 1 << 8);
+    scene.kmsg(xid(6, 31)).after(1_000_000).kmsg(xid(6, 31));
+    let death = assert_verdict!(scene, 7, Crash, Proven);
+    let told = |death: &crate::judge::report::Death| -> Vec<String> {
+        let evidence = death.verdict.evidence.iter();
+        let told = evidence.filter(|one| one.what.contains("Xid"));
+        told.map(|one| format!("{}: {}", one.source, one.what))
+            .collect()
+    };
+    assert_eq!(
+        told(&death),
+        [
+            "kmsg: NVIDIA's driver: Xid 31 (GPU memory page fault) on GPU 0000:0a:00: Ch 00000010, intr 00000000. MMU Fault",
+            "kmsg: NVIDIA's driver: Xid 45 (Preemptive cleanup, due to previous errors) on GPU 0000:0a:00: Ch 00000010, intr 00000000. MMU Fault",
+        ]
+    );
+    // Another's.
+    assert!(told(&scene.death(8)).is_empty());
+    let errors = scene.report().gpu_errors;
+    let counted: Vec<_> = errors
+        .iter()
+        .map(|error| (error.code, error.count))
+        .collect();
+    assert_eq!(counted, [(31, 1), (45, 1), (31, 2)]);
+    assert!(errors[0].first.is_some());
+}
+
+#[test]
+fn an_xid_long_before_an_end_or_before_its_process_began_is_no_evidence_of_it() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).kmsg(xid(7, 31)).after(61_000_000);
+    scene.exit(7, 1 << 8);
+    // Worker 200 starts at 2 s of boot: the Xid at 1.5 s was of another process with its pid.
+    let mut reused = Scene::new();
+    reused.after(500_000).kmsg(xid(200, 31)).after(1_000_000);
+    reused.ray_worker(200).after(1_000_000);
+    reused.exit(200, 1 << 8);
+    for (scene, pid) in [(scene, 7), (reused, 200)] {
+        let evidence = scene.death(pid).verdict.evidence;
+        assert!(
+            evidence.iter().all(|one| !one.what.contains("Xid")),
+            "{evidence:?}"
+        );
+        assert_eq!(scene.report().gpu_errors.len(), 1);
+    }
+}

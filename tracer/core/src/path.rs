@@ -1,0 +1,26 @@
+//! Path handling on text only; opens no file.
+
+/// The last name of a path; all of it where it is no path.
+#[must_use]
+pub fn base(path: &str) -> &str {
+    path.rsplit_once('/').map_or(path, |(_, name)| name)
+}
+
+/// What stands before the last name of a path, with the slash; nothing where there is none.
+#[must_use]
+pub(crate) fn folder(path: &str) -> &str {
+    &path[..path.len() - base(path).len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_base_is_what_the_last_slash_leaves() {
+        let bases = ["/u/a.py", "a.py", "", "/u/"].map(base);
+        assert_eq!(bases, ["a.py", "a.py", "", ""]);
+        let folders = ["/u/a.py", "a.py", "", "/u/"].map(folder);
+        assert_eq!(folders, ["/u/", "", "", "/u/"]);
+    }
+}

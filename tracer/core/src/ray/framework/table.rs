@@ -1,0 +1,177 @@
+//! The tables of `tables/`: one JSON file a framework, which a user of that framework can read and correct.
+//!
+//! - `starts_workers`: whether it starts Ray's workers itself, so that its own keys say how many there are
+//! - `generates_with_vllm`: whether its rollouts run vLLM unless a setting says otherwise
+//! - `decide_kills`: keys that decide whom Ray's memory monitor kills, and when
+//! - `settings`: keys (their ends) that bear on memory, with the `values` that do (`any`, `on`, `off`), their `effect`, `why`, what
+//!   to give `instead`, what they act on (`acts_on`, parts of class names), what a figure is `for_each` of, the first and the
+//!   last version that read them (`since`, `until`; a date for what has no versions), frameworks in which that does not hold (`not_in`), and a `note` with its own `note_not_in`
+//! - `levers`: what to turn for an aim; `value` may be a word in capitals for one to choose, or empty for leaving it out; `default`
+//!   where the framework has it so already; `HALF` is half of what it is now; `only_if_typed` a setting that must have been typed;
+//!   `old_key` before a renaming
+//! - `calls`: for a part of a method's name the setting that bounds what a call takes; `instead_if` names a switch, and `instead` the
+//!   setting that counts while it is on; `only_with` a setting without which it does nothing
+//! - `words`: what has no key
+
+use std::{collections::BTreeMap, sync::LazyLock};
+
+use serde::Deserialize;
+
+use super::{Aim, Effect, Framework};
+
+/// What is known of a framework.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Table {
+    pub(super) framework: String,
+    /// The versions whose sources the table was made from, for its readers.
+    #[serde(default)]
+    #[expect(dead_code, reason = "it is read by people")]
+    checked_with: Option<String>,
+    #[serde(default)]
+    pub(super) starts_workers: bool,
+    #[serde(default)]
+    pub(super) generates_with_vllm: bool,
+    #[serde(default)]
+    pub(super) decide_kills: Vec<String>,
+    pub(super) settings: Vec<Known>,
+    pub(super) levers: BTreeMap<Aim, Vec<Turn>>,
+    #[serde(default)]
+    pub(super) calls: Vec<Bound>,
+    pub(super) words: BTreeMap<Aim, String>,
+}
+
+/// What is known of a setting.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Known {
+    /// The end of its key.
+    pub(super) key: String,
+    pub(super) values: Values,
+    pub(super) effect: Effect,
+    #[serde(default)]
+    pub(super) why: String,
+    pub(super) instead: Option<String>,
+    #[serde(default)]
+    pub(super) acts_on: Vec<String>,
+    pub(super) for_each: Option<Each>,
+    pub(super) since: Option<String>,
+    pub(super) until: Option<String>,
+    #[serde(default)]
+    pub(super) not_in: Vec<String>,
+    pub(super) note: Option<String>,
+    #[serde(default)]
+    pub(super) note_not_in: Vec<String>,
+}
+
+/// The values that have an effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Values {
+    Any,
+    On,
+    Off,
+}
+
+/// What a figure is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Each {
+    /// Each GPU.
+    Gpu,
+    /// Each engine, all its ranks together.
+    Engine,
+}
+
+/// What bounds the memory of a method's calls.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bound {
+    /// A part of the method's name.
+    pub call: String,
+    /// The setting, whose value what a call takes is proportional to.
+    pub key: String,
+    /// A switch, and the setting that counts in place of `key` while it is on.
+    pub instead_if: Option<String>,
+    /// See `instead_if`.
+    pub instead: Option<String>,
+    /// A setting and a part of its value without which `key` does nothing.
+    pub only_with: Option<(String, String)>,
+}
+
+/// What to turn.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Turn {
+    pub(super) key: String,
+    pub(super) value: String,
+    #[serde(default)]
+    pub(super) default: bool,
+    /// A setting that must have been typed for it to bear on anything.
+    pub(super) only_if_typed: Option<String>,
+    pub(super) old_key: Option<String>,
+}
+
+impl Values {
+    pub(super) fn take(self, value: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::On => matches!(value, "True" | "true" | "1" | ""),
+            Self::Off => matches!(value, "False" | "false" | "0"),
+        }
+    }
+}
+
+static TABLES: LazyLock<Vec<Table>> = LazyLock::new(|| {
+    let parsed = Framework::ALL.iter().map(|one| parse(one.file()));
+    parsed.collect()
+});
+
+#[expect(
+    clippy::expect_used,
+    reason = "the files are compiled in and are parsed in tests"
+)]
+fn parse(file: &str) -> Table {
+    serde_json::from_str(file).expect("a table of tracer/core/src/ray/framework/tables")
+}
+
+/// All tables, in the order in which a key is looked for.
+pub(super) fn all() -> &'static [Table] {
+    &TABLES
+}
+
+/// The table of a framework.
+pub(super) fn of(framework: Framework) -> Option<&'static Table> {
+    let name = framework.name();
+    TABLES.iter().find(|table| table.framework == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_framework_has_its_table_and_no_two_tables_fight_for_a_key() {
+        let frameworks = Framework::ALL;
+        for framework in frameworks {
+            assert!(of(framework).is_some(), "{}", framework.name());
+        }
+        assert_eq!(all().len(), frameworks.len());
+        let mut keys: Vec<&str> = all()
+            .iter()
+            .flat_map(|table| &table.settings)
+            .map(|known| known.key.as_str())
+            .collect();
+        let count = keys.len();
+        keys.sort_unstable();
+        keys.dedup();
+        assert_eq!(keys.len(), count);
+        let named = |name: &String| frameworks.iter().any(|one| one.name() == name);
+        for known in all().iter().flat_map(|table| &table.settings) {
+            let exceptions = known.not_in.iter().chain(&known.note_not_in);
+            assert!(exceptions.into_iter().all(named), "{}", known.key);
+            let spoken = known.effect == Effect::Lever || !known.why.is_empty();
+            assert!(spoken, "{} says no why", known.key);
+        }
+    }
+}

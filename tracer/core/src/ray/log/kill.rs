@@ -1,0 +1,258 @@
+//! The memory monitor's kill record, in its four generations.
+//!
+//! - ≤ 2.54 `Killing worker with task …`, then `Memory on the node (…) where the task|lease (…, name=N, pid=P, memory used=XGB) was
+//!   running was U / T (F), which exceeds the memory usage threshold of H. Ray killed this worker (ID: W) because …`
+//! - 2.55 `Killing N worker(s), kill details: … Ray killed N worker(s) based on the killing policy: [(Task: …, pid=P, actual memory
+//!   used=XGB, worker ID=W)]; …` in one line: every listed one is killed
+//! - 2.56 the same with `Considered workers: [; Selected to kill: (…)`: only the selected are killed
+//! - 2.57–2.60 as 2.56, over many lines
+//!
+//! One grammar for both who read it: the log parser, which has a record whole ([`parse`]), and `explain`, whose texts may be cut
+//! anywhere, shuffled or mixed with others, and which asks line by line (the rest).
+//!
+//! Sources: worker lists of `worker_killing_policy*.cc` and `node_manager.cc` of those versions, and real logs of each.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::line::{id_field, number_field, text_field};
+use crate::{
+    ids::{Bytes, HexId, Pid},
+    ray::facts::{Candidate, MonitorKill, TopUser},
+};
+
+/// Whether a text opens a record, of whatever version.
+pub(crate) fn begins(message: &str) -> bool {
+    message.starts_with("Killing worker with task")
+        || (message.starts_with("Killing ") && message.contains(" worker(s), kill details:"))
+}
+
+/// Whether a record of one line is whole: the advice stands at its end.
+pub(super) fn complete(text: &str) -> bool {
+    text.contains("suggestions:") || text.contains("Refer to the documentation on how to address")
+}
+
+/// Whether this line is the last of a record.
+pub(super) fn ends(line: &str) -> bool {
+    line.trim_start().starts_with("suggestions:")
+        || line.starts_with("Refer to the documentation on how to address")
+}
+
+/// ≤ 2.54: the one worker of a record, with or without its actor.
+static ONE: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"where the (?:task|lease|actor) \(([^()]*?)(?:, )?name=(.{0,200}?), pid=(\d+), memory used=([\d.]+)\s?GB\)",
+    )
+});
+/// 2.1: no name, no pid.
+static NAMELESS: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"where the task was running was [\d.]+GB"));
+/// ≥ 2.55: one of the listed workers.
+static LISTED: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"(Selected to kill: )?\((Task: |Actor\(([0-9a-f]+)\): |Worker with no lease granted: )([^()]{0,600}?)pid=(\d+), actual memory used=([\d.]+)GB, worker ID=([0-9a-f]+)\)",
+    )
+});
+/// A row of the biggest: pid, GiB and title, separated by tabs.
+static TOP: LazyLock<Regex> = LazyLock::new(|| pattern(r"(\d+)\t(\d+\.\d+)\t"));
+/// `was 3.95GB / 23.54GB (0.167)`, 2.60: `was 2.06GB used / 4.00GB limit (0.515)`.
+static USED: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"was ([\d.]+)GB(?: used)? / ([\d.]+)GB(?: limit)?(?: \([\d.]+\))?"));
+/// `exceeds the memory usage threshold of 0.1666`
+static FRACTION: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"memory usage threshold of (\d(?:\.\d+)?)"));
+/// `Memory usage 2198269952B exceeded threshold of 2147483648B (50.0% of 4294967296B limit)`
+static EXACT: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r"Memory usage (\d+)B exceeded threshold of (\d+)B(?: \([\d.]+% of (\d+)B)?")
+});
+static NODE: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"Memory on the node \(IP: ([^,)\s]{1,64}), ID: ([0-9a-f]{56})\)"));
+
+/// Letters of a title that are kept.
+const MAX_TITLE: usize = 200;
+
+#[expect(
+    clippy::expect_used,
+    reason = "the patterns are literals and are compiled in tests"
+)]
+fn pattern(text: &str) -> Regex {
+    Regex::new(text).expect("a valid pattern")
+}
+
+/// The figures of a record.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Figures {
+    /// What the monitor counted, exact where the record says bytes.
+    pub used: Option<Bytes>,
+    /// Its threshold.
+    pub threshold: Option<Bytes>,
+    /// What it takes for the machine's memory.
+    pub(crate) total: Option<Bytes>,
+}
+
+/// The figures that stand in a text.
+pub fn figures(text: &str) -> Figures {
+    let rounded = USED.captures(text);
+    let exact = EXACT.captures(text);
+    let total = rounded.as_ref().and_then(|found| gigabytes(&found[2]));
+    let fraction = FRACTION
+        .captures(text)
+        .and_then(|found| found[1].parse::<f64>().ok());
+    let exact_bytes = |group: usize| {
+        let found = exact.as_ref()?.get(group)?;
+        found.as_str().parse().ok().map(Bytes)
+    };
+    let scaled_total = || Some(total?.times(fraction?));
+    Figures {
+        used: exact_bytes(1).or_else(|| rounded.as_ref().and_then(|found| gigabytes(&found[1]))),
+        threshold: exact_bytes(2).or_else(scaled_total),
+        total: exact_bytes(3).or(total),
+    }
+}
+
+/// The address and the id of the node that a record is about.
+pub fn node(text: &str) -> Option<(String, HexId)> {
+    let found = NODE.captures(text)?;
+    Some((found[1].to_owned(), HexId::parse(&found[2])?))
+}
+
+/// ≤ 2.54: the one worker of a record.
+pub fn one(text: &str) -> Option<Candidate> {
+    let worker_id = id_field(text, "Ray killed this worker (ID: ");
+    let Some(found) = ONE.captures(text) else {
+        let known = NAMELESS.is_match(text) && worker_id.is_some();
+        return known.then(|| Candidate {
+            worker_id,
+            ..Candidate::default()
+        });
+    };
+    Some(Candidate {
+        pid: found[3].parse().ok().map(Pid),
+        worker_id,
+        job_id: None,
+        actor_id: id_field(&found[1], "actor ID: "),
+        task_name: Some(found[2].to_owned()),
+        used: gigabytes(&found[4]),
+    })
+}
+
+/// ≥ 2.55: the workers that a text lists, each with whether it was killed. A list without marks is one of killed workers only where it
+/// says so itself.
+pub fn listed(text: &str) -> Vec<(Candidate, bool)> {
+    let all =
+        text.contains("based on the killing policy: [(") && !text.contains("Selected to kill:");
+    let found = LISTED.captures_iter(text);
+    found
+        .map(|found| {
+            let fields = &found[4];
+            let candidate = Candidate {
+                pid: found[5].parse().ok().map(Pid),
+                worker_id: HexId::parse(&found[7]),
+                job_id: id_field(fields, "job ID="),
+                actor_id: found.get(3).and_then(|id| HexId::parse(id.as_str())),
+                task_name: text_field(fields, "task name=", ", required")
+                    .map(|name| name.trim_end_matches(", ").to_owned()),
+                used: gigabytes(&found[6]),
+            };
+            (candidate, all || found.get(1).is_some())
+        })
+        .collect()
+}
+
+/// The biggest processes that a text lists.
+pub fn top(text: &str) -> Vec<TopUser> {
+    let mut users = Vec::new();
+    let mut rows = TOP.captures_iter(text).peekable();
+    while let Some(row) = rows.next() {
+        let Some(all) = row.get(0) else { continue };
+        let end = rows
+            .peek()
+            .and_then(|next| next.get(0))
+            .map_or(text.len(), |next| next.start());
+        let (Ok(pid), Some(used)) = (row[1].parse(), gigabytes(&row[2])) else {
+            continue;
+        };
+        users.push(TopUser {
+            pid: Pid(pid),
+            used,
+            command: title(&text[all.end()..end]),
+        });
+    }
+    users
+}
+
+/// A row of the table by itself, also where its tabs have become spaces.
+#[must_use]
+pub fn row(text: &str) -> Option<TopUser> {
+    let mut words = text.split_whitespace();
+    let pid = words.next()?.parse().ok()?;
+    let used = words.next().filter(|used| used.contains('.'))?;
+    let command = words.collect::<Vec<_>>().join(" ");
+    let used = gigabytes(used)?;
+    (!command.is_empty()).then(|| TopUser {
+        pid: Pid(pid),
+        used,
+        command: title(&command),
+    })
+}
+
+/// A title without what follows its row.
+fn title(text: &str) -> String {
+    let mut title = text.split('\n').next().unwrap_or("");
+    for advice in ["Refer to the documentation", "suggestions:"] {
+        title = title.split(advice).next().unwrap_or(title);
+    }
+    let title = title.trim_end_matches([',', ';', ' ', '\r']);
+    title.chars().take(MAX_TITLE).collect()
+}
+
+/// A whole record. One that names no worker in known words has nobody selected: it is counted, and no death rests on it.
+pub(super) fn parse(text: &str) -> MonitorKill {
+    let body = text.split("Top 10 memory users").next().unwrap_or(text);
+    let (selected, spared) = if text.starts_with("Killing worker with task") {
+        (whole_one(text, body).into_iter().collect(), Vec::new())
+    } else {
+        split(listed(body))
+    };
+    let figures = figures(body);
+    MonitorKill {
+        selected,
+        spared,
+        used: figures.used,
+        threshold: figures.threshold,
+        total: figures.total,
+        node_id: id_field(body, ", ID: "),
+        policy: text_field(body, ") because ", ";")
+            .map(|words| words.trim().chars().take(200).collect()),
+        top: top(text),
+    }
+}
+
+/// ≤ 2.54: the worker of a record, with what its first line says of it.
+fn whole_one(text: &str, body: &str) -> Option<Candidate> {
+    let one = one(body)?;
+    let name = text_field(text, "task_name=", ", ").map(str::to_owned);
+    Some(Candidate {
+        job_id: id_field(text, "job_id="),
+        task_name: one.task_name.or(name),
+        ..one
+    })
+}
+
+fn split(listed: Vec<(Candidate, bool)>) -> (Vec<Candidate>, Vec<Candidate>) {
+    let (selected, spared): (Vec<_>, Vec<_>) = listed.into_iter().partition(|(_, killed)| *killed);
+    let without_mark = |of: Vec<(Candidate, bool)>| of.into_iter().map(|(one, _)| one).collect();
+    (without_mark(selected), without_mark(spared))
+}
+
+/// Ray prints "GB" and means GiB, rounded to 0.01.
+fn gigabytes(text: &str) -> Option<Bytes> {
+    Some(Bytes(1 << 30).times(text.parse().ok()?))
+}
+
+/// ≤ 2.54: `Worker evicted and process killed to reclaim memory. worker pid: N …`.
+pub(super) fn evicted(message: &str) -> Option<(Pid, Option<HexId>)> {
+    let pid = number_field(message, "worker pid: ")?;
+    Some((Pid(pid), id_field(message, "worker_id=")))
+}

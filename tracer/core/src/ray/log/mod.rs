@@ -1,0 +1,197 @@
+//! Ray's log files as facts: raylet, `gcs_server`, core-worker and worker logs of Ray 2.9 to 2.60, text and JSON.
+//!
+//! Push lines, get records. A kill record of the memory monitor spans many lines; it is handed out at its last line or by
+//! [`LogParser::flush`], which a follower calls when the file has been still for a moment.
+
+pub mod after_effects;
+mod attempts;
+pub mod configuration;
+mod died;
+pub mod file_name;
+pub mod gpu_moved;
+pub mod kill;
+mod line;
+mod message;
+#[cfg(test)]
+mod tests;
+
+use crate::{ids::HexId, ray::facts::RayFact};
+use attempts::Attempts;
+use configuration::Configuration;
+use died::Died;
+
+/// Longest evidence text kept of a record.
+const TEXT_BYTES: usize = 300;
+/// A kill record larger than this is cut: Ray lists every candidate.
+const BLOCK_BYTES: usize = 256 << 10;
+
+/// Which component writes a file; what it may say depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileKind {
+    /// `raylet.out`, `raylet.err`.
+    Raylet,
+    /// `gcs_server.out`.
+    Gcs,
+    /// `python-core-worker-*.log`, `python-core-driver-*.log`: written by the worker or driver itself.
+    CoreWorker,
+    /// `worker-*.out`, `worker-*.err`, `job-driver-*.log`: whatever the user's code prints.
+    WorkerOutput,
+}
+
+/// One fact, with the line it stands in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record {
+    /// Local time of the writer, ns since 1970 without zone.
+    pub local_time: Option<i64>,
+    /// First line of the record, cut.
+    pub text: String,
+    /// Its number in what was pushed, from 1.
+    pub line: u64,
+    /// What it says.
+    pub fact: RayFact,
+}
+
+/// A parser of one file.
+#[derive(Debug)]
+pub struct LogParser {
+    kind: FileKind,
+    worker_id: Option<HexId>,
+    lines: u64,
+    open: Option<OpenBlock>,
+    attempts: Attempts,
+    configuration: Configuration,
+    died: Died,
+}
+
+/// A record of several lines whose end has not come.
+#[derive(Debug)]
+struct OpenBlock {
+    local_time: Option<i64>,
+    line: u64,
+    text: String,
+}
+
+impl LogParser {
+    /// A parser for a file of this kind; `worker_id` is that of the file's name.
+    #[must_use]
+    pub fn new(kind: FileKind, worker_id: Option<HexId>) -> Self {
+        Self {
+            kind,
+            worker_id,
+            lines: 0,
+            open: None,
+            attempts: Attempts::default(),
+            configuration: Configuration::default(),
+            died: Died::default(),
+        }
+    }
+
+    /// Takes one line, without its newline.
+    pub fn push(&mut self, text: &str, out: &mut Vec<Record>) {
+        self.lines += 1;
+        if self.kind == FileKind::WorkerOutput {
+            return self.output_line(text, out);
+        }
+        let Some(parsed) = line::parse(text) else {
+            return self.continuation(text, out);
+        };
+        self.flush(out);
+        let begins = kill::begins(&parsed.message) || message::begins_shutdown(&parsed.message);
+        if self.kind == FileKind::Raylet && begins {
+            let mut block = OpenBlock {
+                local_time: parsed.local_time,
+                line: self.lines,
+                text: parsed.message.into_owned(),
+            };
+            // JSON logs and 2.55, 2.56 put the whole record into one line.
+            let whole = kill::complete(&block.text) || text.starts_with('{');
+            block.text.push('\n');
+            self.open = Some(block);
+            if whole {
+                self.flush(out);
+            }
+            return;
+        }
+        let fact = match self.kind {
+            FileKind::Raylet => message::raylet(&parsed),
+            FileKind::Gcs => message::gcs(&parsed),
+            _ => message::core_worker(&parsed, self.worker_id.as_ref())
+                .or_else(|| self.attempts.observe(&parsed.message)),
+        };
+        out.extend(fact.map(|fact| self.record(&parsed.message, parsed.local_time, fact)));
+    }
+
+    fn continuation(&mut self, text: &str, out: &mut Vec<Record>) {
+        if let Some(open) = &mut self.open {
+            if open.text.len() + text.len() < BLOCK_BYTES {
+                open.text.push_str(text);
+                open.text.push('\n');
+            }
+            if kill::ends(text) || message::ends_shutdown(text) {
+                self.flush(out);
+            }
+            return;
+        }
+        let fact = match self.kind {
+            FileKind::CoreWorker => message::failure_signal(text, self.worker_id.as_ref()),
+            _ => None,
+        };
+        out.extend(fact.map(|fact| self.record(text, None, fact)));
+    }
+
+    fn output_line(&mut self, text: &str, out: &mut Vec<Record>) {
+        let printed = self.configuration.push(text);
+        let worker_id = self.worker_id.clone();
+        let fact = if let Some(settings) = printed {
+            Some(RayFact::Configuration {
+                settings,
+                worker_id,
+            })
+        } else {
+            let died = self.died.push(text, worker_id.as_ref());
+            died.or_else(|| message::worker_output(text, worker_id.as_ref()))
+        };
+        out.extend(fact.map(|fact| self.record(text, None, fact)));
+    }
+
+    /// What the line that was just read says.
+    fn record(&self, text: &str, local_time: Option<i64>, fact: RayFact) -> Record {
+        Record {
+            local_time,
+            text: cut(text),
+            line: self.lines,
+            fact,
+        }
+    }
+
+    /// Hands out a record whose end did not come.
+    pub fn flush(&mut self, out: &mut Vec<Record>) {
+        let Some(open) = self.open.take() else { return };
+        let fact = if message::begins_shutdown(&open.text) {
+            message::shutdown(&open.text)
+        } else {
+            RayFact::MonitorKill(kill::parse(&open.text))
+        };
+        out.push(Record {
+            local_time: open.local_time,
+            text: cut(&open.text),
+            line: open.line,
+            fact,
+        });
+    }
+
+    /// Whether a record is waiting for its last line.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+}
+
+/// The first line, at most [`TEXT_BYTES`] of it, on a character border.
+fn cut(text: &str) -> String {
+    let first = text.lines().next().unwrap_or("");
+    let end = (0..=TEXT_BYTES.min(first.len()))
+        .rev()
+        .find(|at| first.is_char_boundary(*at));
+    first[..end.unwrap_or(0)].to_owned()
+}

@@ -1,0 +1,142 @@
+//! The sentences of causes, told of the deaths of the samples.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    event::Role,
+    ids::Pid,
+    judge::{
+        cause::{Cause, Party},
+        report::Killer,
+    },
+    show::{
+        clause::{of, summary},
+        sample,
+    },
+};
+
+fn told(cause: Cause) -> String {
+    of(&sample::death(1, 7, 0, Killer::Unknown, cause))
+}
+
+fn bash() -> Party {
+    Party {
+        pid: Pid(9),
+        comm: "bash".into(),
+        uid: Some(1000),
+    }
+}
+
+#[test]
+fn what_it_did_at_a_signal_follows_whose_signal_it_was() {
+    let term = Box::new(Cause::Signal {
+        signal: 15,
+        sender: Some(bash()),
+    });
+    assert_eq!(
+        told(Cause::CaughtSignalThenExit {
+            cause: term.clone(),
+            exit_code: Some(1)
+        }),
+        "was ended by SIGTERM from bash (pid 9, uid 1000), which it caught, and exited with code 1"
+    );
+    assert_eq!(
+        told(Cause::CaughtSignalThenAbort {
+            cause: term.clone()
+        }),
+        "was ended by SIGTERM from bash (pid 9, uid 1000), which it caught, and aborted (SIGABRT) as it ended"
+    );
+    assert_eq!(
+        told(Cause::CaughtSignalThenReraise { cause: term }),
+        "was ended by SIGTERM from bash (pid 9, uid 1000); its handler re-raised it"
+    );
+    assert_eq!(
+        told(Cause::CaughtSignalThenExit {
+            cause: Box::new(Cause::WorkerEnding {
+                worker_pid: Pid(5),
+                by_raylet: true
+            }),
+            exit_code: Some(1)
+        }),
+        "was ended by the raylet with its worker (pid 5); it caught the signal and exited with code 1"
+    );
+}
+
+#[test]
+fn one_cause_is_told_by_what_it_did_to_whom() {
+    let lost = || sample::death(1, 7, 0, Killer::RayCollapse, Cause::GcsLost);
+    assert_eq!(
+        of(&lost()),
+        "was ended by Ray because its node lost the GCS"
+    );
+    let mut exited = lost();
+    (exited.end.exit_code, exited.end.signal) = (Some(1), None);
+    assert_eq!(of(&exited), "exited after its node had lost the GCS");
+    let mut raylet = lost();
+    raylet.process.role = Role::Raylet;
+    assert_eq!(
+        of(&raylet),
+        "ended itself: the GCS had marked its node dead, or was gone"
+    );
+}
+
+#[test]
+fn what_has_not_ended_yet_was_killed() {
+    let mut waits = sample::death(0, 7, 0, Killer::Signal, Cause::signal(9));
+    waits.when.exit_time = None;
+    let clause = of(&waits);
+    assert_eq!(clause, "was killed by SIGKILL; who sent it is not known");
+}
+
+#[test]
+fn a_command_line_is_named_by_its_program_alone() {
+    let mut driver = sample::death(1, 7, 0, Killer::Exit, Cause::exit(3));
+    driver.process.role = Role::Driver;
+    driver.process.title = Some("/usr/bin/python3 train.py --token secret was here".into());
+    assert_eq!(
+        summary(&driver),
+        "driver python3 (pid 7) exited by itself with code 3"
+    );
+}
+
+#[test]
+fn nothing_but_a_view_makes_words_of_a_cause() {
+    let tracer = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut seen = 0;
+    let sources = ["src", "core/src"].map(|folder| tracer.join(folder));
+    let all = sources.iter().flat_map(|source| {
+        let of_it = files(source).into_iter();
+        of_it.map(move |file| (source, file))
+    });
+    for (source, file) in all {
+        let name = file.strip_prefix(source).unwrap_or(&file);
+        // `golden` is built for tests alone.
+        let exempt = name.starts_with("show")
+            || name.starts_with("contract.rs")
+            || name.starts_with("golden")
+            || name.to_string_lossy().contains("tests");
+        let text = fs::read_to_string(&file).expect("a source file");
+        seen += 1;
+        let makes = text.contains("::clause") || text.contains("clause::");
+        assert!(exempt || !makes, "{}", name.display());
+    }
+    assert!(seen > 200, "{seen}");
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let found = paths.flat_map(|path| {
+        if path.is_dir() {
+            files(&path)
+        } else {
+            vec![path]
+        }
+    });
+    found
+        .filter(|path| path.extension().is_some_and(|end| end == "rs"))
+        .collect()
+}
