@@ -18,7 +18,7 @@ use crate::{
     staging,
 };
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 /// The user and group of `publish`, which nobody is.
 const USER: u32 = 65_532;
 
@@ -98,7 +98,7 @@ pub fn get(address: &str, path: &str) -> Option<String> {
 ///
 /// # Panics
 ///
-/// If there is nothing for two minutes.
+/// If there is nothing for five minutes.
 pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + PATIENCE;
     loop {

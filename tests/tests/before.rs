@@ -26,6 +26,13 @@ fn send(signal: &str, pid: &str) {
     assert!(status.expect("a shell").success());
 }
 
+/// The state of a process, as `/proc/PID/stat` has it.
+fn state(pid: &str) -> String {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("a process");
+    let (_, fields) = stat.rsplit_once(") ").expect("its name");
+    fields.chars().take(1).collect()
+}
+
 #[test]
 fn a_signal_that_was_sent_before_has_no_sender_and_who_let_it_take_effect_is_none() {
     let _alone = alone();
@@ -45,8 +52,12 @@ fn a_signal_that_was_sent_before_has_no_sender_and_who_let_it_take_effect_is_non
             _ => thread::sleep(Duration::from_millis(10)),
         }
     };
-    // It waits in the stopped process.
     send("STOP", &pid);
+    // Until it has stopped, a lower signal would be taken first.
+    while state(&pid) != "T" {
+        thread::sleep(Duration::from_millis(10));
+    }
+    // It waits in the stopped process.
     send("TERM", &pid);
     let file = folder.path().join("a.raytrace");
     let of = raylet.pid().to_string();
