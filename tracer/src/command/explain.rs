@@ -33,7 +33,7 @@ const BEGINNING: usize = 64 << 10;
 
 Exit codes:
   0  success
-  2  nothing matches, or the input is empty
+  2  an input is missing or empty, or nothing matches
   6  the input is not text
   8  --fail-on matched")]
 pub struct ExplainArgs {
@@ -61,8 +61,7 @@ pub fn run(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     let progress = progress(&inputs);
     let mut texts = 0;
     for input in &inputs {
-        texts += read(input, &mut explainer, &progress)
-            .with_context(|| format!("cannot read {}", input.name()))?;
+        texts += read(input, &mut explainer, &progress)?;
     }
     progress.finish_and_clear();
     if texts == 0 {
@@ -210,6 +209,29 @@ fn progress(inputs: &[Input]) -> ProgressBar {
 
 /// Reads it; how many texts it held.
 fn read(input: &Input, explainer: &mut Explainer, progress: &ProgressBar) -> anyhow::Result<usize> {
+    let name = input.name();
+    match read_texts(input, explainer, progress) {
+        Err(error) if is_missing(&error) => Err(Failure {
+            code: code::USAGE,
+            message: format!(
+                "cannot read {name}: there is no such file; name logs: raytrace explain /tmp/ray/session_latest"
+            ),
+        }
+        .into()),
+        result => result.with_context(|| format!("cannot read {name}")),
+    }
+}
+
+fn is_missing(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<io::Error>();
+    error.is_some_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
+fn read_texts(
+    input: &Input,
+    explainer: &mut Explainer,
+    progress: &ProgressBar,
+) -> anyhow::Result<usize> {
     let (path, other) = match input {
         Input::Stdin => {
             if io::stdin().is_terminal() {
@@ -366,11 +388,12 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_file_is_named() {
+    fn a_missing_file_is_a_usage_error() {
         let missing = Input::File("/nowhere/raylet.out".into());
-        let error = read(&missing, &mut Explainer::default(), &ProgressBar::hidden());
-        assert!(error.is_err());
-        assert_eq!(missing.name(), "/nowhere/raylet.out");
+        let error = read(&missing, &mut Explainer::default(), &ProgressBar::hidden())
+            .expect_err("no such file");
+        assert_eq!(crate::command::exit_code(&error), code::USAGE);
+        assert!(error.to_string().contains("/nowhere/raylet.out"), "{error}");
     }
 
     #[test]
