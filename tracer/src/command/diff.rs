@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::Context as _;
 
-use super::{code, fleet, report::empty, view::output};
+use super::{code, fleet, own_path, report::empty, view::output};
 use crate::{
     judge::{diff::compare, judge, report::Report},
     recording,
@@ -56,6 +56,7 @@ pub fn run(args: &DiffArgs) -> anyhow::Result<ExitCode> {
                 width: output::width().into(),
                 zone: Zone::default(),
                 file: None,
+                program: own_path::name(),
             },
         ),
     };

@@ -6,6 +6,7 @@ pub mod explain;
 pub mod export;
 mod fleet;
 mod observing;
+pub mod own_path;
 pub mod publish;
 pub mod record;
 pub mod report;

@@ -13,7 +13,7 @@ use std::{
 use anyhow::Context as _;
 use clap::builder::NonEmptyStringValueParser;
 
-use super::{Failure, code, fleet::Reach};
+use super::{Failure, code, fleet::Reach, own_path};
 use crate::{
     judge::{
         report::{Killer, Report, Utc},
@@ -313,9 +313,14 @@ impl ViewArgs {
             zone: self.tz.clone(),
             // A recording is named after its host.
             file: file.map(|file| if self.redact { "FILE".to_owned() } else { file }),
+            program: if self.redact {
+                "raytrace".to_owned()
+            } else {
+                own_path::name()
+            },
         };
         if self.summary {
-            return Ok(summary::text(&shown.report, &style));
+            return Ok(summary::text(shown, &style));
         }
         Ok(match self.format {
             Format::Text => text::render(shown, &style),

@@ -205,6 +205,7 @@ fn memory(
         oom,
         at_death: at_death(world, exit),
         top: exit.around.top.clone(),
+        top_rest: exit.around.top_rest,
         suspect: None,
         shared: exit.around.shared.clone(),
         last_minute: last_minute(world, exit),

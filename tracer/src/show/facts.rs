@@ -159,7 +159,7 @@ pub fn shared(view: &View<'_>, death: &Death) -> Vec<Fact> {
         ("who", sender.map(who)),
         ("why", why(death)),
         ("cause", remote_cause(death)),
-        ("settle", missing(death)),
+        ("missing", missing(view, death)),
         ("limit", death.memory.oom.as_ref().and_then(limit)),
         ("monitor", late_monitor(view, death)),
     ])
@@ -369,7 +369,9 @@ fn biggest(death: &Death) -> Option<String> {
         (true, None) => " in the cgroup",
         (false, _) => "",
     };
-    Some(format!("{shown} of private memory{scope}{age}"))
+    let rest = words::smaller(death.memory.top_rest);
+    let rest = rest.map_or_else(String::new, |rest| format!("; {rest}"));
+    Some(format!("{shown} of private memory{scope}{age}{rest}"))
 }
 
 /// Who held the memory, where the victim did not.
@@ -430,9 +432,9 @@ fn remote_cause(death: &Death) -> Option<String> {
     Some(sanitize::line(&clause::remote(remote), sanitize::EVIDENCE))
 }
 
-fn missing(death: &Death) -> Option<String> {
-    let missing = death.verdict.missing.as_ref()?;
-    Some(sanitize::line(&clause::missing(missing), sanitize::LONGEST))
+fn missing(view: &View<'_>, death: &Death) -> Option<String> {
+    let missing = clause::missing(death.verdict.missing.as_ref()?);
+    Some(sanitize::line(&view.command(&missing), sanitize::LONGEST))
 }
 
 /// A cgroup that was full before Ray's monitor could act.

@@ -2,7 +2,7 @@
 
 use crate::{
     judge::report::{Certainty, Finding},
-    show::{causes::Cause, sanitize, size::size, view::View},
+    show::{causes::Cause, sanitize, size::size, summary, view::View},
 };
 
 /// One numbered sentence or two for each finding.
@@ -52,18 +52,28 @@ fn sentence(text: &str) -> String {
 pub fn next(view: &View<'_>, causes: &[Cause<'_>]) -> Option<String> {
     let Some(file) = view.style.file.as_deref().map(quoted) else {
         let next = "sudo raytrace record, before the next run: it sees who kills (without privilege: exit codes and Ray's reasons)";
-        return (!view.shown.report.texts.is_empty()).then(|| next.to_owned());
+        return (!view.shown.report.texts.is_empty()).then(|| view.command(next));
     };
-    let first = causes.first().filter(|_| !view.shown.detail);
+    let leading = summary::leading(&view.shown.report).filter(|_| !view.shown.detail);
+    let leads = |cause: &&Cause<'_>| {
+        leading
+            .as_ref()
+            .is_some_and(|one| one.death.id == cause.death.id)
+    };
     let mut commands: Vec<String> = Vec::new();
-    commands.extend(first.map(|cause| format!("--kill\u{a0}{}", cause.number)));
+    commands.extend(
+        causes
+            .iter()
+            .find(leads)
+            .map(|cause| format!("--kill\u{a0}{}", cause.number)),
+    );
     commands.push("--format\u{a0}json".to_owned());
     commands.push("--format\u{a0}markdown\u{a0}--redact".to_owned());
     Some(format!("raytrace report {file} {}", commands.join(" · ")))
 }
 
 /// A path as a shell takes it.
-fn quoted(path: &str) -> String {
+pub(super) fn quoted(path: &str) -> String {
     let path = sanitize::line(path, sanitize::EVIDENCE);
     let plain =
         |character: char| character.is_ascii_alphanumeric() || "/._-+:@".contains(character);

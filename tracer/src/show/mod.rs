@@ -64,4 +64,6 @@ pub struct Style {
     pub zone: Zone,
     /// The recording's path, for the commands to type next.
     pub file: Option<String>,
+    /// What to type after `sudo` to run this program.
+    pub program: String,
 }

@@ -9,7 +9,9 @@ use crate::{
         cause::Scope,
         killers::Who,
         live::LiveProcess,
-        report::{Act, Certainty, Death, Killer, Mechanism, Outcome, Relation, TopProcess},
+        report::{
+            Act, Certainty, Death, Killer, Mechanism, Outcome, Relation, TopProcess, TopRest,
+        },
         timeline::ProcessSeries,
     },
     path,
@@ -494,6 +496,15 @@ pub fn biggest(top: &[TopProcess]) -> String {
         .map(|(class, members)| biggest_class(class, members, unit))
         .collect();
     format!("{} {}", shown.join(" + "), unit.name())
+}
+
+/// `9 smaller processes held 0.6 GiB`: what the list of the biggest leaves out.
+#[must_use]
+pub fn smaller(rest: Option<TopRest>) -> Option<String> {
+    let rest = rest?;
+    let number = usize::try_from(rest.processes).unwrap_or(usize::MAX);
+    let processes = count(number, "smaller process", "smaller processes");
+    Some(format!("{processes} held {}", size(rest.private_bytes)))
 }
 
 /// Processes by class, in the order in which each class comes first.

@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     collect::{Collector, DeathUpdate},
-    command::Failure,
+    command::{Failure, own_path},
     event::{Mode, Near, Probe, ProbeState},
     ids::Pid,
     judge::report::{Killer, Utc},
@@ -133,11 +133,9 @@ impl Screen {
             .iter()
             .filter(|probe| probe.state == ProbeState::Missing)
         {
-            self.say(&format!(
-                "missing  {}: {}",
-                probe.name,
-                probe.reason.as_deref().unwrap_or("unknown")
-            ));
+            let reason = probe.reason.as_deref().unwrap_or("unknown");
+            let reason = own_path::with_path(reason);
+            self.say(&format!("missing  {}: {reason}", probe.name));
         }
         match gpus {
             Ok(count) => self.say(&format!("GPU memory: {count} by NVML, once a second")),

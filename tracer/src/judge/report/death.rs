@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 
 use super::{
     AtDeath, CallsReport, GcsReport, GpuUse, LastMinute, MemoryReport, OomReport, Place, Recovery,
-    SenderReport, SharedFileUse, Suspect, TopProcess, Utc, Verdict,
+    SenderReport, SharedFileUse, Suspect, TopProcess, TopRest, Utc, Verdict,
 };
 use crate::{
     event::Role,
@@ -174,6 +174,8 @@ pub struct Memory {
     pub at_death: Option<AtDeath>,
     /// The biggest processes at that moment.
     pub top: Vec<TopProcess>,
+    /// The smaller ones, which `top` leaves out; `None` where it leaves out none.
+    pub top_rest: Option<TopRest>,
     /// The biggest of them, where the victim held little beside it.
     pub suspect: Option<Suspect>,
     /// The biggest files of shared memory at that moment, mapped by many or by nobody.

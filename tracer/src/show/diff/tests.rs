@@ -16,6 +16,7 @@ fn text(a: &Report, b: &Report) -> String {
         width: 100,
         zone: Zone::default(),
         file: None,
+        program: "raytrace".into(),
     };
     let diff = compare(("before.raytrace", a), ("after.raytrace", b));
     anstream::adapter::strip_str(&render(&diff, &style)).to_string()
