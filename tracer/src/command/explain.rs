@@ -25,9 +25,10 @@ const BEGINNING: usize = 64 << 10;
 /// Arguments of `explain`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  raytrace explain driver.log raylet.out dmesg.txt
-  raytrace explain /tmp/ray/session_latest --timezone Asia/Shanghai
-  raytrace explain gpu-01/session_x gpu-02/session_x  several nodes of a cluster
+  raytrace explain /tmp/ray/session_latest             Read all logs of a session
+  raytrace explain driver.log raylet.out dmesg.txt     Read some of them
+  raytrace explain gpu-01/session_x gpu-02/session_x   Join several nodes
+  raytrace explain driver.log --log-timezone +08:00    Say in which zone it was written
   kubectl logs POD | raytrace explain --format json
   raytrace explain session.tar.gz --match WorkerDict --redact --format markdown
 
@@ -35,13 +36,14 @@ Exit codes:
   0  success
   2  an input is missing or empty, or nothing matches
   6  the input is not text
-  8  --fail-on matched")]
+  8  --fail-on or --fail-above matched")]
 pub struct ExplainArgs {
     /// Logs, session folders, or tar archives of them [default: standard input, also `-`].
     files: Vec<PathBuf>,
-    /// Time zone of log lines without one: +08:00, Asia/Shanghai.
+    /// Time zone in which the logs were written, for lines that do not name one: +08:00 or Asia/Shanghai
+    /// [default: from what the logs say].
     #[arg(long, value_name = "ZONE", allow_hyphen_values = true)]
-    timezone: Option<Zone>,
+    log_timezone: Option<Zone>,
     #[command(flatten)]
     view: ViewArgs,
 }
@@ -50,7 +52,7 @@ pub struct ExplainArgs {
 pub fn run(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     let ExplainArgs {
         files,
-        timezone,
+        log_timezone,
         view,
     } = args;
     if let Some(file) = recording_in(&files)? {
@@ -67,7 +69,7 @@ pub fn run(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     if texts == 0 {
         return Err(empty(&inputs));
     }
-    let zone = timezone.as_ref().map(Zone::time_zone);
+    let zone = log_timezone.as_ref().map(Zone::time_zone);
     let report = from_text::judge(&explainer.finish(), zone.as_ref());
     show(&report, None, None, &view)
 }

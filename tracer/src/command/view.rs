@@ -66,17 +66,17 @@ pub struct ViewArgs {
     #[arg(long, conflicts_with = "format", help_heading = "Output")]
     summary: bool,
     /// Write to this file; it must not exist.
-    #[arg(short, long, value_name = "OUTPUT", help_heading = "Output")]
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     output: Option<PathBuf>,
     /// Overwrite the output file.
     #[arg(long, requires = "output", help_heading = "Output")]
     force: bool,
-    /// Time zone of the output: UTC, +08:00, Asia/Shanghai.
+    /// Time zone of all times in the output: UTC, +08:00 or Asia/Shanghai.
     #[arg(
-        long,
+        long = "timezone",
+        alias = "tz",
         value_name = "ZONE",
         default_value = "UTC",
-        hide_default_value = true,
         allow_hyphen_values = true,
         help_heading = "Output"
     )]
