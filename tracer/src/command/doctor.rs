@@ -30,7 +30,10 @@ use crate::{
   sudo raytrace doctor --raylet-pid 12104   Check one of them
   raytrace doctor --format json | jq '.checks[] | select(.state == \"problem\")'
 
-Exit codes: 0 no problem, 9 a problem was found")]
+Exit codes:
+  0  no problem
+  2  no such raylet
+  9  a problem was found")]
 pub struct DoctorArgs {
     /// Check only this raylet.
     #[arg(long, value_name = "PID")]
@@ -169,7 +172,7 @@ fn on_gpu(process: &GpuHolder) -> GpuProcess {
         used: process.used,
         comm: seen.map(|seen| seen.comm.clone()),
         title: seen.map_or_else(
-            || "not to be seen from here".into(),
+            || "not visible from here".into(),
             |seen| {
                 seen.argv
                     .first()

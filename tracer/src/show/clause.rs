@@ -93,6 +93,7 @@ pub fn because(because: &Because) -> String {
 #[must_use]
 pub fn recovery(recovery: &Recovery) -> String {
     match recovery {
+        Recovery::TaskRetried { left: Some(1) } => "task retried, 1 retry left".to_owned(),
         Recovery::TaskRetried { left: Some(left) } => format!("task retried, {left} retries left"),
         Recovery::TaskRetried { left: None } => "task retried".to_owned(),
         Recovery::ActorRestarted { actor_id } => format!("actor {} restarted", actor_id.short()),

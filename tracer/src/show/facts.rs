@@ -95,7 +95,11 @@ fn doing(death: &Death) -> Option<String> {
 /// The line of the user's own code, and what that had called: `reward.py:5 score, in numpy/_core/numeric.py:330 full`.
 pub(super) fn running(death: &Death) -> Option<String> {
     let first = death.activity.stack_at_death.as_deref()?.lines().next()?;
-    let first = sanitize::line(first.trim(), 2 * sanitize::NAME);
+    let first = match first.trim() {
+        // A stack without a line of the job's says only how many frames Ray has.
+        ray if ray.starts_with('(') => "inside Ray".to_owned(),
+        line => sanitize::line(line, 2 * sanitize::NAME),
+    };
     let own = death.activity.line_at_death.as_deref();
     let own = own.map(|own| sanitize::line(own, 2 * sanitize::NAME));
     Some(match own.filter(|own| *own != first) {

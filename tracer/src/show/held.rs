@@ -195,8 +195,7 @@ fn last_line(deaths: &[&Death]) -> Option<String> {
     let line = deaths
         .iter()
         .filter_map(|death| super::facts::running(death))
-        // Without a line of the job's the stack says how many frames of Ray's it had.
-        .find(|line| !line.starts_with('('))?;
+        .find(|line| line != "inside Ray")?;
     Some(format!("by which line is not known; it last ran {line}"))
 }
 

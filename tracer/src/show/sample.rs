@@ -318,7 +318,7 @@ fn monitor_kill() -> Death {
         piece(
             time - MS / 5,
             "kernel",
-            "signal 15 from raylet (pid 1998), si_code 0: delivered; caught, or dumps core",
+            "signal 15 from raylet (pid 1998), si_code 0: delivered; the process handles it or dumps core",
         ),
         piece(
             time,

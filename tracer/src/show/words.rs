@@ -233,7 +233,7 @@ fn with_others(death: &Death, alone: &str, act: Act) -> String {
     let sent = sender.and_then(|sender| Some((sender, sender.signal?)));
     match (death.verdict.killer, sent) {
         (Killer::Signal, Some((sender, signal))) => format!(
-            "{} {} sent {} to {} processes, {} ended; first {}",
+            "{} {} sent {} to {} processes and ended {} of them; first {}",
             sanitize::name(&sender.comm),
             sender.pid,
             signals::name(signal),
@@ -297,11 +297,15 @@ pub fn clause(death: &Death) -> String {
 #[must_use]
 pub fn common_clause(deaths: &[&Death]) -> Option<String> {
     let first = clause(deaths.first()?);
-    let one = deaths.iter().all(|death| clause(death) == first);
-    one.then(|| match first.strip_prefix("was ") {
+    if deaths.iter().any(|death| clause(death) != first) {
+        return None;
+    }
+    let many = match first.strip_prefix("was ") {
         Some(rest) => format!("were {rest}"),
         None => first,
-    })
+    };
+    let many = many.replace(" its ", " their ");
+    Some(many.replace("which it caught", "which they caught"))
 }
 
 /// A cgroup path by its last two names: `.../ray-node_550e/system`.

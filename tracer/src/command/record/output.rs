@@ -248,10 +248,14 @@ impl Screen {
         } else {
             deaths.join(", ")
         };
+        let events = match summary.events {
+            1 => "1 event".to_owned(),
+            many => format!("{many} events"),
+        };
         self.say(&format!(
-            "Recorded {:.1} s: {deaths}; {} events, {} KiB, {lost} lost.",
+            "Recorded {:.1} s: {deaths}; {}, {} KiB, {lost} lost.",
             elapsed.as_secs_f64(),
-            summary.events,
+            events,
             summary.bytes / 1024
         ));
         if let Some(failure) = &summary.failure {

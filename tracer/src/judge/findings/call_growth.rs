@@ -209,7 +209,7 @@ fn remedies(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>, find
     }
     if let Some(line) = line {
         let text = format!(
-            "{} keeps {}: do it in smaller parts, or let go of what is done",
+            "{} keeps {}: do it in smaller parts, or release what is done",
             line.name(),
             size(line.bytes)
         );
@@ -229,14 +229,13 @@ fn remedies(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>, find
 
 /// What makes FSDP's copies fewer or smaller: each rank gathers one unit's parameters at a time.
 fn fewer_copies(run: Run<'_>) -> Vec<String> {
-    let keys = remedy::keys(run, Aim::Fewer).join(", ");
-    let keys = if keys.is_empty() {
-        String::new()
-    } else {
-        format!(": {keys}")
-    };
+    let keys = remedy::keys(run, Aim::Fewer);
+    let ranks = keys.iter().find(|key| key.contains("gpus_per_node"));
+    // Its value stays out: it is no setting of this call.
+    let key = ranks.and_then(|key| key.split(" (now ").next());
+    let key = key.map_or_else(String::new, |key| format!(": {key}"));
     vec![
-        format!("Fewer ranks on this node, since each gathers a copy{keys}"),
+        format!("Fewer ranks on this node, since each gathers a copy{key}"),
         "or smaller FSDP units (auto_wrap_policy), so that less is gathered at a time".into(),
     ]
 }

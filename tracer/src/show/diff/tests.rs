@@ -73,6 +73,20 @@ fn settings_memory_deaths_and_what_fits_stand_in_columns() {
 }
 
 #[test]
+fn long_cells_go_on_in_their_column() {
+    let long = |value: &str| {
+        let mut report = run("true", 64.8, false);
+        report.settings[0].key = "actor_rollout_ref.rollout.log_prob_micro_batch".into();
+        report.settings[0].value = value.repeat(4);
+        report
+    };
+    let shown = text(&long("/data/models/a "), &long("/data/models/b "));
+    let columns = shown.lines().map(super::columns);
+    assert!(columns.max() <= Some(100), "{shown}");
+    assert_eq!(shown.matches("/data/models/b").count(), 4, "{shown}");
+}
+
+#[test]
 fn hostile_names_are_made_harmless() {
     let mut hostile = run("true", 64.8, true);
     hostile.settings[0].value = "\u{1b}[31mred\u{202e}".into();

@@ -40,7 +40,7 @@ type Labels = Vec<(&'static str, String)>;
 /// What is counted over the life of a node's recordings: kept when `publish` is started again.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Deaths that somebody asks about, by killer and certainty.
+    /// Abnormal deaths, by killer and certainty.
     deaths: BTreeMap<String, BTreeMap<String, u64>>,
     /// Memory kills by killer, namespace, cluster, pod and method.
     kills: Vec<(Kill, u64)>,
@@ -286,7 +286,7 @@ fn counted(registry: &mut Registry, snapshot: &Snapshot) {
             (labels, count.unwrap_or(0) as f64)
         })
     });
-    let help = "Deaths that somebody asks about, by who ended the process and how sure that is";
+    let help = "Abnormal deaths, by who ended the process and how sure that is";
     counters(registry, "raytrace_deaths", help, deaths.collect());
     let kills = counts.kills.iter().map(|(kill, count)| {
         let labels = vec![
