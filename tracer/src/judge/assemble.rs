@@ -242,7 +242,7 @@ fn break_future_cause(death: &mut Death, order: &HashMap<EventId, (BootTime, Eve
     }
 }
 
-/// Whether people ask about this death: not normal exits, not what Ray meant, not a child that its parent ended.
+/// Whether this death is listed: not normal exits, not what Ray meant, not a child that its parent ended.
 fn listed(state: &ProcessState, exit: &ExitSeen, draft: &Draft) -> bool {
     let rays = state.role.is_rays();
     let wrapped = state.role == Role::Other && state.cluster.is_none();

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_that_fills_the_room_within_an_interval_overtakes_ray() {
+    fn growth_that_fills_the_room_within_an_interval_comes_before_ray() {
         let threats = [threat(Who::RayMonitor, 100), threat(Who::Machine, 200)];
         let at = |mib: u64| race(&threats, 250, |_| (mib * MIB) as f64).expect("a race");
         assert!(at(100).ray_wins());

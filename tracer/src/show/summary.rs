@@ -59,7 +59,7 @@ pub fn lines(report: &Report, death: &Death, words: Words, more: &str) -> [Strin
     .map(|line| sanitize::line(&line, LINE))
 }
 
-/// The most important first cause in five lines, or one line where nothing died that anyone asks about.
+/// The most important first cause in five lines, or one line where no death is abnormal.
 #[must_use]
 pub fn text(shown: &Shown, style: &Style) -> String {
     let report = &shown.report;

@@ -98,7 +98,7 @@ impl Reading {
         self.unsaid.take()
     }
 
-    /// Finds the interpreter while nothing happens: the first growth is over before it would be found.
+    /// Finds the interpreter while nothing happens: the first growth would end before it is found.
     pub(super) fn prepare(&mut self, look: &mut Look<'_>, large_enough: bool) {
         let is_due = large_enough && !self.is_open() && look.may_read && self.may_try(look.now);
         if is_due && let Err(error) = self.open(look) {

@@ -50,18 +50,12 @@ fn after_effects(gathered: &Gathered, deaths: &[Death]) -> Option<String> {
     if !deaths.iter().any(is_first_cause) {
         return None;
     }
-    let (lines, are) = match lines {
-        1 => (
-            "1 line".to_owned(),
-            "follows a sudden death and is no cause",
-        ),
-        _ => (
-            format!("{lines} lines"),
-            "follow sudden deaths and are no causes",
-        ),
+    let lines = match lines {
+        1 => "1 line".to_owned(),
+        _ => format!("{lines} lines"),
     };
     Some(format!(
-        "after-effects: {lines} ({}) {are}",
+        "after-effects, not causes: {lines} ({})",
         kinds.join(", ")
     ))
 }

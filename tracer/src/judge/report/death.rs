@@ -38,7 +38,7 @@ pub struct Death {
     pub memory: Memory,
     /// What it was running.
     pub activity: Activity,
-    /// Whether it is one that people ask about (text lists these only).
+    /// Whether it is abnormal (text lists these only).
     pub listed: bool,
     /// Its node, in a report of several recordings.
     pub node: Option<String>,
@@ -47,7 +47,7 @@ pub struct Death {
 }
 
 impl Death {
-    /// A death that people ask about, of which nothing but the process and the verdict is known; what else is known is added.
+    /// A listed death of which nothing but the process and the verdict is known; what else is known is added.
     #[must_use]
     pub fn new(process: Process, verdict: Verdict) -> Self {
         Self {

@@ -193,7 +193,7 @@ pub struct OomReport {
     pub task_cgroup: Option<String>,
     /// What was being charged: `anonymous`, `shared memory`, `page cache`, `kernel`; `None` when not known.
     pub charging: Option<String>,
-    /// Who asked for memory: not guilt.
+    /// Who asked for memory, which need not be the cause.
     pub invoker_pid: Option<Pid>,
     /// Its name.
     pub invoker_comm: Option<String>,
