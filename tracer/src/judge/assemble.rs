@@ -6,7 +6,7 @@ use crate::{
     event::{Observation, Role},
     ids::{BootTime, Bytes, EventId, ProcessKey},
     judge::{
-        act::{self, Act},
+        act::{self, FatalAct},
         acts, dialect, evidence, findings, gcs,
         gone::Gone,
         gpus, jobs,
@@ -111,12 +111,12 @@ fn unread_kills(world: &World) -> impl Iterator<Item = String> + '_ {
 }
 
 /// The signal of its wait status; where that was lost, the one that took effect.
-fn signal(exit: &ExitSeen, act: Act<'_>) -> Option<i32> {
+fn signal(exit: &ExitSeen, act: FatalAct<'_>) -> Option<i32> {
     match (exit.exit.status, act) {
         (Some(_), _) => exit.exit.signal(),
-        (None, Act::Killed(seen)) => Some(seen.what.signal),
-        (None, Act::Unseen { signal }) => Some(signal),
-        (None, Act::Exited { .. }) => None,
+        (None, FatalAct::Killed(seen)) => Some(seen.what.signal),
+        (None, FatalAct::Unseen { signal }) => Some(signal),
+        (None, FatalAct::Exited { .. }) => None,
     }
 }
 

@@ -10,7 +10,7 @@ const HIDDEN_LIMIT: &str = "limit-unseen";
 
 /// What a finding says, in parts that stand in the same order in each.
 #[derive(Debug)]
-pub struct Told<'a> {
+pub struct FindingText<'a> {
     /// The finding.
     pub finding: &'a Finding,
     /// What was found.
@@ -21,7 +21,7 @@ pub struct Told<'a> {
 
 /// Each finding. A limit that Ray cannot see is told once, however many cgroups have such a limit, unless all is asked for.
 #[must_use]
-pub fn told<'a>(view: &View<'a>) -> Vec<Told<'a>> {
+pub fn told<'a>(view: &View<'a>) -> Vec<FindingText<'a>> {
     let findings: &'a [Finding] = &view.shown.report.findings;
     let hidden = |finding: &&Finding| finding.rule == HIDDEN_LIMIT;
     let folds = !view.shown.all && !view.shown.detail;
@@ -29,7 +29,7 @@ pub fn told<'a>(view: &View<'a>) -> Vec<Told<'a>> {
     let kept = findings.iter().enumerate();
     let kept = kept.filter(|(at, finding)| !folds || !hidden(finding) || Some(*at) == first);
     let more = findings.iter().filter(hidden).count().saturating_sub(1);
-    kept.map(|(at, finding)| Told {
+    kept.map(|(at, finding)| FindingText {
         finding,
         summary: summary(finding, if folds && Some(at) == first { more } else { 0 }),
         parts: parts(finding),
@@ -40,7 +40,7 @@ pub fn told<'a>(view: &View<'a>) -> Vec<Told<'a>> {
 /// One sentence or a few for each finding.
 #[must_use]
 pub fn lines(view: &View<'_>) -> Vec<String> {
-    let line = |told: Told<'_>| {
+    let line = |told: FindingText<'_>| {
         let parts = told.parts.iter();
         let parts = parts.map(|(label, text)| format!(" {label}: {}", sentence(text)));
         told.summary + &parts.collect::<String>()

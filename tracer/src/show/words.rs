@@ -10,7 +10,7 @@ use crate::{
         killers::Who,
         live::LiveProcess,
         report::{
-            Act, Certainty, Death, Killer, Mechanism, Outcome, Relation, TopProcess, TopRest,
+            Certainty, Death, GroupKill, Killer, Mechanism, Outcome, Relation, TopProcess, TopRest,
         },
         timeline::ProcessSeries,
     },
@@ -227,7 +227,7 @@ pub fn headline(death: &Death) -> String {
 }
 
 /// The headline of an act that ended several: by the death that stands for it.
-fn with_others(death: &Death, alone: &str, act: Act) -> String {
+fn with_others(death: &Death, alone: &str, act: GroupKill) -> String {
     let others = act.victims.saturating_sub(1);
     let sender = death.sender.as_ref();
     let sent = sender.and_then(|sender| Some((sender, sender.signal?)));

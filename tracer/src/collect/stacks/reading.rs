@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use raytrace_ebpf::records;
 
-use super::{Look, level::Level};
+use super::{Look, level::MemoryPair};
 use crate::{
     ids::{BootTime, Pid, ProcessKey},
     observe::{
@@ -83,7 +83,7 @@ impl Reading {
     }
 
     /// Whether a large process is to be read although it does not grow.
-    pub(super) fn is_beat(&self, look: &Look<'_>, level: Level) -> bool {
+    pub(super) fn is_beat(&self, look: &Look<'_>, level: MemoryPair) -> bool {
         self.is_beat_at(look.now, look.near, level.private + level.shared)
     }
 

@@ -10,7 +10,7 @@ use std::{
 use crate::{
     collect::{Collector, DeathUpdate},
     command::{Failure, own_path},
-    event::{Mode, Near, Probe, ProbeState},
+    event::{LimitWarning, Mode, Probe, ProbeState},
     ids::Pid,
     judge::report::{Killer, Utc},
     observe::{clock, host},
@@ -194,7 +194,7 @@ impl Screen {
     }
 
     /// A limit that is near, or is not any more.
-    pub(super) fn near(&mut self, time: Option<Utc>, near: &Near) {
+    pub(super) fn near(&mut self, time: Option<Utc>, near: &LimitWarning) {
         self.say(&show_near::line(time, near, &self.zone));
     }
 

@@ -1,13 +1,13 @@
 //! What Ray ends processes for, in words.
 
-use super::{Told, party, with_pid};
+use super::{ClauseContext, party, with_pid};
 use crate::{
     event::Role,
     ids::Pid,
     judge::cause::{Cause, Command, Request},
 };
 
-impl Told {
+impl ClauseContext {
     pub(super) fn by_ray(&self, cause: &Cause) -> Option<String> {
         let ended = self.ended;
         Some(match cause {

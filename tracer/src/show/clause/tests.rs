@@ -10,7 +10,7 @@ use crate::{
     event::Role,
     ids::Pid,
     judge::{
-        cause::{Cause, Party},
+        cause::{Cause, ProcessRef},
         report::Killer,
     },
     show::sample,
@@ -20,8 +20,8 @@ fn told(cause: Cause) -> String {
     of(&sample::death(1, 7, 0, Killer::Unknown, cause))
 }
 
-fn bash() -> Party {
-    Party {
+fn bash() -> ProcessRef {
+    ProcessRef {
         pid: Pid(9),
         comm: "bash".into(),
         uid: Some(1000),

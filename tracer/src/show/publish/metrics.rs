@@ -20,7 +20,7 @@ use super::number;
 use crate::{
     cgroup_path,
     judge::{
-        killers::{Threat, Who},
+        killers::{NextKiller, Who},
         report::{Certainty, ClusterReport, Death, Killer},
     },
     show::{facts, sanitize, summary, words},
@@ -195,7 +195,7 @@ pub struct Snapshot {
     /// The counts.
     pub counts: Counts,
     /// The limits, the nearest first; none where nobody records.
-    pub limits: Vec<Threat>,
+    pub limits: Vec<NextKiller>,
     /// Those of which a warning stands.
     pub near: Vec<Who>,
     /// The clusters whose raylet lives.
@@ -324,13 +324,13 @@ fn counted(registry: &mut Registry, snapshot: &Snapshot) {
 
 fn limits(registry: &mut Registry, snapshot: &Snapshot) {
     // Two monitors of one machine are one threat; cgroups whose number is the same are one too.
-    let mut limits: BTreeMap<Limit, &Threat> = BTreeMap::new();
+    let mut limits: BTreeMap<Limit, &NextKiller> = BTreeMap::new();
     for threat in snapshot.limits.iter().take(MOST_LIMITS) {
         limits
             .entry(Limit::of(&threat.who, snapshot.with_paths))
             .or_insert(threat);
     }
-    let rows = |value: &dyn Fn(&Threat) -> Option<f64>| -> Vec<(Labels, f64)> {
+    let rows = |value: &dyn Fn(&NextKiller) -> Option<f64>| -> Vec<(Labels, f64)> {
         let rows = limits.iter();
         rows.filter_map(|(limit, threat)| {
             Some((limit.clone().labels(&snapshot.node), value(threat)?))
@@ -487,8 +487,8 @@ mod tests {
         text.lines().filter(|line| !line.starts_with('#')).collect()
     }
 
-    fn threat(who: Who) -> Threat {
-        Threat {
+    fn threat(who: Who) -> NextKiller {
+        NextKiller {
             who,
             at: Bytes(4 << 30),
             margin: Bytes(1 << 30),
