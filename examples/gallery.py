@@ -194,7 +194,7 @@ class Gallery:
         folder = os.path.join(self.keep or self.recordings, name)
         os.makedirs(folder, exist_ok=True)
         with open(os.path.join(folder, file), "w") as kept:
-            text = done.stdout.replace(self.recordings, "/recordings")
+            text = done.stdout.replace(self.recordings, "/recordings").replace(self.raytrace, "raytrace")
             kept.write(neutral(f"$ raytrace {' '.join(arguments)}\n{text}"))
 
 

@@ -14,7 +14,7 @@ use raytrace_tests::{
 use serde_json::{Value, json};
 
 const VERSION: &str = "2.60.0";
-/// One kind of the matrix for each of the killers that people ask about most.
+/// One kind of the matrix for each of the most frequent killers.
 const KINDS: [&str; 7] = [
     "user_kill_9",
     "os_exit_3",

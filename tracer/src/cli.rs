@@ -12,7 +12,7 @@ use crate::command::{
 #[command(version, max_term_width = 100)]
 pub struct Cli {
     /// Increase log verbosity (-v, -vv); `RUST_LOG` overrides it.
-    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    #[arg(short, long, global = true, action = clap::ArgAction::Count, display_order = 998)]
     pub verbose: u8,
     /// What to do.
     #[command(subcommand)]
@@ -22,7 +22,7 @@ pub struct Cli {
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Record every death on this Ray node, with proof of who caused it.
+    /// Record every death on this Ray node and prove who caused it.
     Record(RecordArgs),
     /// Print who killed whom, with the evidence, from one or many recordings.
     Report(ReportArgs),

@@ -11,7 +11,8 @@ fn main() -> ExitCode {
     match command::run(cli.command) {
         Ok(code) => code,
         Err(error) => {
-            anstream::eprintln!("raytrace: {}", command::message(&error));
+            let message = command::own_path::with_path(&command::message(&error));
+            anstream::eprintln!("raytrace: {message}");
             ExitCode::from(command::exit_code(&error))
         }
     }

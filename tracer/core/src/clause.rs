@@ -16,7 +16,7 @@ use crate::{
     event::Role,
     ids::Pid,
     judge::{
-        cause::{Cause, Party},
+        cause::{Cause, ProcessRef},
         report::{Basis, Because, Death, Recovery},
     },
     path,
@@ -26,7 +26,7 @@ use crate::{
 /// The clause on a death.
 #[must_use]
 pub fn of(death: &Death) -> String {
-    Told::of(death).clause(&death.verdict.cause)
+    ClauseContext::of(death).clause(&death.verdict.cause)
 }
 
 /// The sentence on a death: `hog (pid 7, 2.0 GiB) was killed by …`.
@@ -54,13 +54,13 @@ pub fn because(because: &Because) -> String {
         Because::Driver { cause, exited } => {
             format!(
                 "its driver {}",
-                Told::other(Role::Driver, *exited).clause(cause)
+                ClauseContext::other(Role::Driver, *exited).clause(cause)
             )
         }
         Because::Raylet { cause, exited } => {
             format!(
                 "its raylet {}",
-                Told::other(Role::Raylet, *exited).clause(cause)
+                ClauseContext::other(Role::Raylet, *exited).clause(cause)
             )
         }
         Because::AfterDeath { code, basis } => match basis {
@@ -93,6 +93,7 @@ pub fn because(because: &Because) -> String {
 #[must_use]
 pub fn recovery(recovery: &Recovery) -> String {
     match recovery {
+        Recovery::TaskRetried { left: Some(1) } => "task retried, 1 retry left".to_owned(),
         Recovery::TaskRetried { left: Some(left) } => format!("task retried, {left} retries left"),
         Recovery::TaskRetried { left: None } => "task retried".to_owned(),
         Recovery::ActorRestarted { actor_id } => format!("actor {} restarted", actor_id.short()),
@@ -142,7 +143,7 @@ fn first_word(name: &str) -> String {
 }
 
 /// What a clause depends on besides its cause.
-struct Told {
+struct ClauseContext {
     role: Role,
     /// Whether it ended by an exit code and not by a signal.
     exited: bool,
@@ -150,7 +151,7 @@ struct Told {
     ended: &'static str,
 }
 
-impl Told {
+impl ClauseContext {
     fn of(death: &Death) -> Self {
         Self {
             role: death.process.role,
@@ -197,11 +198,11 @@ fn with_pid(pid: Option<Pid>) -> String {
     pid.map_or_else(String::new, |pid| format!(" (pid {pid})"))
 }
 
-fn party(party: &Party) -> String {
+fn party(party: &ProcessRef) -> String {
     format!("{} (pid {})", party.comm, party.pid)
 }
 
-fn with_user(party: &Party) -> String {
+fn with_user(party: &ProcessRef) -> String {
     match party.uid {
         Some(uid) => format!("{} (pid {}, uid {uid})", party.comm, party.pid),
         None => self::party(party),

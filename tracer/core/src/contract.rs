@@ -9,8 +9,8 @@ use crate::{
         cause::Cause,
         missing::Missing,
         report::{
-            Act, Activity, Because, CauseLink, Certainty, Death, End, Evidence, Killer, Memory,
-            NoRecording, Process, Recovery, Remote, SenderReport, Tie, Verdict, When, Work,
+            Activity, Because, CauseLink, Certainty, Death, End, Evidence, GroupKill, Killer,
+            Memory, NoRecording, Process, Recovery, Remote, SenderReport, Tie, Verdict, When, Work,
         },
     },
 };
@@ -51,7 +51,7 @@ struct ToldVerdict<'a> {
     settled: bool,
     evidence: &'a [Evidence],
     cause_death_id: Option<EventId>,
-    act: Option<Act>,
+    act: Option<GroupKill>,
     cause_remote: &'a Option<Remote>,
     cause_link: &'a Option<CauseLink>,
     missing: &'a Option<Missing>,

@@ -21,7 +21,7 @@ pub use memory::{
     CgroupState, Mapped, MemoryPart, MemorySplit, MonitorCount, NodeMemory, OutsideMemory,
     ProcessMemory, SharedFile, SharedMemory, Step,
 };
-pub use near::{LimitName, Near, NearProcess, Within};
+pub use near::{LimitName, LimitWarning, NearProcess, Within};
 pub use process::{Cluster, Exec, Process, Role, Worker};
 pub use recorder::{Ledger, Mode, Part, Previous, Probe, ProbeState, RecordingStarted};
 pub use stack::{NativeFrame, PythonFrame, PythonStack};
@@ -161,7 +161,7 @@ pub enum Observation {
     /// What the memory monitor of a raylet counts, by raytrace's own reading.
     Monitor(MonitorCount),
     /// A limit that is about to be met, or is not any more.
-    Near(Near),
+    Near(LimitWarning),
     /// Memory of a GPU, by NVML.
     Gpu(GpuState),
     /// What a Python thread was doing when its process grew, or when it was looked at.

@@ -8,7 +8,7 @@ use crate::{
     ids::{HexId, ProcessKey},
     observe::{
         clock,
-        gcs::{Gcs, Said, Target},
+        gcs::{Gcs, GcsAnswer, Target},
     },
     ray::{facts::RayFact, gcs::GcsRow},
 };
@@ -80,7 +80,7 @@ impl Collector {
 
     /// Takes what was said since.
     pub(super) fn take_gcs(&mut self) {
-        let said: Vec<Said> = self.gcs.from.iter().flat_map(Gcs::said).collect();
+        let said: Vec<GcsAnswer> = self.gcs.from.iter().flat_map(Gcs::said).collect();
         for said in said {
             self.gcs_state(&said);
             let raylet = said.raylet.truncated();
@@ -114,7 +114,7 @@ impl Collector {
     }
 
     /// Whether it answers: told at the first answer and at each change.
-    fn gcs_state(&mut self, said: &Said) {
+    fn gcs_state(&mut self, said: &GcsAnswer) {
         let trouble = said.trouble.as_deref();
         let trouble: Option<String> = trouble.map(|text| text.chars().take(LONGEST).collect());
         let before = self.gcs.state.insert(said.raylet, trouble.clone());

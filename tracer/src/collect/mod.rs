@@ -15,6 +15,7 @@ mod gpus;
 mod growth;
 mod identity;
 pub mod kernel_thread;
+mod log_facts;
 mod margins;
 mod outside;
 mod pidfds;
@@ -25,7 +26,6 @@ pub mod stacks;
 mod surroundings;
 mod sweep;
 mod turns;
-mod words;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -51,7 +51,8 @@ use surroundings::Surroundings;
 
 use crate::{
     event::{
-        Cluster, Event, Ledger, Mode, Near, Observation, Previous, Probe, Process, Role, Source,
+        Cluster, Event, Ledger, LimitWarning, Mode, Observation, Previous, Probe, Process, Role,
+        Source,
     },
     ids::{BootTime, EventId, MINUTE_NS, Pid, ProcessKey},
     judge::{Judge, foresight::Foresight, live::Live, report::Utc},
@@ -119,7 +120,7 @@ pub struct Collector {
     judge: Judge,
     foresight: Foresight,
     /// What was foreseen and is not told yet.
-    foreseen: Vec<(BootTime, Near)>,
+    foreseen: Vec<(BootTime, LimitWarning)>,
     wanted: ClusterFilter,
     tracked: Option<Tracked>,
     ledgers: Option<Ledgers>,
@@ -449,7 +450,7 @@ impl Collector {
     }
 
     /// What was foreseen, or has passed, since the last call, with its time.
-    pub fn foreseen(&mut self) -> Vec<(Option<Utc>, Near)> {
+    pub fn foreseen(&mut self) -> Vec<(Option<Utc>, LimitWarning)> {
         let told = std::mem::take(&mut self.foreseen);
         let wall = |(time, near)| (self.judge.wall(time), near);
         told.into_iter().map(wall).collect()

@@ -21,7 +21,7 @@ use crate::{
     ids::{BootTime, Bytes, MINUTE_NS, Pid, ProcessKey},
     observe::{
         clock, forks,
-        kernel::{Growth, Level, Slot},
+        kernel::{Growth, ResidentLevel, Slot},
         memory::{self, MemoryFiles},
     },
 };
@@ -122,15 +122,20 @@ impl Sampled {
     }
 
     /// What the kernel has seen of it.
-    fn level(&mut self, process: ProcessKey, growth: Option<&Growth>) -> Option<Level> {
+    fn level(&mut self, process: ProcessKey, growth: Option<&Growth>) -> Option<ResidentLevel> {
         let growth = growth?;
         self.slot = self.slot.or_else(|| growth.slot(process));
         Some(growth.levels()?.of(self.slot?, process))
     }
 
     /// The figures now, when the kernel has seen `level`; `None` when the process is gone.
-    fn look_at(&mut self, now: BootTime, pid: Pid, level: Option<Level>) -> Option<MemorySplit> {
-        let swap = |level: Option<Level>| level.map(|level| Bytes(level.swap()));
+    fn look_at(
+        &mut self,
+        now: BootTime,
+        pid: Pid,
+        level: Option<ResidentLevel>,
+    ) -> Option<MemorySplit> {
+        let swap = |level: Option<ResidentLevel>| level.map(|level| Bytes(level.swap()));
         if moved(swap(self.before.level), swap(level)) {
             // `statm` does not count it.
             self.looks = 0;

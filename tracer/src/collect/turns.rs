@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::{
     ids::{BootTime, Pid, ProcessKey, SECOND_NS},
-    observe::kernel::{Level, Levels, Slot},
+    observe::kernel::{Levels, ResidentLevel, Slot},
 };
 
 /// Near a limit who runs is looked at this often at least, and who sleeps.
@@ -39,14 +39,14 @@ pub(super) struct Rank {
 pub(super) struct Before {
     /// The last look, and what the kernel had seen then.
     pub(super) looked: Option<BootTime>,
-    pub(super) level: Option<Level>,
+    pub(super) level: Option<ResidentLevel>,
     /// The last look that found that it had moved.
     pub(super) moved: Option<BootTime>,
 }
 
 /// Whose turn it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum SampleTurn {
     /// Its own, as urgent as that.
     Now(Rank),
     /// Not before then, unless the kernel sees it run.
@@ -55,25 +55,30 @@ pub(super) enum Turn {
 
 impl Before {
     /// Whether it is to be looked at now, of which the kernel has seen `level` by now.
-    pub(super) fn turn(&self, now: BootTime, near: bool, level: Option<Level>) -> Turn {
+    pub(super) fn turn(
+        &self,
+        now: BootTime,
+        near: bool,
+        level: Option<ResidentLevel>,
+    ) -> SampleTurn {
         let Some(looked) = self.looked else {
             let (moved, age) = (0, i64::MAX);
-            return Turn::Now(Rank { moved, age });
+            return SampleTurn::Now(Rank { moved, age });
         };
         let age = now.since(looked);
         let Some(level) = level else {
             // The kernel does not tell of it: each round has it.
-            return Turn::Now(Rank { moved: 0, age });
+            return SampleTurn::Now(Rank { moved: 0, age });
         };
         let before = self.level.unwrap_or_default();
         let moved = level.moved(&before);
         if moved >= (before.resident() / 100).max(1 << 20) {
-            return Turn::Now(Rank { moved, age });
+            return SampleTurn::Now(Rank { moved, age });
         }
         // What it takes between two ticks nobody sees: who moves is followed for a while.
         let moves = self.moved.is_some_and(|moved| now.since(moved) < MOVES_NS);
         if near && moves {
-            return Turn::Now(Rank { moved: 1, age });
+            return SampleTurn::Now(Rank { moved: 1, age });
         }
         let at_least = match (level.ran(&before), near) {
             (true, true) => RUNS_NEAR_NS,
@@ -82,9 +87,9 @@ impl Before {
             (false, false) => SLEEPS_FAR_NS,
         };
         if age >= at_least {
-            Turn::Now(Rank { moved: 0, age })
+            SampleTurn::Now(Rank { moved: 0, age })
         } else {
-            Turn::From(looked.plus(at_least))
+            SampleTurn::From(looked.plus(at_least))
         }
     }
 }
@@ -111,7 +116,7 @@ pub(super) struct Asked {
     /// Its place in the kernel's table.
     pub(super) slot: Option<Slot>,
     /// Whose turn it is.
-    pub(super) turn: Turn,
+    pub(super) turn: SampleTurn,
 }
 
 impl Turns {
@@ -146,12 +151,12 @@ impl Turns {
             };
             (one.slot, one.looks) = (slot, looks);
             one.from = match turn {
-                Turn::Now(rank) => {
+                SampleTurn::Now(rank) => {
                     due.push((rank, one.process.pid));
                     // Asked again in the next round: there may be no time for it in this one.
                     BootTime(0)
                 }
-                Turn::From(time) => time,
+                SampleTurn::From(time) => time,
             };
             true
         });
@@ -176,7 +181,7 @@ mod tests {
         BootTime(100_000_000_000 + tenths * 100_000_000)
     }
 
-    fn before(level: Option<Level>) -> Before {
+    fn before(level: Option<ResidentLevel>) -> Before {
         Before {
             looked: Some(at(0)),
             level,
@@ -184,10 +189,10 @@ mod tests {
         }
     }
 
-    fn rank(own: &Before, now: BootTime, near: bool, level: Option<Level>) -> Option<Rank> {
+    fn rank(own: &Before, now: BootTime, near: bool, level: Option<ResidentLevel>) -> Option<Rank> {
         match own.turn(now, near, level) {
-            Turn::Now(rank) => Some(rank),
-            Turn::From(time) => {
+            SampleTurn::Now(rank) => Some(rank),
+            SampleTurn::From(time) => {
                 assert!(time > now);
                 None
             }
@@ -255,7 +260,7 @@ mod tests {
         let mut turns = Turns::default();
         turns.add(one);
         turns.add(other);
-        let round = |turns: &mut Turns, now: BootTime, near: bool, turn: Turn| {
+        let round = |turns: &mut Turns, now: BootTime, near: bool, turn: SampleTurn| {
             let mut asked = Vec::new();
             let due = turns.take(now, near, None, |process| {
                 asked.push(process);
@@ -264,8 +269,8 @@ mod tests {
             });
             (asked, due)
         };
-        let now = Turn::Now(Rank { moved: 0, age: 1 });
-        let later = Turn::From(at(20));
+        let now = SampleTurn::Now(Rank { moved: 0, age: 1 });
+        let later = SampleTurn::From(at(20));
         // Who is gone is asked for once.
         assert_eq!(
             round(&mut turns, at(0), false, now),
@@ -280,7 +285,7 @@ mod tests {
         assert_eq!(round(&mut turns, at(19), false, later), (vec![], vec![]));
         assert_eq!(round(&mut turns, at(20), false, later), (vec![one], vec![]));
         // Another pace holds as soon as a limit is near.
-        let later = Turn::From(at(40));
+        let later = SampleTurn::From(at(40));
         assert_eq!(round(&mut turns, at(21), false, later), (vec![one], vec![]));
         assert_eq!(round(&mut turns, at(22), false, later), (vec![], vec![]));
         assert_eq!(
@@ -300,7 +305,7 @@ mod tests {
         let ask = |_| {
             Some(Asked {
                 slot: Some(slot),
-                turn: Turn::From(at(600)),
+                turn: SampleTurn::From(at(600)),
             })
         };
         let mut asked = |levels| {

@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::Context as _;
 
-use super::{code, fleet, report::empty, view::output};
+use super::{code, fleet, own_path, report::empty, view::output};
 use crate::{
     judge::{diff::compare, judge, report::Report},
     recording,
@@ -31,11 +31,14 @@ pub enum DiffFormat {
   raytrace diff verl.raytrace easyr1.raytrace       Compare two frameworks on the same job
   raytrace diff a.raytrace b.raytrace --format json | jq '.fits'
 
-Exit codes: 0 ok, 2 a file is not there, 6 a recording is damaged or of a newer raytrace")]
+Exit codes:
+  0  success
+  2  a file is missing
+  6  a recording is damaged or from a newer raytrace")]
 pub struct DiffArgs {
-    /// First recording.
+    /// First recording, or a folder of one run's recordings.
     a: PathBuf,
-    /// Second recording.
+    /// Second recording, or a folder.
     b: PathBuf,
     /// Output format.
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
@@ -56,6 +59,7 @@ pub fn run(args: &DiffArgs) -> anyhow::Result<ExitCode> {
                 width: output::width().into(),
                 zone: Zone::default(),
                 file: None,
+                program: own_path::name(),
             },
         ),
     };

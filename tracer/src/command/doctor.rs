@@ -6,7 +6,7 @@ mod node;
 use std::{path::Path, process::ExitCode};
 
 use super::{
-    Failure, code,
+    Failure, code, own_path,
     record::attach,
     view::output::{print, width},
 };
@@ -15,7 +15,7 @@ use crate::{
     event::{GpuHolder, GpuState, Mode, Probe, ProbeState},
     ids::{Bytes, Pid},
     judge::doctor::{
-        self, State,
+        self, Check, State,
         facts::{Folder, Gpu, GpuProcess, Machine, OldSessions},
     },
     observe::{clock, clusters, gpu, host, kernel, kmsg, memory, processes, sessions},
@@ -30,7 +30,10 @@ use crate::{
   sudo raytrace doctor --raylet-pid 12104   Check one of them
   raytrace doctor --format json | jq '.checks[] | select(.state == \"problem\")'
 
-Exit codes: 0 no problem, 9 a problem was found")]
+Exit codes:
+  0  no problem
+  2  no such raylet
+  9  a problem was found")]
 pub struct DoctorArgs {
     /// Check only this raylet.
     #[arg(long, value_name = "PID")]
@@ -55,12 +58,25 @@ pub fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
     let machine = look(args.raylet_pid.map(Pid))?;
     let checks = doctor::checks(&machine);
     let text = match args.format {
-        Format::Text => show::doctor::render(&machine, &checks, usize::from(width())),
+        Format::Text => {
+            let checks = with_own_path(checks.clone());
+            show::doctor::render(&machine, &checks, usize::from(width()))
+        }
         Format::Json => show::doctor::render_json(&machine, &checks)?,
     };
     print(&text)?;
     let problem = checks.iter().any(|check| check.state == State::Problem);
     Ok(ExitCode::from(if problem { code::PROBLEM } else { 0 }))
+}
+
+/// Commands that work here as they are printed.
+fn with_own_path(mut checks: Vec<Check>) -> Vec<Check> {
+    for check in &mut checks {
+        check.text = own_path::with_path(&check.text);
+        let command = check.command.as_deref();
+        check.command = command.map(own_path::with_path);
+    }
+    checks
 }
 
 /// Looks at everything.
@@ -156,7 +172,7 @@ fn on_gpu(process: &GpuHolder) -> GpuProcess {
         used: process.used,
         comm: seen.map(|seen| seen.comm.clone()),
         title: seen.map_or_else(
-            || "not to be seen from here".into(),
+            || "not visible from here".into(),
             |seen| {
                 seen.argv
                     .first()

@@ -25,23 +25,25 @@ const BEGINNING: usize = 64 << 10;
 /// Arguments of `explain`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  raytrace explain driver.log raylet.out dmesg.txt
-  raytrace explain /tmp/ray/session_latest --timezone Asia/Shanghai
-  raytrace explain gpu-01/session_x gpu-02/session_x  several nodes of a cluster
+  raytrace explain /tmp/ray/session_latest             Read all logs of a session
+  raytrace explain driver.log raylet.out dmesg.txt     Read some of them
+  raytrace explain gpu-01/session_x gpu-02/session_x   Join several nodes
+  raytrace explain driver.log --log-timezone +08:00    Say in which zone it was written
   kubectl logs POD | raytrace explain --format json
   raytrace explain session.tar.gz --match WorkerDict --redact --format markdown
 
 Exit codes:
   0  success
-  2  nothing matches, or the input is empty
+  2  an input is missing or empty, or nothing matches
   6  the input is not text
-  8  --fail-on matched")]
+  8  --fail-on or --fail-above matched")]
 pub struct ExplainArgs {
     /// Logs, session folders, or tar archives of them [default: standard input, also `-`].
     files: Vec<PathBuf>,
-    /// Time zone of log lines without one: +08:00, Asia/Shanghai.
+    /// Time zone in which the logs were written, for lines that do not name one: +08:00 or Asia/Shanghai
+    /// [default: from what the logs say].
     #[arg(long, value_name = "ZONE", allow_hyphen_values = true)]
-    timezone: Option<Zone>,
+    log_timezone: Option<Zone>,
     #[command(flatten)]
     view: ViewArgs,
 }
@@ -50,7 +52,7 @@ pub struct ExplainArgs {
 pub fn run(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     let ExplainArgs {
         files,
-        timezone,
+        log_timezone,
         view,
     } = args;
     if let Some(file) = recording_in(&files)? {
@@ -61,14 +63,13 @@ pub fn run(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     let progress = progress(&inputs);
     let mut texts = 0;
     for input in &inputs {
-        texts += read(input, &mut explainer, &progress)
-            .with_context(|| format!("cannot read {}", input.name()))?;
+        texts += read(input, &mut explainer, &progress)?;
     }
     progress.finish_and_clear();
     if texts == 0 {
         return Err(empty(&inputs));
     }
-    let zone = timezone.as_ref().map(Zone::time_zone);
+    let zone = log_timezone.as_ref().map(Zone::time_zone);
     let report = from_text::judge(&explainer.finish(), zone.as_ref());
     show(&report, None, None, &view)
 }
@@ -210,6 +211,29 @@ fn progress(inputs: &[Input]) -> ProgressBar {
 
 /// Reads it; how many texts it held.
 fn read(input: &Input, explainer: &mut Explainer, progress: &ProgressBar) -> anyhow::Result<usize> {
+    let name = input.name();
+    match read_texts(input, explainer, progress) {
+        Err(error) if is_missing(&error) => Err(Failure {
+            code: code::USAGE,
+            message: format!(
+                "cannot read {name}: there is no such file; name logs: raytrace explain /tmp/ray/session_latest"
+            ),
+        }
+        .into()),
+        result => result.with_context(|| format!("cannot read {name}")),
+    }
+}
+
+fn is_missing(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<io::Error>();
+    error.is_some_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
+fn read_texts(
+    input: &Input,
+    explainer: &mut Explainer,
+    progress: &ProgressBar,
+) -> anyhow::Result<usize> {
     let (path, other) = match input {
         Input::Stdin => {
             if io::stdin().is_terminal() {
@@ -366,11 +390,12 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_file_is_named() {
+    fn a_missing_file_is_a_usage_error() {
         let missing = Input::File("/nowhere/raylet.out".into());
-        let error = read(&missing, &mut Explainer::default(), &ProgressBar::hidden());
-        assert!(error.is_err());
-        assert_eq!(missing.name(), "/nowhere/raylet.out");
+        let error = read(&missing, &mut Explainer::default(), &ProgressBar::hidden())
+            .expect_err("no such file");
+        assert_eq!(crate::command::exit_code(&error), code::USAGE);
+        assert!(error.to_string().contains("/nowhere/raylet.out"), "{error}");
     }
 
     #[test]

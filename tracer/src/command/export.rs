@@ -42,27 +42,32 @@ pub enum ExportFormat {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   raytrace export run.raytrace --format chrome-trace -o run.json
-  ray timeline && raytrace export run.raytrace --format chrome-trace \\
-      --with /tmp/ray-timeline-*.json -o merged.json
+  raytrace export run.raytrace --format chrome-trace --with ray.json -o merged.json
+                                     Merge with ray.json, which `ray timeline` wrote
   raytrace export run.raytrace --format jsonl | jq 'select(.kind == \"signal\")'
   raytrace export run.raytrace --format csv -o memory.csv
   raytrace export run.raytrace --format flamegraph -o growth.svg
+
+Exit codes:
+  0  success
+  2  a file is missing, or the options do not fit
+  6  the recording is damaged or from a newer raytrace
 
 Columns and kinds: docs/reference/format.md")]
 pub struct ExportArgs {
     /// Recording [default: the newest in this folder, else in /var/lib/raytrace].
     file: Option<PathBuf>,
     /// Output format.
-    #[arg(long, value_enum, value_name = "FORMAT")]
+    #[arg(long, value_enum, value_name = "FORMAT", help_heading = "Output")]
     format: ExportFormat,
     /// Merge with the output of `ray timeline` (chrome-trace only).
-    #[arg(long, value_name = "RAY.json")]
+    #[arg(long, value_name = "RAY.json", help_heading = "Input")]
     with: Option<PathBuf>,
     /// Write to this file instead of stdout; it must not exist.
-    #[arg(short, long, value_name = "OUTPUT")]
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     output: Option<PathBuf>,
     /// Overwrite the output file.
-    #[arg(long, requires = "output")]
+    #[arg(long, requires = "output", help_heading = "Output")]
     force: bool,
 }
 

@@ -6,6 +6,7 @@ pub mod explain;
 pub mod export;
 mod fleet;
 mod observing;
+pub mod own_path;
 pub mod publish;
 pub mod record;
 pub mod report;
@@ -93,7 +94,7 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
     }
 }
 
-/// Talk about raytrace itself goes to stderr.
+/// Messages about raytrace itself go to stderr.
 pub fn init_log(verbose: u8) {
     let level = match verbose {
         // What a reader of stacks could not read is told in the recording, process by process.

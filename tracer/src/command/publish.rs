@@ -41,37 +41,39 @@ const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// Arguments of `publish`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  raytrace publish --json -                             Print a line per death, warning, loss and gap
+  raytrace publish --json -                             Print a line per death and warning
   raytrace publish --json - --metrics 127.0.0.1:9464    Serve metrics too
   raytrace publish --directory /data/raytrace --metrics 0.0.0.0:9464
-  raytrace publish --k8s-events --json -                In a pod: a Warning on each Ray pod with a kill
+  raytrace publish --k8s-events --json -                Write Events on pods with a kill
 
 It needs to read the recordings and nothing else. A recorder that root runs with another group,
 such as a service with Group=, lets that group read them.
 
-Exit codes: 0 ended by a signal, 2 nothing was asked for or there is no such folder")]
+Exit codes:
+  0  ended by a signal
+  2  nothing to publish was named, or the folder is missing")]
 pub struct PublishArgs {
     /// Folder of the recordings.
-    #[arg(long, value_name = "DIR", default_value = place::FALLBACK)]
+    #[arg(long, value_name = "DIR", default_value = place::FALLBACK, help_heading = "Input")]
     directory: PathBuf,
     /// Write one JSON line per settled death, warning, loss and gap to this file, or to stdout.
-    #[arg(long, value_name = "PATH|-")]
+    #[arg(long, value_name = "PATH|-", help_heading = "Output")]
     json: Option<PathBuf>,
     /// Serve Prometheus metrics at this address, under /metrics.
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", help_heading = "Output")]
     metrics: Option<SocketAddr>,
     /// Write a Warning Event on the pod of each death; needs a service account that may create and patch Events.
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     k8s_events: bool,
     /// Folder of the service account's token and of the cluster's certificate.
-    #[arg(long, value_name = "DIR", default_value = SERVICE_ACCOUNT, requires = "k8s_events")]
+    #[arg(long, value_name = "DIR", default_value = SERVICE_ACCOUNT, requires = "k8s_events", help_heading = "Output")]
     service_account: PathBuf,
     /// Include command lines, paths, and names of processes that are not Ray's.
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     with_arguments: bool,
     /// State file, to resume after a restart [default: publish.json in `$STATE_DIRECTORY`, else in
     /// ~/.local/state/raytrace].
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Input")]
     state: Option<PathBuf>,
 }
 

@@ -38,12 +38,13 @@ const FIRST_EVENTS: Duration = Duration::from_secs(10);
     reason = "they are flags of a command line"
 )]
 #[command(after_help = "Examples:
-  sudo raytrace record                      Record every cluster of this machine, now or when one starts
+  sudo raytrace record                      Record every cluster, now or when one starts
   sudo raytrace record -o oom.raytrace --duration 2h
-  sudo raytrace record --directory /var/lib/raytrace --rotate 6h --keep-files 28 --max-total 20GiB
-                                            Record always: one file after another, the oldest deleted
-  sudo raytrace record -- python3 train.py  Record a job; end with it, with its exit code
-  raytrace record                           Without privilege: exit codes and Ray's reasons, no senders
+                                            Record two hours into this file
+  sudo raytrace record --directory /var/lib/raytrace --rotate 6h --keep-files 28
+                                            Record always; delete the oldest files
+  sudo raytrace record -- python3 train.py  Record one job and end with its exit code
+  raytrace record                           Record without privilege: no senders of signals
 
 Exit codes:
   0  success; with -- COMMAND, the command's own
@@ -54,54 +55,51 @@ Exit codes:
   7  a probe is missing (--strict)")]
 pub struct RecordArgs {
     /// Output file [default: raytrace-HOST-TIME.raytrace in the current folder].
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     output: Option<PathBuf>,
     #[command(flatten)]
     directory: directory::DirectoryArgs,
     /// Stop after this time: 90s, 15m, 2h.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Output")]
     duration: Option<Duration>,
-    /// Keep samples in full detail for this time. Older ones are downsampled to one a minute, then one per ten minutes
-    /// and one per hour. Those around deaths are kept longer.
-    #[arg(long, value_name = "TIME", default_value = "6h", value_parser = parse_duration)]
+    /// Keep samples in full detail for this time; downsample older ones, those around deaths last.
+    #[arg(long, value_name = "TIME", default_value = "6h", value_parser = parse_duration, help_heading = "Output")]
     keep: Duration,
-    /// Keep the file below this size by downsampling older samples: 500MiB, 8GiB. Those around the first and the last
-    /// deaths are kept.
-    #[arg(long, value_name = "SIZE", default_value = "2GiB", value_parser = parse_size)]
+    /// Keep the file below this size by downsampling older samples: 500MiB, 8GiB.
+    #[arg(long, value_name = "SIZE", default_value = "2GiB", value_parser = parse_size, help_heading = "Output")]
     max_size: u64,
     /// Record only the cluster with this session folder (/tmp/ray/session_…).
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = "What to record")]
     session_dir: Option<PathBuf>,
     /// Record only the cluster of this raylet.
-    #[arg(long, value_name = "PID")]
+    #[arg(long, value_name = "PID", help_heading = "What to record")]
     raylet_pid: Option<u32>,
     /// Record only clusters whose raylet runs as this user; do not name other users' processes.
-    #[arg(long, value_name = "NAME|UID", value_parser = parse_user)]
+    #[arg(long, value_name = "NAME|UID", value_parser = parse_user, help_heading = "What to record")]
     user: Option<u32>,
     /// Fail instead of falling back to procfs mode.
-    #[arg(long)]
+    #[arg(long, help_heading = "Requirements")]
     require_ebpf: bool,
     /// Fail instead of waiting for Ray to start.
-    #[arg(long)]
+    #[arg(long, help_heading = "Requirements")]
     require_ray: bool,
     /// Fail if any probe is missing.
-    #[arg(long)]
+    #[arg(long, help_heading = "Requirements")]
     strict: bool,
     /// Do not read Python stacks.
-    #[arg(long)]
+    #[arg(long, help_heading = "What to record")]
     no_stacks: bool,
     /// Run COMMAND as root instead of as the user who ran sudo.
-    #[arg(long)]
+    #[arg(long, help_heading = "Recorder")]
     as_root: bool,
     /// Move the recorder into a memory cgroup of its own, out of the limits of what it records.
-    #[arg(long)]
+    #[arg(long, help_heading = "Recorder")]
     own_cgroup: bool,
     /// Sample memory ten times a second all the time, not only near a limit: what `cargo xtask bench` measures.
     #[arg(long, hide = true)]
     armed: bool,
-    /// Ask Ray's GCS every 10 s for names of actors and placement groups and for entrypoints of jobs, with the raylet's
-    /// token if authentication is on.
-    #[arg(long)]
+    /// Ask Ray's GCS every 10 s for names of actors, placement groups and jobs, with the raylet's token if it needs one.
+    #[arg(long, help_heading = "What to record")]
     gcs: bool,
     /// Run this command and record everything that it starts.
     #[arg(last = true, value_name = "COMMAND")]

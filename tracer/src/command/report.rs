@@ -17,20 +17,22 @@ use crate::{
 /// Arguments of `report`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  raytrace report                             the newest recording
-  raytrace report gpu-01.raytrace gpu-02.raytrace  several nodes
-  raytrace report /var/lib/raytrace --since -2h    the files that are needed
-  raytrace report run.raytrace --kill 2       one kill with all its evidence
-  raytrace report run.raytrace --match 41877  any pid or id of a traceback
-  raytrace report run.raytrace --since -10m   its last ten minutes
+  raytrace report                                  Read the newest recording
+  raytrace report gpu-01.raytrace gpu-02.raytrace  Join several nodes
+  raytrace report /var/lib/raytrace --since -2h    Read only the files of that time
+  raytrace report run.raytrace --kill 2            Show one kill with all its evidence
+  raytrace report run.raytrace --match 41877       Find any pid or id of a traceback
   raytrace report run.raytrace --format json | jq '.deaths[].verdict.summary'
   raytrace report run.raytrace --format markdown --redact -o issue.md
   raytrace report run.raytrace --format html -o report.html
-  raytrace report run.raytrace --fail-on      exit code 8 for a memory kill
+  raytrace report run.raytrace --fail-on           Exit with 8 if memory killed something
   raytrace report run.raytrace --fail-on signal,crash --fail-above 85%
 
-Exit codes: 0 ok, 2 what was asked for is not there, 6 the recording is damaged
-or of a newer raytrace, 8 --fail-on or --fail-above was met")]
+Exit codes:
+  0  success
+  2  a file is missing, or nothing matches
+  6  a recording is damaged or from a newer raytrace
+  8  --fail-on or --fail-above matched")]
 pub struct ReportArgs {
     /// Recordings of one or many nodes, or folders of them [default: the newest in this folder, else in
     /// /var/lib/raytrace].

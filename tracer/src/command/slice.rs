@@ -26,29 +26,47 @@ const AFTER_DEATH_NS: i64 = MINUTE_NS;
   raytrace slice node.raytrace --death 4711 -o death.raytrace
   raytrace slice /var/lib/raytrace --since 08:00:00 --until 08:30:00 -o half-hour.raytrace
 
-Exit codes: 0 ok, 2 what was asked for is not there, 6 a recording is damaged or of a newer raytrace")]
+Exit codes:
+  0  success
+  2  a file is missing, or nothing matches
+  6  a recording is damaged or from a newer raytrace")]
 #[command(group = clap::ArgGroup::new("part").required(true).multiple(true).args(["job", "death", "since", "until"]))]
 pub struct SliceArgs {
     /// Recording, consecutive files of one recorder, or their folder.
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// Keep only this job: its processes, its nodes and limits; nothing of other jobs or users.
-    #[arg(long, value_name = "ID", value_parser = job)]
+    #[arg(long, value_name = "ID", value_parser = job, help_heading = "Selection")]
     job: Option<HexId>,
     /// Session of the job's cluster, if several clusters of the machine have a job with this id.
-    #[arg(long, value_name = "SESSION", requires = "job")]
+    #[arg(
+        long,
+        value_name = "SESSION",
+        requires = "job",
+        help_heading = "Selection"
+    )]
     cluster: Option<String>,
     /// Keep ten minutes before this death and one after: its id in the JSON.
-    #[arg(long, value_name = "ID", conflicts_with_all = ["since", "until"])]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["since", "until"], help_heading = "Selection")]
     death: Option<u64>,
     /// Keep events after this time: 08:41:07, 2026-11-20T08:41:07Z, or -10m for the last ten minutes.
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "TIME",
+        allow_hyphen_values = true,
+        help_heading = "Selection"
+    )]
     since: Option<String>,
     /// Keep events before this time.
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "TIME",
+        allow_hyphen_values = true,
+        help_heading = "Selection"
+    )]
     until: Option<String>,
     /// Output file; it must not exist.
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     output: PathBuf,
 }
 

@@ -26,17 +26,20 @@ const KEYS: usize = 256;
 /// Arguments of `top`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  sudo raytrace top                 Attach to every Ray cluster of this machine; write nothing
+  sudo raytrace top                 Watch every Ray cluster of this machine; write nothing
   sudo raytrace top run.raytrace    Follow what `raytrace record` is writing; attach nothing
-  raytrace top                      Without privilege: the same, but no verdict is proven
+  raytrace top                      Watch without privilege: no verdict is proven
   ssh -t gpu-07 sudo raytrace top
 
 Keys: arrows select, Enter opens details, g groups by class, process or component, s sorts,
 / filters, Tab switches to the deaths, ? shows help, q quits. NO_COLOR=1 turns colors off.
 
-Exit codes: 0 ok, 2 not on a terminal or no such file, 6 the recording is damaged or of a newer raytrace")]
+Exit codes:
+  0  success
+  2  stdout is no terminal, or the file is missing
+  6  the recording is damaged or from a newer raytrace")]
 pub struct TopArgs {
-    /// Recording to follow; without one, raytrace attaches itself.
+    /// Recording to follow [default: none, attach to the clusters of this machine].
     file: Option<PathBuf>,
 }
 

@@ -13,7 +13,7 @@ use std::{
 use anyhow::Context as _;
 use clap::builder::NonEmptyStringValueParser;
 
-use super::{Failure, code, fleet::Reach};
+use super::{Failure, code, fleet::Reach, own_path};
 use crate::{
     judge::{
         report::{Killer, Report, Utc},
@@ -66,17 +66,17 @@ pub struct ViewArgs {
     #[arg(long, conflicts_with = "format", help_heading = "Output")]
     summary: bool,
     /// Write to this file; it must not exist.
-    #[arg(short, long, value_name = "OUTPUT", help_heading = "Output")]
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     output: Option<PathBuf>,
     /// Overwrite the output file.
     #[arg(long, requires = "output", help_heading = "Output")]
     force: bool,
-    /// Time zone of the output: UTC, +08:00, Asia/Shanghai.
+    /// Time zone of all times in the output: UTC, +08:00 or Asia/Shanghai.
     #[arg(
-        long,
+        long = "timezone",
+        alias = "tz",
         value_name = "ZONE",
         default_value = "UTC",
-        hide_default_value = true,
         allow_hyphen_values = true,
         help_heading = "Output"
     )]
@@ -313,9 +313,14 @@ impl ViewArgs {
             zone: self.tz.clone(),
             // A recording is named after its host.
             file: file.map(|file| if self.redact { "FILE".to_owned() } else { file }),
+            program: if self.redact {
+                "raytrace".to_owned()
+            } else {
+                own_path::name()
+            },
         };
         if self.summary {
-            return Ok(summary::text(&shown.report, &style));
+            return Ok(summary::text(shown, &style));
         }
         Ok(match self.format {
             Format::Text => text::render(shown, &style),

@@ -5,6 +5,7 @@
 mod configured;
 mod daemons;
 mod kernel;
+mod keywords;
 mod peel;
 mod ray_actor;
 mod ray_component;
@@ -19,7 +20,6 @@ mod task_dump;
 #[cfg(test)]
 mod tests;
 mod warnings;
-mod words;
 mod wrapped;
 
 use std::io::{self, Read};

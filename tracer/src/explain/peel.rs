@@ -11,8 +11,8 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::{
+    keywords::{self, Found},
     pattern, stamp,
-    words::{self, Found},
 };
 use crate::{ids::Pid, judge::from_text::claim::Stamp};
 
@@ -138,7 +138,7 @@ fn one(rest: &str, mut peeled: LogLine, out: &mut dyn FnMut(LogLine)) {
     {
         peeled.repeated = found[1].parse().unwrap_or(0);
     }
-    peeled.words = words::look(rest);
+    peeled.words = keywords::look(rest);
     rest.clone_into(&mut peeled.text);
     out(peeled);
 }

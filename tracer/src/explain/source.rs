@@ -4,12 +4,12 @@ use super::{
     configured::Configurations,
     daemons,
     kernel::{self, Kernel},
+    keywords::Groups,
     peel::{self, LogLine},
     ray_actor::Actors,
     ray_component::Components,
     ray_monitor::Monitor,
     ray_words, ray_worker, warnings,
-    words::Groups,
     wrapped::Wrapped,
 };
 use crate::{

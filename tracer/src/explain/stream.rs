@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use super::{source::Source, words};
+use super::{keywords, source::Source};
 use crate::judge::from_text::claim::Gathered;
 
 /// Read at once.
@@ -58,7 +58,7 @@ fn lines(bytes: &[u8], source: &mut Source, number: usize, gathered: &mut Gather
     let mut at = 0;
     while at < bytes.len() {
         if !source.wants_all() {
-            let Some(found) = words::find(&bytes[at..]) else {
+            let Some(found) = keywords::find(&bytes[at..]) else {
                 gathered.texts[number].lines += newlines(&bytes[at..]);
                 return;
             };

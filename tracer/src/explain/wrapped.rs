@@ -4,8 +4,8 @@
 
 use super::{
     HexIds as _,
+    keywords::{self, Groups},
     peel::LogLine,
-    words::{self, Groups},
 };
 use crate::judge::from_text::claim::Place;
 
@@ -95,7 +95,7 @@ impl Wrapped {
                 };
                 vec![(
                     LogLine {
-                        words: words::look(&text),
+                        words: keywords::look(&text),
                         text,
                         ..open.first
                     },

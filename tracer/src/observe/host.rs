@@ -102,7 +102,7 @@ pub fn advice(place: Place) -> &'static str {
             "on a machine with kubectl: kubectl debug node/NODE -it --profile=sysadmin --image=IMAGE_WITH_RAYTRACE -- raytrace record"
         }
         Place::Container => {
-            "on the host: sudo raytrace record   (or a container started with: docker run --privileged --pid=host …)"
+            "on the host, as root: raytrace record   (or a container started with: docker run --privileged --pid=host …)"
         }
         Place::Host => {
             "sudo raytrace record   (or once: sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search,cap_syslog+ep $(command -v raytrace))"

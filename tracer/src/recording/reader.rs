@@ -343,9 +343,9 @@ fn missing(ended_early: &[(merge::Part, rusqlite::Error)], count: usize) -> Stri
         .map(|(part, _)| part.to_string())
         .collect();
     if parts.is_empty() {
-        return format!("{count} events are left, others may be missing");
+        return format!("events left: {count}; others may be missing");
     }
-    format!("{count} events are left; missing are {}", parts.join(", "))
+    format!("events left: {count}; missing are {}", parts.join(", "))
 }
 
 /// The file's first bytes.

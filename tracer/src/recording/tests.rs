@@ -6,9 +6,9 @@ use std::path::Path;
 use super::*;
 use crate::{
     event::{
-        Call, CgroupState, Event, Exec, Exit, FileId, LimitName, Mapped, MemorySplit, MonitorCount,
-        Near, NearProcess, NodeMemory, Observation, ProcessMemory, RayLog, Sender, Signal, Source,
-        SystemCall, Within,
+        Call, CgroupState, Event, Exec, Exit, FileId, LimitName, LimitWarning, Mapped, MemorySplit,
+        MonitorCount, NearProcess, NodeMemory, Observation, ProcessMemory, RayLog, Sender, Signal,
+        Source, SystemCall, Within,
     },
     ids::{BootTime, Bytes, EventId, Pid, ProcessKey},
     ray::facts::RayFact,
@@ -172,14 +172,14 @@ fn samples() -> [Event; 4] {
 
 /// What tells one sender from another comes back.
 /// A limit that is near, of one process's doing.
-fn near(process: ProcessKey) -> Near {
+fn near(process: ProcessKey) -> LimitWarning {
     let doer = NearProcess {
         process,
         name: "Trainer".into(),
         call: Some("Trainer.save".into()),
         moved: Bytes(3),
     };
-    Near {
+    LimitWarning {
         limit: LimitName::RayMonitor,
         at: Bytes(2),
         used: Bytes(1),
@@ -254,7 +254,7 @@ fn who_sent_a_signal_and_by_which_call_comes_back() {
         Observation::Signal(signal),
         Observation::Monitor(count),
         Observation::Near(near(process)),
-        Observation::Near(Near {
+        Observation::Near(LimitWarning {
             limit: LimitName::Cgroup("/pod".into()),
             within: None,
             victim: None,

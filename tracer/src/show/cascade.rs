@@ -77,7 +77,7 @@ fn line(cause: &Cause<'_>, members: &[&Death]) -> String {
     };
     let kind = kinds(first.process.role);
     let clause = words::common_clause(members);
-    let clause = clause.unwrap_or_else(|| "were ended or exited for it".to_owned());
+    let clause = clause.unwrap_or_else(|| "followed: some were ended, some exited".to_owned());
     format!(
         "{span}{} {} {kind} ({}) {clause}{}",
         fleet::on_nodes(members),
@@ -135,7 +135,7 @@ fn classes(members: &[&Death]) -> String {
         .map(|(_, count)| count)
         .sum();
     if others > 0 {
-        shown.push(format!("{others} others"));
+        shown.push(words::count(others, "other", "others"));
     }
     shown.join(", ")
 }

@@ -9,7 +9,7 @@ use crate::{
     event::Role,
     ids::Pid,
     judge::{
-        cause::{Cause, Party},
+        cause::{Cause, ProcessRef},
         report::Killer,
     },
     show::{
@@ -22,8 +22,8 @@ fn told(cause: Cause) -> String {
     of(&sample::death(1, 7, 0, Killer::Unknown, cause))
 }
 
-fn bash() -> Party {
-    Party {
+fn bash() -> ProcessRef {
+    ProcessRef {
         pid: Pid(9),
         comm: "bash".into(),
         uid: Some(1000),

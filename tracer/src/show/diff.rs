@@ -7,7 +7,7 @@ use crate::{
     judge::diff::{Diff, Fit, OwnerChange, OwnerSide, SettingChange, Side, Value},
     show::{
         Style,
-        layout::Page,
+        layout::{self, Page},
         sanitize::{self, columns},
         size::{of, percent, size},
         words,
@@ -18,7 +18,11 @@ use crate::{
 const MOST: usize = 20;
 /// Longest key and value of a table.
 const KEY: usize = 46;
-const VALUE: usize = 24;
+const VALUE: usize = 60;
+/// Columns between two cells, before a row, and of the narrowest cell.
+const GAP: usize = 2;
+const INDENT: usize = 2;
+const NARROWEST: usize = 12;
 
 /// The whole comparison, coloured.
 #[must_use]
@@ -161,7 +165,7 @@ fn deaths(page: &mut Page, diff: &Diff) {
         page.paragraph(
             "DEATHS ",
             Colour::new().bold(),
-            "none in either that people ask about",
+            "no abnormal deaths in either",
             2,
         );
     }
@@ -216,7 +220,7 @@ fn fits(page: &mut Page, diff: &Diff) {
     }
 }
 
-/// A heading and rows in columns; nothing where there are none.
+/// A heading and rows in columns; nothing where there are none. What is wider than the terminal goes on below, in its column.
 fn table(page: &mut Page, title: &str, names: [&str; 3], mut rows: Vec<[String; 4]>) {
     if rows.is_empty() {
         return;
@@ -228,17 +232,46 @@ fn table(page: &mut Page, title: &str, names: [&str; 3], mut rows: Vec<[String; 
     // Rows stand further in than their heading.
     for row in &rows {
         for (at, cell) in row.iter().enumerate() {
-            widths[at] = widths[at].max(columns(cell) + if at == 0 { 2 } else { 0 });
+            widths[at] = widths[at].max(columns(cell) + if at == 0 { INDENT } else { 0 });
         }
     }
+    fit(&mut widths, page.width().saturating_sub(3 * GAP));
     page.blank();
-    page.paragraph("", Colour::new(), &aligned(&heading, widths, 0), 2);
+    lines(page, &heading, widths, 0);
     for row in &rows {
-        page.paragraph("", Colour::new(), &aligned(row, widths, 2), 4);
+        lines(page, row, widths, INDENT);
     }
     if left_out > 0 {
         let more = format!("{left_out} more: --format json");
         page.paragraph("  ", Colour::new(), &more, 2);
+    }
+}
+
+/// Takes columns from the widest until all have room together.
+fn fit(widths: &mut [usize; 4], room: usize) {
+    while widths.iter().sum::<usize>() > room {
+        let widest = widths.iter_mut().max();
+        let Some(widest) = widest.filter(|widest| **widest > NARROWEST) else {
+            return;
+        };
+        *widest -= 1;
+    }
+}
+
+/// One row: as many lines as its longest cell needs.
+fn lines(page: &mut Page, cells: &[String; 4], widths: [usize; 4], indent: usize) {
+    let mut at = 0;
+    let wrapped = cells.each_ref().map(|cell| {
+        let width = widths[at] - if at == 0 { indent } else { 0 };
+        at += 1;
+        layout::wrap(cell, width, 0, 0)
+    });
+    let count = wrapped.iter().map(Vec::len).max().unwrap_or(0);
+    for number in 0..count {
+        let line = wrapped
+            .each_ref()
+            .map(|lines| lines.get(number).cloned().unwrap_or_default());
+        page.paragraph("", Colour::new(), &aligned(&line, widths, indent), 4);
     }
 }
 
@@ -250,8 +283,7 @@ fn aligned(cells: &[String; 4], widths: [usize; 4], indent: usize) -> String {
         line.push_str(&cell.replace(' ', "\u{a0}"));
         if at < 3 {
             let pad = widths[at].saturating_sub(columns(cell) + used);
-            line.push_str(&"\u{a0}".repeat(pad));
-            line.push_str(if at == 2 { "  " } else { "\u{a0}\u{a0}" });
+            line.push_str(&"\u{a0}".repeat(pad + GAP));
         }
     }
     line

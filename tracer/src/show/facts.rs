@@ -95,7 +95,11 @@ fn doing(death: &Death) -> Option<String> {
 /// The line of the user's own code, and what that had called: `reward.py:5 score, in numpy/_core/numeric.py:330 full`.
 pub(super) fn running(death: &Death) -> Option<String> {
     let first = death.activity.stack_at_death.as_deref()?.lines().next()?;
-    let first = sanitize::line(first.trim(), 2 * sanitize::NAME);
+    let first = match first.trim() {
+        // A stack without a line of the job's says only how many frames Ray has.
+        ray if ray.starts_with('(') => "inside Ray".to_owned(),
+        line => sanitize::line(line, 2 * sanitize::NAME),
+    };
     let own = death.activity.line_at_death.as_deref();
     let own = own.map(|own| sanitize::line(own, 2 * sanitize::NAME));
     Some(match own.filter(|own| *own != first) {
@@ -159,7 +163,7 @@ pub fn shared(view: &View<'_>, death: &Death) -> Vec<Fact> {
         ("who", sender.map(who)),
         ("why", why(death)),
         ("cause", remote_cause(death)),
-        ("settle", missing(death)),
+        ("missing", missing(view, death)),
         ("limit", death.memory.oom.as_ref().and_then(limit)),
         ("monitor", late_monitor(view, death)),
     ])
@@ -369,7 +373,9 @@ fn biggest(death: &Death) -> Option<String> {
         (true, None) => " in the cgroup",
         (false, _) => "",
     };
-    Some(format!("{shown} of private memory{scope}{age}"))
+    let rest = words::smaller(death.memory.top_rest);
+    let rest = rest.map_or_else(String::new, |rest| format!("; {rest}"));
+    Some(format!("{shown} of private memory{scope}{age}{rest}"))
 }
 
 /// Who held the memory, where the victim did not.
@@ -430,9 +436,9 @@ fn remote_cause(death: &Death) -> Option<String> {
     Some(sanitize::line(&clause::remote(remote), sanitize::EVIDENCE))
 }
 
-fn missing(death: &Death) -> Option<String> {
-    let missing = death.verdict.missing.as_ref()?;
-    Some(sanitize::line(&clause::missing(missing), sanitize::LONGEST))
+fn missing(view: &View<'_>, death: &Death) -> Option<String> {
+    let missing = clause::missing(death.verdict.missing.as_ref()?);
+    Some(sanitize::line(&view.command(&missing), sanitize::LONGEST))
 }
 
 /// A cgroup that was full before Ray's monitor could act.

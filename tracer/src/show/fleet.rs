@@ -104,7 +104,7 @@ fn range(view: &View<'_>) -> Option<String> {
         let day = zone.date(began);
         format!("{day} {}–{}", zone.seconds(began), zone.seconds(ended))
     } else {
-        format!("{} – {}", zone.full(began), zone.full(ended))
+        format!("{} to {}", zone.full(began), zone.full(ended))
     })
 }
 

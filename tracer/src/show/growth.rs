@@ -189,6 +189,7 @@ mod tests {
             width: 100,
             zone: crate::show::time::Zone::default(),
             file: None,
+            program: "raytrace".into(),
         };
         let found = lines(&View::new(&shown, &style));
         assert_eq!(

@@ -53,9 +53,10 @@ pub fn texts(view: &View<'_>) -> Vec<String> {
         names.push(format!("and {} more", texts.len() - MAX_TEXTS));
     }
     let mut all = vec![format!(
-        "{}: {} lines. Text only: nothing here is proven by an observed act",
+        "{}: {} {}. Text only: nothing here is proven by an observed act",
         names.join(" "),
-        words::thousands(lines)
+        words::thousands(lines),
+        if lines == 1 { "line" } else { "lines" }
     )];
     let mut clocks: Vec<(String, Vec<String>)> = Vec::new();
     for text in texts
@@ -144,7 +145,7 @@ fn unseen(view: &View<'_>, recording: &Recording) -> Option<String> {
     let long = until.0.0.saturating_sub(from.0.0) > NO_GAP_NS;
     long.then(|| {
         format!(
-            "nobody saw {} – {}: no recorder ran",
+            "nobody saw {} to {}: no recorder ran",
             zone.full(from),
             zone.full(until)
         )
@@ -204,7 +205,7 @@ fn time_range(view: &View<'_>, recording: &Recording) -> String {
             zone.seconds(ended)
         )
     } else {
-        format!("{} – {}", zone.full(started), zone.full(ended))
+        format!("{} to {}", zone.full(started), zone.full(ended))
     }
 }
 
@@ -273,13 +274,16 @@ fn loss_line(recording: &Recording) -> String {
             format!("{hook} {}", words::thousands(ledger.lost()))
         })
         .collect();
-    let lost = words::thousands(recording.lost_events);
+    let lost = match recording.lost_events {
+        1 => "1 event was".to_owned(),
+        many => format!("{} events were", words::thousands(many)),
+    };
     let by_hook = if hooks.is_empty() {
         String::new()
     } else {
         format!(" ({})", hooks.join(", "))
     };
-    format!("{lost} events were lost{by_hook}: deaths may be missing or judged on less")
+    format!("{lost} lost{by_hook}: deaths may be missing or judged on less")
 }
 
 /// How many first causes and deaths there are; without a kill for memory, the peak.

@@ -76,7 +76,14 @@ fn classes(view: &View<'_>, death: &Death) -> Vec<(String, Vec<String>)> {
         MAX_CLASSES
     };
     found.truncate(most);
-    found.into_iter().map(|(_, told)| told).collect()
+    let rest = death.memory.top_rest;
+    let rest = rest.filter(|rest| view.shown.all || rest.private_bytes >= SMALLEST);
+    let rest = words::smaller(rest).map(|text| (text, Vec::new()));
+    found
+        .into_iter()
+        .map(|(_, told)| told)
+        .chain(rest)
+        .collect()
 }
 
 /// `2 WorkerDict 5.9 GiB (2.9 each), in WorkerDict.compute_log_prob`, and its lines.
@@ -188,8 +195,7 @@ fn last_line(deaths: &[&Death]) -> Option<String> {
     let line = deaths
         .iter()
         .filter_map(|death| super::facts::running(death))
-        // Without a line of the job's the stack says how many frames of Ray's it had.
-        .find(|line| !line.starts_with('('))?;
+        .find(|line| line != "inside Ray")?;
     Some(format!("by which line is not known; it last ran {line}"))
 }
 
@@ -246,6 +252,7 @@ mod tests {
             width: 100,
             zone: crate::show::time::Zone::default(),
             file: None,
+            program: "raytrace".into(),
         };
         at_kill(&View::new(&shown, &style))
     }

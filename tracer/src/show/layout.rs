@@ -27,6 +27,12 @@ impl Page {
         }
     }
 
+    /// Its columns.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
     /// Lines so far.
     #[must_use]
     pub fn lines(&self) -> usize {
@@ -108,7 +114,7 @@ impl Page {
 }
 
 /// Lines of at most `width` columns: the first may use `width - first`, later ones `width - indent`.
-fn wrap(text: &str, width: usize, first: usize, indent: usize) -> Vec<String> {
+pub(super) fn wrap(text: &str, width: usize, first: usize, indent: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut room = width.saturating_sub(first).max(10);
     for word in text.split(' ') {

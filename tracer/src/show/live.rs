@@ -9,7 +9,7 @@ use crate::{
     ids::Bytes,
     judge::{
         cause::Scope,
-        killers::{Threat, Who},
+        killers::{NextKiller, Who},
         live::Live,
         report::{Certainty, Death, Killer, TopProcess},
     },
@@ -179,7 +179,7 @@ impl Status {
     /// The limits of `live`, and how long they are off.
     #[must_use]
     pub fn near(live: &Live, outlook: &Outlook) -> Self {
-        let nearness = |threat: &Threat| Nearness {
+        let nearness = |threat: &NextKiller| Nearness {
             who: words::who_kills(&threat.who),
             used: threat.used(),
             limit: threat.at,

@@ -37,10 +37,8 @@ pub(super) fn line(minute: &LastMinute) -> Option<String> {
     }
     let last = minute.victim_bytes.last().copied().flatten()?;
     figures.push(format!("{} at the end", size(last)));
-    Some(format!(
-        "{} of private memory",
-        figures.join(", ").replace('-', "−")
-    ))
+    let figures = figures.join(", ").replace('-', "−");
+    Some(format!("private memory: {figures}"))
 }
 
 /// A row a thing, then what was mapped, for pages of `width` columns.
@@ -162,7 +160,7 @@ mod tests {
         assert_eq!(
             line(&minute).as_deref(),
             Some(
-                "1.0 GiB at −30 s, 2.0 GiB at −10 s, 3.0 GiB at −5 s, 4.0 GiB at −1 s, 5.0 GiB at the end of private memory"
+                "private memory: 1.0 GiB at −30 s, 2.0 GiB at −10 s, 3.0 GiB at −5 s, 4.0 GiB at −1 s, 5.0 GiB at the end"
             )
         );
         let shown = |width| table(&minute, width).join("\n").replace('\u{a0}', " ");

@@ -9,6 +9,7 @@ pub mod causes;
 pub mod csv;
 pub mod diff;
 pub mod doctor;
+pub mod downsample;
 pub mod evidence;
 pub mod facts;
 pub mod fail;
@@ -40,7 +41,6 @@ pub mod select;
 mod shared_files;
 pub mod summary;
 pub mod text;
-pub mod thin;
 pub mod time;
 pub mod top;
 pub mod trace;
@@ -65,4 +65,6 @@ pub struct Style {
     pub zone: Zone,
     /// The recording's path, for the commands to type next.
     pub file: Option<String>,
+    /// What to type after `sudo` to run this program.
+    pub program: String,
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    event::{LimitName, Near, NearProcess, Within},
+    event::{LimitName, LimitWarning, NearProcess, Within},
     ids::Bytes,
     judge::{killers::Who, report::Utc},
     show::{live::duration, sanitize, size::size, time::Zone, words},
@@ -12,14 +12,14 @@ use crate::{
 /// `08:39:40.000Z NEAR Ray's monitor: 465.0 GiB of 493.5 GiB, reached in 60 s to 110 s (TaskRunner +1.9 GiB in 40 s); likely victim: compute_score`,
 /// and where it passes `07:12:58.000Z over: TaskRunner gave back 31.0 GiB; 58.0 GiB left at Ray's monitor`.
 #[must_use]
-pub fn line(time: Option<Utc>, near: &Near, zone: &Zone) -> String {
+pub fn line(time: Option<Utc>, near: &LimitWarning, zone: &Zone) -> String {
     let time = time.map_or_else(|| "time unknown".to_owned(), |time| zone.clock(time));
     format!("{time} {}", told(near))
 }
 
 /// The same without its time.
 #[must_use]
-pub fn told(near: &Near) -> String {
+pub fn told(near: &LimitWarning) -> String {
     let who = words::who_kills(&who(near));
     let Some(within) = near.within else {
         let left = Bytes(near.at.0.saturating_sub(near.used.0));
@@ -45,7 +45,7 @@ pub fn told(near: &Near) -> String {
 
 /// Who kills at its limit.
 #[must_use]
-pub fn who(near: &Near) -> Who {
+pub fn who(near: &LimitWarning) -> Who {
     match &near.limit {
         LimitName::RayMonitor => Who::RayMonitor,
         LimitName::Cgroup(path) => Who::Cgroup(path.clone()),
@@ -60,7 +60,7 @@ pub fn interval(within: Within) -> String {
     format!("{} to {}", told(within.soonest_ms), told(within.latest_ms))
 }
 
-fn doer(near: &Near) -> String {
+fn doer(near: &LimitWarning) -> String {
     let Some(doer) = &near.doer else {
         return String::new();
     };
@@ -79,14 +79,14 @@ mod tests {
     use super::*;
     use crate::{ids::ProcessKey, show::sample};
 
-    fn near(within: Option<Within>) -> Near {
+    fn near(within: Option<Within>) -> LimitWarning {
         let process = |name: &str, moved: u64| NearProcess {
             process: ProcessKey::new(7, 0),
             name: name.into(),
             call: None,
             moved: Bytes(moved << 30),
         };
-        Near {
+        LimitWarning {
             limit: LimitName::RayMonitor,
             at: Bytes(493 << 30),
             used: Bytes(465 << 30),

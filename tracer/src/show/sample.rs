@@ -4,7 +4,7 @@ use crate::{
     event::{Ancestor, Ledger, Mode, Probe, ProbeState, Role},
     ids::{BootTime, Bytes, EventId, HexId, Pid, WallTime},
     judge::{
-        cause::{Cause, Command, KernelOom, Party, Scope},
+        cause::{Cause, Command, KernelOom, ProcessRef, Scope},
         missing::{Missing, Moment},
         report::{
             AtDeath, Basis, Because, Certainty, ClusterReport, Death, End, Evidence, Finding,
@@ -70,7 +70,7 @@ pub(super) fn death(id: u64, pid: u32, time: i64, killer: Killer, cause: Cause) 
 fn killed_by_bash(pid: u32) -> Cause {
     Cause::Signal {
         signal: 9,
-        sender: Some(Party {
+        sender: Some(ProcessRef {
             pid: Pid(pid),
             comm: "bash".into(),
             uid: Some(1000),
@@ -318,7 +318,7 @@ fn monitor_kill() -> Death {
         piece(
             time - MS / 5,
             "kernel",
-            "signal 15 from raylet (pid 1998), si_code 0: delivered; caught, or dumps core",
+            "signal 15 from raylet (pid 1998), si_code 0: delivered; the process handles it or dumps core",
         ),
         piece(
             time,

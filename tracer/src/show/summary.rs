@@ -6,7 +6,8 @@ use crate::{
     show::{
         Style,
         causes::{self, Cause},
-        facts, sanitize,
+        facts, findings, sanitize,
+        select::Shown,
         size::size,
         words,
     },
@@ -58,14 +59,21 @@ pub fn lines(report: &Report, death: &Death, words: Words, more: &str) -> [Strin
     .map(|line| sanitize::line(&line, LINE))
 }
 
-/// The most important first cause in five lines, or one line where nothing died that anyone asks about.
+/// The most important first cause in five lines, or one line where no death is abnormal.
 #[must_use]
-pub fn text(report: &Report, style: &Style) -> String {
+pub fn text(shown: &Shown, style: &Style) -> String {
+    let report = &shown.report;
     let Some(cause) = leading(report) else {
         return "no abnormal deaths\n".to_owned();
     };
-    let file = style.file.as_deref().unwrap_or("FILE");
-    let more = format!("raytrace report {file} --kill {}", cause.number);
+    let number = shown.number(cause.death.id).unwrap_or(cause.number);
+    let command = if report.texts.is_empty() {
+        let file = style.file.as_deref().unwrap_or("FILE");
+        format!("raytrace report {}", findings::quoted(file))
+    } else {
+        "raytrace explain LOG".to_owned()
+    };
+    let more = format!("{command} --kill {number}");
     let mut text = lines(report, cause.death, Words::All, &more).join("\n");
     text.push('\n');
     text

@@ -33,6 +33,13 @@ impl<'a> View<'a> {
         self.dated
     }
 
+    /// A command with sudo, as it works here.
+    #[must_use]
+    pub fn command(&self, text: &str) -> String {
+        let program = format!("sudo {}", self.style.program);
+        text.replace("sudo raytrace", &program)
+    }
+
     /// When a death happened; as its text prints it where the zone is not known.
     #[must_use]
     pub fn death_time(&self, death: &Death) -> String {

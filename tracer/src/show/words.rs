@@ -9,7 +9,9 @@ use crate::{
         cause::Scope,
         killers::Who,
         live::LiveProcess,
-        report::{Act, Certainty, Death, Killer, Mechanism, Outcome, Relation, TopProcess},
+        report::{
+            Certainty, Death, GroupKill, Killer, Mechanism, Outcome, Relation, TopProcess, TopRest,
+        },
         timeline::ProcessSeries,
     },
     path,
@@ -225,13 +227,13 @@ pub fn headline(death: &Death) -> String {
 }
 
 /// The headline of an act that ended several: by the death that stands for it.
-fn with_others(death: &Death, alone: &str, act: Act) -> String {
+fn with_others(death: &Death, alone: &str, act: GroupKill) -> String {
     let others = act.victims.saturating_sub(1);
     let sender = death.sender.as_ref();
     let sent = sender.and_then(|sender| Some((sender, sender.signal?)));
     match (death.verdict.killer, sent) {
         (Killer::Signal, Some((sender, signal))) => format!(
-            "{} {} sent {} to {} processes, {} ended; first {}",
+            "{} {} sent {} to {} processes and ended {} of them; first {}",
             sanitize::name(&sender.comm),
             sender.pid,
             signals::name(signal),
@@ -295,11 +297,15 @@ pub fn clause(death: &Death) -> String {
 #[must_use]
 pub fn common_clause(deaths: &[&Death]) -> Option<String> {
     let first = clause(deaths.first()?);
-    let one = deaths.iter().all(|death| clause(death) == first);
-    one.then(|| match first.strip_prefix("was ") {
+    if deaths.iter().any(|death| clause(death) != first) {
+        return None;
+    }
+    let many = match first.strip_prefix("was ") {
         Some(rest) => format!("were {rest}"),
         None => first,
-    })
+    };
+    let many = many.replace(" its ", " their ");
+    Some(many.replace("which it caught", "which they caught"))
 }
 
 /// A cgroup path by its last two names: `.../ray-node_550e/system`.
@@ -494,6 +500,15 @@ pub fn biggest(top: &[TopProcess]) -> String {
         .map(|(class, members)| biggest_class(class, members, unit))
         .collect();
     format!("{} {}", shown.join(" + "), unit.name())
+}
+
+/// `9 smaller processes held 0.6 GiB`: what the list of the biggest leaves out.
+#[must_use]
+pub fn smaller(rest: Option<TopRest>) -> Option<String> {
+    let rest = rest?;
+    let number = usize::try_from(rest.processes).unwrap_or(usize::MAX);
+    let processes = count(number, "smaller process", "smaller processes");
+    Some(format!("{processes} held {}", size(rest.private_bytes)))
 }
 
 /// Processes by class, in the order in which each class comes first.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::{SliceError, words};
+use super::{SliceError, log_facts};
 use crate::{
     event::{
         Cluster, Event, GpuState, KernelLog, Observation, OomVictim, Process, Role, SharedFile,
@@ -63,7 +63,7 @@ impl Members {
             rays: HashSet::new(),
             pids: HashSet::new(),
             users: HashSet::new(),
-            workers: words::workers_of(events, cluster, job),
+            workers: log_facts::workers_of(events, cluster, job),
             cgroups: HashSet::new(),
         };
         members.find(events);
@@ -153,7 +153,7 @@ impl Members {
             Observation::Signal(signal) => Observation::Signal(self.signal(signal)?),
             Observation::OomVictim(victim) => Observation::OomVictim(self.victim(victim)?),
             Observation::Kmsg(line) => Observation::Kmsg(self.kernel_log(line)?),
-            Observation::RayLog(record) => Observation::RayLog(words::keep(self, record)?),
+            Observation::RayLog(record) => Observation::RayLog(log_facts::keep(self, record)?),
             Observation::Cgroup(state) => {
                 let ours = self.cgroups.contains(&state.path);
                 ours.then_some(Observation::Cgroup(state))?
@@ -274,8 +274,9 @@ fn ancestors(path: &str) -> impl Iterator<Item = String> + '_ {
 
 /// The clusters that have such a job, by what is known of workers and drivers.
 fn clusters_of(events: &[Event], job: &HexId) -> BTreeSet<ProcessKey> {
-    let mut clusters: BTreeSet<ProcessKey> =
-        words::clusters_of_processes(events).into_values().collect();
+    let mut clusters: BTreeSet<ProcessKey> = log_facts::clusters_of_processes(events)
+        .into_values()
+        .collect();
     clusters.extend(events.iter().filter_map(|event| match &event.what {
         Observation::Cluster(cluster) => Some(cluster.raylet.truncated()),
         _ => None,
@@ -291,7 +292,7 @@ fn clusters_of(events: &[Event], job: &HexId) -> BTreeSet<ProcessKey> {
         })
     };
     clusters.retain(|cluster| {
-        !words::workers_of(events, *cluster, job).is_empty() || begins_in(*cluster)
+        !log_facts::workers_of(events, *cluster, job).is_empty() || begins_in(*cluster)
     });
     clusters
 }

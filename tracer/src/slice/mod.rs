@@ -3,10 +3,10 @@
 //! What is kept of a job is listed kind by kind: an event that is not known to be the job's is left out.
 
 mod job;
+mod log_facts;
 #[cfg(test)]
 mod tests;
 mod window;
-mod words;
 
 use crate::{
     event::{Event, Observation},

@@ -69,7 +69,7 @@ pub(super) fn make(parts: &Parts<'_>) -> Result<()> {
             "Package: raytrace\nVersion: {VERSION}\nArchitecture: {architecture}\nSection: admin\nPriority: optional\nInstalled-Size: {size}\n\
              Maintainer: The raytrace authors <raytrace@users.noreply.example>\nDepends: libc6 (>= 2.28), passwd\n\
              Description: flight recorder for memory deaths on Ray clusters\n \
-             Records who ended each process of a Ray cluster, with proof: the kernel's OOM killer, Ray's memory\n \
+             Records who ended each process of a Ray cluster and proves it: the kernel's OOM killer, Ray's memory\n \
              monitor, somebody else, or the process itself; and what grew until it had to die.\n"
         ),
     )?;

@@ -18,7 +18,7 @@ pub(super) fn make(parts: &Parts<'_>) -> Result<()> {
          License: MIT OR Apache-2.0\nAutoReqProv: no\nRequires: glibc >= 2.28\nRequires(pre): shadow-utils\n\
          %global debug_package %{{nil}}\n%global __os_install_post %{{nil}}\n%global _build_id_links none\n\
          %description\n\
-         Records who ended each process of a Ray cluster, with proof, and what grew until it had to die.\n\
+         Records and proves who ended each process of a Ray cluster, and what grew until it had to die.\n\
          %install\ncp --archive {tree}/usr %{{buildroot}}/\nmkdir -p %{{buildroot}}/var/lib/raytrace\n\
          cd %{{buildroot}}/usr/share/zsh && mv vendor-completions site-functions\n\
          %pre\ngetent group raytrace >/dev/null || groupadd --system raytrace\n\

@@ -1,6 +1,6 @@
 //! What the kernel ends processes for, and who kills for memory, in words.
 
-use super::{Told, party};
+use super::{ClauseContext, party};
 use crate::{
     judge::cause::{Cause, KernelOom, Resource, Scope},
     signals,
@@ -34,7 +34,7 @@ pub(super) fn by_memory(cause: &Cause) -> Option<String> {
     })
 }
 
-impl Told {
+impl ClauseContext {
     /// What the kernel does on its own account, or on somebody's arrangement.
     pub(super) fn by_kernel(&self, cause: &Cause) -> Option<String> {
         let ended = self.ended;

@@ -10,7 +10,8 @@ use crate::{
 /// Around a death, so many seconds of the kernel's log are asked for.
 const AROUND_S: i64 = 60;
 const GREP: &str = "grep -i -E 'oom|killed process|segfault'";
-const SENDING: &str = "its sending, before the recorder attached or injected by a tracer";
+const SENDING: &str =
+    "who sent the signal: it came before the recorder attached, or a tracer injected it";
 
 /// `on its node: journalctl -k …`.
 #[must_use]
@@ -20,42 +21,42 @@ pub fn missing(missing: &Missing) -> String {
         Missing::Sending { log: Some(log) } => {
             format!("{SENDING}; on the host: {}", kernel_log(*log))
         }
-        Missing::Sender => "the sender: sudo raytrace record".into(),
+        Missing::Sender => "the sender; to see it next time: sudo raytrace record".into(),
         Missing::Killer { log } => format!(
-            "on the host: {}; next time: sudo raytrace record",
+            "the killer; on the host: {}; next time: sudo raytrace record",
             kernel_log(*log)
         ),
-        Missing::Sigterm => "whether a SIGTERM came before: sudo raytrace record".into(),
+        Missing::Sigterm => "whether a SIGTERM came before; to see it next time: sudo raytrace record".into(),
         Missing::WorkerId => {
             "its worker id, which could not be read: look for its pid in raylet.out and in the names of python-core-worker-*.log"
                 .into()
         }
         Missing::Status => {
-            "its exit status: run `sudo raytrace record` on the host, or a kernel of 6.15 or later"
+            "its exit status: record on the host as root, or on Linux 6.15 or later"
                 .into()
         }
         Missing::Way => {
-            "which way the signal came: no call of the process that ran then asked for it".into()
+            "how the signal was sent: the process that ran then made no call that sends one".into()
         }
         Missing::RayletsLine => {
-            "the raylet's own line: grep -n -e 'Killing' -e 'Stop:' raylet.out".into()
+            "the raylet's own line; look for it: grep -n -e 'Killing' -e 'Stop:' raylet.out".into()
         }
-        Missing::Scope => "the kernel's stack at that moment, or its log: CAP_SYSLOG, dmesg".into(),
+        Missing::Scope => "whether a cgroup or the machine was full: the kernel's log says it (dmesg, needs CAP_SYSLOG)".into(),
         Missing::KernelsReason => format!(
-            "oom/mark_victim or a kernel log line for this pid: {}",
+            "the kernel's reason: no oom/mark_victim and no line of its log names this pid: {}",
             kernel_log(Moment::Unknown)
         ),
-        Missing::OomLines { log } => format!("the lines before the kill: {}", kernel_log(*log)),
+        Missing::OomLines { log } => format!("the lines before the kill; to see them: {}", kernel_log(*log)),
         Missing::RayletsEnd { log } => format!(
-            "on its node: {}; and the end of its raylet.out and raylet.err",
+            "why its raylet ended; on that node: {}; and the end of its raylet.out and raylet.err",
             kernel_log(*log)
         ),
         Missing::ExitType { log, worker_id } => format!(
-            "on its node: {}; and `ray list workers --detail --filter worker_id={worker_id}` for its exit type (NODE_OUT_OF_MEMORY is Ray's own kill)",
+            "who ended it; on its node: {}; and `ray list workers --detail --filter worker_id={worker_id}` for its exit type (NODE_OUT_OF_MEMORY is Ray's own kill)",
             kernel_log(*log)
         ),
         Missing::NodesLogs { log } => format!(
-            "on its node: {}; and raylet.out of that node",
+            "who ended it; on its node: {}; and its raylet.out",
             kernel_log(*log)
         ),
     }

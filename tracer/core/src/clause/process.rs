@@ -2,10 +2,10 @@
 
 use libc::SIGKILL;
 
-use super::{Told, party, with_user};
+use super::{ClauseContext, party, with_user};
 use crate::{judge::cause::Cause, signals};
 
-impl Told {
+impl ClauseContext {
     pub(super) fn by_signal(&self, cause: &Cause) -> Option<String> {
         let ended = self.ended;
         Some(match cause {

@@ -1,13 +1,13 @@
 //! What Ray ends processes for, in words.
 
-use super::{Told, party, with_pid};
+use super::{ClauseContext, party, with_pid};
 use crate::{
     event::Role,
     ids::Pid,
     judge::cause::{Cause, Command, Request},
 };
 
-impl Told {
+impl ClauseContext {
     pub(super) fn by_ray(&self, cause: &Cause) -> Option<String> {
         let ended = self.ended;
         Some(match cause {
@@ -77,19 +77,31 @@ impl Told {
         }
     }
 
+    /// What Ray did to it; only what has ended was stopped.
+    fn stopped(&self) -> &'static str {
+        match self.ended {
+            "ended" => "stopped",
+            other => other,
+        }
+    }
+
     pub(super) fn by_another(&self, cause: &Cause) -> Option<String> {
         let ended = self.ended;
         let itself = self.role == Role::Raylet;
         Some(match cause {
-            Cause::OwnerDied { says: Some(says) } => format!(
-                "was {ended} by Ray because its {}",
-                says.trim_start_matches("its ")
-            ),
-            Cause::OwnerDied { says: None } => {
-                format!("was {ended} by Ray because its owner had died")
+            Cause::OwnerDied { says } => {
+                let says = says.as_deref().unwrap_or("owner died");
+                let said = match says.trim_start_matches("its ") {
+                    "owner died" | "owner has died" => "owner exited",
+                    other => other,
+                };
+                format!("was {} by Ray: its {said}", self.stopped())
             }
             Cause::OwnersNodeCrashed => {
-                format!("was {ended} by Ray because its owner's node had crashed")
+                format!(
+                    "was {} by Ray: its owner's node had crashed",
+                    self.stopped()
+                )
             }
             Cause::NodeDead { .. } => "ended with its node, which Ray counts as dead".into(),
             Cause::AgentDied { agent } if itself => {

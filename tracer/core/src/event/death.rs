@@ -117,7 +117,7 @@ pub struct OomVictim {
     pub signalled: bool,
     /// The victim's mm (an opaque number): processes that share it are killed with it.
     pub mm: u64,
-    /// Who asked for the memory: not guilty for that.
+    /// Who asked for the memory, which need not be the cause.
     pub invoker: ProcessKey,
     /// Its name.
     pub invoker_comm: String,

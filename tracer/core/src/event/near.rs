@@ -37,7 +37,7 @@ pub struct NearProcess {
 
 /// An approach to a limit: told when it is foreseen, and once more when it has passed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Near {
+pub struct LimitWarning {
     /// Which limit.
     pub limit: LimitName,
     /// It kills above this.

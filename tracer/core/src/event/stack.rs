@@ -17,7 +17,7 @@ pub struct PythonStack {
     pub mapping: Option<u32>,
     /// Whether the frames of both kinds are those of this process's row before, and left out.
     pub repeats: bool,
-    /// The frames, the running one first; none where the line was over before it could be seen.
+    /// The frames, the running one first; none where the line was too short to sample.
     pub frames: Vec<PythonFrame>,
     /// What the running Python frame called, the innermost first; where a thread without Python grew for it, what that one ran. None where that was
     /// not taken.

@@ -13,7 +13,7 @@ use crate::{
 
 /// How a process ended, as far as signals tell.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Act<'a> {
+pub(super) enum FatalAct<'a> {
     /// This signal killed it.
     Killed(&'a Seen<Signal>),
     /// It exited by itself, or nobody knows how.
@@ -28,7 +28,7 @@ pub(super) enum Act<'a> {
     },
 }
 
-impl Act<'_> {
+impl FatalAct<'_> {
     /// When the process was doomed: the act's time where it was seen, else the exit's.
     pub(super) fn time(&self, exit: &ExitSeen) -> BootTime {
         match self {
@@ -49,7 +49,7 @@ const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 const BLOCK_INTERRUPTS: [Role; 4] = [Role::Raylet, Role::Gcs, Role::Agent, Role::Worker];
 
 /// The act that ended the process of `exit`.
-pub(super) fn of<'a>(world: &'a World, exit: &ExitSeen) -> Act<'a> {
+pub(super) fn of<'a>(world: &'a World, exit: &ExitSeen) -> FatalAct<'a> {
     let signals = world.signals_to(exit.exit.process);
     let Some(fatal) = exit
         .exit
@@ -57,7 +57,7 @@ pub(super) fn of<'a>(world: &'a World, exit: &ExitSeen) -> Act<'a> {
         .or_else(|| infer_fatal_signal(world, exit))
     else {
         let caught = caught_before(world, exit.exit.process, exit.time);
-        return Act::Exited { caught };
+        return FatalAct::Exited { caught };
     };
     let effective = signals
         .iter()
@@ -84,8 +84,8 @@ pub(super) fn of<'a>(world: &'a World, exit: &ExitSeen) -> Act<'a> {
     };
     let effective = effective.map(|kill| dumping(kill).unwrap_or(kill));
     match effective.or_else(dumped).or_else(queued) {
-        Some(act) => Act::Killed(act),
-        None => Act::Unseen { signal: fatal },
+        Some(act) => FatalAct::Killed(act),
+        None => FatalAct::Unseen { signal: fatal },
     }
 }
 

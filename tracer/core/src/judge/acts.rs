@@ -10,7 +10,7 @@ use crate::{
     event::{Ancestor, RayLog, Signal},
     ids::{BootTime, ByProcess, EventId, Pid, SECOND_NS},
     judge::{
-        report::{Act, Death, Killer, SenderReport},
+        report::{Death, GroupKill, Killer, SenderReport},
         world::{Seen, World},
     },
     ray::facts::{MonitorKill, RayFact},
@@ -151,7 +151,7 @@ fn volleys(doer: &Doer, members: &[usize], times: &BTreeMap<usize, BootTime>) ->
     volleys
 }
 
-fn act(world: &World, doer: &Doer, volley: &[usize], deaths: &[Death]) -> Act {
+fn act(world: &World, doer: &Doer, volley: &[usize], deaths: &[Death]) -> GroupKill {
     let members = || volley.iter().map(|at| &deaths[*at]);
     let first = members().min_by_key(|death| (death.when.act_time, death.id));
     let biggest =
@@ -162,7 +162,7 @@ fn act(world: &World, doer: &Doer, volley: &[usize], deaths: &[Death]) -> Act {
         Doer::Sender(pid, _) => signalled(world, *pid, volley, deaths),
         Doer::Decision(..) => volley.len(),
     };
-    Act {
+    GroupKill {
         death_id: stands.map_or(EventId(0), |death| death.id),
         victims: u32::try_from(volley.len()).unwrap_or(u32::MAX),
         signalled: u32::try_from(signalled.max(volley.len())).unwrap_or(u32::MAX),

@@ -6,7 +6,7 @@ use crate::{
     event::{Observation, Role},
     ids::{BootTime, Bytes, EventId, ProcessKey},
     judge::{
-        act::{self, Act},
+        act::{self, FatalAct},
         acts, dialect, evidence, findings, gcs,
         gone::Gone,
         gpus, jobs,
@@ -111,12 +111,12 @@ fn unread_kills(world: &World) -> impl Iterator<Item = String> + '_ {
 }
 
 /// The signal of its wait status; where that was lost, the one that took effect.
-fn signal(exit: &ExitSeen, act: Act<'_>) -> Option<i32> {
+fn signal(exit: &ExitSeen, act: FatalAct<'_>) -> Option<i32> {
     match (exit.exit.status, act) {
         (Some(_), _) => exit.exit.signal(),
-        (None, Act::Killed(seen)) => Some(seen.what.signal),
-        (None, Act::Unseen { signal }) => Some(signal),
-        (None, Act::Exited { .. }) => None,
+        (None, FatalAct::Killed(seen)) => Some(seen.what.signal),
+        (None, FatalAct::Unseen { signal }) => Some(signal),
+        (None, FatalAct::Exited { .. }) => None,
     }
 }
 
@@ -205,6 +205,7 @@ fn memory(
         oom,
         at_death: at_death(world, exit),
         top: exit.around.top.clone(),
+        top_rest: exit.around.top_rest,
         suspect: None,
         shared: exit.around.shared.clone(),
         last_minute: last_minute(world, exit),
@@ -241,7 +242,7 @@ fn break_future_cause(death: &mut Death, order: &HashMap<EventId, (BootTime, Eve
     }
 }
 
-/// Whether people ask about this death: not normal exits, not what Ray meant, not a child that its parent ended.
+/// Whether this death is listed: not normal exits, not what Ray meant, not a child that its parent ended.
 fn listed(state: &ProcessState, exit: &ExitSeen, draft: &Draft) -> bool {
     let rays = state.role.is_rays();
     let wrapped = state.role == Role::Other && state.cluster.is_none();

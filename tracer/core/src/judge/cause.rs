@@ -54,12 +54,12 @@ pub enum Cause {
         /// Its number.
         signal: i32,
         /// Who sent it; `None` where that is not known.
-        sender: Option<Party>,
+        sender: Option<ProcessRef>,
     },
     /// Its parent-death signal (`PR_SET_PDEATHSIG`).
     ParentDeath {
         /// Its parent.
-        parent: Party,
+        parent: ProcessRef,
         /// Whether only a thread of the parent had ended.
         thread: bool,
     },
@@ -80,14 +80,14 @@ pub enum Cause {
         /// Its signal.
         signal: i32,
         /// Who sent the message.
-        sent_by: Party,
+        sent_by: ProcessRef,
     },
     /// A file that had become ready, for which somebody had arranged a signal (`fcntl`, `F_SETSIG`).
     FileReady {
         /// Its signal.
         signal: i32,
         /// Who ran at that moment.
-        running: Party,
+        running: ProcessRef,
     },
     /// The kernel sent this signal by itself, for a reason that is not known.
     KernelSignal {
@@ -101,7 +101,7 @@ pub enum Cause {
         /// Its `si_code`.
         code: i32,
         /// Who ran at that moment.
-        running: Party,
+        running: ProcessRef,
     },
     /// A limit on what a process may use.
     ResourceLimit {
@@ -259,7 +259,7 @@ pub enum Cause {
     /// Its raylet was shutting down.
     RayletShutdown {
         /// Who had told it to.
-        told_by: Option<Party>,
+        told_by: Option<ProcessRef>,
     },
     /// Its raylet ended it and gave no reason that is known.
     RayletWithoutReason {
@@ -283,7 +283,7 @@ pub enum Cause {
         /// `ray start --block`.
         starter_pid: Pid,
         /// The process that had died.
-        sibling: Party,
+        sibling: ProcessRef,
     },
     /// Ray's record says that it was meant to end, and not what for.
     Intended,
@@ -360,7 +360,7 @@ impl Scope {
 
 /// A process that a cause names.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
-pub struct Party {
+pub struct ProcessRef {
     /// Its pid.
     pub pid: Pid,
     /// Its name.
@@ -369,7 +369,7 @@ pub struct Party {
     pub uid: Option<u32>,
 }
 
-impl Party {
+impl ProcessRef {
     /// Whoever a signal came from, or who ran when the kernel sent it.
     #[must_use]
     pub fn of(sender: &Sender) -> Self {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::{
     ids::{BootTime, Bytes, MINUTE_NS, SECOND_NS},
-    judge::killers::{Threat, Who},
+    judge::killers::{NextKiller, Who},
 };
 
 /// What counts against a limit, over time.
@@ -25,7 +25,7 @@ const RAY_ACTS_S: f64 = 0.06;
 
 /// The kernel's limit behind Ray's threshold.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Race {
+pub struct MonitorHeadroom {
     /// What fits between the threshold and the kernel's limit.
     pub room: Bytes,
     /// From the crossing of the threshold to Ray's signal, at worst, in seconds.
@@ -34,7 +34,7 @@ pub struct Race {
     pub room_lasts_s: Option<f64>,
 }
 
-impl Race {
+impl MonitorHeadroom {
     /// Whether Ray acts in time.
     #[must_use]
     pub fn ray_wins(&self) -> bool {
@@ -93,20 +93,24 @@ pub fn left(margin: Bytes, rate: f64) -> Option<Duration> {
 }
 
 /// The one that strikes first comes first; where nothing grows, the nearest.
-pub fn sort(threats: &mut [Threat]) {
+pub fn sort(threats: &mut [NextKiller]) {
     threats.sort_by_key(|threat| (threat.left.unwrap_or(Duration::MAX), threat.margin));
 }
 
 /// Whether Ray acts before the nearest limit of the kernel's that lies behind its threshold; `rate` is that of what the kernel counts.
 /// `None` where the monitor is off, or comes after the kernel anyway.
 #[must_use]
-pub fn race(threats: &[Threat], refresh_ms: u64, rate: impl Fn(&Who) -> f64) -> Option<Race> {
+pub fn race(
+    threats: &[NextKiller],
+    refresh_ms: u64,
+    rate: impl Fn(&Who) -> f64,
+) -> Option<MonitorHeadroom> {
     let ray = threats.iter().find(|one| one.who == Who::RayMonitor)?;
     let kernel = threats.iter().filter(|one| one.who != Who::RayMonitor);
     let kernel = kernel.min_by_key(|one| one.margin)?;
     let room = kernel.margin.0.checked_sub(ray.margin.0)?;
     let rate = Some(rate(&kernel.who)).filter(|rate| *rate > 0.0);
-    (room > 0).then(|| Race {
+    (room > 0).then(|| MonitorHeadroom {
         room: Bytes(room),
         ray_needs_s: refresh_ms as f64 / 1000.0 + RAY_ACTS_S,
         room_lasts_s: rate.map(|rate| room as f64 / rate),
@@ -130,8 +134,8 @@ mod tests {
         (0..=seconds).map(point).collect()
     }
 
-    fn threat(who: Who, margin_mib: u64) -> Threat {
-        Threat {
+    fn threat(who: Who, margin_mib: u64) -> NextKiller {
+        NextKiller {
             who,
             at: Bytes(4096 * MIB),
             margin: Bytes(margin_mib * MIB),
@@ -160,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_that_fills_the_room_within_an_interval_overtakes_ray() {
+    fn growth_that_fills_the_room_within_an_interval_comes_before_ray() {
         let threats = [threat(Who::RayMonitor, 100), threat(Who::Machine, 200)];
         let at = |mib: u64| race(&threats, 250, |_| (mib * MIB) as f64).expect("a race");
         assert!(at(100).ray_wins());

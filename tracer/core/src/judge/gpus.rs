@@ -25,7 +25,7 @@ const MOST: usize = 256;
 pub(super) struct Gpus {
     pub(super) devices: BTreeMap<u32, Device>,
     held: ByProcess<Held>,
-    pub(super) offloads: Vec<Swing>,
+    pub(super) offloads: Vec<GpuOffload>,
 }
 
 /// One GPU.
@@ -48,7 +48,7 @@ struct Held {
 
 /// Memory that left the GPU of a process while its private memory rose.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Swing {
+pub(super) struct GpuOffload {
     pub(super) process: ProcessKey,
     pub(super) time: BootTime,
     pub(super) from: Bytes,
@@ -121,7 +121,7 @@ impl Gpus {
         let freed = held.high.saturating_sub(to);
         let came = host.0 * 2 >= freed;
         if came && self.offloads.len() < MOST {
-            self.offloads.push(Swing {
+            self.offloads.push(GpuOffload {
                 process,
                 time: fell,
                 from: Bytes(held.high),

@@ -9,7 +9,7 @@ use crate::{
 
 /// One that will kill.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Threat {
+pub struct NextKiller {
     /// Who.
     pub who: Who,
     /// Above this.
@@ -20,7 +20,7 @@ pub struct Threat {
     pub left: Option<Duration>,
 }
 
-impl Threat {
+impl NextKiller {
     /// What counts against it now.
     #[must_use]
     pub fn used(&self) -> Bytes {
@@ -46,9 +46,9 @@ pub fn in_order(
     limits: &[CgroupState],
     node: &NodeMemory,
     swap_total: Bytes,
-) -> Vec<Threat> {
-    let mut threats: Vec<Threat> = Vec::new();
-    threats.extend(monitor.map(|(threshold, used)| Threat {
+) -> Vec<NextKiller> {
+    let mut threats: Vec<NextKiller> = Vec::new();
+    threats.extend(monitor.map(|(threshold, used)| NextKiller {
         who: Who::RayMonitor,
         at: threshold,
         margin: Bytes(threshold.0.saturating_sub(used.0)),
@@ -56,7 +56,7 @@ pub fn in_order(
     }));
     threats.extend(limits.iter().filter_map(|level| {
         let limit = binding(level, node)?;
-        Some(Threat {
+        Some(NextKiller {
             who: Who::Cgroup(level.path.clone()),
             at: limit,
             margin: Bytes(limit.0.saturating_sub(level.needed().0)),
@@ -64,7 +64,7 @@ pub fn in_order(
         })
     }));
     let swap = swap_total.0.saturating_sub(node.swap_used.0);
-    threats.push(Threat {
+    threats.push(NextKiller {
         who: Who::Machine,
         at: Bytes(node.total.0 + swap_total.0),
         margin: Bytes(node.available.0 + swap),

@@ -3,13 +3,13 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::{
-    event::{CgroupState, Cluster, MemorySplit, Mode, Near, NodeMemory, ProbeState, Role},
+    event::{CgroupState, Cluster, LimitWarning, MemorySplit, Mode, NodeMemory, ProbeState, Role},
     ids::{BootTime, Bytes, HexId, Pid, ProcessKey, SECOND_NS},
     judge::{
         assemble, findings,
-        forecast::{self, Points, Race},
+        forecast::{self, MonitorHeadroom, Points},
         gpus,
-        killers::{self, Threat, Who},
+        killers::{self, NextKiller, Who},
         processes::ProcessState,
         report::{GpuError, GpuReport, Utc},
         world::World,
@@ -47,11 +47,11 @@ pub struct Live {
     /// The machine's memory.
     pub node: Option<NodeMemory>,
     /// Who kills, the one that strikes first before the others.
-    pub threats: Vec<Threat>,
+    pub threats: Vec<NextKiller>,
     /// Warnings that stand, each with the time at which it was told.
-    pub near: Vec<(BootTime, Near)>,
+    pub near: Vec<(BootTime, LimitWarning)>,
     /// Whether Ray's monitor can act before the kernel.
-    pub race: Option<Race>,
+    pub race: Option<MonitorHeadroom>,
     /// The machine's GPUs, where NVML is there.
     pub gpus: Vec<GpuReport>,
     /// Errors of NVIDIA's GPUs, by the kernel log.
@@ -110,7 +110,7 @@ pub(super) fn is_alive(state: &ProcessState, now: BootTime) -> bool {
 }
 
 /// Who kills at `now`, and how near each is.
-pub(super) fn limits(world: &World, now: BootTime) -> Vec<Threat> {
+pub(super) fn limits(world: &World, now: BootTime) -> Vec<NextKiller> {
     let alive = world.processes.iter().filter(|state| is_alive(state, now));
     let paths = alive.map(|state| state.cgroup.as_deref().unwrap_or("/"));
     threats(world, now, &paths.collect()).0
@@ -177,7 +177,11 @@ fn process(state: &ProcessState) -> LiveProcess {
 }
 
 /// Who kills, the one that strikes first at the present rates before the others; and whether Ray can be in time.
-fn threats(world: &World, now: BootTime, paths: &HashSet<&str>) -> (Vec<Threat>, Option<Race>) {
+fn threats(
+    world: &World,
+    now: BootTime,
+    paths: &HashSet<&str>,
+) -> (Vec<NextKiller>, Option<MonitorHeadroom>) {
     let Some((_, node)) = &world.node else {
         return (Vec::new(), None);
     };

@@ -7,7 +7,7 @@ use crate::{
         crowd::{self, LiveProcesses},
         minute::{self, Outside},
         processes::ProcessState,
-        report::{GpuUse, LastMinute, MemoryReport, SharedFileUse, TopProcess},
+        report::{GpuUse, LastMinute, MemoryReport, SharedFileUse, TopProcess, TopRest},
         world::World,
     },
 };
@@ -19,6 +19,7 @@ const TOP: usize = 5;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Snapshot {
     pub(super) top: Vec<TopProcess>,
+    pub(super) top_rest: Option<TopRest>,
     pub(super) memory: MemoryReport,
     pub(super) crowd: LiveProcesses,
     pub(super) minute: Option<LastMinute>,
@@ -46,10 +47,11 @@ pub(super) fn snapshot(world: &World, exit: &Exit, time: BootTime) -> Snapshot {
             ..Snapshot::default()
         };
     }
-    let top = biggest(world, exit.process, &memory, time);
+    let (top, top_rest) = biggest(world, exit.process, &memory, time);
     Snapshot {
         minute: Some(minute::before(world, exit, time, &top)),
         top,
+        top_rest,
         crowd: crowd::around(world, exit.process, memory.private()),
         memory,
         gpu,
@@ -79,13 +81,13 @@ enum Of<'a> {
     Outside(&'a Outside, BootTime),
 }
 
-/// The biggest processes at the end of `dying`, that one among them. Only what is kept is put into words: thousands may die at once.
+/// The biggest processes at the end of `dying`, that one among them, and what the smaller ones held. Only what is kept is put into words: thousands may die at once.
 fn biggest(
     world: &World,
     dying: ProcessKey,
     memory: &MemoryReport,
     time: BootTime,
-) -> Vec<TopProcess> {
+) -> (Vec<TopProcess>, Option<TopRest>) {
     let alive = world
         .processes
         .iter()
@@ -100,8 +102,10 @@ fn biggest(
     let outside = outside.map(|(sampled, one)| (one.private, one.pid, Of::Outside(one, *sampled)));
     let mut found: Vec<(Bytes, Pid, Of<'_>)> = alive.chain(own).chain(outside).collect();
     found.sort_by_key(|(private, pid, _)| std::cmp::Reverse((*private, *pid)));
+    let rest = found.iter().skip(TOP).map(|(private, ..)| *private);
+    let rest = TopRest::of(rest.filter(|private| private.0 > 0));
     let kept = found.into_iter().take(TOP);
-    kept.map(|(private_bytes, pid, of)| {
+    let top = kept.map(|(private_bytes, pid, of)| {
         let victim = matches!(of, Of::Dying(_));
         let (title, cgroup, age_ms) = match of {
             Of::Dying(state) => (
@@ -124,8 +128,8 @@ fn biggest(
             cgroup,
             age_ms,
         }
-    })
-    .collect()
+    });
+    (top.collect(), rest)
 }
 
 /// What a process held when the OOM killer marked it, where the kernel's OOM reaper took that away before the end: it begins at once on

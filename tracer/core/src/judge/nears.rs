@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::{
-    event::{LimitName, Near},
+    event::{LimitName, LimitWarning},
     ids::BootTime,
     judge::report::{Foreseen, Killer, OomReport},
 };
@@ -13,10 +13,10 @@ const KEPT: usize = 256;
 
 /// The rows, the oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Nears(VecDeque<(BootTime, Near)>);
+pub(super) struct Nears(VecDeque<(BootTime, LimitWarning)>);
 
 impl Nears {
-    pub(super) fn push(&mut self, time: BootTime, near: &Near) {
+    pub(super) fn push(&mut self, time: BootTime, near: &LimitWarning) {
         if self.0.len() >= KEPT {
             self.0.pop_front();
         }
@@ -24,8 +24,8 @@ impl Nears {
     }
 
     /// The warnings that stand: of each limit the last row, where that is one.
-    pub(super) fn standing(&self) -> Vec<(BootTime, Near)> {
-        let is_last = |(place, row): &(usize, &(BootTime, Near))| {
+    pub(super) fn standing(&self) -> Vec<(BootTime, LimitWarning)> {
+        let is_last = |(place, row): &(usize, &(BootTime, LimitWarning))| {
             let mut later = self.0.iter().skip(place + 1);
             !later.any(|(_, later)| later.limit == row.1.limit)
         };
@@ -69,8 +69,8 @@ mod tests {
     use super::*;
     use crate::{event::Within, ids::Bytes};
 
-    fn near(limit: LimitName, is_near: bool) -> Near {
-        Near {
+    fn near(limit: LimitName, is_near: bool) -> LimitWarning {
+        LimitWarning {
             limit,
             at: Bytes(2),
             used: Bytes(1),

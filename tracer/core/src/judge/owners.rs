@@ -66,6 +66,8 @@ struct Sum {
     peaked: BootTime,
     /// What one process held at most.
     largest: u64,
+    /// Complete calls.
+    calls: u64,
 }
 
 impl Owners {
@@ -80,6 +82,12 @@ impl Owners {
         };
         let private = known.map(|held| held.private).unwrap_or_default();
         self.replace(process, Some(Held { owner, private }), time);
+    }
+
+    /// One of its calls is complete.
+    pub(super) fn completed(&mut self, owner: Name) {
+        let number = self.number(owner);
+        self.sums[number].calls += 1;
     }
 
     /// It holds this much from now on; whether it is known whose it is.
@@ -147,6 +155,7 @@ impl Sum {
             processes_at_peak: 0,
             peaked: BootTime(0),
             largest: 0,
+            calls: 0,
         }
     }
 
@@ -233,6 +242,7 @@ pub(super) fn report(world: &World) -> Vec<Owner> {
             peak_time: world.clock.wall(sum.peaked),
             largest_bytes: Some(Bytes(sum.largest)),
             per_call_bytes: grown.get(&sum.name).copied(),
+            calls: sum.calls,
             gcs: match sum.name.kind {
                 OwnerKind::Actor => named.get(&sum.name.name).cloned(),
                 _ => None,

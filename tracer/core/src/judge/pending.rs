@@ -60,8 +60,8 @@ fn waiting(world: &World, key: ProcessKey) -> Option<Death> {
         around: Snapshot::default(),
     };
     let killed = match act::of(world, &exit) {
-        act::Act::Killed(signal) => signal.time,
-        act::Act::Exited { .. } | act::Act::Unseen { .. } => return None,
+        act::FatalAct::Killed(signal) => signal.time,
+        act::FatalAct::Exited { .. } | act::FatalAct::Unseen { .. } => return None,
     };
     (time.since(killed) >= LONG_NS).then(|| {
         exit.around = snapshot(world, &exit.exit, time);

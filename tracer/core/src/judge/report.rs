@@ -21,12 +21,14 @@ pub use link::{
 };
 pub use memory::{
     GpuError, GpuReport, GpuUse, InUse, Limit, LimitPeak, MemoryReport, OomReport, Owner,
-    OwnerKind, Peak, SharedFileUse, SharedKind, SharedUse, Suspect, TopProcess,
+    OwnerKind, Peak, SharedFileUse, SharedKind, SharedUse, Suspect, TopProcess, TopRest,
 };
 pub use minute::{AtDeath, CallsReport, LastMinute, LimitBefore, MappedBefore, TopBefore};
 pub use place::{Kubernetes, Place, Slurm};
-pub use said::{Said, Saying};
-pub use verdict::{Act, Certainty, Evidence, Killer, Mechanism, Relation, SenderReport, Verdict};
+pub use said::{LogMention, Saying};
+pub use verdict::{
+    Certainty, Evidence, GroupKill, Killer, Mechanism, Relation, SenderReport, Verdict,
+};
 
 use serde::{Serialize, Serializer};
 
@@ -83,7 +85,7 @@ pub struct Report {
     pub nodes: Vec<Node>,
     /// What is said of processes that may be on other nodes; not part of the contract.
     #[serde(skip)]
-    pub said: Vec<Said>,
+    pub said: Vec<LogMention>,
     /// Figures of each recording's machine; not part of the contract.
     #[serde(skip)]
     pub machines: Vec<Machine>,

@@ -3,7 +3,7 @@
 use crate::{
     ids::{HexId, ProcessKey},
     judge::{
-        report::{Said, Saying},
+        report::{LogMention, Saying},
         world::World,
     },
     ray::{
@@ -19,12 +19,15 @@ const TASK_OWN_DIGITS: usize = 16;
 const ACTOR_DIGITS: usize = 32;
 
 /// All of it, in the order of being read.
-pub(super) fn all(world: &World, number: impl Fn(Option<ProcessKey>) -> Option<u32>) -> Vec<Said> {
-    let mut said: Vec<Said> = Vec::new();
+pub(super) fn all(
+    world: &World,
+    number: impl Fn(Option<ProcessKey>) -> Option<u32>,
+) -> Vec<LogMention> {
+    let mut said: Vec<LogMention> = Vec::new();
     for seen in world.ray_words.iter() {
         let by = file_name::parse(&seen.what.file).and_then(|name| name.worker_id);
         let sayings = sayings(&seen.what.fact).into_iter().flatten();
-        said.extend(sayings.map(|what| Said {
+        said.extend(sayings.map(|what| LogMention {
             time: world.clock.wall(seen.time),
             cluster: number(seen.what.cluster),
             source: seen.what.file.clone(),

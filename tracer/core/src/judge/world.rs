@@ -373,6 +373,9 @@ impl World {
         calls.fold(call);
         // A short call is told when it has ended.
         let owner = owners::of_call(self, call);
+        if let Some(owner) = owner.clone().filter(|_| call.ended.is_some()) {
+            self.owners.completed(owner);
+        }
         self.owners.works_for(call.process, owner, time);
         if let Some(private) = call.after.or(call.before) {
             self.owners.holds(call.process, private, time);

@@ -36,7 +36,7 @@ pub(super) struct Ledger {
     written: Option<(Vec<PythonFrame>, Vec<NativeFrame>)>,
 }
 
-/// A line that was over before it could be seen.
+/// A line that was too short to sample.
 fn unseen() -> Stack {
     Stack {
         tid: None,
@@ -57,7 +57,7 @@ impl Ledger {
         self.seen = Some((time, stack.clone()));
     }
 
-    /// Growth under `stack`. `None` where it was over before it could be seen. Beyond [`MOST_RUNS`] the last line has one more, without what it
+    /// Growth under `stack`. `None` where it was too short to sample. Beyond [`MOST_RUNS`] the last line has one more, without what it
     /// called.
     pub(super) fn grew(&mut self, time: BootTime, stack: Option<Stack>, by: Grown) {
         let full = self.runs.len() >= MOST_RUNS;

@@ -5,12 +5,12 @@ pub(super) const MOVE: u64 = 1 << 20;
 
 /// Private memory, and shared memory that is no file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Level {
+pub(super) struct MemoryPair {
     pub(super) private: u64,
     pub(super) shared: u64,
 }
 
-impl Level {
+impl MemoryPair {
     fn both(self, other: Self, of: impl Fn(u64, u64) -> u64) -> Self {
         Self {
             private: of(self.private, other.private),

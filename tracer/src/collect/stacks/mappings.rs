@@ -51,7 +51,7 @@ pub(super) enum Whose {
     Mapper(Stack),
     /// The stack's that runs now.
     Running,
-    /// It was over before it could be seen.
+    /// It was too short to sample.
     Unseen,
 }
 

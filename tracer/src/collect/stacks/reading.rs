@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use raytrace_ebpf::records;
 
-use super::{Look, level::Level};
+use super::{Look, level::MemoryPair};
 use crate::{
     ids::{BootTime, Pid, ProcessKey},
     observe::{
@@ -83,7 +83,7 @@ impl Reading {
     }
 
     /// Whether a large process is to be read although it does not grow.
-    pub(super) fn is_beat(&self, look: &Look<'_>, level: Level) -> bool {
+    pub(super) fn is_beat(&self, look: &Look<'_>, level: MemoryPair) -> bool {
         self.is_beat_at(look.now, look.near, level.private + level.shared)
     }
 
@@ -98,7 +98,7 @@ impl Reading {
         self.unsaid.take()
     }
 
-    /// Finds the interpreter while nothing happens: the first growth is over before it would be found.
+    /// Finds the interpreter while nothing happens: the first growth would end before it is found.
     pub(super) fn prepare(&mut self, look: &mut Look<'_>, large_enough: bool) {
         let is_due = large_enough && !self.is_open() && look.may_read && self.may_try(look.now);
         if is_due && let Err(error) = self.open(look) {

@@ -10,7 +10,7 @@ use super::{
     Gone, Look,
     claims::Claims,
     ledger::{Grown, Ledger},
-    level::{Level, MOVE},
+    level::{MOVE, MemoryPair},
     mappings::{LATE, Mappings, Move, Whose},
     reading::{Reading, is_of_the_job, same_function, same_line},
 };
@@ -73,7 +73,7 @@ pub(super) struct Watched {
     reading: Reading,
     /// Its place in the kernel's table, and what that had at the last look.
     slot: Option<Slot>,
-    before: Option<(Instant, kernel::Level)>,
+    before: Option<(Instant, kernel::ResidentLevel)>,
     due: Instant,
     hot_until: Instant,
     unsettled_until: Instant,
@@ -84,13 +84,13 @@ pub(super) struct Watched {
     shared: u64,
     statm_shared: u64,
     /// What it had when it was settled last and nothing was left to be told: while it has that, there is nothing to do.
-    rests_at: Option<Level>,
+    rests_at: Option<MemoryPair>,
     /// The heap and shared memory at the last look that found a stack, or that was one of a process at rest.
-    mark: Level,
+    mark: MemoryPair,
     /// The thread that mapped something last.
     mapper: Option<Pid>,
     /// What was told: of the heap and of shared memory.
-    told: Level,
+    told: MemoryPair,
     /// The last stack, and growth that is its line's if that goes on.
     last: Option<(Instant, Stack)>,
     pending: Option<Pending>,
@@ -99,7 +99,7 @@ pub(super) struct Watched {
 /// Growth up to the first look that found a line: its own, or that of the one before.
 struct Pending {
     stack: Stack,
-    level: Level,
+    level: MemoryPair,
     /// What the line grew since.
     proof: u64,
     until: Instant,
@@ -116,7 +116,7 @@ impl Watched {
         let mappings = Mappings::open(process.pid);
         processes::key(process.pid).filter(|own| own.same(process))?;
         let (split, count) = (files.split()?, files.count()?);
-        let level = Level {
+        let level = MemoryPair {
             private: count.anon.0,
             shared: split.shmem.unwrap_or_default().0,
         };
@@ -266,13 +266,13 @@ impl Watched {
         self.ledger.seen(new.time, &stack);
         self.measure(look, Some(&stack));
         let after = self.count().ok_or(Gone)?;
-        let level = Level {
+        let level = MemoryPair {
             private: (before.private.min(after.private)).saturating_sub(self.mappings.told()),
             shared: before.shared,
         };
         // What was there at the last rest, below a step, is an earlier line's.
         let recent = level.less(self.told.at_least(self.mark));
-        let its = recent.at_most(Level {
+        let its = recent.at_most(MemoryPair {
             private: new.private.0,
             shared: new.shared.0,
         });
@@ -363,7 +363,7 @@ impl Watched {
         let last = self.count().ok_or(Gone)?;
         let in_mappings = self.mappings.told();
         let least = before.private.min(after.private).min(last.private);
-        let level = Level {
+        let level = MemoryPair {
             // Memory moves while it is measured: what is less is certain.
             private: least.saturating_sub(in_mappings),
             shared: before.shared,
@@ -410,11 +410,11 @@ impl Watched {
     }
 
     /// Gives the heap's growth to the lines that asked the kernel for it.
-    fn pay(&mut self, look: &Look<'_>, level: Level) {
+    fn pay(&mut self, look: &Look<'_>, level: MemoryPair) {
         let owed = level.less(self.told).private;
         for (stack, private) in self.claims.pay(owed, look.now) {
             self.told.private += private;
-            let its = Level { private, shared: 0 };
+            let its = MemoryPair { private, shared: 0 };
             self.grew(look.time, Some(stack), its);
         }
         self.mark = self.mark.at_least(self.told.at_most(level));
@@ -425,7 +425,7 @@ impl Watched {
         &mut self,
         look: &Look<'_>,
         stack: Option<Stack>,
-        (owed, recent): (Level, Level),
+        (owed, recent): (MemoryPair, MemoryPair),
         hot: bool,
     ) -> bool {
         match stack {
@@ -491,7 +491,7 @@ impl Watched {
     }
 
     /// Growth before a line was seen is its own only where it is little against what that grew since.
-    fn confirm(&mut self, look: &Look<'_>, running: Option<&Stack>, recent: Level) {
+    fn confirm(&mut self, look: &Look<'_>, running: Option<&Stack>, recent: MemoryPair) {
         let (Some(running), Some(mut pending)) = (running, self.pending.take()) else {
             return;
         };
@@ -507,7 +507,7 @@ impl Watched {
     }
 
     /// Growth of this look, and what is older and was too slow to be seen, at a look that found `stack`.
-    fn credit(&mut self, look: &Look<'_>, stack: Stack, level: Level, older: Level) {
+    fn credit(&mut self, look: &Look<'_>, stack: Stack, level: MemoryPair, older: MemoryPair) {
         let Some((at, before)) = self.last.clone() else {
             return self.wait(look, stack, level, older);
         };
@@ -521,7 +521,7 @@ impl Watched {
         }
         // All of it is the line's before, where the new one only waits.
         let share = |all: u64| if stack.running { all / 2 } else { all };
-        let its = Level {
+        let its = MemoryPair {
             private: share(level.private),
             shared: share(level.shared),
         };
@@ -530,7 +530,7 @@ impl Watched {
         self.grew(look.time, Some(stack), level.less(its));
     }
 
-    fn wait(&mut self, look: &Look<'_>, stack: Stack, level: Level, older: Level) {
+    fn wait(&mut self, look: &Look<'_>, stack: Stack, level: MemoryPair, older: MemoryPair) {
         self.grew(look.time, None, older);
         if let Some(before) = self.pending.take() {
             self.grew(look.time, None, before.level);
@@ -543,7 +543,7 @@ impl Watched {
         });
     }
 
-    fn grew(&mut self, time: BootTime, stack: Option<Stack>, level: Level) {
+    fn grew(&mut self, time: BootTime, stack: Option<Stack>, level: MemoryPair) {
         if level.private > 0 || level.shared > 0 {
             let grown = Grown {
                 private: level.private,
@@ -555,13 +555,13 @@ impl Watched {
     }
 
     /// The figures now; `None` when the process is gone.
-    fn count(&mut self) -> Option<Level> {
+    fn count(&mut self) -> Option<MemoryPair> {
         let count = self.files.count()?;
         if count.shared.0.abs_diff(self.statm_shared) >= MOVE {
             self.shared = self.files.split()?.shmem.unwrap_or_default().0;
             self.statm_shared = count.shared.0;
         }
-        Some(Level {
+        Some(MemoryPair {
             private: count.anon.0,
             shared: self.shared,
         })
@@ -576,7 +576,7 @@ impl Watched {
         }
     }
 
-    fn is_starting(&self, level: Level) -> bool {
+    fn is_starting(&self, level: MemoryPair) -> bool {
         !self.reading.is_open() && level.private < SMALLEST
     }
 

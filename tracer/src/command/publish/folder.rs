@@ -14,7 +14,7 @@ use super::{
     tail::{STALE_NS, Tail},
 };
 use crate::{
-    event::{Near, RecordingStarted},
+    event::{LimitWarning, RecordingStarted},
     ids::{BootTime, CLOCK_TICK_NS},
     judge::{
         live::Live,
@@ -47,7 +47,7 @@ pub(super) struct Folder {
     with_arguments: bool,
     tails: BTreeMap<String, Tail>,
     /// The warnings that stood at the last look.
-    near: Vec<(BootTime, Near)>,
+    near: Vec<(BootTime, LimitWarning)>,
 }
 
 impl Folder {
@@ -225,8 +225,9 @@ impl Folder {
             started: live.wall.unwrap_or(Utc(crate::ids::WallTime(0))),
             with_arguments: self.with_arguments,
         };
-        let line = |near: &Near, is_over| publish::warning(&origin, live.wall, near, is_over);
-        let is_in = |all: &[(BootTime, Near)], one: &Near| {
+        let line =
+            |near: &LimitWarning, is_over| publish::warning(&origin, live.wall, near, is_over);
+        let is_in = |all: &[(BootTime, LimitWarning)], one: &LimitWarning| {
             all.iter().any(|(_, other)| other.limit == one.limit)
         };
         let before = std::mem::replace(&mut self.near, live.near.clone());

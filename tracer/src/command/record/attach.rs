@@ -111,7 +111,7 @@ pub(in crate::command) fn reason(error: &KernelError) -> String {
             format!("{missing}. For full sight, {}", host::advice(host::place()))
         }
         KernelError::PidNamespace(_) => {
-            let advice = "on the host: sudo raytrace record; in a container: docker run --pid=host …, or hostPID: true in the pod";
+            let advice = "on the host, as root: raytrace record; in a container: docker run --pid=host …, or hostPID: true in the pod";
             format!("{error}. For full sight, {advice}")
         }
         other => other.to_string(),

@@ -19,17 +19,22 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub(super) struct DirectoryArgs {
     /// Write one file after another into this folder, for a recorder that always runs.
-    #[arg(long, value_name = "DIR", conflicts_with = "output")]
+    #[arg(
+        long,
+        value_name = "DIR",
+        conflicts_with = "output",
+        help_heading = "One file after another"
+    )]
     pub(super) directory: Option<PathBuf>,
     /// Begin the next file after this time.
-    #[arg(long, value_name = "TIME", default_value = "6h", requires = "directory", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "6h", requires = "directory", value_parser = parse_duration, help_heading = "One file after another")]
     rotate: Duration,
     /// Keep this many files and delete the oldest.
-    #[arg(long, value_name = "N", default_value_t = 28, requires = "directory",
+    #[arg(long, value_name = "N", default_value_t = 28, requires = "directory", help_heading = "One file after another",
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
     keep_files: usize,
     /// Keep all files together below this size by deleting the oldest.
-    #[arg(long, value_name = "SIZE", default_value = "20GiB", requires = "directory", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", default_value = "20GiB", requires = "directory", value_parser = parse_size, help_heading = "One file after another")]
     max_total: u64,
 }
 

@@ -9,8 +9,8 @@ use std::{
 
 use crate::{
     collect::{Collector, DeathUpdate},
-    command::Failure,
-    event::{Mode, Near, Probe, ProbeState},
+    command::{Failure, own_path},
+    event::{LimitWarning, Mode, Probe, ProbeState},
     ids::Pid,
     judge::report::{Killer, Utc},
     observe::{clock, host},
@@ -133,11 +133,9 @@ impl Screen {
             .iter()
             .filter(|probe| probe.state == ProbeState::Missing)
         {
-            self.say(&format!(
-                "missing  {}: {}",
-                probe.name,
-                probe.reason.as_deref().unwrap_or("unknown")
-            ));
+            let reason = probe.reason.as_deref().unwrap_or("unknown");
+            let reason = own_path::with_path(reason);
+            self.say(&format!("missing  {}: {reason}", probe.name));
         }
         match gpus {
             Ok(count) => self.say(&format!("GPU memory: {count} by NVML, once a second")),
@@ -196,7 +194,7 @@ impl Screen {
     }
 
     /// A limit that is near, or is not any more.
-    pub(super) fn near(&mut self, time: Option<Utc>, near: &Near) {
+    pub(super) fn near(&mut self, time: Option<Utc>, near: &LimitWarning) {
         self.say(&show_near::line(time, near, &self.zone));
     }
 
@@ -250,10 +248,14 @@ impl Screen {
         } else {
             deaths.join(", ")
         };
+        let events = match summary.events {
+            1 => "1 event".to_owned(),
+            many => format!("{many} events"),
+        };
         self.say(&format!(
-            "Recorded {:.1} s: {deaths}; {} events, {} KiB, {lost} lost.",
+            "Recorded {:.1} s: {deaths}; {}, {} KiB, {lost} lost.",
             elapsed.as_secs_f64(),
-            summary.events,
+            events,
             summary.bytes / 1024
         ));
         if let Some(failure) = &summary.failure {

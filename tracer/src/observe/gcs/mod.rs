@@ -88,7 +88,7 @@ fn is_loopback(address: &str) -> bool {
 
 /// An answer.
 #[derive(Debug)]
-pub struct Said {
+pub struct GcsAnswer {
     /// Which raylet's GCS.
     pub raylet: ProcessKey,
     /// Its address.
@@ -102,7 +102,7 @@ pub struct Said {
 /// The thread that asks.
 pub struct Gcs {
     targets: UnboundedSender<Target>,
-    said: mpsc::Receiver<Said>,
+    said: mpsc::Receiver<GcsAnswer>,
 }
 
 impl Gcs {
@@ -128,26 +128,26 @@ impl Gcs {
     }
 
     /// What was said since the last call.
-    pub fn said(&self) -> impl Iterator<Item = Said> {
+    pub fn said(&self) -> impl Iterator<Item = GcsAnswer> {
         self.said.try_iter()
     }
 }
 
-async fn serve(mut targets: UnboundedReceiver<Target>, said: mpsc::Sender<Said>) {
+async fn serve(mut targets: UnboundedReceiver<Target>, said: mpsc::Sender<GcsAnswer>) {
     while let Some(target) = targets.recv().await {
         tokio::spawn(follow(target, said.clone()));
     }
 }
 
 /// Asks one GCS until its raylet is gone.
-async fn follow(target: Target, said: mpsc::Sender<Said>) {
+async fn follow(target: Target, said: mpsc::Sender<GcsAnswer>) {
     for pause in FIRST.into_iter().chain(std::iter::repeat(PERIOD)) {
         sleep(pause).await;
         if !target.lives() {
             return;
         }
         let (rows, trouble) = ask::all(&target).await;
-        let answer = Said {
+        let answer = GcsAnswer {
             raylet: target.raylet,
             address: target.address.clone(),
             rows: here(rows, &target.node),

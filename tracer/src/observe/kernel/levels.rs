@@ -21,12 +21,12 @@ pub struct Slot(pub(super) u32);
 
 /// What a process had at a look.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Level {
+pub struct ResidentLevel {
     looks: u64,
     bytes: [u64; MEMBERS],
 }
 
-impl Level {
+impl ResidentLevel {
     /// By how much the figure moved that moved most.
     #[must_use]
     pub fn moved(&self, since: &Self) -> u64 {
@@ -59,8 +59,8 @@ impl Level {
 
 /// A process that has this much private memory, and was looked at so often.
 #[cfg(test)]
-pub(crate) fn level_of(looks: u64, private: u64) -> Level {
-    Level {
+pub(crate) fn level_of(looks: u64, private: u64) -> ResidentLevel {
+    ResidentLevel {
         looks,
         bytes: [0, private, 0, 0],
     }
@@ -120,18 +120,18 @@ impl Levels {
 
     /// What `process` had at the last look: nothing before the first one.
     #[must_use]
-    pub fn of(&self, slot: Slot, process: ProcessKey) -> Level {
+    pub fn of(&self, slot: Slot, process: ProcessKey) -> ResidentLevel {
         let at = slot.0 as usize * WORDS;
         let Some(words) = self.words.get(at..at + WORDS) else {
-            return Level::default();
+            return ResidentLevel::default();
         };
         let word = |at: usize| words[at].load(Ordering::Relaxed);
         if !ProcessKey::new(process.pid.0, word(0)).same(process) {
             // Of who had the place before.
-            return Level::default();
+            return ResidentLevel::default();
         }
         let pages = |member: usize| word(2 + member).cast_signed().max(0).unsigned_abs();
-        Level {
+        ResidentLevel {
             looks: word(1),
             bytes: [0, 1, 2, 3].map(|member| pages(member).saturating_mul(self.page)),
         }
@@ -147,7 +147,7 @@ mod tests {
         let process = ProcessKey::new(7, 100_000_000);
         let later = ProcessKey::new(7, 900_000_000);
         let levels = levels_of(&[0, 0, 0, 0, 0, 0, 100_000_000, 3, 1, 256, 0, u64::MAX]);
-        let nothing = Level::default();
+        let nothing = ResidentLevel::default();
         assert_eq!(levels.of(Slot(0), process), nothing, "no look yet");
         assert_eq!(levels.of(Slot(1), later), nothing);
         let level = levels.of(Slot(1), process);
@@ -158,11 +158,11 @@ mod tests {
 
     #[test]
     fn what_moves_most_counts() {
-        let before = Level {
+        let before = ResidentLevel {
             looks: 1,
             bytes: [10, 100, 0, 5],
         };
-        let now = Level {
+        let now = ResidentLevel {
             looks: 1,
             bytes: [10, 70, 20, 5],
         };

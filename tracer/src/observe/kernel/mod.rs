@@ -19,7 +19,7 @@ mod tracked;
 pub use attach::{Attached, Keep, KernelError, attach};
 pub use growth::{Growth, MemoryRecord, Native, NewGrowth, NewMapping};
 pub use ledger::Ledgers;
-pub use levels::{Level, Levels, Slot};
+pub use levels::{Levels, ResidentLevel, Slot};
 #[cfg(test)]
 pub(crate) use levels::{level_of, levels_of, slot_of};
 pub use pythons::Pythons;

@@ -23,7 +23,7 @@ stored_as! {
     LimitName => event::LimitName,
     Within => event::Within,
     NearProcess => event::NearProcess,
-    Near => event::Near,
+    Near => event::LimitWarning,
     GpuState => event::GpuState,
     GpuHolder => event::GpuHolder,
     PythonStack => event::PythonStack,
@@ -183,7 +183,7 @@ pub(super) struct NearProcess {
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(remote = "event::Near")]
+#[serde(remote = "event::LimitWarning")]
 pub(super) struct Near {
     #[serde(with = "stored")]
     limit: event::LimitName,

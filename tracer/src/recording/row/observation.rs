@@ -87,7 +87,7 @@ pub(super) enum Observation {
     Outside(#[serde(with = "stored")] event::OutsideMemory),
     Node(#[serde(with = "stored")] event::NodeMemory),
     Monitor(#[serde(with = "stored")] event::MonitorCount),
-    Near(#[serde(with = "stored")] event::Near),
+    Near(#[serde(with = "stored")] event::LimitWarning),
     Gpu(#[serde(with = "stored")] event::GpuState),
     Stack(#[serde(with = "stored")] event::PythonStack),
     Freed {

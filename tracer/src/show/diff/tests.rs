@@ -16,6 +16,7 @@ fn text(a: &Report, b: &Report) -> String {
         width: 100,
         zone: Zone::default(),
         file: None,
+        program: "raytrace".into(),
     };
     let diff = compare(("before.raytrace", a), ("after.raytrace", b));
     anstream::adapter::strip_str(&render(&diff, &style)).to_string()
@@ -69,6 +70,20 @@ fn settings_memory_deaths_and_what_fits_stand_in_columns() {
       1 worker.actor.offload.offload_params: parameters move from GPU to host memory, in A only;
         WorkerDict held 64.8 GiB, then 3.2 GiB (inferred)
     ");
+}
+
+#[test]
+fn long_cells_go_on_in_their_column() {
+    let long = |value: &str| {
+        let mut report = run("true", 64.8, false);
+        report.settings[0].key = "actor_rollout_ref.rollout.log_prob_micro_batch".into();
+        report.settings[0].value = value.repeat(4);
+        report
+    };
+    let shown = text(&long("/data/models/a "), &long("/data/models/b "));
+    let columns = shown.lines().map(super::columns);
+    assert!(columns.max() <= Some(100), "{shown}");
+    assert_eq!(shown.matches("/data/models/b").count(), 4, "{shown}");
 }
 
 #[test]

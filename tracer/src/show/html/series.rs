@@ -1,4 +1,4 @@
-//! The series of the page, thinned so that a day of many workers is a file that opens at once.
+//! The series of the page, downsampled so that a day of many workers is a file that opens at once.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -12,7 +12,7 @@ use crate::{
         report::{Report, Utc},
         timeline::{CgroupSeries, ProcessSeries, Timeline},
     },
-    show::{sanitize, thin::thin, words},
+    show::{downsample::downsample, sanitize, words},
 };
 
 /// Points of all processes together, at about 12 bytes each.
@@ -152,8 +152,10 @@ fn row(
         }
         _ => private.len(),
     };
-    let mut points = thin(&private[..last], most, |(_, bytes)| bytes.0);
-    points.extend(thin(&private[last..], LAST_POINTS, |(_, bytes)| bytes.0));
+    let mut points = downsample(&private[..last], most, |(_, bytes)| bytes.0);
+    points.extend(downsample(&private[last..], LAST_POINTS, |(_, bytes)| {
+        bytes.0
+    }));
     ProcessData {
         pid: process.process.pid.0,
         name: words::name_of_series(process),
@@ -194,7 +196,7 @@ fn cgroup(began: Utc, series: &CgroupSeries) -> CgroupData {
         .iter()
         .map(|(time, state)| (*time, [state.needed()]))
         .collect();
-    let kept = thin(&figures, MAX_NODE_POINTS, |(_, [used])| used.0);
+    let kept = downsample(&figures, MAX_NODE_POINTS, |(_, [used])| used.0);
     CgroupData {
         label: format!(
             "in cgroup {}, without page cache",
@@ -213,7 +215,7 @@ fn node(timeline: &Timeline) -> Vec<u64> {
             (*time, [Bytes(used), node.shmem])
         })
         .collect();
-    let kept = thin(&figures, MAX_NODE_POINTS, |(_, [used, _])| used.0);
+    let kept = downsample(&figures, MAX_NODE_POINTS, |(_, [used, _])| used.0);
     flat(timeline.began, kept.into_iter())
 }
 

@@ -22,6 +22,7 @@ fn style() -> Style {
         width: 100,
         zone: Zone::default(),
         file: Some("a.raytrace".into()),
+        program: "raytrace".into(),
     }
 }
 

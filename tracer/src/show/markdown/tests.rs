@@ -18,6 +18,7 @@ fn markdown(shown: &Shown) -> String {
         width: 100,
         zone: Zone::default(),
         file: Some("a.raytrace".into()),
+        program: "raytrace".into(),
     };
     render(shown, &style)
 }

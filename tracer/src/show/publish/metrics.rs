@@ -20,7 +20,7 @@ use super::number;
 use crate::{
     cgroup_path,
     judge::{
-        killers::{Threat, Who},
+        killers::{NextKiller, Who},
         report::{Certainty, ClusterReport, Death, Killer},
     },
     show::{facts, sanitize, summary, words},
@@ -40,7 +40,7 @@ type Labels = Vec<(&'static str, String)>;
 /// What is counted over the life of a node's recordings: kept when `publish` is started again.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Deaths that somebody asks about, by killer and certainty.
+    /// Abnormal deaths, by killer and certainty.
     deaths: BTreeMap<String, BTreeMap<String, u64>>,
     /// Memory kills by killer, namespace, cluster, pod and method.
     kills: Vec<(Kill, u64)>,
@@ -195,7 +195,7 @@ pub struct Snapshot {
     /// The counts.
     pub counts: Counts,
     /// The limits, the nearest first; none where nobody records.
-    pub limits: Vec<Threat>,
+    pub limits: Vec<NextKiller>,
     /// Those of which a warning stands.
     pub near: Vec<Who>,
     /// The clusters whose raylet lives.
@@ -286,7 +286,7 @@ fn counted(registry: &mut Registry, snapshot: &Snapshot) {
             (labels, count.unwrap_or(0) as f64)
         })
     });
-    let help = "Deaths that somebody asks about, by who ended the process and how sure that is";
+    let help = "Abnormal deaths, by who ended the process and how sure that is";
     counters(registry, "raytrace_deaths", help, deaths.collect());
     let kills = counts.kills.iter().map(|(kill, count)| {
         let labels = vec![
@@ -324,13 +324,13 @@ fn counted(registry: &mut Registry, snapshot: &Snapshot) {
 
 fn limits(registry: &mut Registry, snapshot: &Snapshot) {
     // Two monitors of one machine are one threat; cgroups whose number is the same are one too.
-    let mut limits: BTreeMap<Limit, &Threat> = BTreeMap::new();
+    let mut limits: BTreeMap<Limit, &NextKiller> = BTreeMap::new();
     for threat in snapshot.limits.iter().take(MOST_LIMITS) {
         limits
             .entry(Limit::of(&threat.who, snapshot.with_paths))
             .or_insert(threat);
     }
-    let rows = |value: &dyn Fn(&Threat) -> Option<f64>| -> Vec<(Labels, f64)> {
+    let rows = |value: &dyn Fn(&NextKiller) -> Option<f64>| -> Vec<(Labels, f64)> {
         let rows = limits.iter();
         rows.filter_map(|(limit, threat)| {
             Some((limit.clone().labels(&snapshot.node), value(threat)?))
@@ -487,8 +487,8 @@ mod tests {
         text.lines().filter(|line| !line.starts_with('#')).collect()
     }
 
-    fn threat(who: Who) -> Threat {
-        Threat {
+    fn threat(who: Who) -> NextKiller {
+        NextKiller {
             who,
             at: Bytes(4 << 30),
             margin: Bytes(1 << 30),

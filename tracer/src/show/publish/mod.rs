@@ -9,7 +9,7 @@ pub mod pod_event;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    event::{Near, NearProcess, Role},
+    event::{LimitWarning, NearProcess, Role},
     ids::Bytes,
     judge::{
         cause::Scope,
@@ -257,7 +257,7 @@ fn arguments(line: &mut Map<String, Value>, death: &Death) {
 
 /// A limit that is about to be met, or, where `is_over`, is not any more.
 #[must_use]
-pub fn warning(origin: &Origin, time: Option<Utc>, near: &Near, is_over: bool) -> Value {
+pub fn warning(origin: &Origin, time: Option<Utc>, near: &LimitWarning, is_over: bool) -> Value {
     let severity = if is_over { "INFO" } else { "WARN" };
     let mut line = origin.line("raytrace.warning", severity, time);
     let limit = metrics::Limit::of(&show_near::who(near), origin.with_arguments);

@@ -1,7 +1,7 @@
 //! A cause without names, paths and foreign words that identify anybody.
 
 use super::scrub::Scrubber;
-use crate::judge::cause::{Cause, Party};
+use crate::judge::cause::{Cause, ProcessRef};
 
 /// Redacts what a cause holds.
 pub(super) fn redact(scrubber: &mut Scrubber, cause: &mut Cause) {
@@ -41,6 +41,6 @@ pub(super) fn redact(scrubber: &mut Scrubber, cause: &mut Cause) {
     }
 }
 
-fn party(scrubber: &mut Scrubber, party: &mut Party) {
+fn party(scrubber: &mut Scrubber, party: &mut ProcessRef) {
     party.comm = scrubber.text(&party.comm);
 }

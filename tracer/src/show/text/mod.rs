@@ -100,11 +100,13 @@ fn bottom(view: &View<'_>, page: &mut Page) {
     if !report.findings.is_empty() {
         heading(page, "WHAT TO CHANGE");
     }
-    let lines = findings::lines(view);
-    for (number, (finding, line)) in report.findings.iter().zip(lines).enumerate() {
-        let lead = format!("  {} ", number + 1);
-        page.paragraph(&lead, Colour::new().bold(), &line, 4);
-        let figures = finding.evidence.iter();
+    for (number, told) in (1..).zip(findings::told(view)) {
+        let lead = format!("  {number} ");
+        page.paragraph(&lead, Colour::new().bold(), &told.summary, 4);
+        for (label, text) in &told.parts {
+            page.paragraph(&format!("    {label}: "), Colour::new().dimmed(), text, 6);
+        }
+        let figures = told.finding.evidence.iter();
         for figure in figures.filter(|_| view.shown.detail || view.shown.all) {
             let figure = sanitize::line(figure, sanitize::EVIDENCE);
             page.paragraph("    ", Colour::new(), &figure, 6);

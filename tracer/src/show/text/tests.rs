@@ -17,6 +17,7 @@ fn style(width: usize) -> Style {
         width,
         zone: Zone::default(),
         file: Some("raytrace-gpu-07-20261120T060211Z.raytrace".into()),
+        program: "raytrace".into(),
     }
 }
 

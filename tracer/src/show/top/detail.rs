@@ -11,8 +11,8 @@ use ratatui::{
 use super::{
     Focus, Top,
     draw::{bold, faint},
+    format::{cut, rate},
     rows::{self, REST, Row, RowId, SHARED},
-    words::{cut, rate},
 };
 use crate::{
     event::Role,

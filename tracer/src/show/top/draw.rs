@@ -7,7 +7,7 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use super::{Focus, Over, Top, detail, head, help, table, words};
+use super::{Focus, Over, Top, detail, format, head, help, table};
 
 /// Below this nothing can be read.
 const LEAST: (u16, u16) = (50, 12);
@@ -85,7 +85,7 @@ fn foot_line(top: &Top, width: usize) -> Line<'static> {
             top.choice.filter
         );
         return Line::styled(
-            words::fit(&text, width),
+            format::fit(&text, width),
             plain().add_modifier(Modifier::REVERSED),
         );
     }

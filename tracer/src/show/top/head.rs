@@ -8,14 +8,14 @@ use ratatui::{
 use super::{
     Top,
     draw::{Alarm, bold, faint, plain},
-    words::{cut, fit, rate},
+    format::{cut, fit, rate},
 };
 use crate::{
     event::{Mode, NodeMemory, Role},
     ids::{Bytes, SECOND_NS},
     judge::{
-        forecast::Race,
-        killers::{Threat, Who},
+        forecast::MonitorHeadroom,
+        killers::{NextKiller, Who},
         live::LiveProcess,
     },
     show::{
@@ -88,7 +88,7 @@ pub(super) fn lines(top: &Top, width: usize, short: bool) -> Vec<Line<'static>> 
 }
 
 /// Said where memory grows so fast that Ray's monitor comes too late.
-fn too_late(race: &Race) -> Option<Line<'static>> {
+fn too_late(race: &MonitorHeadroom) -> Option<Line<'static>> {
     let lasts = race.room_lasts_s.filter(|_| !race.ray_wins())?;
     let room = size(race.room);
     let text = format!(
@@ -213,7 +213,7 @@ fn legend(top: &Top, parts: &Parts) -> Vec<Span<'static>> {
 }
 
 /// `NEXT KILLER  ~21 s    kernel, .../system  23.9 of 24.0 GiB, 51 MiB left (DashboardAgent +2.4 GiB/min)`.
-fn threat(top: &Top, place: usize, threat: &Threat, width: usize) -> Line<'static> {
+fn threat(top: &Top, place: usize, threat: &NextKiller, width: usize) -> Line<'static> {
     let left = threat.left;
     let seconds = left.map_or(u64::MAX, |left| left.as_secs());
     let share = size::share(threat.used(), threat.at);

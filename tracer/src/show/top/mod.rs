@@ -2,6 +2,7 @@
 
 mod detail;
 mod draw;
+mod format;
 mod head;
 mod help;
 mod keys;
@@ -9,7 +10,6 @@ mod rows;
 mod table;
 #[cfg(test)]
 mod tests;
-mod words;
 
 use std::collections::{HashMap, VecDeque};
 

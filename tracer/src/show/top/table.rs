@@ -10,8 +10,8 @@ use ratatui::{
 use super::{
     Focus, Top,
     draw::{bold, faint, lines, plain, rule},
+    format::{cut, fit, rate},
     rows::{self, Group, Row, RowId},
-    words::{cut, fit, rate},
 };
 use crate::{
     ids::Bytes,

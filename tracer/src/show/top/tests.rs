@@ -13,7 +13,7 @@ use crate::{
     event::{MemorySplit, Mode, NodeMemory, Role},
     ids::{BootTime, Bytes, HexId, Pid, ProcessKey},
     judge::{
-        killers::{Threat, Who},
+        killers::{NextKiller, Who},
         live::{Live, LiveProcess},
         report::{GpuError, GpuReport},
     },
@@ -94,7 +94,7 @@ fn live(seconds: u32) -> Live {
     processes.extend((0..4).map(|n| process(41_870 + n, "ray::compute_score", Role::Worker, 3.4)));
     processes.push(process(41_990, "ray::IDLE", Role::Worker, 0.1));
     let used = gib(491.0 + 0.07 * grown);
-    let threat = |who, at: f64, left: f64| Threat {
+    let threat = |who, at: f64, left: f64| NextKiller {
         who,
         at: gib(at),
         margin: gib(left - 0.02 * grown),

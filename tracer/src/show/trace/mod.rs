@@ -23,7 +23,7 @@ use crate::{
         report::{Death, Report},
         timeline::{ProcessSeries, Timeline},
     },
-    show::{causes, sanitize, thin::thin},
+    show::{causes, downsample::downsample, sanitize},
 };
 pub use ray::{RayTimeline, RayTimelineError};
 use rows::{Place, Rows};
@@ -136,7 +136,7 @@ fn memory(
     places: &[Place],
 ) -> io::Result<()> {
     let machine = rows.machine();
-    for (time, node) in thin(&node_figures(timeline), MAX_POINTS / 10, |(_, figures)| {
+    for (time, node) in downsample(&node_figures(timeline), MAX_POINTS / 10, |(_, figures)| {
         figures[0]
     }) {
         events.push(&events::node(machine, time, node))?;
@@ -148,7 +148,7 @@ fn memory(
         .sum();
     for (process, place) in timeline.processes.iter().zip(places) {
         let most = part_of(MAX_POINTS, process.private.len(), all);
-        let points = thin(&process.private, most, |(_, bytes)| bytes.0);
+        let points = downsample(&process.private, most, |(_, bytes)| bytes.0);
         events.extend(events::counter(process, *place, &points))?;
     }
     Ok(())

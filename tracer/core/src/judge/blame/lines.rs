@@ -17,7 +17,7 @@ use crate::{
 /// Lines and functions of one owner that the report keeps.
 const MOST_LINES: usize = 50;
 /// What stands for a line where none is known.
-const UNSEEN: &str = "(not sampled)";
+const NOT_SAMPLED: &str = "(not sampled)";
 
 /// A line or function, and what grew through each library, under each line that it had called, and through each of the user's own lines.
 struct Line {
@@ -52,7 +52,7 @@ pub(super) fn growth(named: &[Arc<str>], sums: &[(&Blamed, Sums)]) -> Vec<Growth
 fn owner(class: &str, sites: &[&(&Blamed, Sums)]) -> Growth {
     let unseen = PythonFrame {
         file: String::new(),
-        function: UNSEEN.into(),
+        function: NOT_SAMPLED.into(),
         line: 0,
     };
     let mut lines = BTreeMap::new();
@@ -169,7 +169,7 @@ pub(super) fn folded(named_owners: &[Arc<str>], sums: &[(&Blamed, Sums)]) -> Vec
         let site = &blamed.site;
         let mut frames: Vec<String> = site.frames.iter().rev().map(named).collect();
         if frames.is_empty() {
-            frames.push(UNSEEN.into());
+            frames.push(NOT_SAMPLED.into());
         }
         let called = site.called.iter().rev().map(native::named);
         let stack: Vec<String> = std::iter::once(name.to_string())

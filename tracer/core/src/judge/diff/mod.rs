@@ -166,7 +166,7 @@ pub fn compare(a: (&str, &Report), b: (&str, &Report)) -> Diff {
         cannot: Vec::new(),
         savings: Vec::new(),
     };
-    diff.savings = savings::seen(a.1, &diff.owners);
+    diff.savings = savings::seen(a.1, b.1);
     (diff.fits, diff.cannot) = fits::find(&diff);
     order(&mut diff);
     diff

@@ -130,7 +130,16 @@ fn plain(key: &str) -> String {
     }
 }
 
+/// What started each job.
+pub(super) fn command_lines(report: &Report) -> impl Iterator<Item = Vec<String>> {
+    let jobs = report.jobs.iter();
+    jobs.filter_map(|job| job.entrypoint.as_deref()).map(argv)
+}
+
+fn argv(entrypoint: &str) -> Vec<String> {
+    entrypoint.split_whitespace().map(str::to_owned).collect()
+}
+
 fn arguments(entrypoint: &str) -> Vec<(String, String)> {
-    let argv: Vec<String> = entrypoint.split_whitespace().map(str::to_owned).collect();
-    framework::pairs(&argv)
+    framework::pairs(&argv(entrypoint))
 }

@@ -197,6 +197,13 @@ fn what_a_finding_expected_stands_beside_what_was_seen() {
     assert_eq!(savings.len(), 1);
     assert_eq!(savings[0].expected_bytes, Bytes(900 * MIB));
     assert_eq!(savings[0].seen_bytes, (1000 * MIB).cast_signed());
+    // After more calls, or in another framework, a peak says nothing of the remedy.
+    let mut longer = b.clone();
+    longer.owners[0].calls = 7;
+    assert_eq!(compared(&a, &longer).savings, []);
+    let mut verl = b.clone();
+    verl.jobs.push(job(10, "python3 -m verl.trainer.main_ppo"));
+    assert_eq!(compared(&a, &verl).savings, []);
     // A class that did not run in both tells nothing.
     assert_eq!(compared(&a, &report(&[], &[])).savings, []);
 }

@@ -8,7 +8,7 @@ use crate::{
     ids::Bytes,
     judge::{
         findings,
-        killers::{self, Threat, Who},
+        killers::{self, NextKiller, Who},
         oom::size,
         report::Monitor,
     },
@@ -128,7 +128,7 @@ fn now(machine: &Machine, watch: &Watch) -> Check {
     note("memory.now", text).word("").value(&watch.count.used.0)
 }
 
-fn line(rank: usize, threat: &Threat, machine: &Machine, watch: &Watch) -> Check {
+fn line(rank: usize, threat: &NextKiller, machine: &Machine, watch: &Watch) -> Check {
     let margin = size(threat.margin);
     let (id, text) = match &threat.who {
         Who::RayMonitor => {
@@ -155,7 +155,7 @@ fn line(rank: usize, threat: &Threat, machine: &Machine, watch: &Watch) -> Check
     note(&id, text).word(rank.to_string()).value(&threat.at.0)
 }
 
-fn end_of_machine(threat: &Threat, machine: &Machine, watch: &Watch) -> String {
+fn end_of_machine(threat: &NextKiller, machine: &Machine, watch: &Watch) -> String {
     let swap = if machine.swap_total.0 == 0 {
         "no swap".to_owned()
     } else {

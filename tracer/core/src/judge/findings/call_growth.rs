@@ -6,7 +6,7 @@ use super::{
     Run, about, code, controller,
     facts::Held,
     in_task, merged,
-    remedy::is_printed,
+    remedy::{self, is_printed},
     rules::{Needs, Rule},
     settings::{Given, of_framework},
     spikes,
@@ -18,7 +18,7 @@ use crate::{
         oom::size,
         report::{Certainty, Death, Finding, Saving},
     },
-    ray::framework,
+    ray::framework::{self, Aim},
 };
 
 /// What the calls took is at least this share of the limit.
@@ -176,7 +176,7 @@ fn remedies(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>, find
     });
     let copies = copies_parameters(death);
     if copies {
-        let text = "; in FSDP's gather or reduction of parameters, whose size no batch changes";
+        let text = "; it was in FSDP's gather or reduction of parameters, which a smaller batch does not make smaller";
         finding.summary.push_str(text);
     }
     let turned = turned(run, death, limit, method, &given).filter(|_| !small && !copies);
@@ -203,9 +203,13 @@ fn remedies(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>, find
         });
         finding.cost = Some("more and smaller passes in each call; the result is the same".into());
     }
+    if copies {
+        finding.remedy.extend(fewer_copies(run));
+        finding.cost = Some("less at the same time".into());
+    }
     if let Some(line) = line {
         let text = format!(
-            "{} keeps {}: do it in smaller parts, or let go of what is done",
+            "{} keeps {}: do it in smaller parts, or release what is done",
             line.name(),
             size(line.bytes)
         );
@@ -221,6 +225,19 @@ fn remedies(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>, find
             finding.remedy.push(text);
         }
     }
+}
+
+/// What makes FSDP's copies fewer or smaller: each rank gathers one unit's parameters at a time.
+fn fewer_copies(run: Run<'_>) -> Vec<String> {
+    let keys = remedy::keys(run, Aim::Fewer);
+    let ranks = keys.iter().find(|key| key.contains("gpus_per_node"));
+    // Its value stays out: it is no setting of this call.
+    let key = ranks.and_then(|key| key.split(" (now ").next());
+    let key = key.map_or_else(String::new, |key| format!(": {key}"));
+    vec![
+        format!("Fewer ranks on this node, since each gathers a copy{key}"),
+        "or smaller FSDP units (auto_wrap_policy), so that less is gathered at a time".into(),
+    ]
 }
 
 /// Whether the victim's last lines were FSDP's own (torch 2.8: `_flat_param.py`, `_runtime_utils.py`); a forward pass is no such line.

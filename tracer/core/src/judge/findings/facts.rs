@@ -26,7 +26,7 @@ pub(in crate::judge) struct Facts {
     /// The configurations that frameworks printed of themselves, resolved.
     pub(in crate::judge) printed: Vec<Printed>,
     /// What logs warn of.
-    pub(in crate::judge) said: Vec<Said>,
+    pub(in crate::judge) said: Vec<LogWarning>,
     /// What sudden deaths have for a consequence.
     pub(in crate::judge) effects: Vec<Effect>,
     /// What was moved off a GPU.
@@ -117,7 +117,7 @@ pub(in crate::judge) struct Printed {
 
 /// Something that logs warn of.
 #[derive(Debug, Clone)]
-pub(in crate::judge) struct Said {
+pub(in crate::judge) struct LogWarning {
     pub(in crate::judge) warning: Warning,
     /// How often.
     pub(in crate::judge) count: u64,

@@ -168,7 +168,7 @@ fn no_help(run: Run<'_>, name: &str, given: &[Given]) -> Option<Finding> {
             "setting-does-not-help",
             Certainty::Proven,
             format!(
-                "does not help {name} against a lack of RAM: {}",
+                "these settings do not help {name} against a lack of RAM: {}",
                 list.join("; ")
             ),
         )

@@ -57,7 +57,8 @@ fn told(run: Run<'_>, growing: &Growing) -> Option<Finding> {
     if let Some(room) = growing.room.as_ref() {
         let left = calls_left(growing, room);
         summary.push_str(&format!(
-            "; {left} calls are left until {} at {}",
+            "; {left} {} left until {} at {}",
+            if left == 1 { "call is" } else { "calls are" },
             room.limit,
             size(room.at)
         ));

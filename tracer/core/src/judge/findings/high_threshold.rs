@@ -16,7 +16,7 @@ use crate::{
 const KEY: &str = "RAY_memory_usage_threshold";
 /// Ray's own.
 const DEFAULT: f32 = 0.95;
-/// Below this a burst overtakes the monitor.
+/// Below this a burst fills memory before the monitor looks again.
 const ROOM: Bytes = Bytes(4 << 30);
 
 /// The rule.

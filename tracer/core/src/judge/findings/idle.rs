@@ -55,8 +55,8 @@ fn find(run: Run<'_>) -> Vec<Finding> {
     let mut found: Vec<(Option<usize>, Finding)> = at_kills.collect();
     let told: Vec<Option<usize>> = found.iter().map(|(number, _)| *number).collect();
     let clusters = run.facts.idle.iter().enumerate();
-    let untold = clusters.filter(|(number, _)| !told.contains(&Some(*number)));
-    found.extend(untold.filter_map(|(number, cluster)| {
+    let other_clusters = clusters.filter(|(number, _)| !told.contains(&Some(*number)));
+    found.extend(other_clusters.filter_map(|(number, cluster)| {
         let workers = cluster.workers.iter();
         let idle = workers.map(|(pid, private, idle)| (*pid, *private, idle));
         let room = cluster.room.as_ref()?;

@@ -96,11 +96,12 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, name: &str, method: &Metho
     let died = died.and_then(|calls| calls.died_in);
     let died = died.map_or_else(String::new, |nth| format!("; it died in call {nth}"));
     let summary = format!(
-        "each call of {name} left {} behind in {count} {}, {} by then: the limit of {} holds about {fit} calls{died}",
+        "each call of {name} left {} behind in {count} {}, {} by then: the limit of {} holds about {fit} {}{died}",
         each.fine(),
         if count == 1 { "process" } else { "processes" },
         size(Bytes(method.kept)),
-        size(limit)
+        size(limit),
+        if fit == 1 { "call" } else { "calls" }
     );
     let finding = about("leak", Certainty::Inferred, death, summary);
     let mut finding = in_task(finding, name, &method.workers, line);
@@ -108,7 +109,7 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, name: &str, method: &Metho
     if let Some(line) = line_of(run, method) {
         finding.evidence.push(line.evidence());
         let text = format!(
-            "{} keeps {}: let go of it after each call",
+            "{} keeps {}: release it after each call",
             line.name(),
             size(line.bytes)
         );

@@ -45,9 +45,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         let each = class.sum.gib() / f64::from(class.processes);
         let share = 100.0 * class.sum.gib() / limit.gib();
         let others = others(death, inside, class.sum);
-        let room = 0.8 * limit.gib() - others.gib();
-        let most = f64::from(class.processes - 1);
-        let fit = (room / each).floor().clamp(1.0, most);
+        let fit = fitting(run, class.name)?;
         let summary = format!(
             "{} {} of {} each held {} together, {share:.0} % of the limit of {}",
             class.processes,
@@ -86,6 +84,21 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         Some((class.name.to_owned(), finding))
     });
     merged(found)
+}
+
+/// How many of a class fit: the least that any memory kill allows at which several of them filled the limit.
+fn fitting(run: Run<'_>, class: &str) -> Option<f64> {
+    let bounds = run.memory_kills().filter_map(|death| {
+        let limit = run.limit(death)?;
+        let inside = run.inside(death);
+        let class = classes(inside).into_iter().find(|one| one.name == class)?;
+        let fills = class.processes > 1 && class.sum.gib() > SHARE * limit.gib();
+        let room = 0.8 * limit.gib() - others(death, inside, class.sum).gib();
+        let each = class.sum.gib() / f64::from(class.processes);
+        let most = f64::from(class.processes) - 1.0;
+        fills.then(|| (room / each).floor().clamp(1.0, most))
+    });
+    bounds.reduce(f64::min)
 }
 
 /// What else fills the limit, by what was counted at the kill; else by what is listed.
@@ -145,6 +158,11 @@ struct Class<'a> {
 
 /// Those that held most.
 fn biggest(inside: &[Held]) -> Option<Class<'_>> {
+    classes(inside).into_iter().max_by_key(|class| class.sum)
+}
+
+/// The workers of each class that are of about one size.
+fn classes(inside: &[Held]) -> Vec<Class<'_>> {
     let mut classes: BTreeMap<&str, Vec<Bytes>> = BTreeMap::new();
     for member in inside.iter().filter(|member| member.role == Role::Worker) {
         if let Some(name) = member.class.as_deref() {
@@ -154,7 +172,7 @@ fn biggest(inside: &[Held]) -> Option<Class<'_>> {
     let even = classes
         .into_iter()
         .filter_map(|(name, sizes)| even(name, sizes));
-    even.max_by_key(|class| class.sum)
+    even.collect()
 }
 
 /// Of all of one class those of about one size, that hold most together.

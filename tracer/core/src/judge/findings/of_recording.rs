@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::{
     advice,
     facts::{
-        Around, Driver, Effect, Facts, GpuOrphan, Held, IdleCluster, LeftOver, Node, Offload,
-        Printed, Said,
+        Around, Driver, Effect, Facts, GpuOrphan, Held, IdleCluster, LeftOver, LogWarning, Node,
+        Offload, Printed,
     },
     for_memory, growing, offload, said, within,
 };
@@ -17,7 +17,7 @@ use crate::{
         crowd::{self, Member},
         doctor,
         from_text::claim::Warning,
-        gpus::Swing,
+        gpus::GpuOffload,
         oom::size,
         processes::ProcessState,
         report::{Death, Killer},
@@ -212,8 +212,8 @@ fn printed(world: &World) -> Vec<Printed> {
     found
 }
 
-fn said(world: &World) -> Vec<Said> {
-    let mut all: BTreeMap<Warning, Said> = BTreeMap::new();
+fn said(world: &World) -> Vec<LogWarning> {
+    let mut all: BTreeMap<Warning, LogWarning> = BTreeMap::new();
     for seen in world.ray_words.iter() {
         let file = &seen.what.file;
         let (warning, bytes, line) = match &seen.what.fact {
@@ -230,7 +230,7 @@ fn said(world: &World) -> Vec<Said> {
             ),
             _ => continue,
         };
-        let said = all.entry(warning).or_insert_with(|| Said {
+        let said = all.entry(warning).or_insert_with(|| LogWarning {
             warning,
             count: 0,
             bytes: None,
@@ -293,7 +293,7 @@ fn offloads(world: &World) -> Vec<Offload> {
 }
 
 /// What NVML and /proc saw, where the process said nothing.
-fn seen_offload(world: &World, swing: &Swing) -> Offload {
+fn seen_offload(world: &World, swing: &GpuOffload) -> Offload {
     let pid = swing.process.pid;
     let state = world.processes.get(swing.process);
     let class = state.and_then(crate::judge::crowd::class);

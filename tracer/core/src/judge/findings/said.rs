@@ -2,7 +2,7 @@
 
 use super::{
     Run,
-    facts::Said,
+    facts::LogWarning,
     remedy,
     rules::{Contradiction, Needs, Rule},
 };
@@ -67,7 +67,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         .collect()
 }
 
-fn finding(run: Run<'_>, said: &Said) -> Finding {
+fn finding(run: Run<'_>, said: &LogWarning) -> Finding {
     let (rule, text) = words(said.warning);
     let lines = match said.count {
         1 => String::new(),
@@ -143,7 +143,7 @@ fn words(warning: Warning) -> (&'static str, &'static str) {
     }
 }
 
-fn remedy(run: Run<'_>, said: &Said) -> Vec<String> {
+fn remedy(run: Run<'_>, said: &LogWarning) -> Vec<String> {
     let start = run.start();
     let text = |text: &str| text.to_owned();
     match said.warning {

@@ -18,7 +18,7 @@ use rules::Place;
 use crate::{
     ids::{EventId, HexId},
     judge::cause::Cause,
-    judge::report::{CauseLink, Certainty, Death, Killer, Remote, Report, Said, Saying},
+    judge::report::{CauseLink, Certainty, Death, Killer, LogMention, Remote, Report, Saying},
 };
 
 /// Joins the reports of recordings, in their order; one alone stays as it is.
@@ -194,12 +194,12 @@ struct Context<'a> {
     /// Where a worker ran.
     worker_on: HashMap<(Group, &'a str), &'a HexId>,
     /// Why a worker was ended: its owner.
-    owners: HashMap<(Group, &'a str), &'a Said>,
+    owners: HashMap<(Group, &'a str), &'a LogMention>,
     /// Which actors are dead, by who says it: a driver or worker, or Ray's own processes.
-    dead_actors: HashMap<(Group, Option<&'a str>), Vec<&'a Said>>,
+    dead_actors: HashMap<(Group, Option<&'a str>), Vec<&'a LogMention>>,
     /// Parts of clusters whose raylet has lost the GCS.
-    lost_gcs: HashMap<u32, &'a Said>,
-    peers: HashMap<(Group, &'a str), &'a Said>,
+    lost_gcs: HashMap<u32, &'a LogMention>,
+    peers: HashMap<(Group, &'a str), &'a LogMention>,
 }
 
 impl<'a> Context<'a> {
@@ -253,7 +253,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    fn note_said(&mut self, said: &'a Said) {
+    fn note_said(&mut self, said: &'a LogMention) {
         let Some(group) = self.group(said.cluster) else {
             return;
         };
@@ -314,7 +314,7 @@ impl<'a> Context<'a> {
     }
 }
 
-fn names_owner(said: &Said) -> bool {
+fn names_owner(said: &LogMention) -> bool {
     matches!(&said.what, Saying::OwnerDied { owner: Some(_), .. })
 }
 

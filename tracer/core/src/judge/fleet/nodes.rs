@@ -6,8 +6,8 @@ use crate::{
     event::Role,
     ids::HexId,
     judge::report::{
-        Certainty, Death, DeclaredDead, NoRecording, Node, Recording, Report, Said, Saying, Unseen,
-        Utc,
+        Certainty, Death, DeclaredDead, LogMention, NoRecording, Node, Recording, Report, Saying,
+        Unseen, Utc,
     },
 };
 
@@ -281,7 +281,7 @@ fn missing(
     names: &Names,
     place: &HashMap<String, usize>,
 ) -> Vec<Node> {
-    let mut found: BTreeMap<(usize, &HexId), &Said> = BTreeMap::new();
+    let mut found: BTreeMap<(usize, &HexId), &LogMention> = BTreeMap::new();
     for said in &report.said {
         let group = said.cluster.and_then(|one| groups.get(one as usize));
         let (Saying::NodeIs { node, .. }
@@ -294,7 +294,7 @@ fn missing(
             found.entry((*group, node)).or_insert(said);
         }
     }
-    let node = |((group, id), said): ((usize, &HexId), &Said)| Node {
+    let node = |((group, id), said): ((usize, &HexId), &LogMention)| Node {
         name: names.of_node(group, id),
         node_id: Some(id.clone()),
         session: report.clusters[group].session.clone(),

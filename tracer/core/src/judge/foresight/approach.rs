@@ -39,7 +39,7 @@ struct Standing {
 
 /// What is new.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Turn {
+pub(super) enum ApproachChange {
     /// The limit is near.
     Near(Forecast),
     /// It is not any more: so many bytes were given back from the highest level.
@@ -89,7 +89,7 @@ impl Approach {
     }
 
     /// Takes in the level of a moment.
-    pub(super) fn step(&mut self, point: Point, limit: f64) -> Option<Turn> {
+    pub(super) fn step(&mut self, point: Point, limit: f64) -> Option<ApproachChange> {
         self.track.push(point, limit);
         let forecasts = self.track.forecasts(point, limit);
         let worth = forecasts
@@ -105,7 +105,7 @@ impl Approach {
                 kind: forecast.kind,
                 highest: point.level,
             });
-            return Some(Turn::Near(forecast));
+            return Some(ApproachChange::Near(forecast));
         };
         standing.highest = standing.highest.max(point.level);
         if let Some(forecast) = worth {
@@ -121,7 +121,7 @@ impl Approach {
         let over = worth.is_none() && point.time - standing.borne > hold;
         over.then(|| {
             (self.standing, self.looks) = (None, 0);
-            Turn::Over(given_back)
+            ApproachChange::Over(given_back)
         })
     }
 }

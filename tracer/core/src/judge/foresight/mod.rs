@@ -11,16 +11,16 @@ mod track;
 mod victim;
 
 use crate::{
-    event::{Call, LimitName, Near, NearProcess, Within},
+    event::{Call, LimitName, LimitWarning, NearProcess, Within},
     ids::{BootTime, Bytes, ProcessKey, SECOND_NS},
     judge::{
         Judge,
-        killers::{Threat, Who},
+        killers::{NextKiller, Who},
         live,
         world::World,
     },
 };
-use approach::{Approach, Turn};
+use approach::{Approach, ApproachChange};
 use history::Point;
 
 /// Limits that are followed.
@@ -108,7 +108,7 @@ impl Foresight {
     }
 
     /// What is new at `now`; to be asked once a second.
-    pub fn look(&mut self, now: BootTime, judge: &Judge) -> Vec<Near> {
+    pub fn look(&mut self, now: BootTime, judge: &Judge) -> Vec<LimitWarning> {
         let world = &judge.world;
         let mut threats = live::limits(world, now);
         threats.sort_by_key(|threat| threat.margin);
@@ -121,7 +121,7 @@ impl Foresight {
             .collect()
     }
 
-    fn step(&mut self, now: BootTime, world: &World, threat: &Threat) -> Option<Near> {
+    fn step(&mut self, now: BootTime, world: &World, threat: &NextKiller) -> Option<LimitWarning> {
         let point = Point {
             time: seconds(now),
             level: threat.used().0 as f64,
@@ -139,7 +139,7 @@ impl Foresight {
         let limit = self.limits.get_mut(place)?;
         limit.at = threat.at;
         let turn = limit.approach.step(point, threat.at.0 as f64)?;
-        let mut near = Near {
+        let mut near = LimitWarning {
             limit: match &threat.who {
                 Who::RayMonitor => LimitName::RayMonitor,
                 Who::Cgroup(path) => LimitName::Cgroup(path.clone()),
@@ -153,7 +153,7 @@ impl Foresight {
             seen_ms: 0,
         };
         match turn {
-            Turn::Near(forecast) => {
+            ApproachChange::Near(forecast) => {
                 let lately = forecast.seen.min(LATELY_S);
                 let since = now.plus(-milliseconds(lately).cast_signed() * 1_000_000);
                 let title = limit.approach.track.title(point.time, threat.at.0 as f64);
@@ -166,7 +166,7 @@ impl Foresight {
                 near.victim = victim::likely(world, &threat.who, now);
                 limit.warned = Some((now, near.doer.clone()));
             }
-            Turn::Over(given_back) => {
+            ApproachChange::Over(given_back) => {
                 let (since, doer) = limit.warned.take()?;
                 near.seen_ms = u64::try_from(now.since(since) / 1_000_000).unwrap_or(0);
                 near.doer = doer.and_then(|doer| gave_back(world, doer, since, given_back));

@@ -5,7 +5,7 @@ use super::*;
 const GIB: f64 = 1_073_741_824.0;
 
 /// The turns of a level that is asked for each second.
-fn turns(seconds: u32, mut level: impl FnMut(f64) -> f64) -> Vec<(u32, Turn)> {
+fn turns(seconds: u32, mut level: impl FnMut(f64) -> f64) -> Vec<(u32, ApproachChange)> {
     let mut approach: Option<Approach> = None;
     let mut found = Vec::new();
     for second in 0..seconds {
@@ -23,7 +23,7 @@ fn turns(seconds: u32, mut level: impl FnMut(f64) -> f64) -> Vec<(u32, Turn)> {
 #[test]
 fn a_steady_rise_is_told_once_with_the_time_that_is_left() {
     let found = turns(260, |time| 50.0 + (time - 60.0).max(0.0) * 0.25);
-    let [(second, Turn::Near(forecast))] = found[..] else {
+    let [(second, ApproachChange::Near(forecast))] = found[..] else {
         panic!("{found:?}");
     };
     let left = 260.0 - f64::from(second);
@@ -36,7 +36,7 @@ fn peaks_that_rise_are_foreseen_long_before_the_last_rise_begins() {
     let found = turns(460, |time| {
         50.0 + (time / 30.0).floor() * 2.0 + 20.0 * (time % 30.0) / 30.0
     });
-    let (second, Turn::Near(forecast)) = found[0] else {
+    let (second, ApproachChange::Near(forecast)) = found[0] else {
         panic!("{found:?}");
     };
     assert!(
@@ -65,7 +65,10 @@ fn a_rise_that_gives_back_is_taken_back() {
     assert!(
         matches!(
             found[..],
-            [(..240, Turn::Near(_)), (240..260, Turn::Over(_))]
+            [
+                (..240, ApproachChange::Near(_)),
+                (240..260, ApproachChange::Over(_))
+            ]
         ),
         "{found:?}"
     );

@@ -13,10 +13,13 @@ use crate::{
         programs,
         report::{
             self, AtDeath, Death, End, Mechanism, Memory, MemoryReport, OomReport, Process,
-            Relation, SenderReport, TopProcess, When, Work,
+            Relation, SenderReport, TopProcess, TopRest, When, Work,
         },
     },
 };
+
+/// How many of the biggest processes a death keeps.
+const TOP: usize = 5;
 
 /// A death of `subject`, dated by `telling`.
 pub(super) fn build(
@@ -32,6 +35,7 @@ pub(super) fn build(
     let name = name(subject);
     let oom = verdict.oom.as_ref();
     let everyone = top(subject, verdict.memory.as_ref(), oom);
+    let (top, top_rest) = shown(&everyone);
     let process = Process::new(
         subject.pid.unwrap_or(Pid(0)),
         subject.comm.clone().unwrap_or_else(|| name.clone()),
@@ -70,7 +74,8 @@ pub(super) fn build(
             own: memory(oom),
             oom: oom.map(oom_report),
             at_death: verdict.memory.as_ref().and_then(at_death),
-            top: shown(&everyone),
+            top,
+            top_rest,
             ..Memory::default()
         },
         listed: !verdict.wanted,
@@ -215,9 +220,12 @@ fn top(subject: &Subject, memory: Option<&RayMemory>, oom: Option<&KernelOom>) -
     top
 }
 
-/// The biggest, and the victim.
-fn shown(everyone: &[TopProcess]) -> Vec<TopProcess> {
-    let kept = everyone.iter().take(5);
-    let victim = everyone.iter().skip(5).find(|process| process.victim);
-    kept.chain(victim).cloned().collect()
+/// The biggest and the victim, and what the others held.
+fn shown(everyone: &[TopProcess]) -> (Vec<TopProcess>, Option<TopRest>) {
+    let kept = everyone.iter().take(TOP);
+    let victim = everyone.iter().skip(TOP).find(|process| process.victim);
+    let others = everyone.iter().skip(TOP);
+    let others = others.filter(|process| victim.is_none_or(|victim| victim.pid != process.pid));
+    let rest = TopRest::of(others.map(|process| process.private_bytes));
+    (kept.chain(victim).cloned().collect(), rest)
 }

@@ -7,7 +7,7 @@ use crate::{
     event::Role,
     ids::{Bytes, EventId, ProcessKey},
     judge::{
-        findings::facts::{Around, Driver, Facts, Held, Node, Printed, Said},
+        findings::facts::{Around, Driver, Facts, Held, LogWarning, Node, Printed},
         findings::paired,
         report::TopProcess,
     },
@@ -135,9 +135,9 @@ fn printed(gathered: &Gathered) -> Vec<Printed> {
     printed.collect()
 }
 
-fn said(gathered: &Gathered) -> Vec<Said> {
+fn said(gathered: &Gathered) -> Vec<LogWarning> {
     let warnings = gathered.remarks.warnings.iter();
-    let said = warnings.map(|(warning, noted)| Said {
+    let said = warnings.map(|(warning, noted)| LogWarning {
         warning: *warning,
         count: noted.count,
         bytes: gathered.remarks.spilled,

@@ -114,7 +114,8 @@ fn counted(gathered: &Gathered, clock: &Clock, made: &mut Vec<Made>) {
             time: None,
             source: "Ray's own count".into(),
             what: format!(
-                "{counted} workers killed due to memory pressure; no line of the texts names this one"
+                "{counted} {} killed due to memory pressure; no line of the texts names this one",
+                if counted == 1 { "worker" } else { "workers" }
             ),
             by_sender: false,
         }];

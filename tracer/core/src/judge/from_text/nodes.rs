@@ -14,7 +14,7 @@ use crate::{
     judge::{
         cause::Cause,
         fleet::{self, Host},
-        report::{ClusterReport, Place, Report, Said, Saying},
+        report::{ClusterReport, LogMention, Place, Report, Saying},
     },
     path,
     ray::log::{FileKind, file_name},
@@ -271,14 +271,14 @@ fn blame_the_nodes_raylet(on: &[Option<HexId>], report: &mut Report) {
     }
 }
 
-fn said(gathered: &Gathered, clock: &Clock, folders: &[Folder]) -> Vec<Said> {
+fn said(gathered: &Gathered, clock: &Clock, folders: &[Folder]) -> Vec<LogMention> {
     let mut of_text: BTreeMap<usize, u32> = BTreeMap::new();
     for (number, folder) in (0..).zip(folders) {
         of_text.extend(folder.texts.iter().map(|text| (*text, number)));
     }
     let spoken = gathered.spoken.iter().map(|spoken| {
         let text = gathered.texts.get(spoken.place.text);
-        Said {
+        LogMention {
             time: clock.time(spoken.place, spoken.stamp).map(zone::utc),
             cluster: of_text.get(&spoken.place.text).copied(),
             source: text.map_or(String::new(), |text| path::base(&text.name).to_owned()),

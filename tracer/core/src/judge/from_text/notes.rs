@@ -1,12 +1,9 @@
 //! What texts say besides deaths and findings: consequences, Ray's own counts, what was not kept.
 
 use super::claim::{Claim, Gathered};
-use crate::{
-    ids::EventId,
-    judge::{
-        dialect,
-        report::{Death, Killer},
-    },
+use crate::judge::{
+    dialect,
+    report::{Death, Killer},
 };
 
 /// What Ray's own messages link to since 2.58.
@@ -29,7 +26,8 @@ pub(super) fn all(gathered: &Gathered, deaths: &[Death], version: Option<&str>) 
     let repeated = gathered.remarks.repeated;
     if repeated > 0 {
         notes.push(format!(
-            "Ray's driver folded {repeated} more lines into the shown ones (\"repeated across cluster\"): as many deaths may be missing; RAY_DEDUP_LOGS=0 shows them"
+            "Ray's driver folded {repeated} more {} into the shown ones (\"repeated across cluster\"): as many deaths may be missing; RAY_DEDUP_LOGS=0 shows them",
+            if repeated == 1 { "line" } else { "lines" }
         ));
     }
     if gathered.claims.skipped > 0 {
@@ -49,19 +47,21 @@ fn after_effects(gathered: &Gathered, deaths: &[Death]) -> Option<String> {
     }
     let kinds: Vec<&str> = effects.keys().copied().collect();
     // Each healthy end has such lines too.
-    let first = first_cause(deaths)?;
+    if !deaths.iter().any(is_first_cause) {
+        return None;
+    }
+    let lines = match lines {
+        1 => "1 line".to_owned(),
+        _ => format!("{lines} lines"),
+    };
     Some(format!(
-        "after-effects: {lines} lines ({}) follow sudden deaths and are not causes; look at death {} first",
-        kinds.join(", "),
-        first.0
+        "after-effects, not causes: {lines} ({})",
+        kinds.join(", ")
     ))
 }
 
-fn first_cause(deaths: &[Death]) -> Option<EventId> {
-    let first = deaths
-        .iter()
-        .find(|death| death.listed && death.verdict.cause_death_id.is_none());
-    first.map(|death| death.id)
+fn is_first_cause(death: &Death) -> bool {
+    death.listed && death.verdict.cause_death_id.is_none()
 }
 
 /// `Ray's own count: 3 killed for memory, 1 for other reasons; found 3 and 1: agrees`.

@@ -16,7 +16,7 @@ use crate::{
 /// Lines of one moment are stamped by several processes.
 const STAMPS_NS: i64 = SECOND_NS;
 
-/// Takes deaths of a teardown off the list of those that people ask about.
+/// Takes deaths of a teardown off the list.
 pub(super) fn mark(gathered: &Gathered, clock: &Clock, made: &mut [Made]) {
     let Some(over) = all_over(gathered, clock) else {
         return;

@@ -72,10 +72,10 @@ impl Clock {
             if sound && first.abs() <= 60 {
                 self.zones[text] = Zone {
                     offset_s: i32::try_from(first * 900).ok(),
-                    how: format!(
-                        "{} deaths are also dated in another text",
-                        differences.len()
-                    ),
+                    how: match differences.len() {
+                        1 => "1 death is also dated in another text".to_owned(),
+                        many => format!("{many} deaths are also dated in another text"),
+                    },
                 };
             }
         }
@@ -132,7 +132,7 @@ impl Clock {
         }
         let clocks = text.clocks;
         let how = match (clocks.utc, clocks.local, clocks.boot) {
-            (_, true, _) => "local times, zone not known (--timezone names it)",
+            (_, true, _) => "local times, zone not known (--log-timezone names it)",
             (true, false, _) => "times with their zone",
             (false, false, true) => "seconds since boot only",
             (false, false, false) => "no times",

@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 
 use super::{
     AtDeath, CallsReport, GcsReport, GpuUse, LastMinute, MemoryReport, OomReport, Place, Recovery,
-    SenderReport, SharedFileUse, Suspect, TopProcess, Utc, Verdict,
+    SenderReport, SharedFileUse, Suspect, TopProcess, TopRest, Utc, Verdict,
 };
 use crate::{
     event::Role,
@@ -38,7 +38,7 @@ pub struct Death {
     pub memory: Memory,
     /// What it was running.
     pub activity: Activity,
-    /// Whether it is one that people ask about (text lists these only).
+    /// Whether it is abnormal (text lists these only).
     pub listed: bool,
     /// Its node, in a report of several recordings.
     pub node: Option<String>,
@@ -47,7 +47,7 @@ pub struct Death {
 }
 
 impl Death {
-    /// A death that people ask about, of which nothing but the process and the verdict is known; what else is known is added.
+    /// A listed death of which nothing but the process and the verdict is known; what else is known is added.
     #[must_use]
     pub fn new(process: Process, verdict: Verdict) -> Self {
         Self {
@@ -174,6 +174,8 @@ pub struct Memory {
     pub at_death: Option<AtDeath>,
     /// The biggest processes at that moment.
     pub top: Vec<TopProcess>,
+    /// The smaller ones, which `top` leaves out; `None` where it leaves out none.
+    pub top_rest: Option<TopRest>,
     /// The biggest of them, where the victim held little beside it.
     pub suspect: Option<Suspect>,
     /// The biggest files of shared memory at that moment, mapped by many or by nobody.

@@ -123,7 +123,7 @@ pub struct Node {
     pub named_by: Option<String>,
     /// What follows from the missing recording.
     pub missing: Option<NoRecording>,
-    /// Deaths on it that people ask about.
+    /// Abnormal deaths on it.
     pub listed_deaths: u64,
     /// What the GCS said when it took the node for dead.
     pub declared_dead: Option<DeclaredDead>,

@@ -193,7 +193,7 @@ pub struct OomReport {
     pub task_cgroup: Option<String>,
     /// What was being charged: `anonymous`, `shared memory`, `page cache`, `kernel`; `None` when not known.
     pub charging: Option<String>,
-    /// Who asked for memory: not guilt.
+    /// Who asked for memory, which need not be the cause.
     pub invoker_pid: Option<Pid>,
     /// Its name.
     pub invoker_comm: Option<String>,
@@ -262,6 +262,30 @@ pub struct TopProcess {
     pub age_ms: Option<u64>,
 }
 
+/// What the list of the biggest processes leaves out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct TopRest {
+    /// How many processes.
+    pub processes: u32,
+    /// Their private memory together.
+    pub private_bytes: Bytes,
+}
+
+impl TopRest {
+    /// Of processes that each held so much; `None` where there are none.
+    pub(in crate::judge) fn of(private: impl Iterator<Item = Bytes>) -> Option<Self> {
+        let mut rest = Self {
+            processes: 0,
+            private_bytes: Bytes(0),
+        };
+        for bytes in private {
+            rest.processes += 1;
+            rest.private_bytes.0 += bytes.0;
+        }
+        (rest.processes > 0).then_some(rest)
+    }
+}
+
 /// Memory of an actor class, a task, a driver or a part of Ray.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Owner {
@@ -279,6 +303,8 @@ pub struct Owner {
     pub largest_bytes: Option<Bytes>,
     /// Growth per call.
     pub per_call_bytes: Option<Bytes>,
+    /// Complete calls of all its processes.
+    pub calls: u64,
     /// What the GCS says of an actor class, where it was asked (`record --gcs`).
     pub gcs: Option<GcsOwner>,
 }

@@ -5,7 +5,7 @@ use crate::ids::HexId;
 
 /// A record of a log that names somebody who may be on another node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
+pub struct LogMention {
     /// When.
     pub time: Option<Utc>,
     /// The cluster's number.

@@ -26,7 +26,7 @@ pub struct Verdict {
     /// The death that caused this one.
     pub cause_death_id: Option<EventId>,
     /// The act that ended this process and others: `None` where it ended this one alone.
-    pub act: Option<Act>,
+    pub act: Option<GroupKill>,
     /// A cause that this node's recording does not hold.
     pub cause_remote: Option<Remote>,
     /// That cause as a death of the report, where its node was recorded too.
@@ -64,7 +64,7 @@ impl Verdict {
 
 /// One act that ended several processes: a decision of Ray's memory monitor, or one sender's signals within a second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Act {
+pub struct GroupKill {
     /// The death that stands for all of them in lists of first causes.
     pub death_id: EventId,
     /// How many processes it ended.

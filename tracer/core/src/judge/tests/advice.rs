@@ -95,7 +95,7 @@ fn gpu_settings_do_not_help_against_a_lack_of_ram() {
         says(
             &verl(setting),
             "setting-does-not-help",
-            "does not help verl against a lack of RAM",
+            "do not help verl against a lack of RAM",
         );
     }
     silent(&verl("data.train_batch_size=8"), "setting-does-not-help");

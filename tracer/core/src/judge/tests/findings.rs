@@ -216,6 +216,14 @@ fn many_workers_of_one_size_are_parallelism_times_size() {
         "{finding:?}"
     );
     silent(&crowd(&[3072, 2900, 1000]), "many-workers");
+    // What filled the limit again with fewer of them bounds how many fit.
+    let mut twice = crowd(&[3072, 2900, 2800]);
+    ray_kills(&mut twice, 8);
+    let finding = fires(&twice, "many-workers");
+    assert!(
+        finding.remedy[0].starts_with("At most 1 at once"),
+        "{finding:?}"
+    );
     // One has just begun.
     let finding = fires(&crowd(&[3072, 2900, 2800, 40]), "many-workers");
     assert!(finding.summary.starts_with("3 hog of 2.9"), "{finding:?}");

@@ -8,7 +8,7 @@ use crate::{
     event::Signal,
     ids::SECOND_NS,
     judge::{
-        cause::{Cause, Party},
+        cause::{Cause, ProcessRef},
         report::{Certainty, Killer, Mechanism, Relation},
         route::{Route, Way},
         world::Seen,
@@ -18,7 +18,7 @@ use crate::{
 /// The verdict on a signal that somebody had arranged; `None` for any other.
 pub(super) fn verdict(case: &Case<'_>, signal: &Seen<Signal>, way: Way) -> Option<Draft> {
     let number = signal.what.signal;
-    let running = Party::of(&signal.what.sender);
+    let running = ProcessRef::of(&signal.what.sender);
     let (mechanism, cause) = match way.route {
         Route::ParentDeath => return Some(parent_died(case, signal)),
         Route::Timer => (
@@ -69,7 +69,7 @@ fn parent_died(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
         (true, _) => Killer::RayCollapse,
     };
     let cause = Cause::ParentDeath {
-        parent: Party::of(&signal.what.sender),
+        parent: ProcessRef::of(&signal.what.sender),
         thread: exit.is_none_or(|exit| exit.time.since(signal.time) > 5 * SECOND_NS),
     };
     Draft::new(killer, Certainty::Proven, cause)

@@ -10,7 +10,7 @@ use crate::{
     event::{Exit, Role, Signal},
     ids::SECOND_NS,
     judge::{
-        cause::{Cause, Party},
+        cause::{Cause, ProcessRef},
         report::{Certainty, Killer, Mechanism, Relation},
         route::{self, Route},
         world::{ExitSeen, Seen},
@@ -42,7 +42,7 @@ pub(super) fn foreign(case: &Case<'_>, signal: &Seen<Signal>, certainty: Certain
     }
     let cause = Cause::Signal {
         signal: signal.what.signal,
-        sender: Some(Party::of(&signal.what.sender)),
+        sender: Some(ProcessRef::of(&signal.what.sender)),
     };
     Draft::new(Killer::Signal, certainty, cause).sent(signal, relation, mechanism)
 }
@@ -117,7 +117,7 @@ fn by_starter(case: &Case<'_>, signal: &Seen<Signal>, certainty: Certainty) -> D
     };
     let cause = Cause::SiblingDied {
         starter_pid: starter,
-        sibling: Party {
+        sibling: ProcessRef {
             pid: first.exit.process.pid,
             comm: first.exit.comm.clone(),
             uid: first.exit.uid,

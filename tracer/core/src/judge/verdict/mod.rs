@@ -25,7 +25,7 @@ use crate::{
     event::{Mode, Role, Signal},
     ids::{BootTime, MINUTE_NS, ProcessKey, SECOND_NS},
     judge::{
-        act::{self, Act},
+        act::{self, FatalAct},
         report::Killer,
         route::{self, Route},
         world::{ExitSeen, Seen, World},
@@ -117,9 +117,9 @@ impl<'a> Case<'a> {
     /// The verdict.
     pub(super) fn verdict(&self) -> Draft {
         match act::of(self.world, self.exit) {
-            Act::Killed(signal) => self.killed(signal),
-            Act::Exited { caught } => self_exit::exited(self, caught),
-            Act::Unseen { signal } => unseen::verdict(self, signal),
+            FatalAct::Killed(signal) => self.killed(signal),
+            FatalAct::Exited { caught } => self_exit::exited(self, caught),
+            FatalAct::Unseen { signal } => unseen::verdict(self, signal),
         }
     }
 

@@ -7,8 +7,8 @@ use crate::{
     event::{RayLog, Role},
     ids::{BootTime, MINUTE_NS, ProcessKey, SECOND_NS},
     judge::{
-        act::{self, Act},
-        cause::{Cause, Party, Request},
+        act::{self, FatalAct},
+        cause::{Cause, ProcessRef, Request},
         processes::ProcessState,
         report::{Certainty, Killer, Remote},
         world::Seen,
@@ -389,7 +389,7 @@ fn raylet_was_stopped(
             Some(tool) => Reason::Intended(tool.cause(true)),
             None => Reason::Collapse {
                 why: Cause::RayletShutdown {
-                    told_by: Some(Party::of(sender)),
+                    told_by: Some(ProcessRef::of(sender)),
                 },
                 cause: Some(raylet),
                 remote: None,
@@ -509,7 +509,7 @@ pub(super) fn killer_after(case: &Case<'_>, cause: ProcessKey) -> Killer {
 pub(super) fn act_time(case: &Case<'_>, key: ProcessKey) -> Option<BootTime> {
     let exit = case.world.exit(key)?;
     Some(match act::of(case.world, exit) {
-        Act::Killed(signal) => signal.time,
+        FatalAct::Killed(signal) => signal.time,
         act => act.time(exit),
     })
 }

@@ -9,7 +9,7 @@ use super::{Case, Draft, aftermath, kernel, limits, reasons, self_exit};
 use crate::{
     event::Signal,
     judge::{
-        cause::{Cause, Party},
+        cause::{Cause, ProcessRef},
         missing::{self, Missing},
         report::{Certainty, Killer, Mechanism},
         world::Seen,
@@ -22,7 +22,7 @@ pub(super) fn unasked(signal: &Seen<Signal>) -> Draft {
     let cause = Cause::SignalOfUnknownWay {
         signal: what.signal,
         code: what.code,
-        running: Party::of(&what.sender),
+        running: ProcessRef::of(&what.sender),
     };
     Draft::unknown(cause, Missing::Way)
 }

@@ -35,7 +35,7 @@ pub(super) struct Table {
     #[serde(default)]
     pub(super) decide_kills: Vec<String>,
     pub(super) settings: Vec<Known>,
-    pub(super) levers: BTreeMap<Aim, Vec<Turn>>,
+    pub(super) levers: BTreeMap<Aim, Vec<LeverEntry>>,
     #[serde(default)]
     pub(super) calls: Vec<Bound>,
     pub(super) words: BTreeMap<Aim, String>,
@@ -102,7 +102,7 @@ pub struct Bound {
 /// What to turn.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Turn {
+pub(super) struct LeverEntry {
     pub(super) key: String,
     pub(super) value: String,
     #[serde(default)]

@@ -6,7 +6,7 @@ use crate::{
     ids::{HexId, MINUTE_NS, SECOND_NS},
     judge::{
         fleet::{Context, Group, speaker},
-        report::{Death, Killer, LinkRule, Said, Saying, Tie},
+        report::{Death, Killer, LinkRule, LogMention, Saying, Tie},
     },
 };
 
@@ -43,16 +43,16 @@ fn last_fatal<'a>(
     context: &Context<'_>,
     group: Group,
     driver: &Death,
-    said: impl Iterator<Item = &'a Said>,
+    said: impl Iterator<Item = &'a LogMention>,
 ) -> Option<Found> {
     let end = driver.when.exit_time.or(driver.when.time)?;
-    let before = |said: &&Said| {
+    let before = |said: &&LogMention| {
         said.time.is_some_and(|time| {
             let before = end.0.0.saturating_sub(time.0.0);
             (-LATE_NS..BEFORE_END_NS).contains(&before)
         })
     };
-    let mut said: Vec<&Said> = said.filter(before).collect();
+    let mut said: Vec<&LogMention> = said.filter(before).collect();
     said.sort_by_key(|said| std::cmp::Reverse(said.time));
     let mut deaths = said.iter().filter_map(|said| {
         let (actor, death) = death_of(context, group, said)?;
@@ -70,7 +70,7 @@ fn last_fatal<'a>(
     said.iter().find_map(|said| elsewhere(context, group, said))
 }
 
-fn named(said: &Said, actor: &HexId) -> Tie {
+fn named(said: &LogMention, actor: &HexId) -> Tie {
     Tie::NamesActor {
         source: said.source.clone(),
         actor: actor.clone(),
@@ -78,7 +78,11 @@ fn named(said: &Said, actor: &HexId) -> Tie {
 }
 
 /// The death of the worker that an actor ran in, else that of its node's raylet.
-fn death_of<'a>(context: &Context<'_>, group: Group, said: &'a Said) -> Option<(&'a HexId, usize)> {
+fn death_of<'a>(
+    context: &Context<'_>,
+    group: Group,
+    said: &'a LogMention,
+) -> Option<(&'a HexId, usize)> {
     let Saying::ActorDied { actor, worker } = &said.what else {
         return None;
     };
@@ -108,7 +112,7 @@ fn death_of<'a>(context: &Context<'_>, group: Group, said: &'a Said) -> Option<(
 }
 
 /// An actor whose node has no recording.
-fn elsewhere(context: &Context<'_>, group: Group, said: &Said) -> Option<Found> {
+fn elsewhere(context: &Context<'_>, group: Group, said: &LogMention) -> Option<Found> {
     let Saying::ActorDied { actor, worker } = &said.what else {
         return None;
     };

@@ -8,7 +8,7 @@ use crate::{
     event::Role,
     judge::{
         fleet::{Context, Group, chain},
-        report::{Death, Killer, Said, Saying},
+        report::{Death, Killer, LogMention, Saying},
     },
 };
 
@@ -32,7 +32,7 @@ pub(in crate::judge::fleet) fn all(context: &Context<'_>) -> Vec<(usize, String)
 }
 
 /// What the GCS says of each drained node.
-fn drained<'a>(context: &Context<'a>) -> HashMap<(Group, &'a str), &'a Said> {
+fn drained<'a>(context: &Context<'a>) -> HashMap<(Group, &'a str), &'a LogMention> {
     let mut drained = HashMap::new();
     for said in &context.report.said {
         if let Saying::NodeDied {
@@ -66,7 +66,7 @@ fn ends_with_its_node(context: &Context<'_>, at: usize, death: &Death) -> bool {
         && root.is_some_and(|root| root.cluster == death.cluster && by_itself(root))
 }
 
-fn words(said: &Said) -> String {
+fn words(said: &LogMention) -> String {
     let reason = match &said.what {
         Saying::NodeDied { reason, .. } => reason.as_deref().unwrap_or(DRAINED),
         _ => DRAINED,

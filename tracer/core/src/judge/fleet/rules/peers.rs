@@ -8,7 +8,7 @@ use crate::{
     ids::SECOND_NS,
     judge::{
         fleet::{Context, Group, speaker},
-        report::{Death, Killer, LinkRule, Said, Saying, Tie},
+        report::{Death, Killer, LinkRule, LogMention, Saying, Tie},
     },
     ray::log::after_effects,
 };
@@ -73,7 +73,7 @@ fn of_one(context: &Context<'_>, first: &[(usize, &Death)], death: &Death) -> Op
 }
 
 /// What a process that ended by itself last said of its peers.
-fn error_of<'a>(context: &Context<'a>, death: &Death) -> Option<(Group, &'a Said)> {
+fn error_of<'a>(context: &Context<'a>, death: &Death) -> Option<(Group, &'a LogMention)> {
     let by_itself = match death.verdict.killer {
         Killer::Crash => true,
         Killer::Exit => death.end.exit_code != Some(0),

@@ -1,8 +1,8 @@
-//! Thins a series to what a screen can show, without losing a peak.
+//! Downsamples a series to what a screen can show, without losing a peak.
 
 /// At most about `most` of `points`: of each bucket of equal count the first, the lowest, the highest and the last.
 #[must_use]
-pub fn thin<T: Copy>(points: &[T], most: usize, figure: impl Fn(&T) -> u64) -> Vec<T> {
+pub fn downsample<T: Copy>(points: &[T], most: usize, figure: impl Fn(&T) -> u64) -> Vec<T> {
     if points.len() <= most {
         return points.to_vec();
     }
@@ -25,13 +25,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thinned_series_keeps_its_ends_and_its_peak() {
+    fn a_downsampled_series_keeps_its_ends_and_its_peak() {
         let mut points: Vec<u64> = (0..10_000).map(|at| at % 7).collect();
         points[4321] = 1000;
-        let kept = thin(&points, 100, |point| *point);
+        let kept = downsample(&points, 100, |point| *point);
         assert!(kept.len() <= 104, "{}", kept.len());
         assert_eq!((kept.first(), kept.last()), (points.first(), points.last()));
         assert!(kept.contains(&1000));
-        assert_eq!(thin(&points, 10_000, |point| *point), points);
+        assert_eq!(downsample(&points, 10_000, |point| *point), points);
     }
 }

@@ -1,0 +1,55 @@
+//! Commands to type with sudo, which finds this program by its name only in the folders of root's own path.
+
+use std::path::Path;
+
+/// Folders that sudo searches: `secure_path` as Debian, Fedora and their descendants ship it.
+const SEARCHED: [&str; 6] = [
+    "/usr/local/sbin",
+    "/usr/local/bin",
+    "/usr/sbin",
+    "/usr/bin",
+    "/sbin",
+    "/bin",
+];
+
+/// `text` with the program's path in each `sudo raytrace`, where sudo would not find the program by its name.
+#[must_use]
+pub fn with_path(text: &str) -> String {
+    text.replace("sudo raytrace", &format!("sudo {}", name()))
+}
+
+/// What to type after `sudo`.
+#[must_use]
+pub fn name() -> String {
+    let path = std::env::current_exe();
+    path.map_or_else(|_| "raytrace".to_owned(), |path| of(&path))
+}
+
+fn of(path: &Path) -> String {
+    let known = path.parent().and_then(Path::to_str);
+    if known.is_none_or(|folder| SEARCHED.contains(&folder)) {
+        return "raytrace".to_owned();
+    }
+    let path = path.display().to_string();
+    if path.contains(|character: char| character.is_whitespace() || "'\"$`\\&;".contains(character))
+    {
+        return format!("'{}'", path.replace('\'', r"'\''"));
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_outside_of_roots_path_is_named_by_its_own() {
+        assert_eq!(of(Path::new("/usr/bin/raytrace")), "raytrace");
+        let local = "/home/me/.local/bin/raytrace";
+        assert_eq!(of(Path::new(local)), local);
+        assert_eq!(
+            of(Path::new("/opt/my env/raytrace")),
+            "'/opt/my env/raytrace'"
+        );
+    }
+}
