@@ -99,8 +99,8 @@ def cases(models):
 
     return {
         "a": Case("", verl(models, "small", 4), 10 * GIB, finished="step:4 ", start=RANK_PAIR),
-        "b": Case(monitor, verl(models, "medium", 2, *MEDIUM), 8 * GIB, 0.7, finished="step:2 ", start=RANK_PAIR),
-        "c": Case(kernel, verl(models, "medium", 2, *MEDIUM), 16 * GIB, unseen=8 * GIB, finished="step:2 ", start=RANK_PAIR),
+        "b": Case(monitor, verl(models, "medium", 1, *MEDIUM), 8 * GIB, 0.7, finished="step:1 ", start=RANK_PAIR),
+        "c": Case(kernel, verl(models, "medium", 1, *MEDIUM), 16 * GIB, unseen=8 * GIB, finished="step:1 ", start=RANK_PAIR),
         "d": Case(
             monitor,
             keeps("keeps"),
@@ -111,12 +111,12 @@ def cases(models):
             changed=keeps("lets_go"),
             start=RANK_PAIR,
         ),
-        "e": Case(monitor, verl(models, "logits", 2, *LOGITS), 8 * GIB, 0.9, finished="step:2 ", start=RANK_PAIR),
+        "e": Case(monitor, verl(models, "logits", 1, *LOGITS), 5 * GIB, 0.85, finished="step:1 ", start=RANK_PAIR),
         "rllib": Case(
-            monitor, job("rllib.py", "keep"), 4 * GIB, 0.8, line="rllib.py:27", changed=job("rllib.py", "let-go"), start={"cpus": 3}
+            monitor, job("rllib.py", "keep"), 4 * GIB, 0.8, line="rllib.py:25", changed=job("rllib.py", "let-go"), start={"cpus": 3}
         ),
         "data": Case(
-            kernel, job("data.py", "keep"), 8 * GIB, unseen=2 * GIB, line="data.py:16", changed=job("data.py", "let-go"), start={"cpus": 2}
+            kernel, job("data.py", "keep"), 8 * GIB, unseen=2 * GIB, line="data.py:17", changed=job("data.py", "let-go"), start={"cpus": 2}
         ),
         "train": Case(
             monitor, job("train.py", "keep"), 4 * GIB, 0.8, line="train.py:24", changed=job("train.py", "let-go"), start={"cpus": 4}

@@ -20,7 +20,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "staging"))
 
-from cases import MIB, cases  # noqa: E402
+from cases import GIB, MIB, cases  # noqa: E402
 from cgroup import V1  # noqa: E402
 from cluster import BIN, Cluster  # noqa: E402
 from truth import command_line  # noqa: E402
@@ -126,6 +126,43 @@ def told(text):
     return {"exceptions": raised, "pids": [int(one or other) for one, other in pids]}
 
 
+def drive(cluster, job, path):
+    """Runs the driver to its end: its exit code, and how long it took."""
+    began = time.monotonic()
+    with open(path, "w") as log:
+        environment = {**cluster.environment, "RAY_ADDRESS": cluster.address}
+        driver = cluster.popen(["python", *job], env=environment, stdout=log, stderr=log)
+        try:
+            code = driver.wait(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            code = None
+            driver.kill()
+    # What follows from its end.
+    time.sleep(2)
+    return code, time.monotonic() - began
+
+
+def recorded(arguments, case, label, job):
+    """Runs the job on a cluster of its own, recorded and witnessed."""
+    path = os.path.join(arguments.out, label)
+    with Cluster(f"real-{label}", settings=settings(case), limit=case.machine) as cluster:
+        if case.unseen:
+            cluster.leaf.limit(case.unseen)
+        cluster.start(**{"cpus": 4, **case.start})
+        witness = Witness(cluster, f"{path}.samples.jsonl")
+        recorder = record(os.path.abspath(arguments.raytrace), arguments.out, label, cluster)
+        witness.start()
+        try:
+            code, seconds = drive(cluster, job, f"{path}.log")
+        finally:
+            witness.end()
+            recorder.send_signal(signal.SIGINT)
+            if recorder.wait(timeout=120) != 0:
+                raise RuntimeError(f"raytrace record ended with {recorder.returncode}")
+        kills = cluster.leaf.oom_kills() + cluster.cgroup.oom_kills()
+    return {"exit": code, "seconds": round(seconds, 1), "kernel_kills": kills, "peak_anon": witness.peak}
+
+
 def run(arguments):
     case = cases(arguments.models)[arguments.name]
     label = arguments.label or arguments.name
@@ -133,47 +170,22 @@ def run(arguments):
         if old.startswith(f"{label}."):
             os.remove(os.path.join(arguments.out, old))
     path = os.path.join(arguments.out, label)
-    with Cluster(f"real-{label}", settings=settings(case), limit=case.machine) as cluster:
-        if case.unseen:
-            cluster.leaf.limit(case.unseen)
-        cluster.start(**{"cpus": 4, **case.start})
-        witness = Witness(cluster, f"{path}.samples.jsonl")
-        witness.start()
-        recorder = record(os.path.abspath(arguments.raytrace), arguments.out, label, cluster)
-        job = (case.changed if arguments.changed else case.job) + arguments.set
-        began = time.time()
-        with open(f"{path}.log", "w") as log:
-            environment = {**cluster.environment, "RAY_ADDRESS": cluster.address}
-            driver = cluster.popen(["python", *job], env=environment, stdout=log, stderr=log)
-            try:
-                code = driver.wait(timeout=PATIENCE)
-            except subprocess.TimeoutExpired:
-                code = None
-                driver.kill()
-        took = time.time() - began
-        time.sleep(2)
-        recorder.send_signal(signal.SIGINT)
-        if recorder.wait(timeout=120) != 0:
-            raise RuntimeError(f"raytrace record ended with {recorder.returncode}")
-        witness.end()
-        with open(f"{path}.log", errors="replace") as log:
-            text = log.read()
-        truth = {
-            "name": arguments.name,
-            "job": job,
-            "exit": code,
-            "seconds": round(took, 1),
-            "survived": code == 0 and case.finished in text,
-            "killer": case.killer,
-            "line": case.line,
-            "kernel_kills": cluster.leaf.oom_kills() + cluster.cgroup.oom_kills(),
-            "peak_anon": witness.peak,
-            "limit": case.unseen or int(case.machine * case.threshold),
-            "driver": told(text),
-        }
+    job = (case.changed if arguments.changed else case.job) + arguments.set
+    seen = recorded(arguments, case, label, job)
+    with open(f"{path}.log", errors="replace") as log:
+        text = log.read()
+    truth = {
+        "name": arguments.name,
+        "job": job,
+        "survived": seen["exit"] == 0 and case.finished in text,
+        "killer": case.killer,
+        "line": case.line,
+        "driver": told(text),
+        **seen,
+    }
     with open(f"{path}.truth.json", "w") as file:
         json.dump(truth, file, indent=1)
-    print(f"    {label}: exit {code}, {took:.0f} s, peak {witness.peak / (1 << 30):.2f} GiB anonymous", flush=True)
+    print(f"    {label}: exit {seen['exit']}, {seen['seconds']:.0f} s, peak {seen['peak_anon'] / GIB:.2f} GiB anonymous", flush=True)
 
 
 def main():

@@ -80,8 +80,10 @@ fn one(raytrace: &Path, name: &str, remedy: Option<&Remedy>) -> Result<Ran> {
     job.arg("--models").arg(layout::real().join("models"));
     job.arg("--out").arg(&runs).args(["--label", &label]);
     match remedy {
-        Some(Remedy::Setting(setting)) => {
-            job.args(["--set", setting]);
+        Some(Remedy::Settings(settings)) => {
+            for setting in settings {
+                job.args(["--set", setting]);
+            }
         }
         Some(Remedy::Line) => {
             job.arg("--changed");
@@ -125,7 +127,7 @@ fn tried(raytrace: &Path, name: &str, before: &Ran) -> Result<String> {
             first.text
         ));
     };
-    let after = one(raytrace, &format!("{name}"), Some(&remedy))?;
+    let after = one(raytrace, name, Some(&remedy))?;
     let survived = if after.truth.survived {
         "survived"
     } else {

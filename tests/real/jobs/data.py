@@ -19,5 +19,7 @@ class Embed:
 
 
 ray.init(address="auto", log_to_driver=False)
+# An actor that dies is not started again: else the job would go on with a new one.
+ONCE = {"max_restarts": 0, "max_task_retries": 0}
 rows = ray.data.range(60_000, override_num_blocks=60)
-print("rows", rows.map_batches(Embed, concurrency=1, batch_size=1000).count(), "finished")
+print("rows", rows.map_batches(Embed, concurrency=1, batch_size=1000, **ONCE).count(), "finished")

@@ -22,13 +22,15 @@ class Pictured(gymnasium.Wrapper):
 
     def step(self, action):
         # 600 KiB a step.
-        self.pictures[self.steps % self.kept] = numpy.ones((160, 160, 3))
+        self.pictures[self.steps % self.kept] = numpy.random.standard_normal((160, 160, 3))
         self.steps += 1
         return super().step(action)
 
 
 ray.init(address="auto", log_to_driver=False)
 config = PPOConfig().environment(Pictured, env_config={"kept": KEPT}).env_runners(num_env_runners=1)
+# A lost environment ends the job: else the next would begin anew.
+config = config.fault_tolerance(restart_failed_env_runners=False, ignore_env_runner_failures=False)
 config = config.training(train_batch_size_per_learner=500, minibatch_size=100, num_epochs=1)
 algorithm = config.build_algo()
 for _ in range(ITERATIONS):

@@ -1,6 +1,7 @@
 """Ray Train: DataLoader workers whose data set keeps what it has read, or only the last: train.py keep|let-go"""
 
 import sys
+import time
 
 import ray
 import torch
@@ -15,11 +16,12 @@ class Files(Dataset):
         self.read = {}
 
     def __len__(self):
-        return 2000
+        return 6000
 
     def __getitem__(self, index):
-        # 2 MiB each.
-        self.read[index % self.kept] = torch.ones(1 << 19)
+        # 1 MiB each, as slow as a disk.
+        time.sleep(0.01)
+        self.read[index % self.kept] = torch.randn(1 << 18)
         return self.read[index % self.kept].mean()
 
 

@@ -108,19 +108,21 @@ fn biggest(samples: &[Sample], report: &Value) -> Vec<String> {
     Vec::from_iter((!right).then(text))
 }
 
+/// What a machine's memory is divided into.
+const PARTS: [&str; 6] = [
+    "private_bytes",
+    "others_private_bytes",
+    "shared_bytes",
+    "cache_bytes",
+    "kernel_bytes",
+    "remainder_bytes",
+];
+
 /// The machine's parts add up, and no part is larger than the whole.
 fn sums(report: &Value) -> Vec<String> {
     let sum = &report["in_use"];
     let bytes = |key: &str| sum[key].as_f64().unwrap_or(0.0);
     let whole = bytes("used_bytes");
-    const PARTS: [&str; 6] = [
-        "private_bytes",
-        "others_private_bytes",
-        "shared_bytes",
-        "cache_bytes",
-        "kernel_bytes",
-        "remainder_bytes",
-    ];
     let total: f64 = PARTS.iter().map(|part| bytes(part)).sum();
     let mut wrong = Vec::new();
     if (total - whole).abs() > SUM * whole {
@@ -158,10 +160,7 @@ fn at_kills(report: &Value) -> Vec<String> {
         );
         (largest > used * (1.0 + SUM)).then_some(text)
     };
-    memory_kills(report)
-        .iter()
-        .filter_map(|death| over(death))
-        .collect()
+    memory_kills(report).iter().filter_map(over).collect()
 }
 
 #[cfg(test)]

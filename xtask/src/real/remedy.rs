@@ -17,7 +17,7 @@ pub(super) struct First {
 #[derive(Debug, PartialEq)]
 pub(super) enum Remedy {
     /// `key=value`, for the job's command line.
-    Setting(String),
+    Settings(Vec<String>),
     /// The line that the truth names is changed.
     Line,
 }
@@ -37,12 +37,18 @@ pub(super) fn applied(text: &str, line: &str) -> Option<Remedy> {
     if !line.is_empty() {
         return text.contains(line).then_some(Remedy::Line);
     }
-    let word = text.split_whitespace().next()?;
-    let setting = word.trim_end_matches([';', ',']);
-    let (key, value) = setting.split_once('=')?;
+    let words = text.split_whitespace();
+    let settings: Vec<String> = words.map_while(setting).map(str::to_owned).collect();
+    (!settings.is_empty()).then_some(Remedy::Settings(settings))
+}
+
+/// A word that is `key=value` of the job.
+fn setting(word: &str) -> Option<&str> {
+    let word = word.trim_end_matches([';', ',']);
+    let (key, value) = word.split_once('=')?;
     let named = |letter: char| letter.is_ascii_alphanumeric() || "_.+".contains(letter);
     let own = key.chars().all(named) && !key.starts_with("RAY_") && !value.is_empty();
-    own.then(|| Remedy::Setting(setting.to_owned()))
+    own.then_some(word)
 }
 
 #[cfg(test)]
@@ -51,10 +57,14 @@ mod tests {
 
     #[test]
     fn a_setting_or_the_line_is_applied_and_a_threshold_is_not() {
-        let setting = |text: &str| Some(Remedy::Setting(text.to_owned()));
+        let settings = |all: &[&str]| {
+            Some(Remedy::Settings(
+                all.iter().map(ToString::to_string).collect(),
+            ))
+        };
         assert_eq!(
-            applied("ref.micro=16 (now 64)", ""),
-            setting("ref.micro=16")
+            applied("a.micro=16 b.micro=16 (now 64, 32)", ""),
+            settings(&["a.micro=16", "b.micro=16"])
         );
         assert_eq!(applied("RAY_memory_usage_threshold=0.9", ""), None);
         assert_eq!(applied("write 12G to memory.max", ""), None);
