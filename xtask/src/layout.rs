@@ -41,6 +41,11 @@ pub(crate) fn packaging() -> PathBuf {
     target().join("packaging")
 }
 
+/// Frameworks that train for real, and what was recorded of them.
+pub(crate) fn real() -> PathBuf {
+    target().join("real")
+}
+
 /// Where tools built by `setup` go.
 pub(crate) fn tools() -> PathBuf {
     target().join("tools")

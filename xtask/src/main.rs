@@ -1,4 +1,4 @@
-//! Development tasks of raytrace: `cargo xtask setup | build-ebpf | demo | gallery | test | vm | fuzz | soak | canary | dist | bench`.
+//! Development tasks of raytrace: `cargo xtask setup | build-ebpf | demo | gallery | test | real | vm | fuzz | soak | canary | dist | bench`.
 //!
 //! Needs nothing but stable Rust to start; what a task needs besides, it installs itself and says so.
 
@@ -12,6 +12,7 @@ mod fuzz;
 mod gallery;
 mod layout;
 mod process;
+mod real;
 mod setup;
 mod soak;
 mod steady;
@@ -44,6 +45,17 @@ enum Task {
     },
     /// Set up what is missing and run every test.
     Test,
+    /// Run jobs of real frameworks that die of memory, and compare what raytrace says with the truth (8 GB in target/real, minutes each).
+    Real {
+        /// Their names in `tests/real/cases.py`; all without one.
+        names: Vec<String>,
+        /// Run each once more with the first remedy that the report prints, applied as printed.
+        #[arg(long)]
+        remedies: bool,
+        /// How often each.
+        #[arg(long, default_value_t = 1)]
+        times: u32,
+    },
     /// Boot Debian's kernels in QEMU, and compare every verdict on what dies there (a part of `test`).
     Vm,
     /// Give each parser of foreign bytes what libFuzzer makes of real samples (`cargo xtask fuzz --seconds 3600 raylet_log`).
@@ -121,6 +133,11 @@ fn main() -> ExitCode {
         Task::Demo => demo::run_demo(),
         Task::Gallery { names } => gallery::make(&names),
         Task::Test => test::everything(),
+        Task::Real {
+            names,
+            remedies,
+            times,
+        } => real::run_all(&names, remedies, times),
         Task::Vm => test::kernels(),
         Task::Fuzz { names, seconds } => fuzz::run_each(&names, seconds),
         Task::Soak { part: None } => test::soak(),

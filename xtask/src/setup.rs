@@ -5,6 +5,7 @@ mod ebpf;
 mod kernels;
 mod packaging;
 mod ray;
+mod real;
 mod venv;
 mod views;
 mod zig;
@@ -43,6 +44,11 @@ pub(crate) fn for_tests() -> Result<()> {
 /// What `cargo xtask demo` needs: one Ray.
 pub(crate) fn for_demo() -> Result<()> {
     ray::install(&VERSIONS[0])
+}
+
+/// What `cargo xtask real` needs: frameworks and random models.
+pub(crate) fn for_real() -> Result<()> {
+    real::install()
 }
 
 /// What `cargo xtask bench` needs: one Ray, and the tools that it compares with.

@@ -12,7 +12,7 @@ use anyhow::{Result, bail};
 use crate::{
     canary, dist, ebpf, fuzz, layout,
     process::{run, step},
-    setup,
+    real, setup,
 };
 use programs::{Kind, Program, built};
 
@@ -157,6 +157,7 @@ pub(crate) fn soak() -> Result<()> {
     canary::newest()?;
     step("a month on simulated time", crate::soak::month)?;
     fuzz::run_each(&[], 3600)?;
+    real::run_all(&[], false, 1)?;
     let program = step("build the program", build)?;
     step("Ray with resource isolation in QEMU", || {
         let mut tests = cargo("test");

@@ -9,7 +9,7 @@ mod which;
 
 use serde::Deserialize;
 
-pub use levers::{Aim, Bound, Lever, bound, levers, words};
+pub use levers::{Aim, Bound, Lever, bound, levers, ranks, words};
 pub use table::Each;
 use table::{Known, Table};
 pub use which::Framework;

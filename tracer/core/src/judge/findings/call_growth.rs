@@ -6,9 +6,10 @@ use super::{
     Run, about, code, controller,
     facts::Held,
     in_task, merged,
+    ranks::{self, Fewer},
     remedy::{self, is_printed},
     rules::{Needs, Rule},
-    settings::{Given, of_framework},
+    settings::{Given, number, of_framework},
     spikes,
 };
 use crate::{
@@ -47,7 +48,12 @@ struct Turned {
     key: String,
     now: u64,
     value: u64,
+    /// Settings of other calls that pass the same batch and have more than `value` too.
+    others: Vec<(String, u64)>,
+    cost: &'static str,
 }
+
+const SMALLER_PASSES: &str = "more and smaller passes in each call; the result is the same";
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
@@ -168,7 +174,7 @@ fn line(held: &Held) -> Option<String> {
 
 fn remedies(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>, finding: &mut Finding) {
     let class = method.workers.iter().find_map(|held| held.class.as_deref());
-    let line = class.and_then(|class| code::of_class(run, class));
+    let line = class.and_then(|class| code::of_calls(run, class));
     let given = of_framework(run.facts);
     let logits = logits(run, &given, method.name);
     let small = logits.as_ref().is_some_and(|(bytes, _)| {
@@ -179,7 +185,11 @@ fn remedies(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>, find
         let text = "; it was in FSDP's gather or reduction of parameters, which a smaller batch does not make smaller";
         finding.summary.push_str(text);
     }
-    let turned = turned(run, death, limit, method, &given).filter(|_| !small && !copies);
+    let turned = if copies {
+        ranks::halved(run).map(Turned::from)
+    } else {
+        turned(run, death, limit, method, &given).filter(|_| !small)
+    };
     if let Some((bytes, words)) = logits {
         let part = if small {
             ", a small part: its batch is not the cause"
@@ -191,27 +201,28 @@ fn remedies(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>, find
             .push(format!("{words} = {}{part}", size(Bytes(1).times(bytes))));
     }
     if let Some(turned) = &turned {
-        finding.remedy.push(format!(
-            "{}={} (now {})",
-            turned.key, turned.value, turned.now
-        ));
+        finding.remedy.push(turned.text());
         let share = 1.0 - turned.value as f64 / turned.now as f64;
         let bytes = method.took.times(share);
         finding.saving = Some(Saving {
             class: class.map(str::to_owned),
             bytes,
         });
-        finding.cost = Some("more and smaller passes in each call; the result is the same".into());
+        finding.cost = Some(turned.cost.into());
     }
     if copies {
-        finding.remedy.extend(fewer_copies(run));
-        finding.cost = Some("less at the same time".into());
+        if turned.is_none() {
+            finding.remedy.push(fewer_ranks(run));
+            finding.cost = Some("less at the same time".into());
+        }
+        let units = "or smaller FSDP units (auto_wrap_policy), so that less is gathered at a time";
+        finding.remedy.push(units.into());
     }
     if let Some(line) = line {
         let text = format!(
-            "{} keeps {}: do it in smaller parts, or release what is done",
+            "{} {}: do it in smaller parts, or release what is done",
             line.name(),
-            size(line.bytes)
+            line.keeps(method.took)
         );
         finding.evidence.push(line.evidence());
         // What is the user's own comes first where it is most of it.
@@ -227,17 +238,41 @@ fn remedies(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>, find
     }
 }
 
-/// What makes FSDP's copies fewer or smaller: each rank gathers one unit's parameters at a time.
-fn fewer_copies(run: Run<'_>) -> Vec<String> {
+/// Where the number of ranks is not known: each gathers one unit's parameters at a time.
+fn fewer_ranks(run: Run<'_>) -> String {
     let keys = remedy::keys(run, Aim::Fewer);
     let ranks = keys.iter().find(|key| key.contains("gpus_per_node"));
     // Its value stays out: it is no setting of this call.
     let key = ranks.and_then(|key| key.split(" (now ").next());
     let key = key.map_or_else(String::new, |key| format!(": {key}"));
-    vec![
-        format!("Fewer ranks on this node, since each gathers a copy{key}"),
-        "or smaller FSDP units (auto_wrap_policy), so that less is gathered at a time".into(),
-    ]
+    format!("Fewer ranks on this node, since each gathers a copy{key}")
+}
+
+impl From<Fewer> for Turned {
+    fn from(fewer: Fewer) -> Self {
+        Self {
+            key: fewer.key.to_owned(),
+            now: fewer.now,
+            value: fewer.value,
+            others: Vec::new(),
+            cost: ranks::COST,
+        }
+    }
+}
+
+impl Turned {
+    /// As it is typed: `a.micro=8 b.micro=8 (now 64, 32)`.
+    fn text(&self) -> String {
+        let own = (&self.key, self.now);
+        let others = self.others.iter().map(|(key, now)| (key, *now));
+        let all: Vec<(&String, u64)> = std::iter::once(own).chain(others).collect();
+        let typed: Vec<String> = all
+            .iter()
+            .map(|(key, _)| format!("{key}={}", self.value))
+            .collect();
+        let now: Vec<String> = all.iter().map(|(_, now)| now.to_string()).collect();
+        format!("{} (now {})", typed.join(" "), now.join(", "))
+    }
 }
 
 /// Whether the victim's last lines were FSDP's own (torch 2.8: `_flat_param.py`, `_runtime_utils.py`); a forward pass is no such line.
@@ -285,10 +320,16 @@ fn turned(
     // A batch of tokens holds at least one sequence.
     let least = if on { tokens(given)? } else { 1.0 };
     let value = fitting(now, used(death, limit), method.took, limit).max(Bytes(1).times(least).0);
+    let others = bound.and.iter().filter(|_| !on).filter_map(|other| {
+        let now = number(given, other).filter(|now| *now > value)?;
+        Some((other.clone(), now))
+    });
     (value < now).then(|| Turned {
         key: key.to_owned(),
         now,
         value,
+        others: others.collect(),
+        cost: SMALLER_PASSES,
     })
 }
 

@@ -3,13 +3,15 @@
 use super::Run;
 use crate::{
     ids::Bytes,
-    judge::report::GrowthLine,
+    judge::{oom::size, report::GrowthLine},
     path,
     ray::{framework, python},
 };
 
 /// Less of a class's growth is not its cause.
 const SHARE: f64 = 0.25;
+/// Fewer bytes are too few samples.
+const SEEN: Bytes = Bytes(16 << 20);
 
 /// A line that keeps memory.
 pub(super) struct Kept<'a> {
@@ -18,8 +20,8 @@ pub(super) struct Kept<'a> {
     pub(super) bytes: Bytes,
     /// Of all that its class grew by.
     pub(super) share: f64,
-    /// Of what its class grew by through lines that were seen.
-    of_seen: f64,
+    /// What its class grew by through lines that were seen.
+    seen: Bytes,
 }
 
 /// The line of a user's file (no installed package) through which most of a class's memory came; `None` where that is a small part.
@@ -35,8 +37,30 @@ pub(super) fn of_class<'a>(run: Run<'a>, class: &str) -> Option<Kept<'a>> {
         line,
         bytes: kept(line),
         share,
-        of_seen: kept(line).gib() / Bytes(seen.max(1)).gib(),
+        seen: Bytes(seen),
     })
+}
+
+/// The same for what calls left behind: imports came before them, and of calls that end within moments most lines are never seen, so
+/// that the lines that were seen stand for the rest.
+pub(super) fn of_calls<'a>(run: Run<'a>, class: &str) -> Option<Kept<'a>> {
+    let growth = run.report.growth.iter().find(|one| one.class == class)?;
+    let seen = growth.lines.iter().filter(|line| line.line.is_some());
+    let seen: Vec<&GrowthLine> = seen.filter(|line| !is_import(line)).collect();
+    let whole = Bytes(seen.iter().map(|line| kept(line).0).sum());
+    let own = seen.into_iter().filter(|line| is_own(line));
+    let line = own.max_by_key(|line| kept(line))?;
+    let share = kept(line).gib() / Bytes(whole.0.max(1)).gib();
+    (share >= SHARE && kept(line) >= SEEN).then_some(Kept {
+        line,
+        bytes: kept(line),
+        share,
+        seen: whole,
+    })
+}
+
+fn is_import(line: &GrowthLine) -> bool {
+    line.function == "<module>" || line.file.starts_with("<frozen importlib")
 }
 
 fn is_own(line: &GrowthLine) -> bool {
@@ -52,7 +76,19 @@ impl Kept<'_> {
     /// What processes that took so much hold less without it: what came through lines that were over before they could be seen is
     /// divided as the rest is.
     pub(super) fn saves(&self, took: Bytes) -> Bytes {
-        took.times(self.of_seen)
+        took.times(self.bytes.gib() / Bytes(self.seen.0.max(1)).gib())
+    }
+
+    /// What it keeps of so much: `0.8 GiB`, or what few samples say.
+    pub(super) fn keeps(&self, took: Bytes) -> String {
+        if self.bytes.0 >= took.0 / 2 {
+            return format!("keeps {}", size(self.bytes));
+        }
+        format!(
+            "keeps most of it ({} of the {} whose lines were seen)",
+            self.bytes.fine(),
+            self.seen.fine()
+        )
     }
 
     /// `reward.py:5 compute_score`.

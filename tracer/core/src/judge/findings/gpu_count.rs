@@ -1,12 +1,12 @@
 //! OpenRLHF asks for more GPUs than the node has: its tasks wait, and that is not memory.
 
 use super::{
-    Run,
+    Run, resources,
     rules::{Needs, Rule},
 };
 use crate::{
     judge::report::{Certainty, Finding},
-    ray::{framework, identify},
+    ray::framework,
 };
 
 /// The parts of OpenRLHF that take GPUs, the critic with them.
@@ -74,12 +74,9 @@ fn asked(pairs: &[(String, String)]) -> Option<Vec<(&'static str, u64)>> {
     (asked.len() > 1).then_some(asked)
 }
 
-/// `GPU,8` of `--static_resource_list=CPU,4,GPU,8,…`.
+/// The GPUs of a raylet's node.
 fn gpus(argv: &[String]) -> Option<u64> {
-    let list = identify::option(argv, "static-resource-list")?;
-    let parts: Vec<&str> = list.split(',').collect();
-    let mut pairs = parts.chunks_exact(2);
-    let count: f64 = pairs.find(|pair| pair[0] == "GPU")?[1].parse().ok()?;
+    let count = resources::of_raylet(argv, "GPU")?;
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

@@ -109,9 +109,9 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, name: &str, method: &Metho
     if let Some(line) = line_of(run, method) {
         finding.evidence.push(line.evidence());
         let text = format!(
-            "{} keeps {}: release it after each call",
+            "{} {}: release it after each call",
             line.name(),
-            size(line.bytes)
+            line.keeps(Bytes(method.kept))
         );
         // The line is known: no profiler has to find it.
         finding.remedy[0] = text;
@@ -139,7 +139,7 @@ fn line(held: &Held) -> Option<String> {
 /// The user's own line that keeps it.
 fn line_of<'a>(run: Run<'a>, method: &Method<'_>) -> Option<Kept<'a>> {
     let class = method.workers.first()?.class.as_deref()?;
-    code::of_class(run, class)
+    code::of_calls(run, class)
 }
 
 /// Whether vLLM may be what leaks: it did in generation, for several answers to a prompt.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{
     Run, about,
     facts::Held,
-    merged, remedy,
+    merged, remedy, resources,
     rules::{Needs, Rule},
 };
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     ids::Bytes,
     judge::{
         oom::size,
-        report::{Certainty, Death, Finding},
+        report::{Certainty, Death, Finding, Saving},
     },
     ray::framework::{Aim, Framework},
 };
@@ -77,7 +77,14 @@ fn find(run: Run<'_>) -> Vec<Finding> {
             .filter(same)
             .map(|held| held.pid)
             .collect();
-        finding.remedy = remedy(run, &class, fit, each);
+        let cpus = cpus_for_each(run, death, fit);
+        let left = cpus.map_or(fit, |(_, at_once)| at_once);
+        let rest = f64::from(class.processes) - left;
+        finding.saving = Some(Saving {
+            class: Some(class.name.to_owned()),
+            bytes: Bytes(class.sum.0 / u64::from(class.processes)).times(rest),
+        });
+        finding.remedy = remedy(run, &class, fit, each, cpus);
         finding.cost = Some("less at the same time".into());
         finding.wrong_if =
             Some("one of them alone would fill the limit: look at its growth then".into());
@@ -111,7 +118,13 @@ fn others(death: &Death, inside: &[Held], class: Bytes) -> Bytes {
 }
 
 /// In the keys of the framework where that starts the workers, else in Ray's.
-fn remedy(run: Run<'_>, class: &Class<'_>, fit: f64, each: f64) -> Vec<String> {
+fn remedy(
+    run: Run<'_>,
+    class: &Class<'_>,
+    fit: f64,
+    each: f64,
+    cpus: Option<(f64, f64)>,
+) -> Vec<String> {
     let framework = run.framework();
     let mut remedy = remedy::keys(run, Aim::Fewer);
     if framework == Framework::OpenRlhf && !class.name.contains("LLMRayActor") {
@@ -122,18 +135,34 @@ fn remedy(run: Run<'_>, class: &Class<'_>, fit: f64, each: f64) -> Vec<String> {
         remedy.insert(0, format!("At most {fit:.0} {} on this node", class.name));
         return remedy;
     }
-    remedy.insert(
-        0,
-        format!(
+    let first = match cpus {
+        Some((cpus, at_once)) => format!(
+            "num_cpus={cpus} in the @ray.remote of {}: {at_once:.0} at once",
+            class.name
+        ),
+        None => format!(
             "At most {fit:.0} at once: a higher num_cpus for {}",
             class.name
         ),
-    );
+    };
+    remedy.insert(0, first);
     remedy.push(format!(
         "or memory={} in its @ray.remote, so that Ray counts it",
         in_python(each)
     ));
     remedy
+}
+
+/// With how many CPUs for each no more of them run at once on the victim's node than `fit`, and how many do then; Ray takes whole CPUs
+/// above one.
+fn cpus_for_each(run: Run<'_>, death: &Death, fit: f64) -> Option<(f64, f64)> {
+    if run.framework().starts_workers() {
+        return None;
+    }
+    let node = run.facts.nodes.get(usize::try_from(death.cluster?).ok()?)?;
+    let all = resources::of_raylet(&node.argv, "CPU")?;
+    let each = (all / fit).ceil();
+    (each > 1.0 && each <= all).then(|| (each, (all / each).floor()))
 }
 
 /// A size in GiB, rounded up, as somebody writes it in Python.

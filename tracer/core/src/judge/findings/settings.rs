@@ -40,6 +40,14 @@ pub(super) struct Given {
     pub(super) typed: bool,
 }
 
+/// The number that the setting with this end has in force.
+pub(super) fn number(given: &[Given], end: &str) -> Option<u64> {
+    let found = given
+        .iter()
+        .find(|one| one.key.ends_with(end) && !one.overruled);
+    found?.value.parse().ok()
+}
+
 /// All settings, by source.
 pub(in crate::judge) fn all(facts: &Facts, report: &Report) -> Vec<Setting> {
     let rows = rows(facts, report);

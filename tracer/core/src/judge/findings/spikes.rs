@@ -3,7 +3,7 @@
 use super::{
     Run, about,
     facts::Held,
-    in_task, merged, remedy,
+    in_task, merged, ranks, remedy,
     rules::{Needs, Rule},
 };
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
     ids::Bytes,
     judge::{
         oom::size,
-        report::{Certainty, Death, Finding},
+        report::{Certainty, Death, Finding, Saving},
     },
     ray::framework::Aim,
 };
@@ -117,8 +117,25 @@ fn spike(run: Run<'_>, death: &Death, phase: &Phase) -> Option<Finding> {
     finding.remedy = remedy::keys(run, phase.aim);
     finding.remedy.push(phase.remedy.to_owned());
     finding.cost = Some(phase.cost.to_owned());
+    if phase.aim == Aim::Load && busy.len() > 1 {
+        fewer_ranks(run, &busy, &mut finding);
+    }
     finding.wrong_if = Some(phase.wrong_if.to_owned());
     Some(finding)
+}
+
+/// Each rank loads the whole model before it is sharded: half of them load half as much.
+fn fewer_ranks(run: Run<'_>, busy: &[&Held], finding: &mut Finding) {
+    let Some(fewer) = ranks::halved(run) else {
+        return;
+    };
+    let sum = Bytes(busy.iter().map(|held| held.private.0).sum());
+    finding.saving = Some(Saving {
+        class: busy.first().and_then(|held| held.class.clone()),
+        bytes: sum.times(fewer.share()),
+    });
+    finding.remedy.insert(0, fewer.text());
+    finding.cost = Some(ranks::COST.to_owned());
 }
 
 fn line(held: &Held) -> Option<String> {

@@ -232,6 +232,25 @@ fn many_workers_of_one_size_are_parallelism_times_size() {
         "{finding:?}"
     );
     silent(&crowd(&[3072, 2900]), "many-workers");
+    // The raylet says how many CPUs there are to divide: nine, for two at once.
+    let mut scene = crowd(&[3072, 2900, 2800]);
+    let argv = [
+        "raylet",
+        "--static_resource_list=node:10.0.0.1,1.0,CPU,9,memory,1",
+    ];
+    scene.describe(RAYLET, |raylet: &mut Process| {
+        raylet.argv = argv.map(str::to_owned).to_vec();
+    });
+    let finding = fires(&scene, "many-workers");
+    assert!(
+        finding.remedy[0].starts_with("num_cpus=5 in the @ray.remote of hog: 1 at once"),
+        "{finding:?}"
+    );
+    let saving = finding.saving.as_ref().map(|saving| saving.bytes.gib());
+    assert!(
+        saving.is_some_and(|gib| (5.7..5.8).contains(&gib)),
+        "{saving:?}"
+    );
 }
 
 #[test]

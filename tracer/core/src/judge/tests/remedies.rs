@@ -78,6 +78,29 @@ fn a_call_that_grew_is_bounded_by_the_setting_of_that_call() {
 }
 
 #[test]
+fn calls_that_pass_the_same_batch_are_bounded_with_it() {
+    const REFERENCE: &str = "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu";
+    let with = |reference: &str| {
+        let mut scene = ranks("compute_log_prob", 3072, &format!("{KEY}=64"));
+        let settings = [(KEY, "64"), (REFERENCE, reference)];
+        let settings = settings.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let settings = settings.to_vec();
+        let configuration = RayFact::Configuration {
+            settings,
+            worker_id: None,
+        };
+        scene.says_from(Source::WorkerLog, configuration);
+        fires(&scene, "call-grew").remedy[0].clone()
+    };
+    let both = with("32");
+    assert!(both.contains(&format!(" {REFERENCE}=")), "{both}");
+    assert!(both.ends_with(" (now 64, 32)"), "{both}");
+    // It is small enough already.
+    let one = with("1");
+    assert!(one.ends_with(" (now 64)"), "{one}");
+}
+
+#[test]
 fn a_batch_whose_logits_are_small_is_not_blamed() {
     let with = |vocabulary: &str| {
         let mut scene = ranks("compute_log_prob", 3072, &format!("{KEY}=64"));

@@ -60,6 +60,12 @@ pub fn levers(framework: Framework, aim: Aim) -> Vec<Lever> {
         .collect()
 }
 
+/// The setting that says how many ranks a node has.
+#[must_use]
+pub fn ranks(framework: Framework) -> Option<&'static str> {
+    table::of(framework)?.ranks.as_deref()
+}
+
 /// What bounds the memory of a method's calls: the longest part of its name counts.
 #[must_use]
 pub fn bound(framework: Framework, method: &str) -> Option<&'static Bound> {
@@ -111,7 +117,7 @@ mod tests {
                     bound.instead.as_ref(),
                     only,
                 ];
-                for key in keys.into_iter().flatten() {
+                for key in keys.into_iter().flatten().chain(&bound.and) {
                     assert!(is_known(key), "{key}");
                 }
             }

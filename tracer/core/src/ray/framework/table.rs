@@ -11,6 +11,8 @@
 //!   `old_key` before a renaming
 //! - `calls`: for a part of a method's name the setting that bounds what a call takes; `instead_if` names a switch, and `instead` the
 //!   setting that counts while it is on; `only_with` a setting without which it does nothing
+//!   `and` names the settings of other calls that pass the same batch and take as much
+//! - `ranks`: the setting that says how many ranks a node has
 //! - `words`: what has no key
 
 use std::{collections::BTreeMap, sync::LazyLock};
@@ -38,6 +40,7 @@ pub(super) struct Table {
     pub(super) levers: BTreeMap<Aim, Vec<LeverEntry>>,
     #[serde(default)]
     pub(super) calls: Vec<Bound>,
+    pub(super) ranks: Option<String>,
     pub(super) words: BTreeMap<Aim, String>,
 }
 
@@ -97,6 +100,9 @@ pub struct Bound {
     pub instead: Option<String>,
     /// A setting and a part of its value without which `key` does nothing.
     pub only_with: Option<(String, String)>,
+    /// Settings of other calls that pass the same batch: what `key` does for this one they do for those.
+    #[serde(default)]
+    pub and: Vec<String>,
 }
 
 /// What to turn.

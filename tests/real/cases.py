@@ -1,0 +1,125 @@
+"""The jobs of `real.py`: real frameworks, each in a machine of its own size."""
+
+import os
+from dataclasses import dataclass, field
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+GIB = 1 << 30
+MIB = 1 << 20
+RANKS = "actor_rollout_ref"
+
+
+@dataclass
+class Case:
+    """One job. What `killer` names ends it, or nothing if that is empty."""
+
+    killer: str
+    job: list
+    # What Ray takes for the machine's memory, and the share of it above which its monitor kills.
+    machine: int
+    threshold: float = 0.95
+    # A limit below the machine's, which Ray cannot see.
+    unseen: int = 0
+    # Printed by a job that did all its work.
+    finished: str = "finished"
+    # Where the remedy is a change of the user's code: that line, and the job with the change.
+    line: str = ""
+    changed: list = field(default_factory=list)
+    start: dict = field(default_factory=dict)
+
+
+def job(name, *arguments):
+    return [os.path.join(HERE, "jobs", name), *arguments]
+
+
+def verl(models, model, steps, *settings):
+    """verl's own entry point; what is given later wins."""
+    data = os.path.join(models, model)
+    return [
+        "-m",
+        "verl.trainer.main_ppo",
+        "algorithm.adv_estimator=grpo",
+        f"data.train_files={data}/train.parquet",
+        f"data.val_files={data}/test.parquet",
+        "data.train_batch_size=32",
+        "data.max_prompt_length=128",
+        "data.max_response_length=64",
+        "data.dataloader_num_workers=2",
+        f"{RANKS}.model.path={data}/model",
+        f"{RANKS}.model.enable_gradient_checkpointing=False",
+        f"{RANKS}.actor.ppo_mini_batch_size=16",
+        f"{RANKS}.actor.ppo_micro_batch_size_per_gpu=8",
+        f"{RANKS}.actor.use_kl_loss=True",
+        f"{RANKS}.actor.use_torch_compile=False",
+        f"{RANKS}.rollout.name=hf",
+        f"{RANKS}.rollout.n=4",
+        f"{RANKS}.rollout.tensor_model_parallel_size=1",
+        f"{RANKS}.rollout.log_prob_micro_batch_size_per_gpu=16",
+        f"{RANKS}.ref.log_prob_micro_batch_size_per_gpu=16",
+        "trainer.n_gpus_per_node=2",
+        "trainer.nnodes=1",
+        "trainer.logger=[console]",
+        "trainer.val_before_train=False",
+        "trainer.save_freq=-1",
+        "trainer.test_freq=-1",
+        "trainer.resume_mode=disable",
+        "trainer.total_epochs=10",
+        f"trainer.total_training_steps={steps}",
+        *settings,
+    ]
+
+
+MEDIUM = (
+    "data.train_batch_size=4",
+    "data.max_prompt_length=64",
+    "data.max_response_length=16",
+    f"{RANKS}.rollout.n=2",
+    f"{RANKS}.actor.ppo_mini_batch_size=4",
+    f"{RANKS}.actor.ppo_micro_batch_size_per_gpu=4",
+    f"{RANKS}.rollout.log_prob_micro_batch_size_per_gpu=4",
+    f"{RANKS}.ref.log_prob_micro_batch_size_per_gpu=4",
+)
+# Logits of 32 × 128 tokens × Qwen's vocabulary in one pass.
+LOGITS = (
+    "data.train_batch_size=16",
+    "data.max_prompt_length=96",
+    "data.max_response_length=32",
+    f"{RANKS}.rollout.log_prob_micro_batch_size_per_gpu=32",
+    f"{RANKS}.ref.log_prob_micro_batch_size_per_gpu=32",
+)
+RANK_PAIR = {"cpus": 8, "num_gpus": 2, "object_store_memory": 512 * MIB}
+
+
+def cases(models):
+    """By name; `models` is where `make_model.py` put them."""
+    monitor, kernel = "ray-memory-monitor", "kernel-oom-memcg"
+
+    def keeps(way):
+        return verl(models, "small", 20, f"custom_reward_function.path={HERE}/jobs/reward_{way}.py")
+
+    return {
+        "a": Case("", verl(models, "small", 4), 10 * GIB, finished="step:4 ", start=RANK_PAIR),
+        "b": Case(monitor, verl(models, "medium", 1, *MEDIUM), 8 * GIB, 0.7, finished="step:1 ", start=RANK_PAIR),
+        "c": Case(kernel, verl(models, "medium", 1, *MEDIUM), 16 * GIB, unseen=8 * GIB, finished="step:1 ", start=RANK_PAIR),
+        "d": Case(
+            monitor,
+            keeps("keeps"),
+            6 * GIB,
+            0.9,
+            finished="step:20 ",
+            line="reward_keeps.py:8",
+            changed=keeps("lets_go"),
+            start=RANK_PAIR,
+        ),
+        "e": Case(monitor, verl(models, "logits", 1, *LOGITS), 5 * GIB, 0.85, finished="step:1 ", start=RANK_PAIR),
+        "rllib": Case(
+            monitor, job("rllib.py", "keep"), 4 * GIB, 0.8, line="rllib.py:25", changed=job("rllib.py", "let-go"), start={"cpus": 3}
+        ),
+        "data": Case(
+            kernel, job("data.py", "keep"), 8 * GIB, unseen=2 * GIB, line="data.py:17", changed=job("data.py", "let-go"), start={"cpus": 2}
+        ),
+        "train": Case(
+            monitor, job("train.py", "keep"), 4 * GIB, 0.8, line="train.py:24", changed=job("train.py", "let-go"), start={"cpus": 4}
+        ),
+        "tasks": Case(monitor, job("tasks.py"), 4 * GIB, 0.8, start={"cpus": 8}),
+    }

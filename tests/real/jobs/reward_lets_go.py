@@ -1,0 +1,9 @@
+"""The same reward function with its one line changed: it keeps the last alone."""
+
+SEEN = []
+
+
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    # 3 MiB for each answer.
+    SEEN[:] = [bytearray(b"x" * (3 << 20))]
+    return float(ground_truth in solution_str)
