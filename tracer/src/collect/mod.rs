@@ -442,6 +442,9 @@ impl Collector {
     pub fn told(&mut self) -> Vec<DeathUpdate> {
         let now = clock::boot();
         let (told, done) = self.deaths.tell(&self.judge, now);
+        for update in &told {
+            self.foresight.died(&update.death);
+        }
         for process in done {
             self.judge.forget(process);
         }
