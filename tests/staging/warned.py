@@ -15,7 +15,7 @@ MIB = 1 << 20
 # Ray takes this cgroup for the machine.
 MACHINE = 3072 * MIB
 # The limit is met in the tenth step or soon after.
-STEPS = 14
+STEPS = 12
 LOOP = os.path.join(HERE, "../../examples/warn/loop.py")
 
 

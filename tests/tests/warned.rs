@@ -20,8 +20,8 @@ use raytrace_tests::{
 use rustix::process::Signal;
 use serde_json::Value;
 
-/// A kill is within an interval that is as much wider: of ten kills two are meant to lie outside of theirs, and steps are seconds long.
-const SLACK_MS: f64 = 5_000.0;
+/// The kill may come so much sooner or later than the interval: two of ten are meant to lie outside, and a busy machine stretches steps.
+const WIDER: f64 = 3.0;
 /// So long before its kill the job knows at least.
 const LEAD_MS: f64 = 4_000.0;
 
@@ -54,7 +54,7 @@ fn no_step_is_lost(steps: &str) {
     let done = steps.lines().filter_map(|line| line.strip_prefix("step "));
     let done: Vec<u64> = done.map(|step| step.parse().expect("a number")).collect();
     assert!(steps.contains("killed after step"), "{steps}");
-    assert_eq!(done, (1..=14).collect::<Vec<_>>(), "{steps}");
+    assert_eq!(done, (1..=12).collect::<Vec<_>>(), "{steps}");
 }
 
 /// What the recording says of Ray's monitor: each row with its time.
@@ -80,7 +80,7 @@ fn foreseen(near: &Near, death: &Value) {
     eprintln!("warned {lead} ms before the kill: {soonest} to {latest} ms");
     assert!(lead >= LEAD_MS, "{foreseen}");
     assert!(
-        soonest - SLACK_MS <= lead && lead <= latest + SLACK_MS,
+        soonest / WIDER <= lead && lead <= latest * WIDER,
         "{foreseen}"
     );
 }
