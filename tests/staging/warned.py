@@ -1,6 +1,9 @@
 """The loop of examples/warn on a machine of its own, whose actor is killed and goes on; then an actor that comes near and gives back.
 
     python warned.py --truth FILE --warnings FILE --checkpoint FILE --steps FILE
+        --recordings FOLDER --raytrace PROGRAM --collected FOLDER
+
+Last, the driver of examples/fleet fetches what was recorded.
 """
 
 import argparse
@@ -33,9 +36,18 @@ def killed(cluster, truth, arguments):
         raise RuntimeError(f"the loop ended with {job.returncode}")
 
 
+def collect(cluster, arguments):
+    program = os.path.join(HERE, "../../examples/fleet/collect.py")
+    given = [f"--{name}={getattr(arguments, name)}" for name in ("recordings", "raytrace")]
+    command = [f"{BIN}/python", program, arguments.collected, *given]
+    done = cluster.popen(command, env={**cluster.environment, "RAY_ADDRESS": cluster.address})
+    if done.wait(120) != 0:
+        raise RuntimeError(f"collect.py ended with {done.returncode}")
+
+
 def main():
     parser = argparse.ArgumentParser()
-    for name in ("truth", "warnings", "checkpoint", "steps"):
+    for name in ("truth", "warnings", "checkpoint", "steps", "recordings", "raytrace", "collected"):
         parser.add_argument(f"--{name}", required=True)
     arguments = parser.parse_args()
     truth = Truth(arguments.truth)
@@ -57,6 +69,7 @@ def main():
         truth.alive("loader", loader)
         passing.stdin.write("\n")
         passing.stdin.flush()
+        collect(cluster, arguments)
         print("passed", flush=True)
         sys.stdin.readline()
         passing.stdin.close()

@@ -1,4 +1,5 @@
-//! A job that is warned of its kill saves its work in time, and an approach that passes is taken back: examples/warn on a real Ray.
+//! A job that is warned of its kill saves its work in time, and an approach that passes is taken back: examples/warn on a real Ray. What was
+//! recorded and published of it is then read by examples/fleet.
 
 use std::{
     fs,
@@ -71,12 +72,23 @@ fn nears(file: &Path) -> Vec<(BootTime, Near)> {
 fn foreseen(near: &Near, death: &Value) {
     let doer = near.doer.as_ref().expect("a doer");
     let victim = near.victim.as_ref().expect("a victim");
-    assert_eq!((doer.name.as_str(), victim.name.as_str()), ("Trainer", "Trainer"));
+    assert_eq!(
+        (doer.name.as_str(), victim.name.as_str()),
+        ("Trainer", "Trainer")
+    );
     assert_eq!(doer.call.as_deref(), Some("Trainer.train"), "{near:?}");
     assert_eq!(u64::from(doer.process.pid.0), death["pid"], "{near:?}");
     let foreseen = &death["foreseen"];
-    let number = |key: &str| foreseen[key].as_f64().unwrap_or_else(|| panic!("{key}: {death:#}"));
-    let (lead, soonest, latest) = (number("ms_before"), number("soonest_ms"), number("latest_ms"));
+    let number = |key: &str| {
+        foreseen[key]
+            .as_f64()
+            .unwrap_or_else(|| panic!("{key}: {death:#}"))
+    };
+    let (lead, soonest, latest) = (
+        number("ms_before"),
+        number("soonest_ms"),
+        number("latest_ms"),
+    );
     eprintln!("warned {lead} ms before the kill: {soonest} to {latest} ms");
     assert!(lead >= LEAD_MS, "{foreseen}");
     assert!(
@@ -98,12 +110,16 @@ fn a_run_that_is_warned_of_its_kill_loses_no_step_and_what_passes_is_taken_back(
     let held = tempfile::tempdir().expect("a folder");
     let (folder, own) = folders(held.path());
     let path = |name: &str| held.path().join(name).display().to_string();
-    let (json, checkpoint, steps) = (
-        own.join("deaths.jsonl").display().to_string(),
-        path("checkpoint"),
-        path("steps"),
-    );
-    let arguments = ["--warnings", &json, "--checkpoint", &checkpoint, "--steps", &steps];
+    let (json, steps) = (own.join("deaths.jsonl"), path("steps"));
+    let arguments = [
+        format!("--warnings={}", json.display()),
+        format!("--checkpoint={}", path("checkpoint")),
+        format!("--steps={steps}"),
+        format!("--recordings={}", folder.display()),
+        format!("--raytrace={}", raytrace().display()),
+        format!("--collected={}", path("collected")),
+    ];
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let mut script =
         staging::start_held("2.60.0", "warned.py", &arguments, held.path()).expect("a script");
     let raylet = script.raylet_at("ready").expect("a raylet").to_string();
@@ -120,7 +136,12 @@ fn a_run_that_is_warned_of_its_kill_loses_no_step_and_what_passes_is_taken_back(
     script.wait_for("passed").expect("the loader");
     let truth = script.finish().expect("staging");
     recorder.signal(Signal::INT).expect("a signal");
-    assert!(recorder.wait(std::time::Duration::from_secs(60)).expect("an end").success());
+    assert!(
+        recorder
+            .wait(std::time::Duration::from_secs(60))
+            .expect("an end")
+            .success()
+    );
 
     let file = only(&folder);
     raytrace_tests::keep::file(&file).expect("kept");
@@ -128,7 +149,9 @@ fn a_run_that_is_warned_of_its_kill_loses_no_step_and_what_passes_is_taken_back(
     let wrong = truth.compare(&report, Sight::Full).wrong;
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     let deaths = report["deaths"].as_array().expect("deaths");
-    let kills = deaths.iter().filter(|death| death["verdict"]["killer"] == "ray-memory-monitor");
+    let kills = deaths
+        .iter()
+        .filter(|death| death["verdict"]["killer"] == "ray-memory-monitor");
     let [death] = kills.collect::<Vec<_>>()[..] else {
         panic!("{deaths:#?}");
     };
@@ -142,17 +165,49 @@ fn a_run_that_is_warned_of_its_kill_loses_no_step_and_what_passes_is_taken_back(
     let passed = rows[3].1.doer.as_ref().expect("who gave back");
     assert_eq!(passed.name, "Loader");
     said(&file, &mut recorder);
+    fetched(&held.path().join("collected"));
+    counted_by_duckdb(&json);
+}
+
+/// What the driver of examples/fleet fetched from the node is a recording that tells of the kill.
+fn fetched(folder: &Path) {
+    let report = report(&only(folder)).expect("a report");
+    let deaths = report["deaths"].as_array().expect("deaths");
+    let mut kills = deaths.iter();
+    assert!(
+        kills.any(|death| death["verdict"]["killer"] == "ray-memory-monitor"),
+        "{deaths:#?}"
+    );
+}
+
+/// The example that counts deaths by node reads what was published.
+fn counted_by_duckdb(lines: &Path) {
+    let mut command = Command::new(staging::view_python());
+    command.arg(staging::root().join("examples/fleet/month.py"));
+    let done = command.arg(lines).output().expect("a table");
+    let table = String::from_utf8_lossy(&done.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&done.stderr).into_owned();
+    let is_told = |line: &str| line.contains("ray-memory-monitor") && line.contains(" 1 ");
+    assert!(table.lines().any(is_told), "{table}{errors}");
 }
 
 /// The report says at the kill what was foreseen, and the recorder said that it has passed.
 fn said(file: &Path, recorder: &mut raytrace_tests::recorder::Recorder) {
     let shown = Command::new(raytrace()).arg("report").arg(file).output();
     let shown = String::from_utf8_lossy(&shown.expect("a report").stdout).into_owned();
-    let line = shown.lines().find(|line| line.trim_start().starts_with("foreseen"));
+    let line = shown
+        .lines()
+        .find(|line| line.trim_start().starts_with("foreseen"));
     let line = line.unwrap_or_else(|| panic!("{shown}"));
     println!("{line}");
-    assert!(line.contains("warned ") && line.contains(" before: Trainer, "), "{line}");
+    assert!(
+        line.contains("warned ") && line.contains(" before: Trainer, "),
+        "{line}"
+    );
     let printed = recorder.lines();
     let is_said = |word: &str| printed.iter().any(|line| line.text.contains(word));
-    assert!(is_said("NEAR Ray's monitor") && is_said("over: Loader gave back"), "{printed:#?}");
+    assert!(
+        is_said("NEAR Ray's monitor") && is_said("over: Loader gave back"),
+        "{printed:#?}"
+    );
 }

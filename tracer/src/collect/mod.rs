@@ -433,7 +433,14 @@ impl Collector {
             self.set_log_offsets();
             self.commands.forget();
             let (boot, wall) = clock::both();
-            self.emit(Source::Recorder, boot, Observation::Clock { wall, error: clock::error() });
+            self.emit(
+                Source::Recorder,
+                boot,
+                Observation::Clock {
+                    wall,
+                    error: clock::error(),
+                },
+            );
             self.write_ledgers();
         }
     }

@@ -14,9 +14,9 @@ use crate::{
         marks, minute, owners, peers, pending, place,
         processes::ProcessState,
         report::{
-            Activity, AtDeath, ClockState, ClusterReport, Death, End, Foreseen, Host, InUse, Killer,
-            LastMinute, Limit, Memory, Monitor, OomReport, Peak, Process, Recording, Relation,
-            Report, Utc, Verdict, WentAway, When, Work,
+            Activity, AtDeath, ClockState, ClusterReport, Death, End, Foreseen, Host, InUse,
+            Killer, LastMinute, Limit, Memory, Monitor, OomReport, Peak, Process, Recording,
+            Relation, Report, Utc, Verdict, WentAway, When, Work,
         },
         said, shared_files,
         verdict::{Case, Draft, LATE_NS},

@@ -94,8 +94,9 @@ fn own_node<'a>(world: &'a World, log: &RayLog) -> Option<&'a HexId> {
 /// What the GCS's own log says.
 fn by_gcs(fact: &RayFact) -> [Option<(Step, HexId)>; 2] {
     match fact {
-        RayFact::GcsWorkerExit { worker_id, .. } => [Step::WorkerLeft, Step::OwnerGone]
-            .map(|step| Some((step, worker_id.clone()))),
+        RayFact::GcsWorkerExit { worker_id, .. } => {
+            [Step::WorkerLeft, Step::OwnerGone].map(|step| Some((step, worker_id.clone())))
+        }
         RayFact::ActorState {
             state,
             worker_id: Some(worker),

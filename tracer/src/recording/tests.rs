@@ -6,9 +6,9 @@ use std::path::Path;
 use super::*;
 use crate::{
     event::{
-        Call, CgroupState, Event, Exec, Exit, FileId, LimitName, Mapped, MemorySplit, MonitorCount,
-        ClockError, Near, NearProcess, NodeMemory, Observation, ProcessMemory, RayLog, Sender, Signal, Source,
-        SystemCall, Within,
+        Call, CgroupState, ClockError, Event, Exec, Exit, FileId, LimitName, Mapped, MemorySplit,
+        MonitorCount, Near, NearProcess, NodeMemory, Observation, ProcessMemory, RayLog, Sender,
+        Signal, Source, SystemCall, Within,
     },
     ids::{BootTime, Bytes, EventId, Pid, ProcessKey, WallTime},
     ray::facts::RayFact,

@@ -100,7 +100,9 @@ fn bounds(
         let Some(group) = group(mark) else { continue };
         let end = (mark.time, clock_of(mark.cluster));
         heads.insert(end.1.clone());
-        let known = gcs.entry((group, mark.step, &mark.id)).or_insert(end.clone());
+        let known = gcs
+            .entry((group, mark.step, &mark.id))
+            .or_insert(end.clone());
         if mark.time < known.0 {
             *known = end;
         }

@@ -46,7 +46,10 @@ pub fn join(mut reports: Vec<Report>) -> Report {
     clocks::tell(&mut report, &offsets);
     report.nodes = nodes::all(&report, &hosts, &names);
     for node in &mut report.nodes {
-        node.clock = node.recordings.iter().find_map(|id| offsets.get(id).copied());
+        node.clock = node
+            .recordings
+            .iter()
+            .find_map(|id| offsets.get(id).copied());
     }
     report
 }
