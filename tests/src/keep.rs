@@ -11,12 +11,12 @@ use anyhow::{Context as _, Result};
 use flate2::read::GzDecoder;
 
 /// The folder, if one is named.
-pub(crate) fn folder() -> Option<PathBuf> {
+pub fn folder() -> Option<PathBuf> {
     std::env::var_os("RAYTRACE_KEEP").map(PathBuf::from)
 }
 
 /// Keeps a copy of a recording under the name of the test that made it.
-pub(crate) fn file(recording: &Path) -> Result<()> {
+pub fn file(recording: &Path) -> Result<()> {
     let Some(folder) = folder() else {
         return Ok(());
     };
@@ -29,7 +29,7 @@ pub(crate) fn file(recording: &Path) -> Result<()> {
 }
 
 /// Keeps a recording of a virtual machine, which comes by gzip and as hexadecimal digits.
-pub(crate) fn packed(machine: &str, digits: &str) -> Result<()> {
+pub fn packed(machine: &str, digits: &str) -> Result<()> {
     let Some(folder) = folder() else {
         return Ok(());
     };

@@ -8,7 +8,7 @@ pub mod fake_raylet;
 pub mod fleet;
 pub mod foresight;
 pub mod initrd;
-mod keep;
+pub mod keep;
 pub mod month;
 pub mod publishing;
 mod ray_root;

@@ -291,7 +291,11 @@ impl Node {
     /// What the recorder writes of itself.
     fn minute(&mut self, second: u64, now: u64) {
         let wall = WallTime((BEGAN_WALL + second.cast_signed()) * SECOND.cast_signed());
-        self.emit(now, Source::Recorder, Observation::Clock { wall });
+        self.emit(
+            now,
+            Source::Recorder,
+            Observation::Clock { wall, error: None },
+        );
         for hook in 0..HOOKS {
             let row = Ledger {
                 hook: format!("hook {hook}"),

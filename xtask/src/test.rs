@@ -17,7 +17,7 @@ use crate::{
 use programs::{Kind, Program, built};
 
 /// Files of tests that flood the machine, that measure what others would disturb, or that count what is on it: one after the other.
-const ALONE: [&str; 21] = [
+const ALONE: [&str; 22] = [
     "alerts",
     "before",
     "blame",
@@ -39,6 +39,7 @@ const ALONE: [&str; 21] = [
     "samples",
     "survival",
     "systemd",
+    "warned",
 ];
 
 /// Tests that keep the processor busy, the longest first.

@@ -4,6 +4,7 @@
 //! here does I/O. A field that the observer could not read is `None`, never a guess.
 
 mod call;
+mod clock;
 mod death;
 mod gpu;
 mod log;
@@ -14,6 +15,7 @@ mod recorder;
 mod stack;
 
 pub use call::Call;
+pub use clock::ClockError;
 pub use death::{Ancestor, CgroupLevel, Exit, FileId, OomVictim, Sender, Signal, SystemCall};
 pub use gpu::{GpuHolder, GpuState};
 pub use log::{KernelLog, RayLog};
@@ -80,6 +82,8 @@ pub enum Observation {
     Clock {
         /// The wall clock.
         wall: WallTime,
+        /// How far it may be off, where the kernel says so.
+        error: Option<ClockError>,
     },
     /// The state of one probe, at attach and at each change.
     Probe(Probe),

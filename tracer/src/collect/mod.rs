@@ -434,7 +434,14 @@ impl Collector {
             self.set_log_offsets();
             self.commands.forget();
             let (boot, wall) = clock::both();
-            self.emit(Source::Recorder, boot, Observation::Clock { wall });
+            self.emit(
+                Source::Recorder,
+                boot,
+                Observation::Clock {
+                    wall,
+                    error: clock::error(),
+                },
+            );
             self.write_ledgers();
         }
     }
@@ -443,6 +450,9 @@ impl Collector {
     pub fn told(&mut self) -> Vec<DeathUpdate> {
         let now = clock::boot();
         let (told, done) = self.deaths.tell(&self.judge, now);
+        for update in &told {
+            self.foresight.died(&update.death);
+        }
         for process in done {
             self.judge.forget(process);
         }

@@ -1,4 +1,4 @@
-//! `raytrace export`: a recording for other programs.
+//! `raytrace export`: one or several recordings for other programs.
 
 use std::{
     io::{BufWriter, ErrorKind, IsTerminal as _, Write},
@@ -9,17 +9,17 @@ use std::{
 use anyhow::Context as _;
 
 use super::{
-    Failure, code,
+    Failure, code, fleet,
     report::{empty, newest},
     view::output,
 };
 use crate::{
     bounded,
     event::Event,
-    judge::Judge,
+    judge::{Judge, timeline::Timeline},
     recording,
     show::{
-        csv, flamegraph, jsonl,
+        csv, flamegraph, jsonl, sanitize,
         trace::{self, RayTimeline},
         words,
     },
@@ -47,6 +47,8 @@ pub enum ExportFormat {
   raytrace export run.raytrace --format jsonl | jq 'select(.kind == \"signal\")'
   raytrace export run.raytrace --format csv -o memory.csv
   raytrace export run.raytrace --format flamegraph -o growth.svg
+  raytrace export gpu-01.raytrace gpu-02.raytrace --format chrome-trace -o nodes.json
+  raytrace export recordings/ --format csv -o memory.csv
 
 Exit codes:
   0  success
@@ -55,8 +57,8 @@ Exit codes:
 
 Columns and kinds: docs/reference/format.md")]
 pub struct ExportArgs {
-    /// Recording [default: the newest in this folder, else in /var/lib/raytrace].
-    file: Option<PathBuf>,
+    /// Recordings, or folders of them [default: the newest in this folder, else in /var/lib/raytrace].
+    files: Vec<PathBuf>,
     /// Output format.
     #[arg(long, value_enum, value_name = "FORMAT", help_heading = "Output")]
     format: ExportFormat,
@@ -76,43 +78,61 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     if args.with.is_some() && args.format != ExportFormat::ChromeTrace {
         return Err(usage("--with is for --format chrome-trace: leave it out"));
     }
-    let file = match &args.file {
-        Some(file) => file.clone(),
-        None => newest()?,
+    let files = match args.files.as_slice() {
+        [] => vec![newest()?],
+        named => fleet::expand(named)?,
     };
     let ray = args.with.as_deref().map(ray_timeline).transpose()?;
-    let read = recording::read(&file)?;
-    if read.events.is_empty() {
-        return Err(empty(&file));
-    }
-    for warning in &read.warnings {
-        anstream::eprintln!("raytrace: {warning}");
-    }
-    let mut judge = Judge::default();
-    for event in &read.events {
-        judge.observe(event);
-    }
-    let made = Export {
-        judge,
-        events: &read.events,
-        ray,
-    };
+    let (parts, damaged) = parts(&files)?;
+    let made = Export { parts, ray };
     match &args.output {
         Some(path) => {
             // What cannot be made leaves no file.
             let write = made.writer(args.format)?;
-            let output = output::create(path, args.force, Some(&file))?;
+            let output = output::create(path, args.force, files.first().map(PathBuf::as_path))?;
             finished(write, BufWriter::new(output))
                 .with_context(|| format!("cannot write {}", path.display()))?;
             anstream::eprintln!("Wrote {}{}", path.display(), next(args.format));
         }
         None => print(&made, args.format)?,
     }
-    Ok(ExitCode::from(if read.damaged {
-        code::RECORDING
-    } else {
-        0
-    }))
+    Ok(ExitCode::from(if damaged { code::RECORDING } else { 0 }))
+}
+
+/// Each recorder's recordings, and whether something of them cannot be read.
+fn parts(files: &[PathBuf]) -> anyhow::Result<(Vec<Part>, bool)> {
+    if let [file] = files {
+        let read = recording::read(file)?;
+        if read.events.is_empty() {
+            return Err(empty(file));
+        }
+        for warning in &read.warnings {
+            anstream::eprintln!("raytrace: {warning}");
+        }
+        return Ok((vec![Part::of(read.events)], read.damaged));
+    }
+    let (outlines, failed) = fleet::outlines(files);
+    let mut damaged = !failed.is_empty();
+    for (file, error) in &failed {
+        anstream::eprintln!("raytrace: left out: {}: {error}", file.display());
+    }
+    let mut parts = Vec::new();
+    for group in recording::by_recorder(outlines) {
+        let files: Vec<PathBuf> = group.into_iter().map(|file| file.path).collect();
+        let mut events = Vec::new();
+        let told = recording::parts_in_batches(&files, |batch| events.extend(batch))?;
+        for warning in &told.warnings {
+            anstream::eprintln!("raytrace: {warning}");
+        }
+        damaged |= told.damaged;
+        if !events.is_empty() {
+            parts.push(Part::of(events));
+        }
+    }
+    if parts.is_empty() {
+        return Err(empty(files.first().map_or(Path::new(""), PathBuf::as_path)));
+    }
+    Ok((parts, damaged))
 }
 
 fn usage(message: &str) -> anyhow::Error {
@@ -145,7 +165,7 @@ fn ray_timeline(path: &Path) -> anyhow::Result<RayTimeline> {
 }
 
 /// Whoever closes the pipe early has seen enough.
-fn print(made: &Export<'_>, format: ExportFormat) -> anyhow::Result<()> {
+fn print(made: &Export, format: ExportFormat) -> anyhow::Result<()> {
     let stdout = std::io::stdout();
     if stdout.is_terminal() && format == ExportFormat::ChromeTrace {
         return Err(usage(
@@ -167,55 +187,49 @@ fn finished(write: Writer<'_>, mut output: impl Write) -> std::io::Result<()> {
 /// Writes a recording in one of its forms.
 type Writer<'a> = Box<dyn FnOnce(&mut dyn Write) -> std::io::Result<()> + 'a>;
 
-/// A recording that is turned into something else.
-struct Export<'a> {
+/// What one recorder saw.
+struct Part {
     judge: Judge,
-    events: &'a [Event],
+    events: Vec<Event>,
+}
+
+/// Recordings that are turned into something else.
+struct Export {
+    parts: Vec<Part>,
     ray: Option<RayTimeline>,
 }
 
-impl Export<'_> {
-    /// What writes it, where there is something to write.
-    fn writer(&self, format: ExportFormat) -> anyhow::Result<Writer<'_>> {
-        Ok(match format {
-            ExportFormat::ChromeTrace => {
-                let timeline = self.judge.timeline(self.events);
-                let timeline =
-                    timeline.context("the recording holds no clock: its beginning is missing")?;
-                Box::new(move |mut output| {
-                    let report = self.judge.report();
-                    trace::write(&report, &timeline, self.ray.as_ref(), &mut output)
-                })
-            }
-            ExportFormat::Flamegraph => {
-                let svg = self.flamegraph()?;
-                Box::new(move |output| output.write_all(&svg))
-            }
-            ExportFormat::Jsonl => Box::new(|output| self.jsonl(output)),
-            ExportFormat::Csv => Box::new(|output| self.csv(output)),
-        })
-    }
-
-    fn flamegraph(&self) -> anyhow::Result<Vec<u8>> {
-        let folded = self.judge.folded();
-        if folded.is_empty() {
-            anyhow::bail!(
-                "the recording holds no Python stacks: nothing that was watched grew by 64 MiB, or it was recorded with --no-stacks"
-            );
+impl Part {
+    fn of(events: Vec<Event>) -> Self {
+        let mut judge = Judge::default();
+        for event in &events {
+            judge.observe(event);
         }
-        Ok(flamegraph::render(&folded)?)
+        Self { judge, events }
     }
 
-    fn jsonl(&self, output: &mut dyn Write) -> std::io::Result<()> {
-        for event in self.events {
-            let line = jsonl::line(event, self.judge.wall(event.time))?;
+    fn host(&self) -> String {
+        let report = self.judge.report();
+        let first = report.recordings.first();
+        first.map_or_else(String::new, |one| sanitize::name(&one.host.name))
+    }
+
+    fn timeline(&self) -> anyhow::Result<Timeline> {
+        let timeline = self.judge.timeline(&self.events);
+        timeline.context("the recording holds no clock: its beginning is missing")
+    }
+
+    /// With the host's name where there are several.
+    fn jsonl(&self, host: Option<&str>, output: &mut dyn Write) -> std::io::Result<()> {
+        for event in &self.events {
+            let line = jsonl::line(event, self.judge.wall(event.time), host)?;
             writeln!(output, "{line}")?;
         }
         Ok(())
     }
 
-    fn csv(&self, output: &mut dyn Write) -> std::io::Result<()> {
-        let timeline = self.judge.timeline(self.events);
+    fn csv(&self, host: Option<&str>, output: &mut dyn Write) -> std::io::Result<()> {
+        let timeline = self.judge.timeline(&self.events);
         let processes = timeline.into_iter().flat_map(|timeline| timeline.processes);
         let names: std::collections::HashMap<_, _> = processes
             .map(|process| (process.process.truncated(), words::name_of_series(&process)))
@@ -223,12 +237,78 @@ impl Export<'_> {
         let name = |process: crate::ids::ProcessKey| {
             names.get(&process.truncated()).cloned().unwrap_or_default()
         };
-        writeln!(output, "{}", csv::HEADER)?;
-        for event in self.events {
+        let host = host.map(|host| format!("{},", csv::quoted(host)));
+        let host = host.as_deref().unwrap_or("");
+        for event in &self.events {
             if let Some(row) = csv::row(event, self.judge.wall(event.time), name) {
-                writeln!(output, "{row}")?;
+                writeln!(output, "{host}{row}")?;
             }
         }
         Ok(())
+    }
+}
+
+impl Export {
+    /// The name of each part's host; of one alone none is told.
+    fn hosts(&self) -> Vec<Option<String>> {
+        let several = self.parts.len() > 1;
+        let hosts = self.parts.iter();
+        hosts.map(|part| several.then(|| part.host())).collect()
+    }
+
+    /// What writes it, where there is something to write.
+    fn writer(&self, format: ExportFormat) -> anyhow::Result<Writer<'_>> {
+        let hosts = self.hosts();
+        let each = |write: fn(&Part, Option<&str>, &mut dyn Write) -> std::io::Result<()>| {
+            move |output: &mut dyn Write| {
+                let mut parts = self.parts.iter().zip(&hosts);
+                parts.try_for_each(|(part, host)| write(part, host.as_deref(), output))
+            }
+        };
+        Ok(match format {
+            ExportFormat::ChromeTrace => {
+                let mut traced = Vec::new();
+                for part in &self.parts {
+                    traced.push((part.judge.report(), part.timeline()?));
+                }
+                Box::new(move |mut output| trace::write(&traced, self.ray.as_ref(), &mut output))
+            }
+            ExportFormat::Flamegraph => {
+                let svg = self.flamegraph()?;
+                Box::new(move |output| output.write_all(&svg))
+            }
+            ExportFormat::Jsonl => Box::new(each(Part::jsonl)),
+            ExportFormat::Csv => {
+                let several = self.parts.len() > 1;
+                let rows = each(Part::csv);
+                Box::new(move |output| {
+                    writeln!(
+                        output,
+                        "{}{}",
+                        if several { "host," } else { "" },
+                        csv::HEADER
+                    )?;
+                    rows(output)
+                })
+            }
+        })
+    }
+
+    /// Of several hosts each is a frame below its stacks.
+    fn flamegraph(&self) -> anyhow::Result<Vec<u8>> {
+        let mut folded = Vec::new();
+        for (part, host) in self.parts.iter().zip(self.hosts()) {
+            let own = part.judge.folded();
+            folded.extend(own.into_iter().map(|line| match &host {
+                Some(host) => format!("{};{line}", host.replace(';', ":")),
+                None => line,
+            }));
+        }
+        if folded.is_empty() {
+            anyhow::bail!(
+                "the recording holds no Python stacks: nothing that was watched grew by 64 MiB, or it was recorded with --no-stacks"
+            );
+        }
+        Ok(flamegraph::render(&folded)?)
     }
 }

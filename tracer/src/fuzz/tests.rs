@@ -132,6 +132,7 @@ fn a_recording() -> Vec<u8> {
     for number in 1..200 {
         let clock = Observation::Clock {
             wall: WallTime(number),
+            error: None,
         };
         writer.sender().send(Event {
             id: EventId(number.unsigned_abs()),

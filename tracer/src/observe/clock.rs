@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::ids::{BootTime, SECOND_NS, WallTime};
+use crate::{
+    event::ClockError,
+    ids::{BootTime, SECOND_NS, WallTime},
+};
 
 fn nanoseconds(clock: ClockId) -> i64 {
     let time = clock_gettime(clock);
@@ -42,6 +45,20 @@ pub fn both() -> (BootTime, WallTime) {
     closest.map_or_else(|| (boot(), wall()), |(_, boot, wall)| (boot, wall))
 }
 
+/// How far the wall clock may be off; `None` where the kernel or a sandbox does not say.
+#[must_use]
+pub fn error() -> Option<ClockError> {
+    // SAFETY: `timex` is plain numbers, and all zeros ask for nothing to be changed.
+    let mut asked: libc::timex = unsafe { std::mem::zeroed() };
+    // SAFETY: `asked` lives through the call, which writes nothing else.
+    let state = unsafe { libc::adjtimex(&raw mut asked) };
+    let max_us = u64::try_from(asked.maxerror).ok();
+    max_us.filter(|_| state >= 0).map(|max_us| ClockError {
+        max_us,
+        synchronised: asked.status & libc::STA_UNSYNC == 0,
+    })
+}
+
 /// The boot time of a wall time, by both clocks now.
 #[must_use]
 pub fn boot_at(at: WallTime) -> BootTime {
@@ -52,4 +69,17 @@ pub fn boot_at(at: WallTime) -> BootTime {
 #[must_use]
 pub fn cpu_time() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_states_an_error_that_is_no_guess_of_ours() {
+        // A sandbox may forbid the call; then nothing is claimed.
+        if let Some(error) = error() {
+            assert!(error.max_us > 0 || error.synchronised, "{error:?}");
+        }
+    }
 }

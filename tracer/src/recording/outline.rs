@@ -106,7 +106,7 @@ fn clock(connection: &Connection) -> rusqlite::Result<Option<(i64, WallTime)>> {
         })
         .optional()?;
     Ok(row.and_then(|(time, body)| match row::read(&body) {
-        Some(Observation::Clock { wall }) => Some((time, wall)),
+        Some(Observation::Clock { wall, .. }) => Some((time, wall)),
         _ => None,
     }))
 }

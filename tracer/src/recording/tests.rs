@@ -6,11 +6,11 @@ use std::path::Path;
 use super::*;
 use crate::{
     event::{
-        Call, CgroupState, Event, Exec, Exit, FileId, LimitName, LimitWarning, Mapped, MemorySplit,
-        MonitorCount, NearProcess, NodeMemory, Observation, ProcessMemory, RayLog, Sender, Signal,
-        Source, SystemCall, Within,
+        Call, CgroupState, ClockError, Event, Exec, Exit, FileId, LimitName, LimitWarning, Mapped,
+        MemorySplit, MonitorCount, NearProcess, NodeMemory, Observation, ProcessMemory, RayLog,
+        Sender, Signal, Source, SystemCall, Within,
     },
-    ids::{BootTime, Bytes, EventId, Pid, ProcessKey},
+    ids::{BootTime, Bytes, EventId, Pid, ProcessKey, WallTime},
     ray::facts::RayFact,
 };
 
@@ -253,6 +253,17 @@ fn who_sent_a_signal_and_by_which_call_comes_back() {
         Observation::Exec(exec),
         Observation::Signal(signal),
         Observation::Monitor(count),
+        Observation::Clock {
+            wall: WallTime(-1),
+            error: Some(ClockError {
+                max_us: 16_000_000,
+                synchronised: false,
+            }),
+        },
+        Observation::Clock {
+            wall: WallTime(1),
+            error: None,
+        },
         Observation::Near(near(process)),
         Observation::Near(LimitWarning {
             limit: LimitName::Cgroup("/pod".into()),

@@ -92,7 +92,8 @@ pub fn row(
 }
 
 /// A field by RFC 4180; a spreadsheet must not take a name for a formula.
-fn quoted(name: &str) -> String {
+#[must_use]
+pub fn quoted(name: &str) -> String {
     let formula = name.starts_with(['=', '+', '-', '@']);
     let name = if formula {
         format!("'{name}")

@@ -11,7 +11,7 @@ use crate::{
         },
     },
     show::{
-        clause, gcs, live, minute, sanitize, shared_files,
+        clause, clocks, gcs, live, minute, sanitize, shared_files,
         size::{of, percent, share, size},
         time::span,
         view::View,
@@ -54,6 +54,7 @@ pub fn all(view: &View<'_>, death: &Death) -> Vec<Fact> {
         ("GPU", gpu(death)),
         ("GCS", gcs::line(death)),
         ("where", place(death)),
+        ("clock", clocks::of_death(view, death)),
     ];
     let mut facts = shared(view, death);
     facts.extend(known(own));

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use crate::{
     event::ProbeState,
     judge::report::{Death, Node, Recording, Report},
-    show::{causes::Cause, header, rank, sanitize, view::View, words},
+    show::{causes::Cause, clocks, header, rank, sanitize, view::View, words},
 };
 
 /// Names of nodes in one list.
@@ -140,6 +140,7 @@ pub fn gaps(view: &View<'_>, most: usize) -> Vec<String> {
     }
     lines.extend(unseen(view));
     lines.extend(cut_off(report));
+    lines.extend(clocks::gaps(view));
     let more = lines.len().saturating_sub(most);
     lines.truncate(most);
     if more > 0 {

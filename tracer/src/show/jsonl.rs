@@ -13,6 +13,9 @@ use crate::{
 
 #[derive(Serialize)]
 struct Line<'a> {
+    /// Of which host, where there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<&'a str>,
     id: EventId,
     /// ns of `CLOCK_BOOTTIME`.
     time: BootTime,
@@ -22,10 +25,15 @@ struct Line<'a> {
     body: &'a Value,
 }
 
-/// The line of one event, whose wall time is `wall`.
-pub fn line(event: &Event, wall: Option<Utc>) -> Result<String, serde_json::Error> {
+/// The line of one event, whose wall time is `wall`; with `host` where there are several.
+pub fn line(
+    event: &Event,
+    wall: Option<Utc>,
+    host: Option<&str>,
+) -> Result<String, serde_json::Error> {
     let body = row::body(&event.what);
     let line = serde_json::to_string(&Line {
+        host,
         id: event.id,
         time: event.time,
         wall,
@@ -73,7 +81,7 @@ mod tests {
                 memory: MemorySplit::default(),
             },
         };
-        let line = line(&event, None).expect("a line");
+        let line = line(&event, None, None).expect("a line");
         assert!(line.chars().all(is_harmless), "{line}");
         let read: Value = serde_json::from_str(&line).expect("JSON");
         assert_eq!(read["body"]["title"], title);

@@ -6,6 +6,7 @@
 pub mod alike;
 pub mod cascade;
 pub mod causes;
+pub mod clocks;
 pub mod csv;
 pub mod diff;
 pub mod doctor;

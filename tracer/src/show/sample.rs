@@ -50,6 +50,7 @@ pub(super) fn death(id: u64, pid: u32, time: i64, killer: Killer, cause: Cause) 
             time: Some(at(time)),
             act_time: BootTime((10_000 * S + time).unsigned_abs()),
             exit_time: Some(at(time + 6 * MS)),
+            corrected_time: None,
             stamp: None,
         },
         work: Work {
@@ -142,6 +143,7 @@ fn sender(pid: u32, comm: &str, relation: Relation) -> SenderReport {
 
 pub(super) fn report(jobs: Vec<Job>, deaths: Vec<Death>) -> Report {
     Report {
+        marks: Vec::new(),
         schema: 1,
         raytrace: "0.1.0".into(),
         recordings: vec![recording()],
@@ -189,6 +191,7 @@ fn recording() -> Recording {
         still_recording: false,
         went_away: Vec::new(),
         previous_ended: None,
+        clock: None,
         probes: probes.map(ok_probe).into(),
         lost_events: 0,
         ledgers: Vec::new(),

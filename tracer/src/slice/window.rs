@@ -76,7 +76,7 @@ fn last_clock(events: &[Event], from: BootTime) -> Option<(BootTime, WallTime)> 
     let before = events.iter().filter(|event| event.time <= from);
     before
         .filter_map(|event| match &event.what {
-            Observation::Clock { wall } => Some((event.time, *wall)),
+            Observation::Clock { wall, .. } => Some((event.time, *wall)),
             Observation::RecordingStarted(started) => Some((event.time, started.wall)),
             _ => None,
         })

@@ -11,12 +11,12 @@ use crate::{
         gone::Gone,
         gpus, jobs,
         limits::Limits,
-        minute, owners, peers, pending, place,
+        marks, minute, owners, peers, pending, place,
         processes::ProcessState,
         report::{
-            Activity, AtDeath, ClusterReport, Death, End, Foreseen, Host, InUse, Killer,
-            LastMinute, Limit, Memory, Monitor, OomReport, Peak, Process, Recording, Relation,
-            Report, Utc, Verdict, WentAway, When, Work,
+            Activity, AtDeath, ClockState, ClusterReport, Death, End, Foreseen, Host, InUse,
+            Killer, LastMinute, Limit, Memory, Monitor, OomReport, Peak, Process, Recording,
+            Relation, Report, Utc, Verdict, WentAway, When, Work,
         },
         said, shared_files,
         verdict::{Case, Draft, LATE_NS},
@@ -83,6 +83,7 @@ pub(super) fn report_of(world: &World, limits: &Limits, mut deaths: Vec<Death>) 
         notes: Vec::new(),
         texts: Vec::new(),
         nodes: Vec::new(),
+        marks: marks::all(world, |cluster| cluster_number(world, cluster)),
         said: said::all(world, |cluster| cluster_number(world, cluster)),
         machines: Vec::new(),
     };
@@ -166,6 +167,7 @@ pub(super) fn death(world: &World, exit: &ExitSeen, now: Option<BootTime>) -> De
             time: world.clock.wall(act_time),
             act_time,
             exit_time: world.clock.wall(exit.time),
+            corrected_time: None,
             stamp: None,
         },
         work: Work {
@@ -451,6 +453,10 @@ fn recording(world: &World, deaths: &[Death]) -> Option<Recording> {
         ended: world.clock.wall(world.last_time)?,
         clean_end: world.clean_end,
         still_recording: false,
+        clock: world.clock.error().map(|error| ClockState {
+            max_error_us: error.max_us,
+            synchronised: error.synchronised,
+        }),
         previous_ended: (started.previous.as_ref()).map(|previous| Utc(previous.ended)),
         probes: world.probes.clone(),
         went_away: went_away(world),

@@ -1,6 +1,7 @@
 //! From boot time to wall time: the pairs that the recorder noted, nearest earlier one wins.
 
 use crate::{
+    event::ClockError,
     ids::{BootTime, WallTime},
     judge::report::Utc,
 };
@@ -9,13 +10,28 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct Clock {
     pairs: Vec<(BootTime, WallTime)>,
+    /// The largest error that the kernel stated, and whether the clock was kept set whenever it was asked.
+    error: Option<ClockError>,
 }
 
 impl Clock {
     /// Notes that the wall clock read `wall` at `boot`.
-    pub(super) fn note(&mut self, boot: BootTime, wall: WallTime) {
+    pub(super) fn note(&mut self, boot: BootTime, wall: WallTime, error: Option<ClockError>) {
         let at = self.pairs.partition_point(|(known, _)| *known <= boot);
         self.pairs.insert(at, (boot, wall));
+        let worse = |known: ClockError, now: ClockError| ClockError {
+            max_us: known.max_us.max(now.max_us),
+            synchronised: known.synchronised && now.synchronised,
+        };
+        self.error = match (self.error, error) {
+            (Some(known), Some(now)) => Some(worse(known, now)),
+            (known, now) => known.or(now),
+        };
+    }
+
+    /// How far the wall clock may have been off at the worst, by the kernel's own statement.
+    pub(super) fn error(&self) -> Option<ClockError> {
+        self.error
     }
 
     /// The wall time of `boot`; `None` before any pair is known.
@@ -34,10 +50,29 @@ mod tests {
     fn a_stepped_clock_counts_from_its_step_on() {
         let mut clock = Clock::default();
         assert_eq!(clock.wall(BootTime(5)), None);
-        clock.note(BootTime(100), WallTime(1_000));
-        clock.note(BootTime(200), WallTime(5_000));
+        clock.note(BootTime(100), WallTime(1_000), None);
+        clock.note(BootTime(200), WallTime(5_000), None);
         assert_eq!(clock.wall(BootTime(50)), Some(Utc(WallTime(950))));
         assert_eq!(clock.wall(BootTime(150)), Some(Utc(WallTime(1_050))));
         assert_eq!(clock.wall(BootTime(250)), Some(Utc(WallTime(5_050))));
+    }
+
+    #[test]
+    fn the_worst_error_that_was_stated_counts() {
+        let mut clock = Clock::default();
+        let error = |max_us, synchronised| {
+            Some(ClockError {
+                max_us,
+                synchronised,
+            })
+        };
+        clock.note(BootTime(1), WallTime(1), None);
+        assert_eq!(clock.error(), None);
+        clock.note(BootTime(2), WallTime(2), error(900, true));
+        clock.note(BootTime(3), WallTime(3), error(400_000, true));
+        clock.note(BootTime(4), WallTime(4), error(500, true));
+        assert_eq!(clock.error(), error(400_000, true));
+        clock.note(BootTime(5), WallTime(5), error(16_000_000, false));
+        assert_eq!(clock.error(), error(16_000_000, false));
     }
 }

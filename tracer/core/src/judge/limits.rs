@@ -136,7 +136,7 @@ mod tests {
             limits.observe(BootTime(*time), state);
         }
         let mut clock = Clock::default();
-        clock.note(BootTime(0), WallTime(0));
+        clock.note(BootTime(0), WallTime(0), None);
         let found = limits.report(&clock, Bytes(512 * GIB));
         let told: Vec<_> = found
             .iter()

@@ -29,6 +29,7 @@ mod jobs;
 pub mod killers;
 mod limits;
 pub mod live;
+mod marks;
 mod memory;
 mod minute;
 pub mod missing;

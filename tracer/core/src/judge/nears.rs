@@ -15,6 +15,16 @@ const KEPT: usize = 256;
 #[derive(Debug, Default)]
 pub(super) struct Nears(VecDeque<(BootTime, LimitWarning)>);
 
+/// The limit at which that killer killed.
+pub(super) fn limit_of(killer: Killer, oom: Option<&OomReport>) -> Option<LimitName> {
+    match killer {
+        Killer::RayMemoryMonitor => Some(LimitName::RayMonitor),
+        Killer::KernelOomMemcg => Some(LimitName::Cgroup(oom?.cgroup.clone()?)),
+        Killer::KernelOomGlobal => Some(LimitName::Machine),
+        _ => None,
+    }
+}
+
 impl Nears {
     pub(super) fn push(&mut self, time: BootTime, near: &LimitWarning) {
         if self.0.len() >= KEPT {
@@ -41,12 +51,7 @@ impl Nears {
         oom: Option<&OomReport>,
         time: BootTime,
     ) -> Option<Foreseen> {
-        let limit = match killer {
-            Killer::RayMemoryMonitor => LimitName::RayMonitor,
-            Killer::KernelOomMemcg => LimitName::Cgroup(oom?.cgroup.clone()?),
-            Killer::KernelOomGlobal => LimitName::Machine,
-            _ => return None,
-        };
+        let limit = limit_of(killer, oom)?;
         let mut rows = self.0.iter().rev();
         let last = rows.find(|(told, near)| *told <= time && near.limit == limit);
         let (told, near) = last?;

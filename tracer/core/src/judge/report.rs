@@ -1,6 +1,7 @@
 //! The report: the one object that `judge` makes and every view in `show` prints; its JSON form is the public
 //! contract (schema 1). Fields may be added, never renamed; what was not observed is `null`.
 
+mod clock;
 mod death;
 mod finding;
 mod gcs;
@@ -12,6 +13,7 @@ mod place;
 mod said;
 mod verdict;
 
+pub use clock::{ClockOffset, ClockState, Mark, Step};
 pub use death::{Activity, Death, End, Foreseen, Memory, Process, When, Work};
 pub use finding::{About, Finding, Saving, Setting};
 pub use gcs::{GcsOwner, GcsReport};
@@ -86,6 +88,9 @@ pub struct Report {
     /// What is said of processes that may be on other nodes; not part of the contract.
     #[serde(skip)]
     pub said: Vec<LogMention>,
+    /// Ends of messages between nodes, by which their clocks are compared; not part of the contract.
+    #[serde(skip)]
+    pub marks: Vec<Mark>,
     /// Figures of each recording's machine; not part of the contract.
     #[serde(skip)]
     pub machines: Vec<Machine>,
@@ -147,6 +152,8 @@ pub struct Recording {
     pub still_recording: bool,
     /// When the recording before it in its folder ended: from then until it began, nobody saw anything.
     pub previous_ended: Option<Utc>,
+    /// How far its wall clock may have been off, where the kernel said so.
+    pub clock: Option<ClockState>,
     /// The probes and their state.
     pub probes: Vec<Probe>,
     /// What was observed and went away meanwhile.

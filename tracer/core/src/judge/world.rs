@@ -158,11 +158,11 @@ impl World {
         let source = event.source;
         match &event.what {
             Observation::RecordingStarted(started) => {
-                self.clock.note(time, started.wall);
+                self.clock.note(time, started.wall, None);
                 self.started = Some((time, started.clone()));
             }
             Observation::RecordingEnded => self.clean_end = true,
-            Observation::Clock { wall } => self.clock.note(time, *wall),
+            Observation::Clock { wall, error } => self.clock.note(time, *wall, *error),
             Observation::Probe(probe) => {
                 let probe = gone::note(&mut self.gone, &self.probes, probe.clone(), time);
                 replace(&mut self.probes, &probe, |known| known.name == probe.name);

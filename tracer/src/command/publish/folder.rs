@@ -21,9 +21,10 @@ use crate::{
         report::{Death, Utc},
     },
     observe::{memory, processes},
-    show::{
-        near,
-        publish::{self, Origin, metrics::Snapshot, pod_event::PodEvent},
+    show::publish::{
+        self, Origin,
+        metrics::{Snapshot, Warned},
+        pod_event::PodEvent,
     },
 };
 
@@ -88,7 +89,7 @@ impl Folder {
         let newest = self.tails.values().filter(|tail| tail.is_live(now));
         if let Some(tail) = newest.max_by_key(|tail| tail.began()) {
             let live = tail.judge.live(now);
-            fill(&mut news.snapshot, tail, &live);
+            fill(&mut news.snapshot, tail, &live, now);
             news.lines.extend(self.warnings(&live));
         }
         news
@@ -248,12 +249,13 @@ fn origin(tail: &Tail, with_arguments: bool) -> Option<Origin> {
 }
 
 /// The state of the node, by the recording that is written.
-fn fill(snapshot: &mut Snapshot, tail: &Tail, live: &Live) {
+fn fill(snapshot: &mut Snapshot, tail: &Tail, live: &Live, now: BootTime) {
     snapshot.recording = true;
     snapshot.node.clone_from(&live.host);
     snapshot.limits.clone_from(&live.threats);
     let standing = live.near.iter();
-    snapshot.near = standing.map(|(_, warning)| near::who(warning)).collect();
+    let standing = standing.map(|(told, warning)| Warned::at(*told, warning, now));
+    snapshot.near = standing.collect();
     snapshot.clusters = tail.judge.clusters();
     let recorder = tail.started.as_ref().and_then(|started| started.recorder);
     // In another pid namespace another process may have its pid: its start tells.

@@ -153,7 +153,7 @@ impl Rows {
                 Vec::new()
             }
             Observation::Ledger(row) => self.counted(id, time, &row.hook).into_iter().collect(),
-            Observation::Clock { wall } => {
+            Observation::Clock { wall, .. } => {
                 let is_old_news = self.is_old_news(time, wall.0);
                 is_old_news.then_some(id).into_iter().collect()
             }

@@ -533,7 +533,7 @@ fn the_recorders_own_rows_are_one_an_hour_and_a_step_of_the_clock_stays() {
         scene.at(minute * 60, Observation::Ledger(row));
         let ahead = if minute < 90 { 0 } else { SECOND };
         let wall = crate::ids::WallTime(minute * 60 * SECOND + ahead);
-        scene.at(minute * 60, Observation::Clock { wall });
+        scene.at(minute * 60, Observation::Clock { wall, error: None });
     }
     scene.thin();
     let ledger = scene.left("ledger");

@@ -36,6 +36,8 @@ pub(super) enum Observation {
     RecordingEnded,
     Clock {
         wall: WallTime,
+        #[serde(default, with = "stored", skip_serializing_if = "Option::is_none")]
+        error: Option<event::ClockError>,
     },
     Probe(#[serde(with = "stored")] event::Probe),
     Ledger(#[serde(with = "stored")] event::Ledger),

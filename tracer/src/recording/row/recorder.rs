@@ -16,6 +16,14 @@ stored_as! {
     Probe => event::Probe,
     ProbeState => event::ProbeState,
     Ledger => event::Ledger,
+    ClockError => event::ClockError,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "event::ClockError")]
+pub(super) struct ClockError {
+    max_us: u64,
+    synchronised: bool,
 }
 
 #[derive(Serialize, Deserialize)]

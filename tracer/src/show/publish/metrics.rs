@@ -19,17 +19,19 @@ use serde::{Deserialize, Serialize};
 use super::number;
 use crate::{
     cgroup_path,
+    event::LimitWarning,
+    ids::BootTime,
     judge::{
         killers::{NextKiller, Who},
         report::{Certainty, ClusterReport, Death, Killer},
     },
-    show::{facts, sanitize, summary, words},
+    show::{facts, near as show_near, sanitize, summary, words},
 };
 
 /// Sets of labels of memory kills: more are counted as `other`.
 const MOST_KILLS: usize = 100;
 /// Limits, the nearest first.
-const MOST_LIMITS: usize = 60;
+const MOST_LIMITS: usize = 50;
 /// Raylets.
 const MOST_NODES: usize = 50;
 /// Longest value of a label.
@@ -187,6 +189,30 @@ pub struct EventCounts {
     pub failed: u64,
 }
 
+/// A limit of which a warning stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Warned {
+    /// Who kills there.
+    pub who: Who,
+    /// Seconds from now to the 10th percentile of the forecast and to the 90th, 0 once that has passed.
+    pub left: Option<(f64, f64)>,
+}
+
+impl Warned {
+    /// A warning that was told at `told`, as it reads at `now`.
+    #[must_use]
+    pub fn at(told: BootTime, near: &LimitWarning, now: BootTime) -> Self {
+        let since = now.since(told) as f64 / 1e9;
+        let left = |ms: u64| (ms as f64 / 1e3 - since).max(0.0);
+        Self {
+            who: show_near::who(near),
+            left: near
+                .within
+                .map(|within| (left(within.soonest_ms), left(within.latest_ms))),
+        }
+    }
+}
+
 /// All that is shown at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
@@ -197,7 +223,7 @@ pub struct Snapshot {
     /// The limits, the nearest first; none where nobody records.
     pub limits: Vec<NextKiller>,
     /// Those of which a warning stands.
-    pub near: Vec<Who>,
+    pub near: Vec<Warned>,
     /// The clusters whose raylet lives.
     pub clusters: Vec<ClusterReport>,
     /// Whether paths may leave the machine.
@@ -337,6 +363,7 @@ fn limits(registry: &mut Registry, snapshot: &Snapshot) {
         })
         .collect()
     };
+    let warned = |threat: &NextKiller| snapshot.near.iter().find(|near| near.who == threat.who);
     gauges(
         registry,
         "raytrace_limit_bytes",
@@ -353,7 +380,23 @@ fn limits(registry: &mut Registry, snapshot: &Snapshot) {
         registry,
         "raytrace_limit_warned",
         "1 where a warning stands that the limit will be met, else 0",
-        rows(&|threat| Some(f64::from(u8::from(snapshot.near.contains(&threat.who))))),
+        rows(&|threat| Some(f64::from(u8::from(warned(threat).is_some())))),
+    );
+    let quantiles = [("0.1", 0), ("0.9", 1)].map(|(quantile, end)| {
+        let mut rows = rows(&|threat| {
+            let (soonest, latest) = warned(threat)?.left?;
+            Some([soonest, latest][end])
+        });
+        for (labels, _) in &mut rows {
+            labels.push(("quantile", quantile.to_owned()));
+        }
+        rows
+    });
+    gauges(
+        registry,
+        "raytrace_limit_forecast_seconds",
+        "Time until the limit is met by the forecast, its 10th and 90th percentile; absent where no warning stands",
+        quantiles.concat(),
     );
     gauges(
         registry,
@@ -478,6 +521,7 @@ mod tests {
 
     use super::*;
     use crate::{
+        event::{LimitName, Within},
         ids::{Bytes, HexId, Pid},
         judge::report::{Kubernetes, Place},
         show::sample,
@@ -575,6 +619,43 @@ mod tests {
         }
         assert!(info.contains(&format!(",{}", "ab".repeat(28))), "{info}");
         assert!(text.contains("raytrace_limit_left_seconds{killer=\"ray-memory-monitor\""));
+    }
+
+    #[test]
+    fn a_warning_counts_down_from_when_it_was_told_and_only_its_own_limit_has_one() {
+        let near = LimitWarning {
+            limit: LimitName::RayMonitor,
+            at: Bytes(4 << 30),
+            used: Bytes(3 << 30),
+            within: Some(Within {
+                soonest_ms: 60_000,
+                latest_ms: 110_000,
+            }),
+            doer: None,
+            victim: None,
+            seen_ms: 0,
+        };
+        let told = BootTime(100_000_000_000);
+        let mut snapshot = Snapshot {
+            node: "gpu-07".into(),
+            limits: vec![threat(Who::RayMonitor), threat(Who::Machine)],
+            ..Snapshot::default()
+        };
+        let forecasts = |snapshot: &Snapshot| {
+            let text = render(snapshot);
+            let rows = series(&text).into_iter();
+            let rows = rows.filter(|line| line.starts_with("raytrace_limit_forecast_seconds"));
+            let cut = |line: &str| {
+                assert!(line.contains("ray-memory-monitor"), "{line}");
+                line.split_once("quantile=").map(|two| two.1.to_owned())
+            };
+            let mut rows: Vec<_> = rows.filter_map(cut).collect();
+            rows.sort();
+            rows
+        };
+        assert!(forecasts(&snapshot).is_empty());
+        snapshot.near = vec![Warned::at(told, &near, told.plus(70_000_000_000))];
+        assert_eq!(forecasts(&snapshot), ["\"0.1\"} 0.0", "\"0.9\"} 40.0"]);
     }
 
     #[test]

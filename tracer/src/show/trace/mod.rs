@@ -20,7 +20,8 @@ use serde_json::{Value, json};
 use crate::{
     ids::EventId,
     judge::{
-        report::{Death, Report},
+        fleet,
+        report::{Death, Report, Utc},
         timeline::{ProcessSeries, Timeline},
     },
     show::{causes, downsample::downsample, sanitize},
@@ -54,14 +55,17 @@ impl<W: Write> Events<'_, W> {
     }
 }
 
-/// Writes the trace.
+/// Where a death is in the trace, and when it happened.
+type Places = HashMap<EventId, (Option<Utc>, Place)>;
+
+/// Writes the trace of recordings; each has rows of its own, and flows lead across where Ray's messages say so.
 pub fn write(
-    report: &Report,
-    timeline: &Timeline,
+    parts: &[(Report, Timeline)],
     ray: Option<&RayTimeline>,
     output: &mut impl Write,
 ) -> io::Result<()> {
-    let about = json!({"raytrace": sanitize::name(&report.raytrace)});
+    let version = parts.first().map_or("", |(report, _)| &report.raytrace);
+    let about = json!({"raytrace": sanitize::name(version)});
     writeln!(
         output,
         "{{\"displayTimeUnit\":\"ms\",\"otherData\":{about},\"traceEvents\":["
@@ -70,57 +74,112 @@ pub fn write(
         output: &mut *output,
         empty: true,
     };
-    push_all(report, timeline, ray, &mut events)?;
-    writeln!(output, "\n]}}")
-}
-
-fn push_all(
-    report: &Report,
-    timeline: &Timeline,
-    ray: Option<&RayTimeline>,
-    events: &mut Events<'_, impl Write>,
-) -> io::Result<()> {
-    let mut rows = Rows::new(report, timeline, ray);
+    let mut rows = Rows::new(ray);
     if let Some(ray) = ray {
         events.extend(ray.events(&mut rows))?;
     }
-    let deaths: HashMap<EventId, &Death> = report
-        .deaths
-        .iter()
-        .map(|death| (death.id, death))
-        .collect();
-    let places: Vec<Place> = timeline
-        .processes
-        .iter()
-        .map(|process| rows.process(process))
-        .collect();
-    memory(events, &mut rows, timeline, &places)?;
-    let calls: usize = timeline.processes.iter().map(|one| one.calls.len()).sum();
-    for (process, place) in timeline.processes.iter().zip(&places) {
-        let death = process.death.and_then(|id| deaths.get(&id)).copied();
-        let most = part_of(MAX_CALLS, process.calls.len(), calls);
-        events.push(&events::lifetime(timeline, process, death, most, *place))?;
-        if let Some(place) = rows.titles(process, *place) {
-            events.extend(events::methods(timeline, process, most, place))?;
-        }
+    let mut placed = Places::new();
+    for (number, (report, timeline)) in (0..).zip(parts) {
+        rows.turn_to(report, timeline, ray, parts.len() > 1);
+        let part = Part {
+            number,
+            of: parts.len(),
+            report,
+            timeline,
+        };
+        part.push_all(&mut rows, &mut events, &mut placed)?;
     }
-    let labels: HashMap<EventId, String> = causes::all(report)
-        .iter()
-        .map(|cause| (cause.death.id, cause.label()))
-        .collect();
-    for (process, place) in timeline.processes.iter().zip(&places) {
-        let Some(death) = process
-            .death
-            .and_then(|id| deaths.get(&id))
-            .filter(|death| death.listed)
-        else {
+    across(parts, &placed, &mut events)?;
+    events.extend(rows.names())?;
+    writeln!(output, "\n]}}")
+}
+
+/// From deaths to those that they caused on other nodes.
+fn across(
+    parts: &[(Report, Timeline)],
+    placed: &Places,
+    events: &mut Events<'_, impl Write>,
+) -> io::Result<()> {
+    if parts.len() < 2 {
+        return Ok(());
+    }
+    let reports = parts.iter().map(|(report, _)| report.clone());
+    let joined = fleet::join(reports.collect());
+    for death in &joined.deaths {
+        let Some(link) = &death.verdict.cause_link else {
             continue;
         };
-        let label = labels.get(&death.id).map_or("DEATH", String::as_str);
-        events.extend(events::death(death, process, *place, label))?;
-        events.extend(flows(timeline, &places, &deaths, death, *place))?;
+        if let (Some(from), Some(to)) = (placed.get(&link.death_id), placed.get(&death.id)) {
+            events.extend(events::flow(death.id.0 * 2, "caused", *from, *to))?;
+        }
     }
-    events.extend(rows.names())
+    Ok(())
+}
+
+/// One recording of the trace.
+struct Part<'a> {
+    number: u32,
+    of: usize,
+    report: &'a Report,
+    timeline: &'a Timeline,
+}
+
+impl Part<'_> {
+    /// What a death is called among those of all recordings.
+    fn id(&self, id: EventId) -> EventId {
+        if self.of > 1 {
+            id.in_recording(self.number)
+        } else {
+            id
+        }
+    }
+
+    fn push_all(
+        &self,
+        rows: &mut Rows,
+        events: &mut Events<'_, impl Write>,
+        placed: &mut Places,
+    ) -> io::Result<()> {
+        let (report, timeline) = (self.report, self.timeline);
+        let deaths: HashMap<EventId, &Death> = report
+            .deaths
+            .iter()
+            .map(|death| (death.id, death))
+            .collect();
+        let places: Vec<Place> = timeline
+            .processes
+            .iter()
+            .map(|process| rows.process(process))
+            .collect();
+        memory(events, rows, timeline, &places, self.of)?;
+        let calls: usize = timeline.processes.iter().map(|one| one.calls.len()).sum();
+        for (process, place) in timeline.processes.iter().zip(&places) {
+            let death = process.death.and_then(|id| deaths.get(&id)).copied();
+            let most = part_of(MAX_CALLS / self.of, process.calls.len(), calls);
+            events.push(&events::lifetime(timeline, process, death, most, *place))?;
+            if let Some(place) = rows.titles(process, *place) {
+                events.extend(events::methods(timeline, process, most, place))?;
+            }
+        }
+        let labels: HashMap<EventId, String> = causes::all(report)
+            .iter()
+            .map(|cause| (cause.death.id, cause.label()))
+            .collect();
+        for (process, place) in timeline.processes.iter().zip(&places) {
+            let Some(death) = process.death.and_then(|id| deaths.get(&id)) else {
+                continue;
+            };
+            placed.insert(self.id(death.id), (death.when.time, *place));
+            if !death.listed {
+                continue;
+            }
+            let label = labels.get(&death.id).map_or("DEATH", String::as_str);
+            events.extend(events::death(death, process, *place, label))?;
+            let number = self.id(death.id).0;
+            events.extend(flows(timeline, &places, &deaths, death, (number, *place)))?;
+        }
+        Ok(())
+    }
 }
 
 /// The share of `most` that `own` of `all` get.
@@ -134,11 +193,14 @@ fn memory(
     rows: &mut Rows,
     timeline: &Timeline,
     places: &[Place],
+    parts: usize,
 ) -> io::Result<()> {
     let machine = rows.machine();
-    for (time, node) in downsample(&node_figures(timeline), MAX_POINTS / 10, |(_, figures)| {
-        figures[0]
-    }) {
+    for (time, node) in downsample(
+        &node_figures(timeline),
+        MAX_POINTS / 10 / parts,
+        |(_, figures)| figures[0],
+    ) {
         events.push(&events::node(machine, time, node))?;
     }
     let all: usize = timeline
@@ -147,7 +209,7 @@ fn memory(
         .map(|process| process.private.len())
         .sum();
     for (process, place) in timeline.processes.iter().zip(places) {
-        let most = part_of(MAX_POINTS, process.private.len(), all);
+        let most = part_of(MAX_POINTS / parts, process.private.len(), all);
         let points = downsample(&process.private, most, |(_, bytes)| bytes.0);
         events.extend(events::counter(process, *place, &points))?;
     }
@@ -155,7 +217,7 @@ fn memory(
 }
 
 /// In use, and of that shared memory.
-fn node_figures(timeline: &Timeline) -> Vec<(crate::judge::report::Utc, [u64; 2])> {
+fn node_figures(timeline: &Timeline) -> Vec<(Utc, [u64; 2])> {
     let samples = timeline.node.iter();
     samples
         .map(|(time, node)| {
@@ -171,7 +233,7 @@ fn flows(
     places: &[Place],
     deaths: &HashMap<EventId, &Death>,
     death: &Death,
-    to: Place,
+    (number, to): (u64, Place),
 ) -> Vec<Value> {
     let mut flows = Vec::new();
     let place_of = |wanted: &dyn Fn(&ProcessSeries) -> bool| {
@@ -184,7 +246,7 @@ fn flows(
         && let Some(cause) = deaths.get(&id)
     {
         flows.extend(events::flow(
-            death.id.0 * 2,
+            number * 2,
             "caused",
             (cause.when.time, from),
             (death.when.time, to),
@@ -198,7 +260,7 @@ fn flows(
         };
         if let Some(from) = place_of(&lived) {
             flows.extend(events::flow(
-                death.id.0 * 2 + 1,
+                number * 2 + 1,
                 "signal",
                 (death.when.time, from),
                 (death.when.time, to),

@@ -34,22 +34,38 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    pub(super) fn new(report: &Report, timeline: &Timeline, ray: Option<&RayTimeline>) -> Self {
-        let host = report
-            .recordings
-            .first()
-            .map(|one| sanitize::name(&one.host.name));
+    pub(super) fn new(ray: Option<&RayTimeline>) -> Self {
         let mut rows = Self {
             nodes: Vec::new(),
             rows: Vec::new(),
             known: HashMap::new(),
-            clusters: clusters(report, timeline, ray),
-            machine: format!("Machine {}", host.unwrap_or_default()),
+            clusters: Vec::new(),
+            machine: String::new(),
         };
         for (node, row) in ray.into_iter().flat_map(RayTimeline::named_rows) {
             rows.named(&node, &row);
         }
         rows
+    }
+
+    /// What follows is of this recording; of several each names its host.
+    pub(super) fn turn_to(
+        &mut self,
+        report: &Report,
+        timeline: &Timeline,
+        ray: Option<&RayTimeline>,
+        several: bool,
+    ) {
+        let host = report.recordings.first();
+        let host = host.map(|one| sanitize::name(&one.host.name));
+        let host = host.unwrap_or_default();
+        self.clusters = clusters(report, timeline, ray);
+        if several && ray.is_none() {
+            for name in &mut self.clusters {
+                *name = format!("{host}: {name}");
+            }
+        }
+        self.machine = format!("Machine {host}");
     }
 
     /// The row with these names.

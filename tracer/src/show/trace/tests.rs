@@ -54,7 +54,12 @@ fn timeline(report: &Report) -> Timeline {
 fn events(report: &Report, ray: Option<&str>) -> Vec<Value> {
     let ray = ray.map(|text| RayTimeline::parse(text).expect("a timeline of Ray's"));
     let mut text = Vec::new();
-    write(report, &timeline(report), ray.as_ref(), &mut text).expect("a trace");
+    write(
+        &[(report.clone(), timeline(report))],
+        ray.as_ref(),
+        &mut text,
+    )
+    .expect("a trace");
     let trace: Value = serde_json::from_slice(&text).expect("JSON");
     trace["traceEvents"].as_array().expect("events").clone()
 }
@@ -174,4 +179,42 @@ fn what_is_no_timeline_is_refused_in_words() {
         assert!(RayTimeline::parse(text).is_err(), "{text}");
     }
     assert!(RayTimeline::parse("{\"traceEvents\": []}").is_ok());
+}
+
+#[test]
+fn each_recording_of_several_has_rows_of_its_own() {
+    let parts = ["gpu-01", "gpu-02"].map(|host| {
+        let mut report = sample::verl();
+        report.recordings[0].host.name = host.into();
+        let timeline = timeline(&report);
+        (report, timeline)
+    });
+    let mut text = Vec::new();
+    write(&parts, None, &mut text).expect("a trace");
+    let trace: Value = serde_json::from_slice(&text).expect("JSON");
+    let events = trace["traceEvents"].as_array().expect("events");
+    let named = events
+        .iter()
+        .filter(|event| event["name"] == "process_name");
+    let names: Vec<&str> = named
+        .filter_map(|event| event["args"]["name"].as_str())
+        .collect();
+    for host in ["gpu-01", "gpu-02"] {
+        let node = format!("{host}: Node");
+        assert!(
+            names.iter().any(|name| name.starts_with(&node)),
+            "{names:?}"
+        );
+    }
+    let rows = |host: &str| {
+        let of = |event: &&Value| {
+            let name = event["args"]["name"].as_str().unwrap_or("");
+            event["name"] == "process_name" && name.starts_with(host)
+        };
+        let node = events.iter().find(of).expect("a node")["pid"].clone();
+        let on = |event: &&Value| event["ph"] == "X" && event["pid"] == node;
+        events.iter().filter(on).count()
+    };
+    assert!(rows("gpu-01") > 0);
+    assert_eq!(rows("gpu-01"), rows("gpu-02"));
 }

@@ -42,6 +42,7 @@ fn add(all: &mut Report, report: Report) {
     all.limits.extend(report.limits);
     all.peak = nearer(all.peak, report.peak);
     all.said.extend(report.said);
+    all.marks.extend(report.marks);
     for note in report.notes {
         if !all.notes.contains(&note) {
             all.notes.push(note);
@@ -96,6 +97,9 @@ fn renumber(report: &mut Report, number: u32, clusters: u32) {
         for death in &mut finding.deaths {
             *death = death.in_recording(number);
         }
+    }
+    for mark in &mut report.marks {
+        mark.cluster += clusters;
     }
     for said in &mut report.said {
         said.cluster = said.cluster.map(|cluster| cluster + clusters);

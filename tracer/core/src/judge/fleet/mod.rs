@@ -3,6 +3,7 @@
 //! Pure. A link between two deaths rests on an id in the words of Ray's own processes and is `inferred`; time alone
 //! never makes one. A death's own verdict stays what its node's recording says.
 
+mod clocks;
 mod duplicates;
 mod jobs;
 mod merge;
@@ -31,6 +32,9 @@ pub fn join(mut reports: Vec<Report>) -> Report {
     }
     let mut report = merge::all(reports);
     duplicates::remove(&mut report);
+    let offsets = clocks::offsets(&report);
+    // The rules compare times of several nodes; what is told are the times as they were recorded.
+    clocks::shift(&mut report, &offsets, -1);
     let hosts = nodes::Host::of_recordings(&report);
     let names = nodes::Names::of(&report, &hosts);
     for death in &mut report.deaths {
@@ -38,7 +42,15 @@ pub fn join(mut reports: Vec<Report>) -> Report {
     }
     link(&mut report, &names);
     jobs::ended_elsewhere(&mut report);
+    clocks::shift(&mut report, &offsets, 1);
+    clocks::tell(&mut report, &offsets);
     report.nodes = nodes::all(&report, &hosts, &names);
+    for node in &mut report.nodes {
+        node.clock = node
+            .recordings
+            .iter()
+            .find_map(|id| offsets.get(id).copied());
+    }
     report
 }
 

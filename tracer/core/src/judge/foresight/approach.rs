@@ -88,6 +88,15 @@ impl Approach {
         }
     }
 
+    /// Takes in that the limit has killed: a warning that stands ends with what the kill gave back.
+    pub(super) fn killed(&mut self, time: f64) {
+        if self.track.killed(time)
+            && let Some(standing) = &mut self.standing
+        {
+            standing.kind = Kind::Ramp;
+        }
+    }
+
     /// Takes in the level of a moment.
     pub(super) fn step(&mut self, point: Point, limit: f64) -> Option<ApproachChange> {
         self.track.push(point, limit);

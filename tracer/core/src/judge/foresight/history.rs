@@ -48,6 +48,15 @@ impl History {
         }
     }
 
+    /// The last look.
+    pub(super) fn latest(&self) -> Option<Point> {
+        let last = self.0.first()?.back()?;
+        Some(Point {
+            time: last.began,
+            level: last.last,
+        })
+    }
+
     /// The level at `time`, from the finest scale that reaches back so far; the oldest that is known before that.
     pub(super) fn at(&self, time: f64) -> Option<f64> {
         let reaches =

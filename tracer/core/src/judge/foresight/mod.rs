@@ -16,7 +16,8 @@ use crate::{
     judge::{
         Judge,
         killers::{NextKiller, Who},
-        live,
+        live, nears,
+        report::Death,
         world::World,
     },
 };
@@ -86,6 +87,14 @@ fn milliseconds(seconds: f64) -> u64 {
     (seconds.max(0.0) * 1e3) as u64
 }
 
+fn limit_name(who: &Who) -> LimitName {
+    match who {
+        Who::RayMonitor => LimitName::RayMonitor,
+        Who::Cgroup(path) => LimitName::Cgroup(path.clone()),
+        Who::Machine => LimitName::Machine,
+    }
+}
+
 impl Foresight {
     /// Takes in a call that has ended: what was in use while it ran is to be expected of the next one.
     pub fn called(&mut self, call: &Call) {
@@ -104,6 +113,18 @@ impl Foresight {
                 seconds(ended),
                 limit.at.0 as f64,
             );
+        }
+    }
+
+    /// Takes in a death: where a limit has killed, what comes next is another approach to it.
+    pub fn died(&mut self, death: &Death) {
+        let killer = death.verdict.killer;
+        let Some(name) = nears::limit_of(killer, death.memory.oom.as_ref()) else {
+            return;
+        };
+        let of_kill = |limit: &&mut Limit| limit_name(&limit.who) == name;
+        if let Some(limit) = self.limits.iter_mut().find(of_kill) {
+            limit.approach.killed(seconds(death.when.act_time));
         }
     }
 
@@ -140,11 +161,7 @@ impl Foresight {
         limit.at = threat.at;
         let turn = limit.approach.step(point, threat.at.0 as f64)?;
         let mut near = LimitWarning {
-            limit: match &threat.who {
-                Who::RayMonitor => LimitName::RayMonitor,
-                Who::Cgroup(path) => LimitName::Cgroup(path.clone()),
-                Who::Machine => LimitName::Machine,
-            },
+            limit: limit_name(&threat.who),
             at: threat.at,
             used: threat.used(),
             within: None,

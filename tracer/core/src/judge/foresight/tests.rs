@@ -73,3 +73,33 @@ fn a_rise_that_gives_back_is_taken_back() {
         "{found:?}"
     );
 }
+
+#[test]
+fn after_a_kill_the_next_approach_is_told_as_if_it_were_the_first() {
+    // The same job, killed at its limit after 200 s and started again.
+    let level = |time: f64| 50.0 + (time % 230.0 - 30.0).clamp(0.0, 170.0) * 0.29;
+    let found = |is_told: bool| {
+        let mut approach: Option<Approach> = None;
+        let mut found = Vec::new();
+        for second in 0..460 {
+            let time = f64::from(second);
+            let point = Point {
+                time: 1000.0 + time,
+                level: level(time) * GIB,
+            };
+            let approach = approach.get_or_insert_with(|| Approach::new(point));
+            if is_told && second == 231 {
+                approach.killed(1229.9);
+                approach.killed(1229.9);
+            }
+            let turn = approach.step(point, 99.3 * GIB);
+            found.extend(turn.map(|turn| (second, matches!(turn, ApproachChange::Near(_)))));
+        }
+        found
+    };
+    let turns = |found: &[(u32, bool)]| found.iter().map(|turn| turn.1).collect::<Vec<_>>();
+    assert_eq!(turns(&found(false)), [true, false]);
+    let told = found(true);
+    assert_eq!(turns(&told), [true, false, true], "{told:?}");
+    assert!((230..240).contains(&told[1].0), "{told:?}");
+}

@@ -67,8 +67,9 @@ struct Spikes {
 pub(super) struct Track {
     history: History,
     rising: bool,
-    /// When it was first seen.
+    /// When it was first seen, and when it last killed.
     first: f64,
+    killed: f64,
     low: Point,
     high: Point,
     crests: [Tops; ORDERS],
@@ -81,6 +82,7 @@ impl Track {
             history: History::default(),
             rising: true,
             first: first.time,
+            killed: f64::NEG_INFINITY,
             low: first,
             high: first,
             crests: Default::default(),
@@ -120,8 +122,25 @@ impl Track {
         }
     }
 
+    /// Takes in that the limit killed at `time`: peaks until then are no sign that the next one is harmless. False where that is known.
+    pub(super) fn killed(&mut self, time: f64) -> bool {
+        if time <= self.killed {
+            return false;
+        }
+        let now = self.history.latest();
+        self.killed = time;
+        self.crests = Default::default();
+        self.spikes.clear();
+        self.low = now.unwrap_or(self.low);
+        (self.rising, self.high) = (false, self.low);
+        true
+    }
+
     /// Takes in a call that has ended: what was highest while it ran is to be expected of the next one.
     pub(super) fn called(&mut self, title: &str, began: f64, ended: f64, limit: f64) {
+        if began < self.killed {
+            return;
+        }
         let (Some(before), Some(top)) = (self.history.at(began), self.history.highest(began))
         else {
             return;

@@ -49,6 +49,7 @@ pub(super) fn build(
     let death = Death {
         when: When {
             time: time.map(zone::utc),
+            corrected_time: None,
             stamp: if time.is_none() {
                 zone::printed(stamp)
             } else {

@@ -62,6 +62,7 @@ pub fn judge(gathered: &Gathered, zone: Option<&TimeZone>) -> Report {
     let mut notes = notes::all(gathered, &deaths, version.as_deref());
     notes.extend(version.map(|version| format!("Ray {version}, by its words")));
     let mut report = Report {
+        marks: Vec::new(),
         schema: 1,
         raytrace: env!("CARGO_PKG_VERSION").into(),
         recordings: Vec::new(),

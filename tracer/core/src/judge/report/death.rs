@@ -85,6 +85,8 @@ pub struct When {
     pub act_time: BootTime,
     /// When the kernel reported the exit.
     pub exit_time: Option<Utc>,
+    /// `time` by the clock of the node with the GCS, where Ray's messages contradict the clock of its own.
+    pub corrected_time: Option<Utc>,
     /// The time as the text prints it, where its zone is not known (`explain`).
     pub stamp: Option<String>,
 }

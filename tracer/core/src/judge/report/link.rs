@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Certainty, InUse, Killer, LimitPeak, Peak, Utc};
+use super::{Certainty, ClockOffset, InUse, Killer, LimitPeak, Peak, Utc};
 use crate::ids::{EventId, HexId, Pid};
 
 /// The death of another recording, or of the same one, that caused a death by what Ray's own processes say.
@@ -129,6 +129,8 @@ pub struct Node {
     pub declared_dead: Option<DeclaredDead>,
     /// Times between two recordings that nobody saw.
     pub unseen: Vec<Unseen>,
+    /// How far its clock is from that of the node with the GCS, where messages between the two say so.
+    pub clock: Option<ClockOffset>,
     /// Highest use of its memory.
     pub peak: Option<Peak>,
     /// Its cgroups with a limit.

@@ -156,6 +156,118 @@ fn without_an_id_in_anybodys_words_time_alone_links_nothing() {
     assert_eq!(job.and_then(|job| job.ended_by_death_id), Some(driver));
 }
 
+/// What the GCS's log on the head says.
+fn gcs_says(scene: &mut Scene, fact: RayFact) {
+    let what = Observation::RayLog(RayLog {
+        cluster: Some(key(RAYLET)),
+        file: "gcs_server.out".into(),
+        local_time: None,
+        text: "a line".into(),
+        fact,
+    });
+    scene.push(Source::RayLog, what);
+}
+
+fn gcs_exit(worker: u32, node: u32) -> RayFact {
+    RayFact::GcsWorkerExit {
+        worker_id: hex(worker),
+        exit_type: ExitType::SystemError,
+        detail: String::new(),
+        node_id: Some(node_id(node)),
+    }
+}
+
+/// An actor dies on node 2, whose clock is off by so many ms, and its driver on node 1 by that; both ends of two messages are logged.
+fn with_a_clock_that_is_off(ms: i64) -> Report {
+    let mut second = node(2);
+    second.ray_worker(7).ray_worker(8);
+    // The owner of worker 8 died on the head.
+    second.after(500_000);
+    second.says(RayFact::OwnerDied {
+        worker_id: hex(8),
+        owner_worker_id: Some(hex(30)),
+        reason: "owner died".into(),
+    });
+    second.after(100).signal(RAYLET, 8, 15, 0, false).after(100);
+    second.exit(8, 1 << 8);
+    second.after(499_800);
+    killed_by_the_kernel(&mut second, 7);
+    second.after(100).says(RayFact::Disconnected {
+        worker_id: Some(hex(7)),
+        exit_type: ExitType::SystemError,
+        graceful: Some(false),
+        driver: false,
+        job_id: None,
+    });
+    if let Observation::RecordingStarted(started) = &mut second.events[0].what {
+        started.wall.0 += ms * 1_000_000;
+    }
+    let mut first = node(1);
+    logs(&mut first, "driver", 50, actor_state("ALIVE", 7, 2));
+    first.after(490_000);
+    gcs_says(&mut first, gcs_exit(30, 1));
+    first.after(530_000);
+    gcs_says(&mut first, gcs_exit(7, 2));
+    logs(&mut first, "driver", 50, actor_state("DEAD", 7, 2));
+    first.after(500).exit(50, 1 << 8);
+    joined(&[&first, &second])
+}
+
+#[test]
+fn with_clocks_that_are_off_order_and_causes_stay_right_and_the_raw_time_is_told_too() {
+    let right = with_a_clock_that_is_off(0);
+    let kill = death(&right, 1, 7).when.time.expect("a time");
+    for ms in [0, 2_000, -2_000, 600_000, -600_000] {
+        let report = with_a_clock_that_is_off(ms);
+        assert_eq!(
+            link(&report, 0, 50),
+            Some((LinkRule::ActorDied, 1, 7)),
+            "{ms}"
+        );
+        let job = report.jobs.iter().find(|job| job.recording_id == Some(0));
+        let actor = death(&report, 1, 7);
+        assert_eq!(job.and_then(|job| job.ended_by_death_id), Some(actor.id));
+        let order: Vec<u32> = report.deaths.iter().map(|one| one.process.pid.0).collect();
+        assert_eq!(order, [8, 7, 50], "{ms}");
+
+        let offset = report.nodes[1].clock.expect("messages");
+        let (least, most) = (offset.ahead_at_least_ms, offset.ahead_at_most_ms);
+        assert!(least < Some(ms) && most > Some(ms), "{ms}: {offset:?}");
+        assert!((offset.corrected_by_ms - ms).abs() < 50, "{ms}: {offset:?}");
+        assert_eq!(report.nodes[0].clock, None);
+        let raw = actor.when.time.expect("a time");
+        assert_eq!(raw.0.0 - kill.0.0, ms * 1_000_000);
+        let corrected = actor.when.corrected_time;
+        assert_eq!(corrected.is_some(), ms != 0);
+        let off = corrected.map_or(0, |time| time.0.0 - kill.0.0);
+        assert!(off.abs() < 50_000_000, "{ms}: {off}");
+        assert_eq!(death(&report, 0, 50).when.corrected_time, None);
+    }
+}
+
+#[test]
+fn recordings_of_one_boot_have_one_clock() {
+    let mut scenes = [node(1), node(2)];
+    for (scene, ms) in scenes.iter_mut().zip([0, 2_000]) {
+        if let Observation::RecordingStarted(started) = &mut scene.events[0].what {
+            started.boot_id = "b".into();
+            started.wall.0 += ms * 1_000_000;
+        }
+    }
+    let [first, second] = &mut scenes;
+    second.ray_worker(7).after(100).says(RayFact::Disconnected {
+        worker_id: Some(hex(7)),
+        exit_type: ExitType::SystemError,
+        graceful: Some(false),
+        driver: false,
+        job_id: None,
+    });
+    first.after(200);
+    gcs_says(first, gcs_exit(7, 2));
+    let report = joined(&[first, second]);
+    assert!(report.nodes.iter().all(|node| node.clock.is_none()));
+}
+
 #[test]
 fn an_actor_of_another_cluster_with_the_same_ids_is_another() {
     let (first, mut second) = actor_dies_on_another_node();

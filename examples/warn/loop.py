@@ -1,0 +1,51 @@
+"""A plain loop with one actor that grows with each step. While raytrace warns, each step is saved.
+
+    python loop.py WARNINGS CHECKPOINT STEPS
+"""
+
+import json
+import os
+import sys
+import time
+
+import ray
+from warned import Warned
+
+MIB = 1 << 20
+
+
+@ray.remote(max_restarts=-1)
+class Trainer:
+    def __init__(self, warnings, checkpoint):
+        self.warned, self.checkpoint, self.kept, self.step = Warned(warnings), checkpoint, [], 0
+        if os.path.exists(checkpoint):
+            with open(checkpoint) as file:
+                self.step = json.load(file)["step"]
+
+    def train(self):
+        batch = bytearray(b"x") * (400 * MIB)  # what a step needs for a while
+        time.sleep(1.3)
+        self.kept.append(batch[: 220 * MIB])  # what it keeps by mistake
+        del batch
+        time.sleep(0.7)
+        self.step += 1
+        if self.warned.stands() or self.step % 1000 == 0:
+            self.save()
+        return self.step
+
+    def save(self):
+        with open(self.checkpoint + ".new", "w") as file:
+            json.dump({"step": self.step}, file)
+        os.replace(self.checkpoint + ".new", self.checkpoint)  # a kill in between leaves the old one whole
+
+
+if __name__ == "__main__":
+    warnings, checkpoint, steps = sys.argv[1:]
+    ray.init(log_to_driver=False)
+    trainer, done = Trainer.remote(warnings, checkpoint), 0
+    while done < int(steps):
+        try:
+            done = ray.get(trainer.train.remote())
+            print("step", done, flush=True)
+        except ray.exceptions.RayError as error:
+            print("killed after step", done, type(error).__name__, flush=True)

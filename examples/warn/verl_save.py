@@ -1,0 +1,38 @@
+"""verl, which saves a checkpoint after each step while raytrace warns; the arguments are those of verl.trainer.main_ppo.
+
+    RAYTRACE_WARNINGS=/var/log/raytrace/deaths.jsonl python verl_save.py trainer.save_freq=100 …
+
+verl 0.6.1 and 0.7.0 ask after each step whether the machine will be taken away soon, and save if so. Here they get a second reason.
+"""
+
+import os
+
+import hydra
+import ray
+import verl.trainer.main_ppo as main_ppo
+from warned import Warned
+
+CONFIG = os.path.join(os.path.dirname(main_ppo.__file__), "config")
+WARNINGS = os.environ["RAYTRACE_WARNINGS"]
+
+
+class TaskRunner(main_ppo.TaskRunner):
+    def run(self, config):
+        from verl.trainer.ppo import ray_trainer
+
+        warned, before = Warned(WARNINGS), ray_trainer.should_save_ckpt_esi
+
+        def should_save(*arguments, **named):
+            return bool(warned.stands()) or before(*arguments, **named)
+
+        ray_trainer.should_save_ckpt_esi = should_save
+        return super().run(config)
+
+
+@hydra.main(config_path=CONFIG, config_name="ppo_trainer", version_base=None)
+def main(config):
+    main_ppo.run_ppo(config, task_runner_class=ray.remote(num_cpus=1)(TaskRunner))
+
+
+if __name__ == "__main__":
+    main()

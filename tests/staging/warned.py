@@ -1,0 +1,80 @@
+"""The loop of examples/warn on a machine of its own, whose actor is killed and goes on; then an actor that comes near and gives back.
+
+    python warned.py --truth FILE --warnings FILE --checkpoint FILE --steps FILE
+        --recordings FOLDER --raytrace PROGRAM --collected FOLDER
+
+Last, the driver of examples/fleet fetches what was recorded.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+
+from cluster import BIN, HERE, Cluster
+from truth import Truth, wait_gone
+
+MIB = 1 << 20
+# Ray takes this cgroup for the machine.
+MACHINE = 3072 * MIB
+# The limit is met in the tenth step or soon after.
+STEPS = 12
+LOOP = os.path.join(HERE, "../../examples/warn/loop.py")
+
+
+def killed(cluster, truth, arguments):
+    """The loop, whose first trainer is killed."""
+    command = [f"{BIN}/python", LOOP, arguments.warnings, arguments.checkpoint, str(STEPS)]
+    environment = {**cluster.environment, "RAY_ADDRESS": cluster.address}
+    with open(arguments.steps, "w") as steps:
+        job = cluster.popen(command, env=environment, stdout=steps)
+    victim = cluster.one("ray::Trainer")
+    if not wait_gone(victim, 300):
+        raise RuntimeError("the trainer was not killed")
+    truth.death("trainer", victim, "ray-memory-monitor", signal=9, certainty="proven")
+    if job.wait(300) != 0:
+        raise RuntimeError(f"the loop ended with {job.returncode}")
+
+
+def collect(cluster, arguments):
+    program = os.path.join(HERE, "../../examples/fleet/collect.py")
+    given = [f"--{name}={getattr(arguments, name)}" for name in ("recordings", "raytrace")]
+    command = [f"{BIN}/python", program, arguments.collected, *given]
+    done = cluster.popen(command, env={**cluster.environment, "RAY_ADDRESS": cluster.address})
+    if done.wait(120) != 0:
+        raise RuntimeError(f"collect.py ended with {done.returncode}")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    for name in ("truth", "warnings", "checkpoint", "steps", "recordings", "raytrace", "collected"):
+        parser.add_argument(f"--{name}", required=True)
+    arguments = parser.parse_args()
+    truth = Truth(arguments.truth)
+    with Cluster("warned", settings={"RAY_memory_usage_threshold": "0.95"}) as cluster:
+        cluster.cgroup.limit(MACHINE)
+        cluster.start(cpus=2)
+        truth.write(kind="cluster", session=cluster.session(), raylet=cluster.raylet)
+        print("ready", flush=True)
+        sys.stdin.readline()
+        # Connected by the time that it is needed.
+        passing = cluster.python("warned_job.py", stdin=subprocess.PIPE, text=True)
+        killed(cluster, truth, arguments)
+        passing.stdin.write("\n")
+        passing.stdin.flush()
+        loader = cluster.one("ray::Loader")
+        # It is told to give back once a warning stands.
+        print("again", flush=True)
+        sys.stdin.readline()
+        truth.alive("loader", loader)
+        passing.stdin.write("\n")
+        passing.stdin.flush()
+        collect(cluster, arguments)
+        print("passed", flush=True)
+        sys.stdin.readline()
+        passing.stdin.close()
+        passing.wait()
+
+
+if __name__ == "__main__":
+    main()

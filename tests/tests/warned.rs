@@ -1,0 +1,213 @@
+//! A job that is warned of its kill saves its work in time, and an approach that passes is taken back: examples/warn on a real Ray. What was
+//! recorded and published of it is then read by examples/fleet.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use raytrace::{
+    event::{LimitName, Near, Observation},
+    ids::BootTime,
+    recording,
+};
+use raytrace_tests::{
+    publishing::{folders, lines, publish, record, until},
+    recorder::{raytrace, report},
+    staging,
+    truth::Sight,
+};
+use rustix::process::Signal;
+use serde_json::Value;
+
+/// The kill may come so much sooner or later than the interval: two of ten are meant to lie outside, and a busy machine stretches steps.
+const WIDER: f64 = 3.0;
+/// So long before its kill the job knows at least.
+const LEAD_MS: f64 = 4_000.0;
+
+/// The lines of warnings of Ray's monitor, in the order in which they were written.
+fn warnings(own: &Path) -> Vec<Value> {
+    let mut lines = lines(own);
+    lines.retain(|line| {
+        line["event.name"] == "raytrace.warning" && line["raytrace.killer"] == "ray-memory-monitor"
+    });
+    lines
+}
+
+fn is_over(line: &Value) -> bool {
+    line["raytrace.warning.over"] == true
+}
+
+/// Waits until so many warnings were told in all, and the last one stands or is over.
+fn told(own: &Path, count: usize, over: bool) -> Vec<Value> {
+    let what = format!("warning {count}, over: {over}");
+    until(&what, || {
+        let lines = warnings(own);
+        let begun = lines.iter().filter(|line| !is_over(line)).count();
+        let found = begun >= count && is_over(lines.last()?) == over;
+        found.then_some(lines)
+    })
+}
+
+/// Each step once, whatever was killed in between: what was killed within a step is done again, and nothing before it.
+fn no_step_is_lost(steps: &str) {
+    let done = steps.lines().filter_map(|line| line.strip_prefix("step "));
+    let done: Vec<u64> = done.map(|step| step.parse().expect("a number")).collect();
+    assert!(steps.contains("killed after step"), "{steps}");
+    assert_eq!(done, (1..=12).collect::<Vec<_>>(), "{steps}");
+}
+
+/// What the recording says of Ray's monitor: each row with its time.
+fn nears(file: &Path) -> Vec<(BootTime, Near)> {
+    let events = recording::read(file).expect("a recording").events;
+    let nears = events.into_iter().filter_map(|event| match event.what {
+        Observation::Near(near) if near.limit == LimitName::RayMonitor => Some((event.time, near)),
+        _ => None,
+    });
+    nears.collect()
+}
+
+/// The warning names the class, the call and whom Ray would take; its interval has the kill.
+fn foreseen(near: &Near, death: &Value) {
+    let doer = near.doer.as_ref().expect("a doer");
+    let victim = near.victim.as_ref().expect("a victim");
+    assert_eq!(
+        (doer.name.as_str(), victim.name.as_str()),
+        ("Trainer", "Trainer")
+    );
+    assert_eq!(doer.call.as_deref(), Some("Trainer.train"), "{near:?}");
+    assert_eq!(u64::from(doer.process.pid.0), death["pid"], "{near:?}");
+    let foreseen = &death["foreseen"];
+    let number = |key: &str| {
+        foreseen[key]
+            .as_f64()
+            .unwrap_or_else(|| panic!("{key}: {death:#}"))
+    };
+    let (lead, soonest, latest) = (
+        number("ms_before"),
+        number("soonest_ms"),
+        number("latest_ms"),
+    );
+    eprintln!("warned {lead} ms before the kill: {soonest} to {latest} ms");
+    assert!(lead >= LEAD_MS, "{foreseen}");
+    assert!(
+        soonest / WIDER <= lead && lead <= latest * WIDER,
+        "{foreseen}"
+    );
+}
+
+/// The one file of a folder.
+fn only(folder: &Path) -> PathBuf {
+    let files = fs::read_dir(folder).expect("a folder").flatten();
+    let mut files = files.map(|file| file.path());
+    let found = files.find(|path| path.extension().is_some_and(|end| end == "raytrace"));
+    found.expect("a recording")
+}
+
+#[test]
+fn a_run_that_is_warned_of_its_kill_loses_no_step_and_what_passes_is_taken_back() {
+    let held = tempfile::tempdir().expect("a folder");
+    let (folder, own) = folders(held.path());
+    let path = |name: &str| held.path().join(name).display().to_string();
+    let (json, steps) = (own.join("deaths.jsonl"), path("steps"));
+    let arguments = [
+        format!("--warnings={}", json.display()),
+        format!("--checkpoint={}", path("checkpoint")),
+        format!("--steps={steps}"),
+        format!("--recordings={}", folder.display()),
+        format!("--raytrace={}", raytrace().display()),
+        format!("--collected={}", path("collected")),
+    ];
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let mut script =
+        staging::start_held("2.60.0", "warned.py", &arguments, held.path()).expect("a script");
+    let raylet = script.raylet_at("ready").expect("a raylet").to_string();
+    let mut recorder = record(&folder, &raylet);
+    let (_publisher, _) = publish(&folder, &own, |command| {
+        command.arg("--with-arguments");
+    });
+    script.go_on().expect("the script");
+    script.wait_for("again").expect("the loop");
+    no_step_is_lost(&fs::read_to_string(&steps).expect("steps"));
+    told(&own, 2, false);
+    script.go_on().expect("the script");
+    let lines = told(&own, 2, true);
+    script.wait_for("passed").expect("the loader");
+    let truth = script.finish().expect("staging");
+    recorder.signal(Signal::INT).expect("a signal");
+    assert!(
+        recorder
+            .wait(std::time::Duration::from_secs(60))
+            .expect("an end")
+            .success()
+    );
+
+    let file = only(&folder);
+    raytrace_tests::keep::file(&file).expect("kept");
+    let report = report(&file).expect("a report");
+    let wrong = truth.compare(&report, Sight::Full).wrong;
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let deaths = report["deaths"].as_array().expect("deaths");
+    let kills = deaths
+        .iter()
+        .filter(|death| death["verdict"]["killer"] == "ray-memory-monitor");
+    let [death] = kills.collect::<Vec<_>>()[..] else {
+        panic!("{deaths:#?}");
+    };
+    let rows = nears(&file);
+    let over: Vec<bool> = rows.iter().map(|(_, near)| near.within.is_none()).collect();
+    assert_eq!(over, [false, true, false, true], "{rows:#?}");
+    foreseen(&rows[0].1, death);
+    assert_eq!(lines[0]["raytrace.warning.grower"], "Trainer", "{lines:#?}");
+    assert_eq!(lines[0]["raytrace.warning.likely_victim"], "Trainer");
+    assert!(lines[0]["raytrace.limit.seconds_left"].is_number());
+    let passed = rows[3].1.doer.as_ref().expect("who gave back");
+    assert_eq!(passed.name, "Loader");
+    said(&file, &mut recorder);
+    fetched(&held.path().join("collected"));
+    counted_by_duckdb(&json);
+}
+
+/// What the driver of examples/fleet fetched from the node is a recording that tells of the kill.
+fn fetched(folder: &Path) {
+    let report = report(&only(folder)).expect("a report");
+    let deaths = report["deaths"].as_array().expect("deaths");
+    let mut kills = deaths.iter();
+    assert!(
+        kills.any(|death| death["verdict"]["killer"] == "ray-memory-monitor"),
+        "{deaths:#?}"
+    );
+}
+
+/// The example that counts deaths by node reads what was published.
+fn counted_by_duckdb(lines: &Path) {
+    let mut command = Command::new(staging::view_python());
+    command.arg(staging::root().join("examples/fleet/month.py"));
+    let done = command.arg(lines).output().expect("a table");
+    let table = String::from_utf8_lossy(&done.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&done.stderr).into_owned();
+    let is_told = |line: &str| line.contains("ray-memory-monitor") && line.contains(" 1 ");
+    assert!(table.lines().any(is_told), "{table}{errors}");
+}
+
+/// The report says at the kill what was foreseen, and the recorder said that it has passed.
+fn said(file: &Path, recorder: &mut raytrace_tests::recorder::Recorder) {
+    let shown = Command::new(raytrace()).arg("report").arg(file).output();
+    let shown = String::from_utf8_lossy(&shown.expect("a report").stdout).into_owned();
+    let line = shown
+        .lines()
+        .find(|line| line.trim_start().starts_with("foreseen"));
+    let line = line.unwrap_or_else(|| panic!("{shown}"));
+    println!("{line}");
+    assert!(
+        line.contains("warned ") && line.contains(" before: Trainer, "),
+        "{line}"
+    );
+    let printed = recorder.lines();
+    let is_said = |word: &str| printed.iter().any(|line| line.text.contains(word));
+    assert!(
+        is_said("NEAR Ray's monitor") && is_said("over: Loader gave back"),
+        "{printed:#?}"
+    );
+}

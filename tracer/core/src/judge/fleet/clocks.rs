@@ -1,0 +1,212 @@
+//! How far the clocks of nodes are from that of the node with the GCS: what one end logs as sent, the other cannot have received before.
+//!
+//! Each message of which both ends are recorded bounds the difference of two clocks from one side; all bounds of a node are intersected.
+
+use std::collections::{HashMap, HashSet};
+
+use super::nodes;
+use crate::{
+    ids::{BootTime, HexId, WallTime},
+    judge::report::{ClockOffset, Death, Mark, Report, Step, Utc},
+};
+
+const MS_NS: i64 = 1_000_000;
+/// Log lines are stamped a moment before or after what they say; clocks that differ by less are taken for right.
+const SMALL_NS: i64 = 50 * MS_NS;
+/// Bounds that are further apart say on which side of right a clock is, and not by how much.
+const FAR_APART_NS: i64 = 10_000 * MS_NS;
+
+/// What a node's clock is ahead of the GCS's by, in ns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Bounds {
+    least: Option<i64>,
+    most: Option<i64>,
+}
+
+impl Bounds {
+    fn take(&mut self, step: Step, ahead: i64) {
+        if step.begins_on_node() {
+            self.least = Some(self.least.map_or(ahead, |known| known.max(ahead)));
+        } else {
+            self.most = Some(self.most.map_or(ahead, |known| known.min(ahead)));
+        }
+    }
+
+    /// What the clock is to be corrected by: nothing where it may be right, or where it was changed in between.
+    fn correction(self) -> i64 {
+        let least = self.least.filter(|least| *least > SMALL_NS);
+        let most = self.most.filter(|most| *most < -SMALL_NS);
+        match (least, most, self.least, self.most) {
+            (Some(_), Some(_), ..) | (None, None, ..) => 0,
+            (Some(least), None, _, most) => nearest(least, most),
+            (None, Some(most), least, _) => nearest(most, least),
+        }
+    }
+
+    fn told(self) -> ClockOffset {
+        ClockOffset {
+            ahead_at_least_ms: self.least.map(|ns| ns.div_euclid(MS_NS)),
+            ahead_at_most_ms: self.most.map(|ns| -(-ns).div_euclid(MS_NS)),
+            corrected_by_ms: self.correction() / MS_NS,
+        }
+    }
+}
+
+/// Between a bound that contradicts the clock and the one on the other side of it, where that is near; else that bound itself.
+fn nearest(bound: i64, other: Option<i64>) -> i64 {
+    let near = other.filter(|other| (other - bound).abs() <= FAR_APART_NS);
+    let apart = near.map_or(0, |other| other - bound);
+    bound + apart / 2
+}
+
+/// For each recording how far its clock is from its GCS's, where messages say so.
+pub(super) fn offsets(report: &Report) -> HashMap<u32, ClockOffset> {
+    let boots: HashMap<u32, &str> = (report.recordings.iter())
+        .map(|recording| (recording.id, recording.host.boot_id.as_str()))
+        .collect();
+    // Recordings of one boot have one clock.
+    let clock_of = |cluster: u32| -> String {
+        let cluster = report.clusters.get(cluster as usize);
+        let recording = cluster.map_or(u32::MAX, |cluster| cluster.recording_id);
+        let boot = boots.get(&recording).copied().unwrap_or("");
+        if boot.is_empty() {
+            format!("recording {recording}")
+        } else {
+            boot.to_owned()
+        }
+    };
+    let (bounds, heads) = bounds(&report.marks, &nodes::groups(report), clock_of);
+    let mut found = HashMap::new();
+    for cluster in &report.clusters {
+        let clock = clock_of(cluster.id);
+        if let Some(bounds) = bounds.get(&clock).filter(|_| !heads.contains(&clock)) {
+            found.entry(cluster.recording_id).or_insert(bounds.told());
+        }
+    }
+    found
+}
+
+/// The bounds of each clock, and the clocks by which a GCS itself logs.
+fn bounds(
+    marks: &[Mark],
+    groups: &[usize],
+    clock_of: impl Fn(u32) -> String,
+) -> (HashMap<String, Bounds>, HashSet<String>) {
+    type End<'a> = (usize, Step, &'a HexId);
+    let group = |mark: &Mark| groups.get(mark.cluster as usize).copied();
+    let mut gcs: HashMap<End<'_>, (Utc, String)> = HashMap::new();
+    let mut heads: HashSet<String> = HashSet::new();
+    for mark in marks.iter().filter(|mark| mark.by_gcs) {
+        let Some(group) = group(mark) else { continue };
+        let end = (mark.time, clock_of(mark.cluster));
+        heads.insert(end.1.clone());
+        let known = gcs
+            .entry((group, mark.step, &mark.id))
+            .or_insert(end.clone());
+        if mark.time < known.0 {
+            *known = end;
+        }
+    }
+    // A GCS that moved to another node has two clocks: nothing is compared with either.
+    let mut clocks: HashMap<usize, HashSet<&str>> = HashMap::new();
+    for ((group, ..), (_, clock)) in &gcs {
+        clocks.entry(*group).or_default().insert(clock);
+    }
+    let mut first: HashMap<(End<'_>, String), Utc> = HashMap::new();
+    for mark in marks.iter().filter(|mark| !mark.by_gcs) {
+        let Some(group) = group(mark) else { continue };
+        let is_one = clocks.get(&group).is_some_and(|clocks| clocks.len() == 1);
+        let clock = clock_of(mark.cluster);
+        if is_one {
+            let end = ((group, mark.step, &mark.id), clock);
+            let known = first.entry(end).or_insert(mark.time);
+            *known = mark.time.min(*known);
+        }
+    }
+    let mut found: HashMap<String, Bounds> = HashMap::new();
+    for ((end, clock), on_node) in first {
+        if let Some((at_gcs, _)) = gcs.get(&end) {
+            let ahead = on_node.0.0.saturating_sub(at_gcs.0.0);
+            found.entry(clock).or_default().take(end.1, ahead);
+        }
+    }
+    (found, heads)
+}
+
+/// Moves the times of deaths and of what was said on nodes whose clock is wrong; with -1 to the GCS's clock, with 1 back.
+pub(super) fn shift(report: &mut Report, offsets: &HashMap<u32, ClockOffset>, sign: i64) {
+    let by = |recording: Option<u32>| {
+        let offset = recording.and_then(|recording| offsets.get(&recording));
+        offset.map_or(0, |offset| sign * offset.corrected_by_ms * MS_NS)
+    };
+    if offsets.values().all(|offset| offset.corrected_by_ms == 0) {
+        return;
+    }
+    for death in &mut report.deaths {
+        let by = by(death.recording_id);
+        for time in [&mut death.when.time, &mut death.when.exit_time] {
+            *time = time.map(|time| moved(time, by));
+        }
+        death.when.act_time = act_time(death);
+    }
+    let clusters = &report.clusters;
+    for said in &mut report.said {
+        let cluster = said.cluster.and_then(|one| clusters.get(one as usize));
+        let by = by(cluster.map(|cluster| cluster.recording_id));
+        said.time = said.time.map(|time| moved(time, by));
+    }
+    (report.deaths).sort_by_key(|death| (death.when.act_time, death.id));
+}
+
+fn moved(time: Utc, by: i64) -> Utc {
+    Utc(WallTime(time.0.0.saturating_add(by)))
+}
+
+fn act_time(death: &Death) -> BootTime {
+    let time = death.when.time.or(death.when.exit_time);
+    time.map_or(death.when.act_time, |time| {
+        BootTime(time.0.0.max(0).cast_unsigned())
+    })
+}
+
+/// Puts deaths in the order of the corrected times, which are told beside those of their own nodes.
+pub(super) fn tell(report: &mut Report, offsets: &HashMap<u32, ClockOffset>) {
+    for death in &mut report.deaths {
+        let offset = death.recording_id.and_then(|id| offsets.get(&id));
+        let by = offset.map_or(0, |offset| offset.corrected_by_ms * MS_NS);
+        if let Some(time) = death.when.time.or(death.when.exit_time).filter(|_| by != 0) {
+            let corrected = moved(time, -by);
+            death.when.corrected_time = Some(corrected);
+            death.when.act_time = BootTime(corrected.0.0.max(0).cast_unsigned());
+        }
+    }
+    (report.deaths).sort_by_key(|death| (death.when.act_time, death.id));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bounds_of(least: Option<i64>, most: Option<i64>) -> Bounds {
+        let ns = |ms: i64| ms * MS_NS;
+        Bounds {
+            least: least.map(ns),
+            most: most.map(ns),
+        }
+    }
+
+    #[test]
+    fn a_clock_that_may_be_right_is_left_alone_and_another_is_put_between_its_bounds() {
+        let corrected = |least, most| bounds_of(least, most).correction() / MS_NS;
+        assert_eq!(corrected(None, None), 0);
+        assert_eq!(corrected(Some(-900), Some(400)), 0);
+        assert_eq!(corrected(Some(20), None), 0);
+        assert_eq!(corrected(Some(1900), Some(2300)), 2100);
+        assert_eq!(corrected(Some(-2300), Some(-1900)), -2100);
+        assert_eq!(corrected(Some(1900), None), 1900);
+        assert_eq!(corrected(Some(1900), Some(90_000)), 1900);
+        assert_eq!(corrected(Some(-90_000), Some(-1900)), -1900);
+        // It was set in between: no one number is right.
+        assert_eq!(corrected(Some(1900), Some(-1900)), 0);
+    }
+}

@@ -1,0 +1,158 @@
+//! How far the clocks of several nodes are apart, where that matters: what a node's kernel says, and what Ray's messages prove.
+
+use std::collections::HashSet;
+
+use crate::{
+    judge::report::{ClockOffset, ClockState, Death, Node, Report},
+    show::{sanitize, view::View},
+};
+
+/// A clock that is off by less puts hardly any two deaths in the wrong order.
+const MATTERS_MS: i64 = 100;
+
+/// `±0.4 s by its kernel`, or how far the clock of the death's node is wrong, with its time by the clock of the node with the GCS.
+#[must_use]
+pub fn of_death(view: &View<'_>, death: &Death) -> Option<String> {
+    let report = &view.shown.report;
+    let name = death.node.as_deref()?;
+    let node = report.nodes.iter().find(|node| node.name == name)?;
+    if let Some((corrected, offset)) = death.when.corrected_time.zip(node.clock) {
+        let head = head(report);
+        return Some(format!(
+            "{} {head}'s: {} by that one",
+            wrong(name, offset),
+            view.style.zone.clock(corrected)
+        ));
+    }
+    let error = uncertain_ms(report, node)?;
+    Some(format!("{} by its kernel", plus_minus(error)))
+}
+
+/// A line for each clock that is wrong, and one for those that may be.
+#[must_use]
+pub fn gaps(view: &View<'_>) -> Vec<String> {
+    let report = &view.shown.report;
+    let nodes = report.nodes.iter();
+    let mut lines: Vec<String> = nodes
+        .filter_map(|node| {
+            let offset = node.clock.filter(|offset| offset.corrected_by_ms != 0)?;
+            Some(format!(
+                "{} {}'s, by Ray's messages: its deaths are in the order of corrected times",
+                wrong(&node.name, offset),
+                head(report)
+            ))
+        })
+        .collect();
+    let unsure = report.nodes.iter().filter_map(|node| {
+        let error = uncertain_ms(report, node)?;
+        Some(format!(
+            "{} {}",
+            sanitize::name(&node.name),
+            plus_minus(error)
+        ))
+    });
+    let unsure: Vec<String> = unsure.collect();
+    if !unsure.is_empty() {
+        lines.push(format!(
+            "clocks that may be off, by their kernels: {}: the order of deaths on them and on other nodes is not known within that",
+            unsure.join(", ")
+        ));
+    }
+    lines
+}
+
+/// `gpu-07's clock is 1.9 to 2.3 s behind`.
+fn wrong(name: &str, offset: ClockOffset) -> String {
+    let seconds = |ms: i64| format!("{:.1}", ms.abs() as f64 / 1e3);
+    let is_ahead = offset.corrected_by_ms > 0;
+    let (near, far) = if is_ahead {
+        (offset.ahead_at_least_ms, offset.ahead_at_most_ms)
+    } else {
+        (offset.ahead_at_most_ms, offset.ahead_at_least_ms)
+    };
+    let name = sanitize::name(name);
+    let side = if is_ahead { "ahead of" } else { "behind" };
+    let near = near.map_or_else(String::new, seconds);
+    let by = match far.map(seconds) {
+        Some(far) if far != near => format!("{near} to {far} s"),
+        Some(_) => format!("{near} s"),
+        None => format!("at least {near} s"),
+    };
+    format!("{name}'s clock is {by} {side}")
+}
+
+fn head(report: &Report) -> String {
+    let head = report.nodes.iter().find(|node| node.head);
+    head.map_or_else(
+        || "the GCS's node".to_owned(),
+        |head| sanitize::name(&head.name),
+    )
+}
+
+/// By how much the clock of a node may be off, where there are several clocks, that matters, and no message says more.
+fn uncertain_ms(report: &Report, node: &Node) -> Option<i64> {
+    let recordings = report.recordings.iter();
+    let boots: HashSet<&str> = recordings.map(|one| one.host.boot_id.as_str()).collect();
+    if boots.len() < 2 || node.clock.is_some_and(|offset| offset.corrected_by_ms != 0) {
+        return None;
+    }
+    let of_node = |id: &u32| report.recordings.iter().find(|one| one.id == *id);
+    let states = node.recordings.iter().filter_map(|id| of_node(id)?.clock);
+    let stated = states
+        .map(|state: ClockState| state.max_error_us / 1000)
+        .max()?;
+    let stated = i64::try_from(stated).unwrap_or(i64::MAX);
+    let bounds = node.clock.and_then(|offset| {
+        let (least, most) = (offset.ahead_at_least_ms?, offset.ahead_at_most_ms?);
+        Some(least.abs().max(most.abs()))
+    });
+    let error = bounds.map_or(stated, |bounds| bounds.min(stated));
+    (error >= MATTERS_MS).then_some(error)
+}
+
+fn plus_minus(ms: i64) -> String {
+    format!("±{:.1} s", ms as f64 / 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::show::{Style, sample, select::Shown, time::Zone};
+
+    /// The lines on a node whose clock is that much ahead.
+    fn lines(ms: i64) -> Vec<String> {
+        let mut report = sample::quiet();
+        report.nodes = vec![Node {
+            name: "gpu-02".into(),
+            clock: Some(ClockOffset {
+                ahead_at_least_ms: Some(ms - 200),
+                ahead_at_most_ms: Some(ms + 200),
+                corrected_by_ms: ms,
+            }),
+            ..Node::default()
+        }];
+        let shown = Shown::whole(&report);
+        let style = Style {
+            width: 100,
+            zone: Zone::default(),
+            file: None,
+            program: "raytrace".into(),
+        };
+        gaps(&View::new(&shown, &style))
+    }
+
+    #[test]
+    fn a_clock_that_is_wrong_is_told_with_its_side_and_bounds() {
+        let ahead = lines(2_000).join(" ");
+        assert!(
+            ahead.starts_with("gpu-02's clock is 1.8 to 2.2 s ahead of"),
+            "{ahead}"
+        );
+        let behind = lines(-2_000).join(" ");
+        assert!(
+            behind.starts_with("gpu-02's clock is 1.8 to 2.2 s behind"),
+            "{behind}"
+        );
+        assert!(lines(0).is_empty(), "{:?}", lines(0));
+    }
+}
