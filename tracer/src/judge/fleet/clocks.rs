@@ -225,7 +225,6 @@ mod tests {
             for bounds in bounds.values() {
                 compared += 1;
                 assert_eq!(bounds.correction(), 0, "{name}: {bounds:?}");
-                eprintln!("{name}: {bounds:?}");
             }
         }
         assert!(compared > 5, "{compared}");

@@ -2,8 +2,8 @@
 
 use super::scene::{MEMCG, RAYLET, Scene, hex, key};
 use crate::{
-    event::{Observation, RayLog, Source},
-    ids::{HexId, Pid},
+    event::{ClockError, Observation, RayLog, Source},
+    ids::{HexId, Pid, WallTime},
     judge::{
         fleet::join,
         report::{Certainty, Death, Killer, LinkRule, Outcome, Remote, Report},
@@ -242,22 +242,47 @@ fn with_clocks_that_are_off_order_and_causes_stay_right_and_the_raw_time_is_told
         let off = corrected.map_or(0, |time| time.0.0 - kill.0.0);
         assert!(off.abs() < 50_000_000, "{ms}: {off}");
         assert_eq!(death(&report, 0, 50).when.corrected_time, None);
-        told(report, ms);
+        told(&report, ms);
     }
 }
 
-/// The report says which clock is wrong, once for the nodes and at each death there.
-fn told(report: Report, ms: i64) {
-    let shown = Shown::whole(&report);
+/// The report as text.
+fn text_of(report: &Report) -> String {
     let style = Style {
         width: 200,
         zone: Zone::default(),
         file: None,
     };
-    let text = text::render(&shown, &style);
+    text::render(&Shown::whole(report), &style)
+}
+
+/// The report says which clock is wrong, once for the nodes and at each death there.
+fn told(report: &Report, ms: i64) {
+    let text = text_of(report);
     let side = if ms > 0 { "ahead of" } else { "behind" };
     let is_said = text.contains("gpu-02's clock is ") && text.contains(side);
     assert_eq!(is_said, ms != 0, "{text}");
+}
+
+#[test]
+fn what_a_kernel_says_of_its_clock_is_told_where_it_matters() {
+    for (max_us, is_said) in [(400_000, true), (900, false)] {
+        let mut second = node(2);
+        let error = Some(ClockError {
+            max_us,
+            synchronised: true,
+        });
+        let wall = WallTime(1_700_000_000_000_000_000);
+        second.push(Source::Recorder, Observation::Clock { wall, error });
+        second.ray_worker(7);
+        killed_by_the_kernel(&mut second, 7);
+        let report = joined(&[&node(1), &second]);
+        let clock = report.recordings[1].clock.expect("a clock");
+        assert_eq!(clock.max_error_us, max_us);
+        let text = text_of(&report);
+        assert_eq!(text.contains("gpu-02 ±0.4 s"), is_said, "{text}");
+        assert_eq!(text.contains("±0.4 s by its kernel"), is_said, "{text}");
+    }
 }
 
 #[test]
