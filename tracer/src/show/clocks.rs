@@ -131,7 +131,11 @@ mod tests {
             }),
             ..Node::default()
         }];
-        let shown = Shown::whole(&report);
+        said(&report)
+    }
+
+    fn said(report: &Report) -> Vec<String> {
+        let shown = Shown::whole(report);
         let style = Style {
             width: 100,
             zone: Zone::default(),
@@ -139,6 +143,28 @@ mod tests {
             program: "raytrace".into(),
         };
         gaps(&View::new(&shown, &style))
+    }
+
+    #[test]
+    fn what_a_kernel_says_of_its_clock_is_told_where_it_matters() {
+        for (max_error_us, is_said) in [(400_000, true), (900, false)] {
+            let mut report = sample::quiet();
+            let first = report.recordings[0].clone();
+            let mut second = first.clone();
+            (second.id, second.host.boot_id) = (first.id + 1, "another".into());
+            second.clock = Some(ClockState {
+                max_error_us,
+                synchronised: true,
+            });
+            report.nodes = vec![Node {
+                name: "gpu-02".into(),
+                recordings: vec![second.id],
+                ..Node::default()
+            }];
+            report.recordings = vec![first, second];
+            let lines = said(&report).join(" ");
+            assert_eq!(lines.contains("gpu-02 ±0.4 s"), is_said, "{lines}");
+        }
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use super::scene::{MEMCG, RAYLET, Scene, hex, key};
 use crate::{
     clause,
-    event::{Observation, RayLog, Source},
-    ids::{HexId, Pid},
+    event::{ClockError, Observation, RayLog, Source},
+    ids::{HexId, Pid, WallTime},
     judge::{
         fleet::join,
         report::{Certainty, Death, Killer, LinkRule, Outcome, Remote, Report},
@@ -242,6 +242,24 @@ fn with_clocks_that_are_off_order_and_causes_stay_right_and_the_raw_time_is_told
         let off = corrected.map_or(0, |time| time.0.0 - kill.0.0);
         assert!(off.abs() < 50_000_000, "{ms}: {off}");
         assert_eq!(death(&report, 0, 50).when.corrected_time, None);
+    }
+}
+
+#[test]
+fn what_a_kernel_says_of_its_clock_is_kept_with_its_recording() {
+    for max_us in [400_000, 900] {
+        let mut second = node(2);
+        let error = Some(ClockError {
+            max_us,
+            synchronised: true,
+        });
+        let wall = WallTime(1_700_000_000_000_000_000);
+        second.push(Source::Recorder, Observation::Clock { wall, error });
+        second.ray_worker(7);
+        killed_by_the_kernel(&mut second, 7);
+        let report = joined(&[&node(1), &second]);
+        let clock = report.recordings[1].clock.expect("a clock");
+        assert_eq!(clock.max_error_us, max_us);
     }
 }
 
