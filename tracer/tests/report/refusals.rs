@@ -73,5 +73,8 @@ fn a_recording_without_events_says_that_it_is_empty() {
     let file = folder.path().join("run.raytrace");
     let _summary = Writer::create(&file, None).expect("create").finish();
     let ran = Recording { folder, file }.report(&[]);
-    ran.refused(6, &["holds no events", "record again: sudo", "raytrace record"]);
+    ran.refused(
+        6,
+        &["holds no events", "record again: sudo", "raytrace record"],
+    );
 }
