@@ -244,9 +244,10 @@ fn calls_left_as_they_came(cut: &Path, printed: &Printed) {
     let cut = cut.split_whitespace().collect::<Vec<_>>().join(" ");
     let number = |words: &str| before(&cut, words).parse::<i64>().expect("a number");
     let seen = number(" calls seen)");
-    let left = match cut.contains(" 1 call is left until") {
-        true => 1,
-        false => number(" calls are left until"),
+    let left = if cut.contains(" 1 call is left until") {
+        1
+    } else {
+        number(" calls are left until")
     };
     let came = printed.died_in.cast_signed() - 1 - seen;
     println!("after {seen} calls {left} left, {came} came");

@@ -22,7 +22,7 @@ const VALUE: usize = 60;
 /// Columns between two cells, before a row, and of the narrowest cell.
 const GAP: usize = 2;
 const INDENT: usize = 2;
-const NARROWEST: usize = 12;
+const NARROWEST: usize = 15;
 
 /// The whole comparison, coloured.
 #[must_use]
@@ -247,14 +247,18 @@ fn table(page: &mut Page, title: &str, names: [&str; 3], mut rows: Vec<[String; 
     }
 }
 
-/// Takes columns from the widest until all have room together.
+/// Takes columns from the widest value, then from the keys, until all have room together.
 fn fit(widths: &mut [usize; 4], room: usize) {
     while widths.iter().sum::<usize>() > room {
-        let widest = widths.iter_mut().max();
-        let Some(widest) = widest.filter(|widest| **widest > NARROWEST) else {
+        let [key, values @ ..] = &mut *widths;
+        let widest = values.iter_mut().max();
+        let Some(column) = widest
+            .filter(|widest| **widest > NARROWEST)
+            .or_else(|| Some(key).filter(|key| **key > NARROWEST))
+        else {
             return;
         };
-        *widest -= 1;
+        *column -= 1;
     }
 }
 
@@ -271,7 +275,7 @@ fn lines(page: &mut Page, cells: &[String; 4], widths: [usize; 4], indent: usize
         let line = wrapped
             .each_ref()
             .map(|lines| lines.get(number).cloned().unwrap_or_default());
-        page.paragraph("", Colour::new(), &aligned(&line, widths, indent), 4);
+        page.paragraph("", Colour::new(), &aligned(&line, widths, indent), 0);
     }
 }
 

@@ -84,6 +84,9 @@ fn long_cells_go_on_in_their_column() {
     let columns = shown.lines().map(super::columns);
     assert!(columns.max() <= Some(100), "{shown}");
     assert_eq!(shown.matches("/data/models/b").count(), 4, "{shown}");
+    assert!(shown.contains("command line of"), "{shown}");
+    let key = "actor_rollout_ref.rollout.log_prob_micro_batch";
+    assert!(shown.contains(key), "{shown}");
 }
 
 #[test]
