@@ -58,8 +58,10 @@ pub(super) fn all(world: &World, number: impl Fn(Option<ProcessKey>) -> Option<u
         }
         let calls = world.calls.get(&state.key.truncated());
         let first = calls.and_then(|calls| calls.leased(false));
-        if let (Some(job), Some(first)) = (&state.job_id, first) {
-            note(number, false, (Step::JobBegan, job.clone()), first);
+        let Some(first) = first else { continue };
+        let job = state.job_id.clone().or_else(|| world.ray_job(state.key));
+        if let Some(job) = job {
+            note(number, false, (Step::JobBegan, job), first);
         }
     }
     told(world, ends)
