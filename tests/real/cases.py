@@ -95,7 +95,7 @@ def cases(models):
     monitor, kernel = "ray-memory-monitor", "kernel-oom-memcg"
 
     def keeps(way):
-        return verl(models, "small", 20, f"custom_reward_function.path={HERE}/jobs/reward_{way}.py")
+        return verl(models, "small", 6, f"custom_reward_function.path={HERE}/jobs/reward_{way}.py")
 
     return {
         "a": Case("", verl(models, "small", 4), 10 * GIB, finished="step:4 ", start=RANK_PAIR),
@@ -104,9 +104,9 @@ def cases(models):
         "d": Case(
             monitor,
             keeps("keeps"),
-            6 * GIB,
-            0.9,
-            finished="step:20 ",
+            4 * GIB,
+            0.95,
+            finished="step:6 ",
             line="reward_keeps.py:8",
             changed=keeps("lets_go"),
             start=RANK_PAIR,

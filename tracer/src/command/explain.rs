@@ -28,7 +28,7 @@ const BEGINNING: usize = 64 << 10;
   raytrace explain /tmp/ray/session_latest             Read all logs of a session
   raytrace explain driver.log raylet.out dmesg.txt     Read some of them
   raytrace explain gpu-01/session_x gpu-02/session_x   Join several nodes
-  raytrace explain driver.log --log-timezone +08:00    Say in which zone it was written
+  raytrace explain driver.log --log-tz +08:00          Say in which zone it was written
   kubectl logs POD | raytrace explain --format json
   raytrace explain session.tar.gz --match WorkerDict --redact --format markdown
 
@@ -42,8 +42,13 @@ pub struct ExplainArgs {
     files: Vec<PathBuf>,
     /// Time zone in which the logs were written, for lines that do not name one: +08:00 or Asia/Shanghai
     /// [default: from what the logs say].
-    #[arg(long, value_name = "ZONE", allow_hyphen_values = true)]
-    log_timezone: Option<Zone>,
+    #[arg(
+        long,
+        alias = "timezone",
+        value_name = "ZONE",
+        allow_hyphen_values = true
+    )]
+    log_tz: Option<Zone>,
     #[command(flatten)]
     view: ViewArgs,
 }
@@ -52,7 +57,7 @@ pub struct ExplainArgs {
 pub fn run(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     let ExplainArgs {
         files,
-        log_timezone,
+        log_tz,
         view,
     } = args;
     if let Some(file) = recording_in(&files)? {
@@ -69,7 +74,7 @@ pub fn run(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     if texts == 0 {
         return Err(empty(&inputs));
     }
-    let zone = log_timezone.as_ref().map(Zone::time_zone);
+    let zone = log_tz.as_ref().map(Zone::time_zone);
     let report = from_text::judge(&explainer.finish(), zone.as_ref());
     show(&report, None, None, &view)
 }

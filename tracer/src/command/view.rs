@@ -73,8 +73,7 @@ pub struct ViewArgs {
     force: bool,
     /// Time zone of all times in the output: UTC, +08:00 or Asia/Shanghai.
     #[arg(
-        long = "timezone",
-        alias = "tz",
+        long,
         value_name = "ZONE",
         default_value = "UTC",
         allow_hyphen_values = true,

@@ -1,4 +1,4 @@
-//! Which deaths are shown: `--kill`, `--match`, `--since`, `--until`, `--timezone`.
+//! Which deaths are shown: `--kill`, `--match`, `--since`, `--until`, `--tz`.
 
 use crate::stage::{harmless, two_kills, worker_id};
 
@@ -81,10 +81,7 @@ fn since_and_until_take_times_of_day_instants_and_spans_before_the_end() {
     };
     assert_eq!(pids(&["--since", "08:00:15"]), [4002]);
     assert_eq!(pids(&["--until", "2026-11-20T08:00:15Z"]), [4001]);
-    assert_eq!(
-        pids(&["--until", "16:00:15", "--timezone", "+08:00"]),
-        [4001]
-    );
+    assert_eq!(pids(&["--until", "16:00:15", "--tz", "+08:00"]), [4001]);
     assert_eq!(pids(&["--since", "-605s"]), [4002]);
     assert_eq!(pids(&["--since", "-1h"]), [4001, 4002]);
     recording
@@ -98,11 +95,11 @@ fn since_and_until_take_times_of_day_instants_and_spans_before_the_end() {
 #[test]
 fn times_are_in_the_zone_that_was_asked_for() {
     let recording = two_kills();
-    let ran = recording.report(&["--timezone", "Asia/Shanghai"]);
+    let ran = recording.report(&["--tz", "Asia/Shanghai"]);
     assert!(ran.out.contains("16:00:10.0"), "{}", ran.out);
-    let ran = recording.report(&["--timezone", "-03:30"]);
+    let ran = recording.report(&["--tz", "-03:30"]);
     assert!(ran.out.contains("04:30:10.0"), "{}", ran.out);
     recording
-        .report(&["--timezone", "Mars"])
+        .report(&["--tz", "Mars"])
         .refused(2, &["unknown time zone", "+08:00"]);
 }

@@ -79,9 +79,8 @@ fn is_of(title: &str, class: &str) -> bool {
     let Some(title) = title.strip_prefix("ray::") else {
         return class == "driver" && title.starts_with("python");
     };
-    title
-        .split(['.', ' ', '('])
-        .any(|part| part == class || part.ends_with(class))
+    let rest = title.strip_prefix(class);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', ' ']))
 }
 
 #[cfg(test)]
@@ -92,6 +91,10 @@ mod tests {
     fn a_title_is_of_its_class() {
         assert!(is_of("ray::WorkerDict.update_actor ", "WorkerDict"));
         assert!(is_of("ray::score ", "score"));
+        assert!(is_of(
+            "ray::MapWorker(MapBatches(Embed)).submit",
+            "MapWorker(MapBatches(Embed))"
+        ));
         assert!(!is_of("ray::TaskRunner.run", "WorkerDict"));
         assert!(is_of("python -m verl.trainer.main_ppo", "driver"));
     }

@@ -58,10 +58,32 @@ pub(super) fn group(world: &World, deaths: &mut [Death]) {
             .filter(|volley| volley.len() > 1);
         for volley in several.collect::<Vec<_>>() {
             let act = act(world, &doer, &volley, deaths);
+            if deaths[volley[0]].verdict.killer == Killer::RayMemoryMonitor {
+                held_when_decided(&volley, deaths);
+            }
             for at in volley {
                 deaths[at].verdict.act = Some(act);
             }
         }
+    }
+}
+
+/// A decision takes its victims one after the other: what was held when it was taken is what was held at the first of their ends.
+fn held_when_decided(volley: &[usize], deaths: &mut [Death]) {
+    let first = deaths[volley[0]].memory.top.clone();
+    for at in &volley[1..] {
+        let top = &mut deaths[*at].memory.top;
+        let most = top.len().max(first.len());
+        let gone = first
+            .iter()
+            .filter(|one| top.iter().all(|other| other.pid != one.pid));
+        let gone: Vec<_> = gone.cloned().collect();
+        for mut one in gone {
+            one.victim = false;
+            top.push(one);
+        }
+        top.sort_by_key(|one| std::cmp::Reverse(one.private_bytes));
+        top.truncate(most);
     }
 }
 

@@ -9,8 +9,9 @@ use crate::{
 };
 
 /// Findings that say how and by what a process grew.
-const TELLING: [&str; 5] = [
+const TELLING: [&str; 6] = [
     "controller-grew",
+    "children-grew",
     "call-grew",
     "leak",
     "save-spike",

@@ -7,6 +7,7 @@ mod advice;
 mod after_effects;
 mod allocator;
 mod call_growth;
+mod children;
 mod choice;
 mod code;
 mod contradictions;

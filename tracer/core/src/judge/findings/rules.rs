@@ -1,7 +1,7 @@
 //! The table of rules: what each finds, whether that is a cause of a kill, what it needs, and which finding it contradicts.
 
 use super::{
-    Run, advice, after_effects, allocator, call_growth, controller, framework, gpu_count,
+    Run, advice, after_effects, allocator, call_growth, children, controller, framework, gpu_count,
     gpu_orphan, grows_per_call, head, high_threshold, idle, leak, left_over, many_workers,
     monitor_off, object_store, offload, one_process, outside_ray, own_shared, pinned, retry_loop,
     said, second_cluster, settings, shared_memory, spikes, teardown, unseen_limit, wrong_suspect,
@@ -46,10 +46,11 @@ pub(super) struct Contradiction {
 pub(super) const OFFLOADED: &str = "offloading gives the host's memory for the GPU's: both are short here, so fewer ranks or a smaller model is left";
 
 /// The rules, in the order in which their findings are shown: causes first, then settings, then what is no cause.
-pub(super) static ALL: [Rule; 31] = [
+pub(super) static ALL: [Rule; 32] = [
     controller::RULE,
     leak::RULE,
     call_growth::RULE,
+    children::RULE,
     wrong_suspect::RULE,
     allocator::RULE,
     idle::RULE,

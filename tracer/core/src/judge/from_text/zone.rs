@@ -132,7 +132,7 @@ impl Clock {
         }
         let clocks = text.clocks;
         let how = match (clocks.utc, clocks.local, clocks.boot) {
-            (_, true, _) => "local times, zone not known (--log-timezone names it)",
+            (_, true, _) => "local times, zone not known (--log-tz names it)",
             (true, false, _) => "times with their zone",
             (false, false, true) => "seconds since boot only",
             (false, false, false) => "no times",

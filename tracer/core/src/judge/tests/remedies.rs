@@ -2,10 +2,10 @@
 
 use super::{
     findings::{GIB, fires, holds, ray_kills, silent, worker},
-    scene::{Scene, key},
+    scene::{RAYLET, Scene, key, monitor_kill},
 };
 use crate::{
-    event::{MemorySplit, Observation, Process, Source},
+    event::{MemorySplit, Observation, Process, Role, Source},
     ids::Bytes,
     ray::facts::RayFact,
 };
@@ -158,4 +158,44 @@ fn a_controller_that_grew_explains_all_victims_and_no_size_is_told_beside_it() {
     worker(&mut steady, 7, "ray::WorkerDict.update_actor", 512);
     ray_kills(&mut steady, 7);
     silent(&steady, "controller-grew");
+}
+
+#[test]
+fn subprocesses_that_died_in_the_same_decision_are_what_was_held_then() {
+    let mut scene = Scene::new();
+    worker(&mut scene, 7, "ray::RayTrainWorker.run", 300);
+    worker(&mut scene, 12, "ray::TrainController.run", 350);
+    for pid in [70, 71] {
+        scene.process(pid, 7, "ray::RayTrainWorker", Role::Descendant);
+        runs(&mut scene, pid, "ray::RayTrainWorker");
+        holds(&mut scene, pid, 1500);
+    }
+    scene.says(monitor_kill(&[7, 12], &[])).after(900);
+    for (pid, mib) in [(7, 300), (12, 350)] {
+        scene.anon_at_exit = Bytes(mib << 20);
+        scene.signal(RAYLET, pid, 9, 0, true).after(50);
+        scene.exit(pid, 9);
+        if pid == 7 {
+            for child in [70, 71] {
+                scene.signal(RAYLET, child, 9, 0, true).after(50);
+                scene.exit(child, 9);
+            }
+        }
+    }
+    let last = scene.death(12);
+    assert_eq!(last.memory.top[0].private_bytes, Bytes(1500 << 20));
+    assert_eq!(
+        last.memory.top.iter().filter(|one| one.victim).count(),
+        1,
+        "{:?}",
+        last.memory.top
+    );
+    let finding = fires(&scene, "children-grew");
+    assert!(
+        finding
+            .summary
+            .starts_with("2 subprocesses of RayTrainWorker held 2.9 GiB of their own"),
+        "{finding:?}"
+    );
+    assert!(finding.deaths.contains(&last.id), "{finding:?}");
 }

@@ -1,0 +1,114 @@
+//! Subprocesses of a worker hold much of their own: those of a `DataLoader`, for one, whose data set keeps what it reads.
+
+use std::collections::BTreeMap;
+
+use super::{
+    Run, about, code,
+    facts::Held,
+    merged,
+    rules::{Needs, Rule},
+};
+use crate::{
+    event::Role,
+    ids::Bytes,
+    judge::{
+        oom::size,
+        report::{Certainty, Death, Finding, Saving},
+    },
+};
+
+/// Together at least this share of the limit.
+const SHARE: f64 = 0.2;
+
+/// The rule.
+pub(super) const RULE: Rule = Rule {
+    ids: &["children-grew"],
+    is_cause: true,
+    needs: Needs::MemoryKill,
+    contradicts: &[],
+    find,
+};
+
+fn find(run: Run<'_>) -> Vec<Finding> {
+    let found = run.memory_kills().filter_map(|death| {
+        let limit = run.limit(death)?;
+        let (class, children) = biggest(run.inside(death))?;
+        let sum = sum(&children);
+        let enough = sum.gib() >= SHARE * limit.gib();
+        enough.then(|| {
+            let finding = finding(run, death, class, &children, limit);
+            ((class.to_owned(), death.cluster), finding)
+        })
+    });
+    merged(found)
+}
+
+/// The class whose subprocesses hold most, more than any worker does.
+fn biggest(inside: &[Held]) -> Option<(&str, Vec<&Held>)> {
+    let mut classes: BTreeMap<&str, Vec<&Held>> = BTreeMap::new();
+    for held in inside.iter().filter(|held| held.role == Role::Descendant) {
+        let Some(class) = held.class.as_deref().filter(|class| !class.is_empty()) else {
+            continue;
+        };
+        // What it took over from its parent by a fork is its parent's.
+        let parents = inside.iter().filter(|one| one.role == Role::Worker);
+        let mut parents = parents.filter(|one| one.class.as_deref() == Some(class));
+        if parents.all(|parent| parent.private < held.private) {
+            classes.entry(class).or_default().push(held);
+        }
+    }
+    let found = classes.into_iter().max_by_key(|(_, of)| sum(of))?;
+    let others = inside.iter().filter(|held| held.role != Role::Descendant);
+    let largest = others.map(|held| held.private).max().unwrap_or_default();
+    (sum(&found.1) > largest).then_some(found)
+}
+
+fn sum(of: &[&Held]) -> Bytes {
+    Bytes(of.iter().map(|held| held.private.0).sum())
+}
+
+fn finding(run: Run<'_>, death: &Death, class: &str, children: &[&Held], limit: Bytes) -> Finding {
+    let sum = sum(children);
+    let summary = format!(
+        "{} {} of {class} held {} of {} own, {:.0} % of the limit of {}",
+        children.len(),
+        if children.len() == 1 {
+            "subprocess"
+        } else {
+            "subprocesses"
+        },
+        size(sum),
+        if children.len() == 1 { "its" } else { "their" },
+        100.0 * sum.gib() / limit.gib(),
+        size(limit)
+    );
+    let mut finding = about("children-grew", Certainty::Inferred, death, summary);
+    finding.about.pids = children.iter().map(|held| held.pid).collect();
+    let each = children
+        .iter()
+        .map(|held| format!("pid {}: {} held", held.pid, size(held.private)));
+    finding.evidence = each.collect();
+    match code::of_calls(run, class) {
+        Some(line) => {
+            finding.evidence.push(line.evidence());
+            finding.saving = Some(Saving {
+                class: Some(class.to_owned()),
+                bytes: line.saves(sum),
+            });
+            let text = format!(
+                "{} {}: keep no more than the next batch needs there",
+                line.name(),
+                line.keeps(sum)
+            );
+            finding.remedy = vec![text];
+        }
+        None => {
+            let pid = children.first().map_or(0, |held| held.pid.0);
+            finding.remedy = vec![format!(
+                "What grows in them: py-spy dump --pid {pid} in the next run; what a data set keeps, each DataLoader worker keeps"
+            )];
+        }
+    }
+    finding.wrong_if = Some("they held as much from their start".into());
+    finding
+}
