@@ -8,7 +8,7 @@ use std::{
 };
 
 use raytrace::{
-    event::{LimitName, Near, Observation},
+    event::{LimitName, LimitWarning, Observation},
     ids::BootTime,
     recording,
 };
@@ -69,7 +69,7 @@ fn nears(file: &Path) -> Vec<(BootTime, Near)> {
 }
 
 /// The warning names the class, the call and whom Ray would take; its interval has the kill.
-fn foreseen(near: &Near, death: &Value) {
+fn foreseen(near: &LimitWarning, death: &Value) {
     let doer = near.doer.as_ref().expect("a doer");
     let victim = near.victim.as_ref().expect("a victim");
     assert_eq!(
