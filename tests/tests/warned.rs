@@ -59,7 +59,7 @@ fn no_step_is_lost(steps: &str) {
 }
 
 /// What the recording says of Ray's monitor: each row with its time.
-fn nears(file: &Path) -> Vec<(BootTime, Near)> {
+fn nears(file: &Path) -> Vec<(BootTime, LimitWarning)> {
     let events = recording::read(file).expect("a recording").events;
     let nears = events.into_iter().filter_map(|event| match event.what {
         Observation::Near(near) if near.limit == LimitName::RayMonitor => Some((event.time, near)),

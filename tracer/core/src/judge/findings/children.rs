@@ -88,23 +88,24 @@ fn finding(run: Run<'_>, death: &Death, class: &str, children: &[&Held], limit: 
         .iter()
         .map(|held| format!("pid {}: {} held", held.pid, size(held.private)));
     finding.evidence = each.collect();
-    finding.wrong_if = Some("they held as much from their start".into());
-    let Some(line) = code::of_calls(run, class) else {
+    if let Some(line) = code::of_calls(run, class) {
+        finding.evidence.push(line.evidence());
+        finding.saving = Some(Saving {
+            class: Some(class.to_owned()),
+            bytes: line.saves(sum),
+        });
+        let text = format!(
+            "{} {}: keep no more than the next batch needs there",
+            line.name(),
+            line.keeps(sum)
+        );
+        finding.remedy = vec![text];
+    } else {
         let pid = children.first().map_or(0, |held| held.pid.0);
         finding.remedy = vec![format!(
             "What grows in them: py-spy dump --pid {pid} in the next run; what a data set keeps, each DataLoader worker keeps"
         )];
-        return finding;
-    };
-    finding.evidence.push(line.evidence());
-    finding.saving = Some(Saving {
-        class: Some(class.to_owned()),
-        bytes: line.saves(sum),
-    });
-    finding.remedy = vec![format!(
-        "{} {}: keep no more than the next batch needs there",
-        line.name(),
-        line.keeps(sum)
-    )];
+    }
+    finding.wrong_if = Some("they held as much from their start".into());
     finding
 }

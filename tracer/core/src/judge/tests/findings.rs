@@ -218,6 +218,8 @@ fn many_workers_of_one_size_are_parallelism_times_size() {
     silent(&crowd(&[3072, 2900, 1000]), "many-workers");
     // What filled the limit again with fewer of them bounds how many fit.
     let mut twice = crowd(&[3072, 2900, 2800]);
+    // A decision of its own, some seconds later.
+    twice.after(5_000_000);
     ray_kills(&mut twice, 8);
     let finding = fires(&twice, "many-workers");
     assert!(
