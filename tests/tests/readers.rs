@@ -216,7 +216,7 @@ fn a_recording_given_to_explain_is_reported_and_what_is_no_text_is_refused() {
     for (path, code, says) in [
         (raytrace().as_path(), 6, "is not text"),
         (empty.as_path(), 2, "is empty"),
-        (folder.path().join("none.log").as_path(), 1, "No such file"),
+        (folder.path().join("none.log").as_path(), 2, "No such file"),
     ] {
         let done = shown(&["explain"], path);
         let said = text(&done);

@@ -221,7 +221,7 @@ fn read(input: &Input, explainer: &mut Explainer, progress: &ProgressBar) -> any
         Err(error) if is_missing(&error) => Err(Failure {
             code: code::USAGE,
             message: format!(
-                "cannot read {name}: there is no such file; name logs: raytrace explain /tmp/ray/session_latest"
+                "cannot read {name}: No such file or directory; name logs: raytrace explain /tmp/ray/session_latest"
             ),
         }
         .into()),
