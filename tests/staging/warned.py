@@ -60,6 +60,9 @@ def main():
         # Connected by the time that it is needed.
         passing = cluster.python("warned_job.py", stdin=subprocess.PIPE, text=True)
         killed(cluster, truth, arguments)
+        # Its warning is over before the next approach begins.
+        print("survived", flush=True)
+        sys.stdin.readline()
         passing.stdin.write("\n")
         passing.stdin.flush()
         loader = cluster.one("ray::Loader")

@@ -1,4 +1,4 @@
-"""The second driver of warned.py: an actor that grows by 100 MiB a second and, when told, gives all back."""
+"""The second driver of warned.py: an actor that grows by 50 MiB a second and, when told, gives all back."""
 
 import os
 import sys
@@ -8,8 +8,8 @@ import ray
 
 MIB = 1 << 20
 # Below the threshold by so much that nobody is killed, and near enough to be told.
-MOST = 2000 * MIB
-RATE = 100
+MOST = 2100 * MIB
+RATE = 50
 
 
 @ray.remote(num_cpus=0, max_restarts=0, max_task_retries=0)

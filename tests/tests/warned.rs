@@ -128,8 +128,11 @@ fn a_run_that_is_warned_of_its_kill_loses_no_step_and_what_passes_is_taken_back(
         command.arg("--with-arguments");
     });
     script.go_on().expect("the script");
-    script.wait_for("again").expect("the loop");
+    script.wait_for("survived").expect("the loop");
     no_step_is_lost(&fs::read_to_string(&steps).expect("steps"));
+    told(&own, 1, true);
+    script.go_on().expect("the script");
+    script.wait_for("again").expect("the loader");
     told(&own, 2, false);
     script.go_on().expect("the script");
     let lines = told(&own, 2, true);
