@@ -15,7 +15,7 @@ use raytrace::{
 use raytrace_tests::{
     publishing::{folders, lines, publish, record, until},
     recorder::{raytrace, report},
-    staging,
+    skipped, soak, staging,
     truth::Sight,
 };
 use rustix::process::Signal;
@@ -107,6 +107,10 @@ fn only(folder: &Path) -> PathBuf {
 
 #[test]
 fn a_run_that_is_warned_of_its_kill_loses_no_step_and_what_passes_is_taken_back() {
+    if !soak() {
+        skipped("only in cargo xtask soak");
+        return;
+    }
     let held = tempfile::tempdir().expect("a folder");
     let (folder, own) = folders(held.path());
     let path = |name: &str| held.path().join(name).display().to_string();
