@@ -32,16 +32,16 @@ class Trainer:
 
 
 def main():
-    workers, kill_every = int(sys.argv[1]), float(sys.argv[2])
+    workers, kill_every, pause = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
     ray.init(log_to_driver=False, logging_level="ERROR")
     trainers = [Trainer.remote() for _ in range(workers)]
     ray.get([one.step.remote() for one in trainers])
-    print("ready", flush=True)
+    print("ready", ray._private.worker.global_worker.node.get_session_dir_path(), flush=True)
     ended = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
     began = told = killed = time.perf_counter()
     steps = 0
-    while not ended.is_set():
+    while not ended.wait(pause):
         ray.get([one.step.remote() for one in trainers])
         ray.get(trainers[steps % workers].put.remote())
         steps += 1

@@ -18,12 +18,16 @@ use crate::{
     figures, layout,
     process::{end, step},
     setup,
-    steady::Steady,
+    steady::{Job, Steady},
     test,
 };
 
-const WORKERS: u32 = 8;
-const KILL_EVERY_S: f64 = 60.0;
+/// Four steps a second: the recorder's memory over hours is asked for, not what it costs a job that takes the whole machine.
+const JOB: Job = Job {
+    workers: 8,
+    kill_every: 60.0,
+    pause: 0.25,
+};
 const EVERY: Duration = Duration::from_secs(30);
 /// Memory settles in this time, in a short run in half of its time.
 const SETTLES_S: f64 = 1800.0;
@@ -112,10 +116,12 @@ fn recorded_s(all: &[Figures]) -> f64 {
 }
 
 fn record(raytrace: &Path, folder: &Path, run: u32, time: Duration) -> Result<()> {
-    let cluster = Steady::start(WORKERS, KILL_EVERY_S)?;
+    let cluster = Steady::start(JOB)?;
     let recording = folder.join(format!("long-{run}.raytrace"));
     let mut recorder = Command::new(raytrace)
-        .args(["record", "--require-ebpf", "-o"])
+        .args(["record", "--require-ebpf", "--session-dir"])
+        .arg(&cluster.session)
+        .arg("-o")
         .arg(&recording)
         .stdin(Stdio::null())
         .stderr(File::create(folder.join(format!("long-{run}.log")))?)

@@ -2,6 +2,7 @@
 
 use std::{
     io::{BufRead as _, BufReader},
+    path::PathBuf,
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex, PoisonError},
     thread,
@@ -25,23 +26,38 @@ pub(crate) struct Progress {
 pub(crate) struct Steady {
     staging: Child,
     latest: Arc<Mutex<Progress>>,
+    /// The session's folder: what else runs on the machine is not to be recorded.
+    pub(crate) session: PathBuf,
+}
+
+/// What a job does.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Job {
+    pub(crate) workers: u32,
+    /// Seconds between two workers that are killed; 0: none is.
+    pub(crate) kill_every: f64,
+    /// Seconds between two steps; 0: as many as the machine can.
+    pub(crate) pause: f64,
 }
 
 impl Steady {
-    /// Starts a cluster of so many workers, one of which is killed each `kill_every` seconds, none where that is 0.
-    pub(crate) fn start(workers: u32, kill_every: f64) -> Result<Self> {
+    /// Starts a cluster and its job.
+    pub(crate) fn start(job: Job) -> Result<Self> {
+        let workers = job.workers;
         let mut staging = Command::new(layout::ray(setup::DEMO_VERSION).join("bin/python"))
             .arg(layout::root().join("tests/staging/steady.py"))
             .args(["--workers", &workers.to_string()])
-            .args(["--kill-every", &kill_every.to_string()])
+            .args(["--kill-every", &job.kill_every.to_string()])
+            .args(["--pause", &job.pause.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()?;
         let told = staging.stdout.take().context("no stdout")?;
         let mut lines = BufReader::new(told).lines().map_while(Result::ok);
-        let ready = lines.any(|line| line == "ready");
-        ensure!(ready, "the cluster of {workers} workers did not start");
+        let ready = lines.find_map(|line| line.strip_prefix("ready ").map(PathBuf::from));
+        let session =
+            ready.with_context(|| format!("the cluster of {workers} workers did not start"))?;
         let latest = Arc::new(Mutex::new(Progress::default()));
         let last = Arc::clone(&latest);
         thread::spawn(move || {
@@ -49,7 +65,11 @@ impl Steady {
                 *last.lock().unwrap_or_else(PoisonError::into_inner) = progress;
             }
         });
-        Ok(Self { staging, latest })
+        Ok(Self {
+            staging,
+            latest,
+            session,
+        })
     }
 
     /// What the job said last.

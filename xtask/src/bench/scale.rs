@@ -15,7 +15,11 @@ use std::{
 use anyhow::{Result, ensure};
 
 use super::herd::Kind;
-use crate::{figures, process::end, steady::Steady};
+use crate::{
+    figures,
+    process::end,
+    steady::{Job, Steady},
+};
 
 /// How many processes, and how many workers of Ray.
 const COUNTS: [u32; 3] = [100, 1000, 3000];
@@ -146,7 +150,10 @@ fn run(raytrace: &Path, beside: Beside, near: bool, count: u32) -> Result<Run> {
     let file = folder.path().join("scale.raytrace");
     let costs = folder.path().join("costs");
     let cluster = match beside {
-        Beside::Ray => Some(Steady::start(count, 0.0)?),
+        Beside::Ray => Some(Steady::start(Job {
+            workers: count,
+            ..Job::default()
+        })?),
         Beside::Herd(_) => None,
     };
     let mut command = Command::new(raytrace);
@@ -156,6 +163,9 @@ fn run(raytrace: &Path, beside: Beside, near: bool, count: u32) -> Result<Run> {
         command.arg("--armed");
     }
     command.arg("-o").arg(&file);
+    if let Some(cluster) = &cluster {
+        command.arg("--session-dir").arg(&cluster.session);
+    }
     if let Beside::Herd(kind) = beside {
         command.arg("--").arg(std::env::current_exe()?);
         command.args(["bench-herd", kind.name(), &count.to_string()]);

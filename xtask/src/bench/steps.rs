@@ -10,7 +10,10 @@ use std::{
 use anyhow::Result;
 
 use super::statistics::Ratio;
-use crate::{process::end, steady::Steady};
+use crate::{
+    process::end,
+    steady::{Job, Steady},
+};
 
 const WORKERS: u32 = 4;
 /// Pairs with and without.
@@ -22,12 +25,17 @@ const MEASURED: Duration = Duration::from_secs(8);
 /// The ratio of the time of a step with the recorder to that without, and the control.
 pub(super) fn measure(raytrace: &Path) -> Result<String> {
     let folder = tempfile::tempdir()?;
-    let cluster = Steady::start(WORKERS, 0.0)?;
+    let cluster = Steady::start(Job {
+        workers: WORKERS,
+        ..Job::default()
+    })?;
     let mut with = Vec::new();
     let mut without = vec![rate(&cluster)?];
     for number in 0..PAIRS {
         let mut recorder = Command::new(raytrace)
-            .args(["record", "--require-ebpf", "-o"])
+            .args(["record", "--require-ebpf", "--session-dir"])
+            .arg(&cluster.session)
+            .arg("-o")
             .arg(folder.path().join(format!("{number}.raytrace")))
             .stdin(Stdio::null())
             .stderr(Stdio::null())
