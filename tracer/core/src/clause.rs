@@ -68,7 +68,7 @@ pub fn because(because: &Because) -> String {
                 format!("its driver exited with code {code}, and its exception names this process")
             }
             Basis::LostCall => format!(
-                "its driver exited with code {code} after this death lost a call that Ray did not retry"
+                "a call failed with it, Ray did not retry that, and its driver exited with code {code}"
             ),
             Basis::Order => {
                 format!(

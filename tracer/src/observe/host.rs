@@ -94,7 +94,7 @@ pub fn place() -> Place {
     }
 }
 
-/// What to type in this place for full sight.
+/// What to type in this place for full detail.
 #[must_use]
 pub fn advice(place: Place) -> &'static str {
     match place {

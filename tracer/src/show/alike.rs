@@ -112,10 +112,16 @@ fn most_common(deaths: &[&Death]) -> String {
     let ways: BTreeSet<&String> = clauses.iter().collect();
     match clauses.iter().rev().max_by_key(|clause| count(clause)) {
         Some(most) if count(most) > 1 => {
-            let (ways, many) = (ways.len(), count(most));
-            format!("ended in {ways} ways, {many} of them so: {most}")
+            let others = words::count(ways.len() - 1, "other way", "other ways");
+            format!(
+                "{most} ({} of them; the rest ended in {others})",
+                count(most)
+            )
         }
-        _ => format!("ended alike; the first {}", words::clause(deaths[0])),
+        _ => format!(
+            "ended in the same way; the first {}",
+            words::clause(deaths[0])
+        ),
     }
 }
 

@@ -365,7 +365,7 @@ fn biggest(death: &Death) -> Option<String> {
         .map_or_else(String::new, |age| {
             format!(" (sampled up to {} before)", milliseconds(age))
         });
-    let shown = words::biggest(&death.memory.top);
+    let shown = words::biggest(&death.memory);
     // The biggest of the machine may lie outside the cgroup that was full.
     let memcg = death.verdict.killer == Killer::KernelOomMemcg;
     let scope = match (memcg, death.recording_id) {
@@ -374,7 +374,7 @@ fn biggest(death: &Death) -> Option<String> {
         (true, None) => " in the cgroup",
         (false, _) => "",
     };
-    let rest = words::smaller(death.memory.top_rest);
+    let rest = words::smaller(death.memory.top_rest.as_ref());
     let rest = rest.map_or_else(String::new, |rest| format!("; {rest}"));
     Some(format!("{shown} of private memory{scope}{age}{rest}"))
 }

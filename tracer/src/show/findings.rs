@@ -55,7 +55,7 @@ fn summary(finding: &Finding, more: usize) -> String {
         text.push_str(&format!(" Nor can it see those of {cgroups} (--all)."));
     }
     if finding.certainty != Certainty::Proven {
-        text.push_str(" (Not proven.)");
+        text.push_str(" (inferred)");
     }
     text
 }
@@ -75,7 +75,7 @@ fn parts(finding: &Finding) -> Vec<(&'static str, String)> {
     }
     parts.extend(finding.cost.clone().map(|cost| ("Cost", cost)));
     let wrong_if = finding.wrong_if.as_deref();
-    parts.extend(wrong_if.map(|text| ("Check", format!("this is wrong if {text}"))));
+    parts.extend(wrong_if.map(|text| ("Check", format!("wrong if {text}"))));
     let others = finding.contradicts.iter();
     parts.extend(others.map(|other| ("Contradicts", other.clone())));
     let harmless = |text: String| sanitize::line(&text, 2 * sanitize::EVIDENCE);

@@ -6,13 +6,13 @@
 use crate::{
     event::Role,
     ids::{Bytes, Pid},
-    judge::report::{Death, Growth, GrowthLine, TopProcess},
+    judge::report::{Death, Growth, GrowthLine},
     show::{
         causes::Entry,
         fleet, growth, rank, sanitize,
         size::{Unit, share, size},
         view::View,
-        words,
+        words::{self, HeldByClass},
     },
 };
 
@@ -56,60 +56,45 @@ pub(super) fn at_kill(view: &View<'_>) -> Option<Held> {
 }
 
 fn classes(view: &View<'_>, death: &Death) -> Vec<(String, Vec<String>)> {
-    let by_class = words::by_class(&death.memory.top);
-    let sum = |members: &[&TopProcess]| {
-        let private = members.iter().map(|member| member.private_bytes.0);
-        Bytes(private.sum())
-    };
-    let whole = Bytes(by_class.iter().map(|(_, members)| sum(members).0).sum());
+    let mut found = words::by_class(&death.memory);
+    let whole = Bytes(found.iter().map(|class| class.private.0).sum());
     let matters = |bytes| bytes >= SMALLEST && share(bytes, whole) >= SMALLEST_SHARE;
-    let mut found: Vec<(Bytes, (String, Vec<String>))> = by_class
-        .iter()
-        .map(|(name, members)| (sum(members), (name, members)))
-        .filter(|(bytes, _)| view.shown.all || matters(*bytes))
-        .map(|(bytes, (name, members))| (bytes, class(view, name, members, bytes)))
-        .collect();
-    found.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+    found.retain(|class| view.shown.all || matters(class.private));
+    found.sort_by_key(|class| std::cmp::Reverse(class.private));
     let most = if view.shown.all {
         usize::MAX
     } else {
         MAX_CLASSES
     };
     found.truncate(most);
-    let rest = death.memory.top_rest;
+    let rest = death.memory.top_rest.as_ref();
     let rest = rest.filter(|rest| view.shown.all || rest.private_bytes >= SMALLEST);
     let rest = words::smaller(rest).map(|text| (text, Vec::new()));
     found
-        .into_iter()
-        .map(|(_, told)| told)
+        .iter()
+        .map(|one| class(view, one, death))
         .chain(rest)
         .collect()
 }
 
 /// `2 WorkerDict 5.9 GiB (2.9 each), in WorkerDict.compute_log_prob`, and its lines.
-fn class(
-    view: &View<'_>,
-    name: &str,
-    members: &[&TopProcess],
-    held: Bytes,
-) -> (String, Vec<String>) {
-    let deaths: Vec<&Death> = members
-        .iter()
-        .filter_map(|member| death_of(view, member.pid))
-        .collect();
-    let mut text = match members.len() {
-        1 => format!("{name} {}", size(held)),
+fn class(view: &View<'_>, held: &HeldByClass<'_>, victim: &Death) -> (String, Vec<String>) {
+    let of_class = words::class(victim) == held.class;
+    let mut deaths: Vec<&Death> = of_class.then_some(victim).into_iter().collect();
+    deaths.extend((held.top.iter()).filter_map(|member| death_of(view, member.pid)));
+    let (name, private) = (&held.class, size(held.private));
+    let mut text = match held.processes {
+        1 => format!("{name} {private}"),
         count => {
-            let each = Bytes(held.0 / count as u64);
-            let each = Unit::of(held).figure(each);
-            format!("{count} {name} {} ({each} each)", size(held))
+            let each = Unit::of(held.private).figure(held.each());
+            format!("{count} {name} {private} ({each} each)")
         }
     };
-    let calls = calls(name, members, &deaths);
+    let calls = calls(held, &deaths);
     if !calls.is_empty() {
         text.push_str(&format!(", in {}", words::join(&calls)));
     }
-    let mut lines = lines(view, name, &deaths, members.len(), held);
+    let mut lines = lines(view, held, &deaths);
     if lines.is_empty() {
         lines.extend(last_line(&deaths));
     }
@@ -117,53 +102,48 @@ fn class(
 }
 
 /// The calls that its processes ran then: by number where they died in it, else by name.
-fn calls(class: &str, members: &[&TopProcess], deaths: &[&Death]) -> Vec<String> {
+fn calls(held: &HeldByClass<'_>, deaths: &[&Death]) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
-    for member in members {
-        let death = deaths.iter().find(|death| death.process.pid == member.pid);
-        let known = death.and_then(|death| death.activity.calls.as_ref());
-        let title = || member.title.strip_prefix("ray::").map(sanitize::name);
-        let told = match known.and_then(|calls| Some((calls, calls.died_in?))) {
-            Some((calls, number)) => {
-                Some(format!("call {number} of {}", sanitize::name(&calls.task)))
-            }
-            None => title().filter(|title| title != class && title.contains('.')),
-        };
-        if let Some(told) = told.filter(|told| !found.contains(told)) {
+    let numbered = deaths.iter().filter_map(|death| {
+        let calls = death.activity.calls.as_ref()?;
+        let task = sanitize::name(&calls.task);
+        Some(format!("call {} of {task}", calls.died_in?))
+    });
+    let named = held.top.iter().filter_map(|member| {
+        let title = sanitize::name(member.title.strip_prefix("ray::")?);
+        (title != held.class && title.contains('.')).then_some(title)
+    });
+    for told in numbered.chain(named) {
+        let known = |one: &String| *one == told || one.ends_with(&format!(" of {told}"));
+        if !found.iter().any(known) {
             found.push(told);
         }
     }
-    let all = found.clone();
-    let numbered = |one: &String| {
-        all.iter()
-            .any(|other| other.ends_with(&format!(" of {one}")))
-    };
-    found.retain(|one| !numbered(one));
     found.truncate(MAX_LINES);
     found
 }
 
-/// What its lines still held, the most first. Where more processes of the class grew than are listed, the figure is of them all.
-fn lines(
-    view: &View<'_>,
-    class: &str,
-    deaths: &[&Death],
-    members: usize,
-    held: Bytes,
-) -> Vec<String> {
-    let Some(growth) = growth_of(view, class, deaths) else {
+/// What its lines still held, the most first; where that is known of none, what they took. Where more processes of the class grew than
+/// were alive, the figure is of them all.
+fn lines(view: &View<'_>, held: &HeldByClass<'_>, deaths: &[&Death]) -> Vec<String> {
+    let Some(growth) = growth_of(view, &held.class, deaths) else {
         return Vec::new();
     };
-    let known = growth.lines.iter();
-    let mut known: Vec<(Bytes, &GrowthLine)> = known
-        .filter(|line| line.line.is_some())
-        .filter_map(|line| Some((line.held_bytes?, line)))
-        .filter(|(bytes, _)| share(*bytes, held) >= SMALLEST_LINE)
-        .collect();
-    known.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
-    let more = usize::try_from(growth.processes).is_ok_and(|grew| grew > members);
+    let lines = || growth.lines.iter().filter(|line| line.line.is_some());
+    let more = u64::from(growth.processes) > held.processes;
+    let mut known = largest(
+        lines().filter_map(|line| Some((line.held_bytes?, line))),
+        held,
+    );
     if !more {
-        fit(&mut known, held);
+        fit(&mut known, held.private);
+    }
+    let mut freed = "";
+    if known.is_empty() {
+        let taken = lines().filter(|line| line.held_bytes.is_none());
+        known = largest(taken.map(|line| (line.grown_bytes, line)), held);
+        known.retain(|(bytes, _)| *bytes <= held.private);
+        freed = " (may have been freed since)";
     }
     let of_all = if more {
         format!(" in {} processes", growth.processes)
@@ -176,8 +156,19 @@ fn lines(
         MAX_LINES
     };
     let told = known.into_iter().take(most);
-    told.map(|(bytes, line)| format!("{}{of_all} by {}", size(bytes), growth::place(line)))
+    told.map(|(bytes, line)| format!("{}{of_all} by {}{freed}", size(bytes), growth::place(line)))
         .collect()
+}
+
+/// Those that matter of what the class held, the most first.
+fn largest<'a>(
+    lines: impl Iterator<Item = (Bytes, &'a GrowthLine)>,
+    held: &HeldByClass<'_>,
+) -> Vec<(Bytes, &'a GrowthLine)> {
+    let matters = |(bytes, _): &(Bytes, _)| share(*bytes, held.private) >= SMALLEST_LINE;
+    let mut found: Vec<_> = lines.filter(matters).collect();
+    found.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+    found
 }
 
 /// What lines held at their ends may be more than all held at the kill: such a figure is not of then.

@@ -117,8 +117,8 @@ impl Page {
 pub(super) fn wrap(text: &str, width: usize, first: usize, indent: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut room = width.saturating_sub(first).max(10);
-    for word in text.split(' ') {
-        for piece in pieces(word, width.saturating_sub(indent).max(10)) {
+    for word in words(text) {
+        for piece in pieces(&word, width.saturating_sub(indent).max(10)) {
             let line = lines.last_mut().map_or("", |line| line.as_str());
             let gap = usize::from(!line.is_empty());
             if !line.is_empty() && columns(line) + gap + columns(&piece) > room {
@@ -131,6 +131,34 @@ pub(super) fn wrap(text: &str, width: usize, first: usize, indent: usize) -> Vec
         }
     }
     lines
+}
+
+/// What may not be parted: words, and figures with their units.
+fn words(text: &str) -> Vec<String> {
+    let is_figure = |word: &str| {
+        word.ends_with(|last: char| last.is_ascii_digit())
+            && word
+                .chars()
+                .all(|one| one.is_ascii_digit() || "−+~±.,".contains(one))
+    };
+    let is_unit = |word: &str| {
+        let bare = word.trim_end_matches([',', ';', ':', '.', ')']);
+        matches!(
+            bare,
+            "KiB" | "MiB" | "GiB" | "TiB" | "%" | "ms" | "s" | "min" | "h" | "d"
+        )
+    };
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match words.last_mut() {
+            Some(last) if is_unit(word) && is_figure(last.trim_start_matches('(')) => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => words.push(word.to_owned()),
+        }
+    }
+    words
 }
 
 /// A word, cut where it is wider than a line.

@@ -10,7 +10,8 @@ use crate::{
         killers::Who,
         live::LiveProcess,
         report::{
-            Certainty, Death, GroupKill, Killer, Mechanism, Outcome, Relation, TopProcess, TopRest,
+            Certainty, Death, GroupKill, Killer, Mechanism, Memory, Outcome, Relation, TopProcess,
+            TopRest,
         },
         timeline::ProcessSeries,
     },
@@ -490,51 +491,87 @@ pub fn join(parts: &[String]) -> String {
 /// The biggest processes by class: `TaskRunner 402.6 + 4 WorkerDict 32.4 (8.1 each) GiB`. Those that would show as
 /// nothing are left out.
 #[must_use]
-pub fn biggest(top: &[TopProcess]) -> String {
-    let large = top.iter().any(|process| process.private_bytes.0 >= 1 << 30);
+pub fn biggest(memory: &Memory) -> String {
+    let mut top = memory.top.iter();
+    let large = top.any(|process| process.private_bytes.0 >= 1 << 30);
     let unit = if large { Unit::Gib } else { Unit::Mib };
     let zero = unit.figure(Bytes(0));
-    let shows = |process: &&TopProcess| unit.figure(process.private_bytes) != zero;
-    let shown: Vec<String> = by_class(top.iter().filter(shows))
+    let shown: Vec<String> = by_class(memory)
         .iter()
-        .map(|(class, members)| biggest_class(class, members, unit))
+        .filter(|class| unit.figure(class.each()) != zero)
+        .map(|class| biggest_class(class, unit))
         .collect();
     format!("{} {}", shown.join(" + "), unit.name())
 }
 
-/// `9 smaller processes held 0.6 GiB`: what the list of the biggest leaves out.
+/// `9 smaller processes held 0.6 GiB`: what the classes of the biggest leave out.
 #[must_use]
-pub fn smaller(rest: Option<TopRest>) -> Option<String> {
+pub fn smaller(rest: Option<&TopRest>) -> Option<String> {
     let rest = rest?;
-    let number = usize::try_from(rest.processes).unwrap_or(usize::MAX);
+    let of_classes: u32 = rest.classes.iter().map(|class| class.processes).sum();
+    let held: u64 = rest.classes.iter().map(|class| class.private_bytes.0).sum();
+    let number = usize::try_from(rest.processes.saturating_sub(of_classes)).unwrap_or(usize::MAX);
+    let left = Bytes(rest.private_bytes.0.saturating_sub(held));
     let processes = count(number, "smaller process", "smaller processes");
-    Some(format!("{processes} held {}", size(rest.private_bytes)))
+    (number > 0).then(|| format!("{processes} held {}", size(left)))
 }
 
-/// Processes by class, in the order in which each class comes first.
+/// What the processes of one class held at a death.
+#[derive(Debug)]
+pub struct HeldByClass<'a> {
+    /// The class.
+    pub class: String,
+    /// Those of them that are among the biggest.
+    pub top: Vec<&'a TopProcess>,
+    /// How many there are, the smaller ones too.
+    pub processes: u64,
+    /// Their private memory together.
+    pub private: Bytes,
+}
+
+impl HeldByClass<'_> {
+    /// What one of them held on average.
+    #[must_use]
+    pub fn each(&self) -> Bytes {
+        Bytes(self.private.0 / self.processes.max(1))
+    }
+}
+
+/// The biggest processes by class, in the order in which each class comes first, with the smaller ones of these classes.
 #[must_use]
-pub fn by_class<'a>(
-    top: impl IntoIterator<Item = &'a TopProcess>,
-) -> Vec<(String, Vec<&'a TopProcess>)> {
-    let mut classes: Vec<(String, Vec<&TopProcess>)> = Vec::new();
-    for process in top {
+pub fn by_class(memory: &Memory) -> Vec<HeldByClass<'_>> {
+    let mut classes: Vec<HeldByClass<'_>> = Vec::new();
+    for process in &memory.top {
         let class = class_of_top(process);
-        match classes.iter_mut().find(|(known, _)| *known == class) {
-            Some((_, members)) => members.push(process),
-            None => classes.push((class, vec![process])),
+        let at = classes.iter().position(|known| known.class == class);
+        let at = at.unwrap_or_else(|| {
+            classes.push(HeldByClass {
+                class,
+                top: Vec::new(),
+                processes: 0,
+                private: Bytes(0),
+            });
+            classes.len() - 1
+        });
+        classes[at].top.push(process);
+        classes[at].processes += 1;
+        classes[at].private.0 += process.private_bytes.0;
+    }
+    let rest = memory.top_rest.iter().flat_map(|rest| &rest.classes);
+    for more in rest {
+        let class = class_of_title(&format!("ray::{}", more.class), Pid(0));
+        if let Some(known) = classes.iter_mut().find(|known| known.class == class) {
+            known.processes += u64::from(more.processes);
+            known.private.0 += more.private_bytes.0;
         }
     }
     classes
 }
 
-fn biggest_class(class: &str, members: &[&TopProcess], unit: Unit) -> String {
-    let sum = Bytes(members.iter().map(|member| member.private_bytes.0).sum());
-    let count = members.len() as u64;
-    let all = unit.figure(sum);
-    if count == 1 {
-        format!("{class} {all}")
-    } else {
-        let each = unit.figure(Bytes(sum.0 / count));
-        format!("{count} {class} {all} ({each} each)")
+fn biggest_class(held: &HeldByClass<'_>, unit: Unit) -> String {
+    let (class, all) = (&held.class, unit.figure(held.private));
+    match held.processes {
+        1 => format!("{class} {all}"),
+        count => format!("{count} {class} {all} ({} each)", unit.figure(held.each())),
     }
 }

@@ -207,7 +207,7 @@ fn memory(
         oom,
         at_death: at_death(world, exit),
         top: exit.around.top.clone(),
-        top_rest: exit.around.top_rest,
+        top_rest: exit.around.top_rest.clone(),
         suspect: None,
         shared: exit.around.shared.clone(),
         last_minute: last_minute(world, exit),

@@ -123,6 +123,16 @@ impl Calls {
         identify::title(&latest.find(|call| call.began <= time)?.title)
     }
 
+    /// The title that its calls give it: of the one that has run for a second, else its class alone, for shorter calls are not told as
+    /// they begin. `None` where no call is known.
+    pub(super) fn title(&self) -> Option<String> {
+        if let Some(running) = &self.running {
+            return Some(running.title.clone());
+        }
+        let last = identify::title(&self.complete.back()?.title)?;
+        Some(format!("ray::{}", last.actor_class.or(last.task)?))
+    }
+
     /// When Ray gave it its worker: a task's last call, an actor's first one, as far as that is kept.
     pub(super) fn leased(&self, task: bool) -> Option<BootTime> {
         let all = || self.complete.iter().chain(&self.running);

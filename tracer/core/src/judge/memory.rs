@@ -1,9 +1,10 @@
 //! Memory around a death: the biggest processes and the victim's figures at that moment.
 
 use crate::{
-    event::{Exit, MemorySplit},
+    event::{Exit, MemorySplit, Role},
     ids::{BootTime, Bytes, Pid, ProcessKey, SECOND_NS},
     judge::{
+        calls::Calls,
         crowd::{self, LiveProcesses},
         minute::{self, Outside},
         processes::ProcessState,
@@ -81,7 +82,7 @@ enum Of<'a> {
     Outside(&'a Outside, BootTime),
 }
 
-/// The biggest processes at the end of `dying`, that one among them, and what the smaller ones held. Only what is kept is put into words: thousands may die at once.
+/// The biggest processes at the end of `dying`, that one among them, and what the smaller ones held.
 fn biggest(
     world: &World,
     dying: ProcessKey,
@@ -102,34 +103,46 @@ fn biggest(
     let outside = outside.map(|(sampled, one)| (one.private, one.pid, Of::Outside(one, *sampled)));
     let mut found: Vec<(Bytes, Pid, Of<'_>)> = alive.chain(own).chain(outside).collect();
     found.sort_by_key(|(private, pid, _)| std::cmp::Reverse((*private, *pid)));
-    let rest = found.iter().skip(TOP).map(|(private, ..)| *private);
-    let rest = TopRest::of(rest.filter(|private| private.0 > 0));
-    let kept = found.into_iter().take(TOP);
-    let top = kept.map(|(private_bytes, pid, of)| {
-        let victim = matches!(of, Of::Dying(_));
-        let (title, cgroup, age_ms) = match of {
-            Of::Dying(state) => (
-                state.map_or_else(String::new, ProcessState::label),
-                state.and_then(|state| state.cgroup.clone()),
-                memory.age_ms,
-            ),
-            Of::Tracked(state, sampled) => {
-                (state.label(), state.cgroup.clone(), age_ms(time, sampled))
+    let title = |of: &Of<'_>| match of {
+        Of::Dying(state) => state.map_or_else(String::new, |state| title_then(world, state)),
+        Of::Tracked(state, _) => title_then(world, state),
+        Of::Outside(one, _) => one.name.clone(),
+    };
+    let top: Vec<TopProcess> = (found.iter().take(TOP))
+        .map(|(private_bytes, pid, of)| {
+            let (cgroup, age_ms) = match of {
+                Of::Dying(state) => (state.and_then(|state| state.cgroup.clone()), memory.age_ms),
+                Of::Tracked(state, sampled) => (state.cgroup.clone(), age_ms(time, *sampled)),
+                Of::Outside(one, sampled) => (one.cgroup.clone(), age_ms(time, *sampled)),
+            };
+            TopProcess {
+                pid: *pid,
+                title: title(of),
+                private_bytes: *private_bytes,
+                victim: matches!(of, Of::Dying(_)),
+                cgroup,
+                age_ms,
             }
-            Of::Outside(one, sampled) => {
-                (one.name.clone(), one.cgroup.clone(), age_ms(time, sampled))
-            }
-        };
-        TopProcess {
-            pid,
-            title,
-            private_bytes,
-            victim,
-            cgroup,
-            age_ms,
-        }
-    });
-    (top.collect(), rest)
+        })
+        .collect();
+    let rest = found.iter().skip(TOP);
+    let rest = rest.filter(|(private, ..)| private.0 > 0);
+    // Thousands may die at once: only what can be of a class is put into words.
+    let classed = |of: &Of<'_>| match of {
+        Of::Tracked(state, _) if state.role == Role::Worker => title(of),
+        _ => String::new(),
+    };
+    let rest = TopRest::of(rest.map(|(private, _, of)| (*private, classed(of))), &top);
+    (top, rest)
+}
+
+/// What it was called then. Where its calls are known, its title is as old as the first of them.
+fn title_then(world: &World, state: &ProcessState) -> String {
+    let calls = world.calls.get(&state.key.truncated());
+    let by_calls = calls.filter(|_| state.role == Role::Worker);
+    by_calls
+        .and_then(Calls::title)
+        .unwrap_or_else(|| state.label())
 }
 
 /// What a process held when the OOM killer marked it, where the kernel's OOM reaper took that away before the end: it begins at once on

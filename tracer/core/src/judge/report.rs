@@ -23,7 +23,8 @@ pub use link::{
 };
 pub use memory::{
     GpuError, GpuReport, GpuUse, InUse, Limit, LimitPeak, MemoryReport, OomReport, Owner,
-    OwnerKind, Peak, SharedFileUse, SharedKind, SharedUse, Suspect, TopProcess, TopRest,
+    OwnerKind, Peak, RestOfClass, SharedFileUse, SharedKind, SharedUse, Suspect, TopProcess,
+    TopRest,
 };
 pub use minute::{AtDeath, CallsReport, LastMinute, LimitBefore, MappedBefore, TopBefore};
 pub use place::{Kubernetes, Place, Slurm};

@@ -157,8 +157,9 @@ pub fn may_keep(key: &str, value: &str) -> bool {
 pub fn ignored(key: &str, value: &str, version: Option<Version>) -> Option<Ignored> {
     if key.eq_ignore_ascii_case("RAY_object_store_memory") {
         return Some(Ignored {
-            why: "no Ray version reads it".into(),
-            instead: Change::flag("object-store-memory", value),
+            why: "no Ray version reads it; the store's size is --object-store-memory".into(),
+            // The value was never tried: as a flag it may be more than the node has.
+            instead: Change::unset(key),
         });
     }
     if let Some((_, new)) = RENAMED.iter().find(|(old, _)| *old == key) {
@@ -226,9 +227,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_variable_that_no_ray_reads_has_the_flag_beside_it() {
+    fn a_variable_that_no_ray_reads_is_to_be_unset_or_spelled_as_ray_reads_it() {
         let found = ignored("RAY_object_store_memory", "30000", None).expect("ignored");
-        assert_eq!(found.instead, Change::flag("object-store-memory", "30000"));
+        assert_eq!(found.instead, Change::unset("RAY_object_store_memory"));
         let shouted = ignored("RAY_MEMORY_USAGE_THRESHOLD", "0.9", None).expect("ignored");
         let meant = Change::environment("RAY_memory_usage_threshold", "0.9");
         assert_eq!(shouted.instead, meant);

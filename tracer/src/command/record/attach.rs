@@ -108,11 +108,14 @@ pub(in crate::command) fn reason(error: &KernelError) -> String {
             } else {
                 format!("missing {}", missing.join(", "))
             };
-            format!("{missing}. For full sight, {}", host::advice(host::place()))
+            format!(
+                "{missing}. For full detail: {}",
+                host::advice(host::place())
+            )
         }
         KernelError::PidNamespace(_) => {
             let advice = "on the host, as root: raytrace record; in a container: docker run --pid=host …, or hostPID: true in the pod";
-            format!("{error}. For full sight, {advice}")
+            format!("{error}. For full detail: {advice}")
         }
         other => other.to_string(),
     }

@@ -53,7 +53,7 @@ fn no_more_workers_are_advised_than_fit_beside_all_else_nor_as_many_as_died() {
     let crowd = remedy(&report, "many-workers");
     assert_eq!(
         crowd,
-        "At most 5 LLMRayActor on this node; fewer --vllm_num_engines (now 8)"
+        "At most 5 LLMRayActor on this node; a lower --vllm_num_engines (now 8)"
     );
 }
 
@@ -223,7 +223,7 @@ fn what_a_framework_does_by_default_is_not_advised_unless_it_was_told_otherwise(
         let report = on(&[command, moved[0], moved[1]], &kill("WorkerDict", 18));
         remedy(&report, "offload-to-host")
     };
-    assert!(with(VERL).starts_with("fewer trainer.n_gpus_per_node"));
+    assert!(with(VERL).starts_with("a lower trainer.n_gpus_per_node"));
     let key = "actor_rollout_ref.actor.fsdp_config.param_offload";
     assert_eq!(
         with(&format!("{VERL} {key}=True")),

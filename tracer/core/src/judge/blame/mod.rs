@@ -251,7 +251,8 @@ impl GrowthAttribution {
         let known = self.processes.get(&process.truncated())?;
         let mut lines: Vec<String> = known.frames.iter().map(lines::named).collect();
         if known.skipped > 0 {
-            lines.push(format!("({} frames of Ray's own)", known.skipped));
+            let plural = if known.skipped == 1 { "" } else { "s" };
+            lines.push(format!("({} frame{plural} inside Ray)", known.skipped));
         }
         Some((known.seen?, lines.join("\n")))
     }

@@ -240,7 +240,7 @@ fn a_later_process_with_the_same_pid_has_nothing_of_the_earlier_one() {
     let (seen, stack) = blame.last(ProcessKey::new(1, 1)).expect("the earlier one");
     assert_eq!(seen, BootTime(1));
     assert!(
-        stack.ends_with("verl/fsdp_workers.py:612 save_checkpoint\n(1 frames of Ray's own)"),
+        stack.ends_with("verl/fsdp_workers.py:612 save_checkpoint\n(1 frame inside Ray)"),
         "{stack}"
     );
 }

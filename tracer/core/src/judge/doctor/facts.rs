@@ -27,7 +27,7 @@ pub struct Machine {
     pub mode: Mode,
     /// The probes, attached and detached again.
     pub probes: Vec<Probe>,
-    /// What to type for full sight in this place.
+    /// What to type for full detail in this place.
     pub advice: String,
     /// Where `record` would write.
     pub output: Folder,

@@ -194,7 +194,7 @@ fn a_driver_may_set_what_counts_in_drivers() {
     let found = driver(&[("RAY_object_store_memory", "30")]);
     assert_eq!(
         found[0].text,
-        "RAY_object_store_memory=30 of driver 690: no Ray version reads it"
+        "RAY_object_store_memory=30 of driver 690: no Ray version reads it; the store's size is --object-store-memory"
     );
 }
 

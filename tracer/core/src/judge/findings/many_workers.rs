@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{
     Run, about,
     facts::Held,
-    merged, remedy, resources,
+    merged, ranks, remedy, resources,
     rules::{Needs, Rule},
 };
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
         oom::size,
         report::{Certainty, Death, Finding, Saving},
     },
-    ray::framework::{Aim, Framework},
+    ray::framework::Aim,
 };
 
 /// Fewer are no crowd.
@@ -125,13 +125,14 @@ fn remedy(
     each: f64,
     cpus: Option<(f64, f64)>,
 ) -> Vec<String> {
-    let framework = run.framework();
-    let mut remedy = remedy::keys(run, Aim::Fewer);
-    if framework == Framework::OpenRlhf && !class.name.contains("LLMRayActor") {
-        // Its lever is for the engines.
-        remedy.clear();
-    }
-    if framework.starts_workers() {
+    let mut remedy = remedy::keys_for(run, Aim::Fewer, class.name);
+    if run.framework().starts_workers() {
+        let halved = ranks::halved(run).filter(|fewer| fewer.value as f64 <= fit);
+        if let Some(fewer) = halved
+            && let Some(one) = remedy.iter_mut().find(|one| one.contains(fewer.key))
+        {
+            *one = fewer.text();
+        }
         remedy.insert(0, format!("At most {fit:.0} {} on this node", class.name));
         return remedy;
     }

@@ -173,15 +173,20 @@ impl<'a> Run<'a> {
 
     /// The framework that runs: by what it printed, by its driver's command line, by its actors.
     fn framework(self) -> Framework {
+        let held = self.facts.around.values().flat_map(|one| &one.inside);
+        let classes = held.filter_map(|held| held.class.as_deref());
+        self.named_framework()
+            .or_else(|| Framework::of_classes(&classes))
+            .unwrap_or(Framework::Ray)
+    }
+
+    /// The same by what only that framework prints or is started by: forks have the same actors.
+    fn named_framework(self) -> Option<Framework> {
         let printed = self.facts.printed.iter().flat_map(|one| &one.settings);
         let keys = printed.map(|(key, _)| key.as_str());
         let mut drivers = self.facts.drivers.iter();
-        let held = self.facts.around.values().flat_map(|one| &one.inside);
-        let classes = held.filter_map(|held| held.class.as_deref());
         Framework::of_keys(keys)
             .or_else(|| drivers.find_map(|one| Framework::of_command_line(&one.argv)))
-            .or_else(|| Framework::of_classes(&classes))
-            .unwrap_or(Framework::Ray)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The object store is a cap and not a cost: making it smaller gives back only what it holds.
+//! The size of the object store is a maximum, not reserved: a smaller one gives back only what it holds.
 
 use super::{
     Run, about,
@@ -44,7 +44,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
             return None;
         }
         let summary = format!(
-            "the object store is not the problem: /dev/shm held {} of its cap of {}, {:.0} % of the limit; a cap costs nothing until it is used",
+            "the object store is not the problem: /dev/shm held {} of at most {}, {:.0} % of the limit; its size is a maximum, not reserved",
             size(used),
             size(cap),
             100.0 * used.gib() / limit.gib()

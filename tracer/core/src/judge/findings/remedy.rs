@@ -5,7 +5,17 @@ use crate::ray::framework::{self as frameworks, Aim, Effect, Framework, Lever, l
 
 /// What to turn for an aim, each with its present value where that was seen.
 pub(super) fn keys(run: Run<'_>, aim: Aim) -> Vec<String> {
+    turns(run, aim, None)
+}
+
+/// The same of what acts on a class.
+pub(super) fn keys_for(run: Run<'_>, aim: Aim, class: &str) -> Vec<String> {
+    turns(run, aim, Some(class))
+}
+
+fn turns(run: Run<'_>, aim: Aim, class: Option<&str>) -> Vec<String> {
     let framework = run.framework();
+    let by_class_alone = run.named_framework().is_none();
     let printed = is_printed(run);
     let given = of_framework(run.facts);
     let underscored = framework == Framework::OpenRlhf && underscored(run);
@@ -24,8 +34,10 @@ pub(super) fn keys(run: Run<'_>, aim: Aim) -> Vec<String> {
         let idle = lever
             .only_if_typed
             .is_some_and(|needed| !given.iter().any(|one| one.typed && one.key == needed));
+        let elsewhere = class.is_some_and(|class| !lever.acts_on(class))
+            || (by_class_alone && !lever.is_of_all_forks(framework, aim));
         let value = value_for(now, lever.value)?;
-        if unknown || default || wrong_way || idle {
+        if unknown || default || wrong_way || idle || elsewhere {
             return None;
         }
         Some(match now.filter(|now| !now.is_empty()) {
@@ -86,7 +98,7 @@ fn typed(key: &str, value: &str) -> String {
     match (value, key.starts_with('-')) {
         ("", _) => format!("leave out {key}"),
         ("on", true) => key.to_owned(),
-        ("LOWER" | "FEWER", _) => format!("{} {key}", value.to_lowercase()),
+        ("LOWER", _) => format!("a lower {key}"),
         (value, true) => format!("{key} {value}"),
         (value, false) => format!("{key}={value}"),
     }
@@ -113,6 +125,6 @@ mod tests {
         assert_eq!(value(Some("128"), "64"), Some("64".into()));
         assert_eq!(value(Some("True"), "False"), Some("False".into()));
         assert_eq!(value(Some("False"), "False"), None);
-        assert_eq!(value(Some("8"), "FEWER"), Some("FEWER".into()));
+        assert_eq!(value(Some("8"), "LOWER"), Some("LOWER".into()));
     }
 }

@@ -227,6 +227,8 @@ fn shown(everyone: &[TopProcess]) -> (Vec<TopProcess>, Option<TopRest>) {
     let victim = everyone.iter().skip(TOP).find(|process| process.victim);
     let others = everyone.iter().skip(TOP);
     let others = others.filter(|process| victim.is_none_or(|victim| victim.pid != process.pid));
-    let rest = TopRest::of(others.map(|process| process.private_bytes));
-    (kept.chain(victim).cloned().collect(), rest)
+    let others = others.map(|process| (process.private_bytes, process.title.clone()));
+    let top: Vec<TopProcess> = kept.chain(victim).cloned().collect();
+    let rest = TopRest::of(others, &top);
+    (top, rest)
 }

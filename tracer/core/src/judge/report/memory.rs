@@ -6,6 +6,7 @@ use super::{GcsOwner, Utc};
 use crate::{
     ids::{Bytes, Pid},
     judge::cause::Scope,
+    ray::identify,
 };
 
 /// The machine's memory in use, `MemTotal` − `MemFree`, as a sum in which each byte stands once.
@@ -263,8 +264,21 @@ pub struct TopProcess {
 }
 
 /// What the list of the biggest processes leaves out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TopRest {
+    /// How many processes.
+    pub processes: u32,
+    /// Their private memory together.
+    pub private_bytes: Bytes,
+    /// Of these, the workers of the classes that are in the list.
+    pub classes: Vec<RestOfClass>,
+}
+
+/// The smaller processes of one class.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RestOfClass {
+    /// The actor class, else the task.
+    pub class: String,
     /// How many processes.
     pub processes: u32,
     /// Their private memory together.
@@ -272,18 +286,46 @@ pub struct TopRest {
 }
 
 impl TopRest {
-    /// Of processes that each held so much; `None` where there are none.
-    pub(in crate::judge) fn of(private: impl Iterator<Item = Bytes>) -> Option<Self> {
-        let mut rest = Self {
+    /// Of processes that each held so much, with their titles; `None` where there are none. `classes` are those in the list.
+    pub(in crate::judge) fn of(
+        rest: impl Iterator<Item = (Bytes, String)>,
+        listed: &[TopProcess],
+    ) -> Option<Self> {
+        let listed: Vec<String> = listed.iter().filter_map(|one| class(&one.title)).collect();
+        let mut all = Self {
             processes: 0,
             private_bytes: Bytes(0),
+            classes: Vec::new(),
         };
-        for bytes in private {
-            rest.processes += 1;
-            rest.private_bytes.0 += bytes.0;
+        for (bytes, title) in rest {
+            all.processes += 1;
+            all.private_bytes.0 += bytes.0;
+            if let Some(class) = class(&title).filter(|class| listed.contains(class)) {
+                all.add(class, bytes);
+            }
         }
-        (rest.processes > 0).then_some(rest)
+        (all.processes > 0).then_some(all)
     }
+
+    fn add(&mut self, class: String, bytes: Bytes) {
+        let at = self.classes.iter().position(|one| one.class == class);
+        let at = at.unwrap_or_else(|| {
+            self.classes.push(RestOfClass {
+                class,
+                processes: 0,
+                private_bytes: Bytes(0),
+            });
+            self.classes.len() - 1
+        });
+        self.classes[at].processes += 1;
+        self.classes[at].private_bytes.0 += bytes.0;
+    }
+}
+
+/// The actor class of a worker's title, else its task.
+fn class(title: &str) -> Option<String> {
+    let title = identify::title(title)?;
+    title.actor_class.or(title.task)
 }
 
 /// Memory of an actor class, a task, a driver or a part of Ray.

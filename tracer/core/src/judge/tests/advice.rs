@@ -214,7 +214,7 @@ fn what_no_ray_reads_is_named_where_a_driver_exported_it() {
         "setting-without-effect",
         "no Ray version reads it",
     );
-    assert_eq!(finding.remedy, ["ray.init(object_store_memory=30)"]);
+    assert_eq!(finding.remedy, ["unset RAY_object_store_memory"]);
     says(
         &with("RAY_memory_monitor_interval_ms"),
         "setting-without-effect",
@@ -244,7 +244,7 @@ fn rayless_object_store_memory_is_ignored_and_the_store_is_a_cap_and_no_cost() {
     says(
         &scene,
         "object-store-is-a-cap",
-        "held 0.5 GiB of its cap of 5.0 GiB",
+        "held 0.5 GiB of at most 5.0 GiB",
     );
     silent(&with(4 * GIB), "object-store-is-a-cap");
 }
@@ -460,18 +460,25 @@ fn no_remedy_names_a_key_that_the_printed_configuration_does_not_have() {
 fn remedies_are_worded_for_the_way_in_which_the_node_was_started() {
     let with = |change: fn(&mut Process), more: &[(&str, &str)]| {
         let mut scene = Scene::new();
-        let mut pairs = vec![("RAY_object_store_memory", "30")];
+        let mut pairs = vec![("RAY_memory_usage_threshold_fraction", "0.9")];
         pairs.extend(more);
         settings(&mut scene, &pairs);
         scene.describe(RAYLET, change);
         of(&scene, "setting-without-effect")[0].remedy[0].clone()
     };
     let shell = |raylet: &mut Process| raylet.parent = Some(crate::ids::Pid(1));
-    assert_eq!(with(|_| {}, &[]), "ray.init(object_store_memory=30)");
-    assert_eq!(with(shell, &[]), "ray start --object-store-memory=30");
+    let variable = "RAY_memory_usage_threshold=0.9";
+    assert_eq!(
+        with(|_| {}, &[]),
+        format!("{variable} in the environment of the driver, before ray.init()")
+    );
+    assert_eq!(
+        with(shell, &[]),
+        format!("{variable} in the environment of ray start")
+    );
     let pod = with(shell, &[("RAY_USAGE_STATS_KUBERAY_IN_USE", "1")]);
     assert_eq!(
         pod,
-        "rayStartParams: {object-store-memory: \"30\"} in the RayCluster"
+        "env: [{name: RAY_memory_usage_threshold, value: \"0.9\"}] in the pod template of the RayCluster"
     );
 }

@@ -43,6 +43,15 @@ fn what_grew_while_a_checkpoint_was_written_is_a_save_spike() {
     );
     assert_eq!(
         finding.remedy[0],
+        "write the model without the optimizer's states, and fewer ranks at once",
+        "by its actors it may be verl or a fork of it, whose keys differ"
+    );
+    let mut named = phase("save_checkpoint", [1800, 1700, 1700, 1700]);
+    named.describe(50, |driver: &mut Process| {
+        driver.argv = ["-m", "verl.trainer.main_ppo"].map(str::to_owned).to_vec();
+    });
+    assert_eq!(
+        fires(&named, "save-spike").remedy[0],
         "actor_rollout_ref.actor.checkpoint.save_contents=['model']"
     );
     assert!(finding.wrong_if.is_some() && finding.cost.is_some());

@@ -472,7 +472,7 @@ fn settings_that_do_nothing_are_named_with_what_does() {
     );
     let finding = fires(&scene, "setting-without-effect");
     // The scene's raylet was started by its driver.
-    assert_eq!(finding.remedy, ["ray.init(object_store_memory=30)"]);
+    assert_eq!(finding.remedy, ["unset RAY_object_store_memory"]);
     let rows = scene.report().settings;
     let in_force: Vec<bool> = rows.iter().map(|row| row.effective).collect();
     assert_eq!(in_force, [false, true]);

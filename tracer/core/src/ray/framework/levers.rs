@@ -40,6 +40,28 @@ pub struct Lever {
     pub default: bool,
     /// A setting that must have been typed for it to bear on anything.
     pub only_if_typed: Option<&'static str>,
+    /// Parts of the names of the classes that it acts on; of all where there is none.
+    acts_on: &'static [String],
+}
+
+impl Lever {
+    /// Whether it changes anything for processes of this class.
+    #[must_use]
+    pub fn acts_on(&self, class: &str) -> bool {
+        self.acts_on.is_empty()
+            || self
+                .acts_on
+                .iter()
+                .any(|part| class.contains(part.as_str()))
+    }
+
+    /// Whether each framework whose actors have the same classes has it under the same key: where the class is all that is known,
+    /// nothing else may be advised.
+    #[must_use]
+    pub fn is_of_all_forks(&self, framework: Framework, aim: Aim) -> bool {
+        let has = |fork: &Framework| levers(*fork, aim).iter().any(|lever| lever.key == self.key);
+        framework.forks().iter().all(has)
+    }
 }
 
 /// The levers of a framework for an aim; none where no key is known.
@@ -56,6 +78,7 @@ pub fn levers(framework: Framework, aim: Aim) -> Vec<Lever> {
             value: &turn.value,
             default: turn.default,
             only_if_typed: turn.only_if_typed.as_deref(),
+            acts_on: &turn.acts_on,
         })
         .collect()
 }

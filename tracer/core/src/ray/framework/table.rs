@@ -8,7 +8,7 @@
 //!   last version that read them (`since`, `until`; a date for what has no versions), frameworks in which that does not hold (`not_in`), and a `note` with its own `note_not_in`
 //! - `levers`: what to turn for an aim; `value` may be a word in capitals for one to choose, or empty for leaving it out; `default`
 //!   where the framework has it so already; `HALF` is half of what it is now; `only_if_typed` a setting that must have been typed;
-//!   `old_key` before a renaming
+//!   `old_key` before a renaming; `acts_on` as of settings
 //! - `calls`: for a part of a method's name the setting that bounds what a call takes; `instead_if` names a switch, and `instead` the
 //!   setting that counts while it is on; `only_with` a setting without which it does nothing
 //!   `and` names the settings of other calls that pass the same batch and take as much
@@ -116,6 +116,9 @@ pub(super) struct LeverEntry {
     /// A setting that must have been typed for it to bear on anything.
     pub(super) only_if_typed: Option<String>,
     pub(super) old_key: Option<String>,
+    /// Parts of the names of the classes that it acts on; of all where there is none.
+    #[serde(default)]
+    pub(super) acts_on: Vec<String>,
 }
 
 impl Values {

@@ -103,6 +103,14 @@ const CLASSES: [(&str, Framework); 14] = [
 ];
 
 impl Framework {
+    /// The forks of it, whose actors have the same classes and whose keys differ.
+    pub(super) fn forks(self) -> &'static [Self] {
+        match self {
+            Self::Verl => &[Self::EasyR1, Self::SimpleRl],
+            _ => &[],
+        }
+    }
+
     /// By a driver's command line.
     #[must_use]
     pub fn of_command_line(argv: &[String]) -> Option<Self> {
