@@ -129,7 +129,7 @@ fn biggest(
     let rest = rest.filter(|(private, ..)| private.0 > 0);
     // Thousands may die at once: only what can be of a class is put into words.
     let classed = |of: &Of<'_>| match of {
-        Of::Tracked(state, _) if state.role == Role::Worker => title(of),
+        Of::Dying(Some(state)) | Of::Tracked(state, _) if state.role == Role::Worker => title(of),
         _ => String::new(),
     };
     let rest = TopRest::of(rest.map(|(private, _, of)| (*private, classed(of))), &top);
