@@ -159,8 +159,10 @@ const TIMELINE_BYTES: u64 = 1 << 30;
 
 fn ray_timeline(path: &Path) -> anyhow::Result<RayTimeline> {
     let shown = path.display();
-    let text = bounded::text(path, TIMELINE_BYTES)
-        .with_context(|| format!("cannot read --with {shown}; make it: ray timeline"))?;
+    let text = bounded::text(path, TIMELINE_BYTES).map_err(|error| {
+        let takes = "--with takes what `ray timeline` writes";
+        usage(&format!("cannot read {shown}: {error} ({takes})"))
+    })?;
     RayTimeline::parse(&text).map_err(|error| usage(&format!("--with {shown}: {error}")))
 }
 

@@ -62,7 +62,7 @@ pub struct RecordArgs {
     /// Stop after this time: 90s, 15m, 2h.
     #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Output")]
     duration: Option<Duration>,
-    /// Keep samples in full detail for this time; downsample older ones, those around deaths last.
+    /// Keep samples in full detail for this time; downsample older ones; samples around deaths are kept longest.
     #[arg(long, value_name = "TIME", default_value = "6h", value_parser = parse_duration, help_heading = "Output")]
     keep: Duration,
     /// Keep the file below this size by downsampling older samples: 500MiB, 8GiB.
@@ -92,7 +92,7 @@ pub struct RecordArgs {
     /// Run COMMAND as root instead of as the user who ran sudo.
     #[arg(long, help_heading = "Recorder")]
     as_root: bool,
-    /// Move the recorder into a memory cgroup of its own, out of the limits of what it records.
+    /// Move the recorder into a memory cgroup of its own, so that the job's limits do not apply to it.
     #[arg(long, help_heading = "Recorder")]
     own_cgroup: bool,
     /// Sample memory ten times a second all the time, not only near a limit: what `cargo xtask bench` measures.

@@ -35,7 +35,7 @@ pub struct SliceArgs {
     /// Recording, consecutive files of one recorder, or their folder.
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Keep only this job: its processes, its nodes and limits; nothing of other jobs or users.
+    /// Keep only this job: its processes, nodes and limits, and nothing of other jobs or users.
     #[arg(long, value_name = "ID", value_parser = job, help_heading = "Selection")]
     job: Option<HexId>,
     /// Session of the job's cluster, if several clusters of the machine have a job with this id.

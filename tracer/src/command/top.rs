@@ -36,7 +36,7 @@ Keys: arrows select, Enter opens details, g groups by class, process or componen
 
 Exit codes:
   0  success
-  2  stdout is no terminal, or the file is missing
+  2  stdout is not a terminal, or the file is missing
   6  the recording is damaged or from a newer raytrace")]
 pub struct TopArgs {
     /// Recording to follow [default: none, attach to the clusters of this machine].

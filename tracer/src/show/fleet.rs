@@ -127,7 +127,7 @@ pub fn gaps(view: &View<'_>, most: usize) -> Vec<String> {
     let lost = nodes_where(report, |recording| recording.lost_events > 0);
     if !lost.is_empty() {
         lines.push(format!(
-            "events were lost on {}: deaths may be missing or judged on less",
+            "events were lost on {}: deaths may be missing or judged on less evidence",
             names(&lost)
         ));
     }

@@ -283,7 +283,7 @@ fn loss_line(recording: &Recording) -> String {
     } else {
         format!(" ({})", hooks.join(", "))
     };
-    format!("{lost} lost{by_hook}: deaths may be missing or judged on less")
+    format!("{lost} lost{by_hook}: deaths may be missing or judged on less evidence")
 }
 
 /// How many first causes and deaths there are; without a kill for memory, the peak.

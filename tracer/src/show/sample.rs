@@ -321,7 +321,7 @@ fn monitor_kill() -> Death {
         piece(
             time - MS / 5,
             "kernel",
-            "signal 15 from raylet (pid 1998), si_code 0: delivered; the process handles it or dumps core",
+            "signal 15 from raylet (pid 1998), si_code 0: delivered (a handler or a core dump follows)",
         ),
         piece(
             time,

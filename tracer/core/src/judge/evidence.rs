@@ -196,7 +196,7 @@ fn signal_text(signal: &Signal) -> String {
     let effect = match signal.result {
         _ if signal.took_effect => "took effect",
         0 | 4 if signal.group_exit => "the process was dying already",
-        0 | 4 => "delivered; the process handles it or dumps core",
+        0 | 4 => "delivered (a handler or a core dump follows)",
         1 => "ignored",
         2 => "one was pending already",
         _ => "lost",

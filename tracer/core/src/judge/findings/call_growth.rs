@@ -215,7 +215,7 @@ fn remedies(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>, find
     if copies {
         if turned.is_none() {
             finding.remedy.push(fewer_ranks(run));
-            finding.cost = Some("less at the same time".into());
+            finding.cost = Some("less parallelism".into());
         }
         let units = "or smaller FSDP units (auto_wrap_policy), so that less is gathered at a time";
         finding.remedy.push(units.into());

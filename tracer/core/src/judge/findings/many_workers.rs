@@ -85,7 +85,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
             bytes: Bytes(class.sum.0 / u64::from(class.processes)).times(rest),
         });
         finding.remedy = remedy(run, &class, fit, each, cpus);
-        finding.cost = Some("less at the same time".into());
+        finding.cost = Some("less parallelism".into());
         finding.wrong_if =
             Some("one of them alone would fill the limit: look at its growth then".into());
         Some((class.name.to_owned(), finding))

@@ -1,4 +1,4 @@
-//! The killed was not what grew: Ray chooses by lease, the kernel by score; neither asks who ate the memory.
+//! The victim was not what grew: Ray chooses by lease, the kernel by score; neither asks who ate the memory.
 
 use super::{
     Run, about, merged, remedy,
@@ -144,7 +144,7 @@ fn told(death: &Death, suspect: &Suspect) -> (String, String) {
     let title = suspect.title.trim_start_matches("ray::");
     let title: String = title.chars().take(60).collect();
     let summary = format!(
-        "the killed was not the biggest: {title} (pid {}) held {}{share}",
+        "the victim was not the biggest process: {title} (pid {}) held {}{share}",
         suspect.pid,
         size(suspect.private_bytes)
     );
