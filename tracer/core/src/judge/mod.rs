@@ -6,11 +6,8 @@
 mod act;
 mod acts;
 mod assemble;
-mod blame;
-mod calls;
 pub mod cause;
-mod clock;
-mod crowd;
+mod death;
 mod dialect;
 pub mod diff;
 pub mod doctor;
@@ -20,36 +17,23 @@ pub mod fleet;
 pub mod forecast;
 pub mod foresight;
 pub mod from_text;
-mod gcs;
-mod gone;
-pub mod gpu_errors;
-mod gpus;
 mod job_end;
 mod jobs;
 pub mod killers;
-mod limits;
 pub mod live;
-mod marks;
-mod memory;
-mod minute;
 pub mod missing;
 mod nears;
-mod oom;
-mod owners;
 mod peers;
 mod pending;
-mod place;
-mod processes;
 mod programs;
-mod ray_words;
+mod query;
 pub mod report;
 mod route;
 pub mod said;
-mod shared_files;
-mod shares;
+mod state;
 pub mod timeline;
 mod verdict;
-mod world;
+pub mod warning;
 
 #[cfg(test)]
 mod tests;
@@ -58,11 +42,11 @@ use crate::{
     event::{Event, Observation, Role},
     ids::{BootTime, EventId, ProcessKey},
     judge::{
-        limits::Limits,
         live::Live,
+        query::memory,
         report::{ClusterReport, Death, Report, Utc},
+        state::world::World,
         timeline::Timeline,
-        world::World,
     },
 };
 
@@ -70,17 +54,27 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct Judge {
     world: World,
-    limits: Limits,
 }
 
 impl Judge {
     /// Folds one event in; returns whether verdicts given before may have changed.
     pub fn observe(&mut self, event: &Event) -> bool {
+        let is_end =
+            matches!(&event.what, Observation::Exit(exit) if !self.has_ended(exit.process));
         self.world.observe(event);
-        if let Observation::Cgroup(state) = &event.what {
-            self.limits.observe(event.time, state);
+        if is_end {
+            self.keep_surroundings(event.id);
         }
-        assemble::bears_on_verdicts(&event.what)
+        bears_on_verdicts(&event.what)
+    }
+
+    /// Looks at what surrounds an end while it still is as it was then.
+    fn keep_surroundings(&mut self, id: EventId) {
+        let exit = self.world.exits.get(&id);
+        let around = exit.map(|seen| memory::snapshot(&self.world, &seen.exit, seen.time));
+        if let (Some(seen), Some(around)) = (self.world.exits.get_mut(&id), around) {
+            seen.around = around;
+        }
     }
 
     /// Whether the end of this process was seen.
@@ -93,7 +87,7 @@ impl Judge {
     #[must_use]
     pub fn death(&self, id: EventId, now: BootTime) -> Option<Death> {
         let exit = self.world.exits.get(&id)?;
-        Some(assemble::death(&self.world, exit, Some(now)))
+        Some(death::of(&self.world, exit, Some(now)))
     }
 
     /// What a process is, as far as it was seen.
@@ -111,14 +105,14 @@ impl Judge {
     /// Everything, with nothing more to come.
     #[must_use]
     pub fn report(&self) -> Report {
-        assemble::report(&self.world, &self.limits)
+        assemble::report(&self.world)
     }
 
     /// The same of some deaths alone, as they were told live.
     #[must_use]
     pub fn report_of(&self, mut deaths: Vec<Death>) -> Report {
         deaths.sort_by_key(|death| (death.when.act_time, death.id));
-        assemble::report_of(&self.world, &self.limits, deaths)
+        assemble::report_of(&self.world, deaths)
     }
 
     /// The clusters whose raylet lives.
@@ -167,6 +161,14 @@ impl Judge {
     pub fn forget_words(&mut self) {
         self.world.bound();
     }
+}
+
+/// Whether an event can change a verdict that was given before.
+fn bears_on_verdicts(what: &Observation) -> bool {
+    matches!(
+        what,
+        Observation::RayLog(_) | Observation::Kmsg(_) | Observation::Exit(_)
+    )
 }
 
 /// Judges a whole recording.

@@ -7,7 +7,7 @@ use crate::{
         cause::Cause,
         missing::Missing,
         report::{Certainty, Killer, Mechanism, OomReport, Relation, Remote, SenderReport},
-        world::Seen,
+        state::seen::Seen,
     },
 };
 

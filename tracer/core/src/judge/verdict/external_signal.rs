@@ -13,7 +13,7 @@ use crate::{
         cause::{Cause, ProcessRef},
         report::{Certainty, Killer, Mechanism, Relation},
         route::{self, Route},
-        world::{ExitSeen, Seen},
+        state::seen::{ExitSeen, Seen},
     },
 };
 

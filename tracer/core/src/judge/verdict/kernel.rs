@@ -9,10 +9,10 @@ use crate::{
     judge::{
         cause::{Cause, Resource},
         missing::Missing,
-        oom,
+        query::oom,
         report::{Certainty, Killer, Mechanism, Relation},
         route::{Route, Way},
-        world::Seen,
+        state::seen::Seen,
     },
 };
 
@@ -128,7 +128,7 @@ fn marks_are_seen(case: &Case<'_>) -> bool {
 pub(super) fn by_kernel_log(case: &Case<'_>) -> Option<Draft> {
     let report = oom::from_kernel_log(case.world, case.exit)?;
     let cause = oom::cause(&report);
-    let killer = cause.killer();
+    let killer = Killer::of_oom(&cause);
     let mut draft = Draft::new(killer, Certainty::Inferred, Cause::KernelOom(cause));
     draft.oom = Some(report);
     Some(draft)
@@ -203,7 +203,7 @@ fn group_leader(case: &Case<'_>, victim: &Seen<OomVictim>) -> Option<ProcessKey>
 fn oom_kill(case: &Case<'_>, victim: &Seen<OomVictim>, cause: Option<ProcessKey>) -> Draft {
     let report = oom::from_mark(case.world, victim);
     let oom = oom::cause(&report);
-    let killer = oom.killer();
+    let killer = Killer::of_oom(&oom);
     let scope_is_known = oom.scope.is_some();
     let shared = !victim.what.victim.same(case.key());
     let why = if shared {

@@ -19,7 +19,6 @@ mod unseen;
 mod watched;
 
 pub(super) use draft::Draft;
-pub(super) use senders::FirstExec;
 
 use crate::{
     event::{Mode, Role, Signal},
@@ -28,7 +27,10 @@ use crate::{
         act::{self, FatalAct},
         report::Killer,
         route::{self, Route},
-        world::{ExitSeen, Seen, World},
+        state::{
+            seen::{ExitSeen, Seen},
+            world::World,
+        },
     },
     ray::tree::Part,
 };

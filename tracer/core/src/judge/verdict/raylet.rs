@@ -13,7 +13,7 @@ use crate::{
         cause::Cause,
         missing::Missing,
         report::{Certainty, Relation},
-        world::Seen,
+        state::seen::Seen,
     },
 };
 

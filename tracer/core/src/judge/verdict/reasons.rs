@@ -9,9 +9,8 @@ use crate::{
     judge::{
         act::{self, FatalAct},
         cause::{Cause, ProcessRef, Request},
-        processes::ProcessState,
         report::{Certainty, Killer, Remote},
-        world::Seen,
+        state::{processes::ProcessState, seen::Seen},
     },
     ray::{
         facts::{ExitType, MonitorKill, RayFact},

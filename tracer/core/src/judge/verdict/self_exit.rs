@@ -16,7 +16,7 @@ use crate::{
         missing::Missing,
         report::{Certainty, Killer, Relation},
         route::{self, Route, Way},
-        world::Seen,
+        state::seen::Seen,
     },
     ray::{
         facts::{ExitType, RayFact},
