@@ -13,7 +13,7 @@ use crate::{
         },
         said,
         state::{gone::Gone, world::World},
-        verdict::LATE_NS,
+        verdict::{LATE_NS, Verdicts},
     },
     ray::{facts::RayFact, identify},
 };
@@ -23,11 +23,9 @@ const SCHEMA: u32 = 1;
 
 /// The report of all that was folded in.
 pub(super) fn report(world: &World) -> Report {
-    let mut deaths: Vec<Death> = world
-        .exits
-        .values()
-        .map(|exit| death::of(world, exit, None))
-        .collect();
+    let verdicts = Verdicts::new(world, None);
+    let exits = world.exits.values();
+    let mut deaths: Vec<Death> = exits.map(|exit| death::of(&verdicts, exit)).collect();
     let order: HashMap<EventId, (BootTime, EventId)> = deaths
         .iter()
         .map(|death| (death.id, (death.when.act_time, death.id)))

@@ -2,7 +2,7 @@
 
 use crate::{
     event::Role,
-    ids::{BootTime, HexId, ProcessKey},
+    ids::{HexId, ProcessKey},
     judge::{
         act::{self, FatalAct},
         evidence,
@@ -12,7 +12,7 @@ use crate::{
             Process, Relation, Verdict, When, Work,
         },
         state::{processes::ProcessState, seen::ExitSeen, world::World},
-        verdict::{Case, Draft},
+        verdict::{Draft, Verdicts},
     },
     ray::{facts::RayFact, identify},
 };
@@ -27,10 +27,10 @@ fn signal(exit: &ExitSeen, act: FatalAct<'_>) -> Option<i32> {
     }
 }
 
-/// One death; `now` as in [`Case`].
-pub(super) fn of(world: &World, exit: &ExitSeen, now: Option<BootTime>) -> Death {
-    let case = Case::new(world, exit, now);
-    let draft = case.verdict();
+/// One death.
+pub(super) fn of(verdicts: &Verdicts<'_>, exit: &ExitSeen) -> Death {
+    let world = verdicts.world;
+    let draft = verdicts.of(exit);
     let act = act::of(world, exit);
     let act_time = act.time(exit);
     let key = exit.exit.process;

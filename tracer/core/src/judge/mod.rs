@@ -47,6 +47,7 @@ use crate::{
         report::{ClusterReport, Death, Report, Utc},
         state::world::World,
         timeline::Timeline,
+        verdict::Verdicts,
     },
 };
 
@@ -54,18 +55,42 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct Judge {
     world: World,
+    /// How often something came, or was dropped, that bears on verdicts.
+    changes: u64,
+}
+
+/// How long verdicts stand: until something comes that bears on them, or until the time at which they no longer wait for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    changes: u64,
+    until: Option<BootTime>,
 }
 
 impl Judge {
-    /// Folds one event in; returns whether verdicts given before may have changed.
-    pub fn observe(&mut self, event: &Event) -> bool {
+    /// Folds one event in.
+    pub fn observe(&mut self, event: &Event) {
         let is_end =
             matches!(&event.what, Observation::Exit(exit) if !self.has_ended(exit.process));
         self.world.observe(event);
         if is_end {
             self.keep_surroundings(event.id);
         }
-        bears_on_verdicts(&event.what)
+        self.changes += u64::from(bears_on_verdicts(&event.what));
+    }
+
+    /// What the verdicts that are given at `now` stand on.
+    #[must_use]
+    pub fn standing(&self, now: BootTime) -> Standing {
+        Standing {
+            changes: self.changes,
+            until: verdict::waits_until(&self.world, now),
+        }
+    }
+
+    /// Whether verdicts that stood on that are the same at `now`, which is no earlier.
+    #[must_use]
+    pub fn still_stands(&self, standing: Standing, now: BootTime) -> bool {
+        standing.changes == self.changes && standing.until.is_none_or(|until| now < until)
     }
 
     /// Looks at what surrounds an end while it still is as it was then.
@@ -87,7 +112,7 @@ impl Judge {
     #[must_use]
     pub fn death(&self, id: EventId, now: BootTime) -> Option<Death> {
         let exit = self.world.exits.get(&id)?;
-        Some(death::of(&self.world, exit, Some(now)))
+        Some(death::of(&Verdicts::new(&self.world, Some(now)), exit))
     }
 
     /// What a process is, as far as it was seen.
@@ -154,21 +179,56 @@ impl Judge {
 
     /// Drops what is known of a process whose death is settled: a live judge's memory is bounded.
     pub fn forget(&mut self, process: ProcessKey) {
+        self.changes += 1;
         self.world.forget(process);
     }
 
     /// Drops what logs said long ago: the same, where nobody dies.
     pub fn forget_words(&mut self) {
+        self.changes += 1;
         self.world.bound();
     }
 }
 
 /// Whether an event can change a verdict that was given before.
 fn bears_on_verdicts(what: &Observation) -> bool {
-    matches!(
-        what,
-        Observation::RayLog(_) | Observation::Kmsg(_) | Observation::Exit(_)
-    )
+    match what {
+        Observation::Signal(_)
+        | Observation::Delivered { .. }
+        | Observation::OomVictim(_)
+        | Observation::Exit(_)
+        | Observation::Kmsg(_)
+        | Observation::RayLog(_)
+        // What processes are.
+        | Observation::Cluster(_)
+        | Observation::Process(_)
+        | Observation::Worker(_)
+        | Observation::Fork { .. }
+        | Observation::Exec(_)
+        | Observation::Title { .. }
+        | Observation::Call(_)
+        // What could be seen, and when.
+        | Observation::RecordingStarted(_)
+        | Observation::Clock { .. }
+        | Observation::Probe(_)
+        | Observation::Ledger(_) => true,
+        Observation::RecordingEnded
+        | Observation::Cgroup(_)
+        | Observation::DriverSettings { .. }
+        | Observation::SharedMemory(_)
+        | Observation::SharedFile(_)
+        | Observation::Mapped(_)
+        | Observation::Steps { .. }
+        | Observation::Outside(_)
+        | Observation::Memory(_)
+        | Observation::Gpu(_)
+        | Observation::Node(_)
+        | Observation::Near(_)
+        | Observation::Monitor(_)
+        | Observation::Stack(_)
+        | Observation::Freed { .. }
+        | Observation::NoStack { .. } => false,
+    }
 }
 
 /// Judges a whole recording.

@@ -8,6 +8,7 @@ use crate::{
         query::memory::snapshot,
         report::Death,
         state::{seen::ExitSeen, snapshot::Snapshot, world::World},
+        verdict::Verdicts,
     },
 };
 
@@ -60,7 +61,7 @@ fn waiting(world: &World, key: ProcessKey) -> Option<Death> {
     };
     (time.since(killed) >= LONG_NS).then(|| {
         exit.around = snapshot(world, &exit.exit, time);
-        let mut death = death::of(world, &exit, None);
+        let mut death = death::of(&Verdicts::new(world, None), &exit);
         death.when.exit_time = None;
         death
     })

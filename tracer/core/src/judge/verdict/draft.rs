@@ -135,4 +135,10 @@ impl Draft {
         self.settled = !open;
         self
     }
+
+    /// Open where it waits for something, and else as it was.
+    pub(super) fn waiting(mut self, waits: bool) -> Self {
+        self.settled &= !waits;
+        self
+    }
 }
