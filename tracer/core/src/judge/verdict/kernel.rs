@@ -66,7 +66,9 @@ const CORE: [i32; 6] = [4, 5, 6, 7, 8, 11];
 fn kill(case: &Case<'_>, signal: &Seen<Signal>, certainty: Certainty) -> Draft {
     let key = case.key();
     if let Some(victim) = marked(case, key, signal) {
-        return oom_kill(case, victim, group_leader(case, victim));
+        let leader = group_leader(case, victim);
+        let waits = leader.is_none() && may_be_of_a_group(case, victim);
+        return oom_kill(case, victim, leader).waiting(waits);
     }
     if let Some(victim) = sharer(case, signal) {
         return oom_kill(case, victim, Some(victim.what.victim));
@@ -198,6 +200,16 @@ fn group_leader(case: &Case<'_>, victim: &Seen<OomVictim>) -> Option<ProcessKey>
         .min_by_key(|seen| seen.time)?;
     (within(&victim.what) && !first.what.victim.same(victim.what.victim))
         .then_some(first.what.victim)
+}
+
+/// Whether the kernel log may yet say that a whole cgroup was killed for one victim: others were marked in the same act.
+fn may_be_of_a_group(case: &Case<'_>, victim: &Seen<OomVictim>) -> bool {
+    let beside = |seen: &&Seen<OomVictim>| {
+        !seen.what.victim.same(victim.what.victim)
+            && seen.what.invoker.same(victim.what.invoker)
+            && seen.time.since(victim.time).abs() < SHARERS_NS
+    };
+    case.may_still_learn() && case.world.victims.iter().any(|seen| beside(&seen))
 }
 
 fn oom_kill(case: &Case<'_>, victim: &Seen<OomVictim>, cause: Option<ProcessKey>) -> Draft {

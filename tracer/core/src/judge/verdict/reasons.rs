@@ -52,8 +52,12 @@ impl Reason {
                 Draft::new(Killer::RayMemoryMonitor, certainty, cause)
             }
             Self::Intended(why) => {
-                // The worker's own words may be read after the raylet's.
-                let vague = matches!(why, Cause::Intended | Cause::RayRequest { says: None, .. });
+                // The worker's own words may be read after the raylet's, and which job it was of.
+                let vague = match why {
+                    Cause::Intended | Cause::RayRequest { says: None, .. } => true,
+                    Cause::JobEnded => driver_of(case).is_none(),
+                    _ => false,
+                };
                 Draft::new(Killer::RayIntended, certainty, why)
                     .waiting(vague && case.may_still_learn())
             }

@@ -354,8 +354,9 @@ fn by_code(case: &Case<'_>) -> Draft {
             .iter()
             .any(|record| matches!(record.what.fact, RayFact::Disconnected { .. }))
     };
-    let learns = worker && code <= 1 && case.may_still_learn() && !dropped();
-    let open = learns || reasons::may_give_up(case);
+    // What a raylet ends itself for is its last line.
+    let speaks = worker && code <= 1 && !dropped() || case.role() == Role::Raylet;
+    let open = speaks && case.may_still_learn() || reasons::may_give_up(case);
     if worker && says_signal(case, BootTime(0)) {
         return at_sigterm(case, code, certainty).open(open);
     }
