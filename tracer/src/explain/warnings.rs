@@ -3,7 +3,10 @@
 
 use super::peel::LogLine;
 use crate::{
-    judge::from_text::claim::{Noted, Place, Remarks, Warning},
+    judge::{
+        from_text::claim::{Noted, Place, Remarks},
+        warning::Warning,
+    },
     ray::log::after_effects,
 };
 

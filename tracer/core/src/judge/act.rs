@@ -8,7 +8,10 @@ use libc::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use crate::{
     event::{Role, Signal},
     ids::{BootTime, ProcessKey, SECOND_NS},
-    judge::world::{ExitSeen, Seen, World},
+    judge::state::{
+        seen::{ExitSeen, Seen},
+        world::World,
+    },
 };
 
 /// How a process ended, as far as signals tell.

@@ -11,7 +11,7 @@ use crate::{
     ids::{BootTime, ByProcess, EventId, Pid, SECOND_NS},
     judge::{
         report::{Death, GroupKill, Killer, SenderReport},
-        world::{Seen, World},
+        state::{seen::Seen, world::World},
     },
     ray::facts::{MonitorKill, RayFact},
 };

@@ -9,7 +9,6 @@ use serde::Serialize;
 
 pub use request::{Command, Request};
 
-use super::report::Killer;
 use crate::{
     event::Sender,
     ids::{Bytes, Pid},
@@ -311,21 +310,6 @@ pub struct KernelOom {
     pub invoker: Option<String>,
     /// Who says so, where it is not the kernel: `systemd`.
     pub reported_by: Option<String>,
-}
-
-impl KernelOom {
-    /// The killer that this is: an OOM kill of unknown scope is ascribed to a cgroup only where one was full, and to the machine never.
-    #[must_use]
-    pub fn killer(&self) -> Killer {
-        match self.scope {
-            Some(Scope::Memcg) => Killer::KernelOomMemcg,
-            Some(Scope::Global | Scope::Cpuset | Scope::Mempolicy | Scope::Sysrq) => {
-                Killer::KernelOomGlobal
-            }
-            None if self.cgroup.is_some() => Killer::KernelOomMemcg,
-            None => Killer::KernelOom,
-        }
-    }
 }
 
 /// Which memory was full.

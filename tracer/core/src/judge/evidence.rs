@@ -4,10 +4,12 @@ use crate::{
     event::{KernelLog, RayLog, Signal, Source},
     ids::{BootTime, MINUTE_NS, SECOND_NS},
     judge::{
-        pending,
         report::Evidence,
+        state::{
+            seen::{ExitSeen, Seen},
+            world::World,
+        },
         verdict::Draft,
-        world::{ExitSeen, Seen, World},
     },
     kernel_log::xid,
     ray::facts::RayFact,
@@ -104,7 +106,7 @@ pub(super) fn gather(world: &World, exit: &ExitSeen, draft: &Draft) -> Vec<Evide
             record.what.text.clone(),
         );
     }
-    if !pending::is(exit) {
+    if !exit.is_pending() {
         add(exit.time, source(exit.source).into(), exit_text(exit));
     }
     found.extend(signals(world, exit, draft));

@@ -8,7 +8,7 @@ use crate::{
     ids::{BootTime, HexId, MINUTE_NS, Pid, SECOND_NS},
     judge::{
         report::{Basis, Death},
-        world::{Seen, World},
+        state::{seen::Seen, world::World},
     },
     ray::facts::RayFact,
 };

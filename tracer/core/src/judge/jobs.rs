@@ -7,9 +7,8 @@ use crate::{
     ids::{BootTime, EventId, HexId, Pid, SECOND_NS},
     judge::{
         job_end::{self, BEFORE_DRIVER_NS, Failed},
-        processes::ProcessState,
         report::{Basis, Because, Death, Job, Killer, Mechanism, Outcome, Recovery, Survived},
-        world::World,
+        state::{processes::ProcessState, world::World},
     },
     ray::facts::RayFact,
 };

@@ -6,13 +6,12 @@ use crate::{
     event::{CgroupState, Cluster, LimitWarning, MemorySplit, Mode, NodeMemory, ProbeState, Role},
     ids::{BootTime, Bytes, HexId, Pid, ProcessKey, SECOND_NS},
     judge::{
-        assemble, findings,
+        findings,
         forecast::{self, MonitorHeadroom, Points},
-        gpus,
         killers::{self, NextKiller, Who},
-        processes::ProcessState,
+        query::{gpus, monitor},
         report::{GpuError, GpuReport, Utc},
-        world::World,
+        state::{processes::ProcessState, world::World},
     },
     ray::memory_monitor::Config,
 };
@@ -263,7 +262,7 @@ fn monitors<'a>(
     let machine = node.used();
     clusters(world).filter_map(move |cluster| {
         let config = Config::of(&cluster.settings);
-        let logged = assemble::monitor(world, cluster.raylet);
+        let logged = monitor::of(world, cluster.raylet);
         let on = logged
             .as_ref()
             .map_or(config.refresh_ms > 0, |monitor| monitor.enabled);

@@ -6,11 +6,8 @@
 mod act;
 mod acts;
 mod assemble;
-mod blame;
-mod calls;
 pub mod cause;
-mod clock;
-mod crowd;
+mod death;
 mod dialect;
 pub mod diff;
 pub mod doctor;
@@ -20,36 +17,23 @@ pub mod fleet;
 pub mod forecast;
 pub mod foresight;
 pub mod from_text;
-mod gcs;
-mod gone;
-pub mod gpu_errors;
-mod gpus;
 mod job_end;
 mod jobs;
 pub mod killers;
-mod limits;
 pub mod live;
-mod marks;
-mod memory;
-mod minute;
 pub mod missing;
 mod nears;
-mod oom;
-mod owners;
 mod peers;
 mod pending;
-mod place;
-mod processes;
 mod programs;
-mod ray_words;
+mod query;
 pub mod report;
 mod route;
 pub mod said;
-mod shared_files;
-mod shares;
+mod state;
 pub mod timeline;
 mod verdict;
-mod world;
+pub mod warning;
 
 #[cfg(test)]
 mod tests;
@@ -58,11 +42,12 @@ use crate::{
     event::{Event, Observation, Role},
     ids::{BootTime, EventId, ProcessKey},
     judge::{
-        limits::Limits,
         live::Live,
+        query::memory,
         report::{ClusterReport, Death, Report, Utc},
+        state::world::World,
         timeline::Timeline,
-        world::World,
+        verdict::Verdicts,
     },
 };
 
@@ -70,17 +55,51 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct Judge {
     world: World,
-    limits: Limits,
+    /// How often something came, or was dropped, that bears on verdicts.
+    changes: u64,
+}
+
+/// How long verdicts stand: until something comes that bears on them, or until the time at which they no longer wait for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    changes: u64,
+    until: Option<BootTime>,
 }
 
 impl Judge {
-    /// Folds one event in; returns whether verdicts given before may have changed.
-    pub fn observe(&mut self, event: &Event) -> bool {
+    /// Folds one event in.
+    pub fn observe(&mut self, event: &Event) {
+        let is_end =
+            matches!(&event.what, Observation::Exit(exit) if !self.has_ended(exit.process));
         self.world.observe(event);
-        if let Observation::Cgroup(state) = &event.what {
-            self.limits.observe(event.time, state);
+        if is_end {
+            self.keep_surroundings(event.id);
         }
-        assemble::bears_on_verdicts(&event.what)
+        self.changes += u64::from(bears_on_verdicts(&event.what));
+    }
+
+    /// What the verdicts that are given at `now` stand on.
+    #[must_use]
+    pub fn standing(&self, now: BootTime) -> Standing {
+        Standing {
+            changes: self.changes,
+            until: verdict::waits_until(&self.world, now),
+        }
+    }
+
+    /// Whether verdicts that stood on that are the same at `now`, which is no earlier.
+    #[must_use]
+    pub fn still_stands(&self, standing: Standing, now: BootTime) -> bool {
+        standing.changes == self.changes && standing.until.is_none_or(|until| now < until)
+    }
+
+    /// Looks at what surrounds an end while it still is as it was then.
+    fn keep_surroundings(&mut self, id: EventId) {
+        let exit = self.world.exits.get(&id);
+        let around = exit.map(|seen| memory::snapshot(&self.world, &seen.exit, seen.time));
+        if let (Some(seen), Some(around)) = (self.world.exits.get_mut(&id), around) {
+            seen.around = around;
+        }
     }
 
     /// Whether the end of this process was seen.
@@ -93,7 +112,7 @@ impl Judge {
     #[must_use]
     pub fn death(&self, id: EventId, now: BootTime) -> Option<Death> {
         let exit = self.world.exits.get(&id)?;
-        Some(assemble::death(&self.world, exit, Some(now)))
+        Some(death::of(&Verdicts::new(&self.world, Some(now)), exit))
     }
 
     /// What a process is, as far as it was seen.
@@ -111,14 +130,14 @@ impl Judge {
     /// Everything, with nothing more to come.
     #[must_use]
     pub fn report(&self) -> Report {
-        assemble::report(&self.world, &self.limits)
+        assemble::report(&self.world)
     }
 
     /// The same of some deaths alone, as they were told live.
     #[must_use]
     pub fn report_of(&self, mut deaths: Vec<Death>) -> Report {
         deaths.sort_by_key(|death| (death.when.act_time, death.id));
-        assemble::report_of(&self.world, &self.limits, deaths)
+        assemble::report_of(&self.world, deaths)
     }
 
     /// The clusters whose raylet lives.
@@ -160,12 +179,55 @@ impl Judge {
 
     /// Drops what is known of a process whose death is settled: a live judge's memory is bounded.
     pub fn forget(&mut self, process: ProcessKey) {
+        self.changes += 1;
         self.world.forget(process);
     }
 
     /// Drops what logs said long ago: the same, where nobody dies.
     pub fn forget_words(&mut self) {
+        self.changes += 1;
         self.world.bound();
+    }
+}
+
+/// Whether an event can change a verdict that was given before.
+fn bears_on_verdicts(what: &Observation) -> bool {
+    match what {
+        Observation::Signal(_)
+        | Observation::Delivered { .. }
+        | Observation::OomVictim(_)
+        | Observation::Exit(_)
+        | Observation::Kmsg(_)
+        | Observation::RayLog(_)
+        // What processes are.
+        | Observation::Cluster(_)
+        | Observation::Process(_)
+        | Observation::Worker(_)
+        | Observation::Fork { .. }
+        | Observation::Exec(_)
+        | Observation::Title { .. }
+        | Observation::Call(_)
+        // What could be seen, and when.
+        | Observation::RecordingStarted(_)
+        | Observation::Clock { .. }
+        | Observation::Probe(_)
+        | Observation::Ledger(_) => true,
+        Observation::RecordingEnded
+        | Observation::Cgroup(_)
+        | Observation::DriverSettings { .. }
+        | Observation::SharedMemory(_)
+        | Observation::SharedFile(_)
+        | Observation::Mapped(_)
+        | Observation::Steps { .. }
+        | Observation::Outside(_)
+        | Observation::Memory(_)
+        | Observation::Gpu(_)
+        | Observation::Node(_)
+        | Observation::Near(_)
+        | Observation::Monitor(_)
+        | Observation::Stack(_)
+        | Observation::Freed { .. }
+        | Observation::NoStack { .. } => false,
     }
 }
 

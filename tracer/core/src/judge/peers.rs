@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use super::{
     report::{Death, Killer},
     said,
-    world::World,
+    state::world::World,
 };
 use crate::{
     event::Role,

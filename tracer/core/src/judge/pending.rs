@@ -1,23 +1,19 @@
 //! Processes that are killed and whose end was not seen: they wait in the kernel, for a disk that does not answer or while a core is written.
 
-use super::{
-    act, assemble,
-    memory::{Snapshot, snapshot},
-    report::Death,
-    world::{ExitSeen, World},
-};
 use crate::{
     event::{Exit, MemorySplit, Source},
     ids::{EventId, Pid, ProcessKey, SECOND_NS},
+    judge::{
+        act, death,
+        query::memory::snapshot,
+        report::Death,
+        state::{seen::ExitSeen, snapshot::Snapshot, world::World},
+        verdict::Verdicts,
+    },
 };
 
 /// An end that takes less is none that waits.
 const LONG_NS: i64 = SECOND_NS;
-
-/// Whether this end was not seen.
-pub(super) fn is(exit: &ExitSeen) -> bool {
-    exit.id == EventId::NONE
-}
 
 /// Each as the death that it will be, without an end and a number.
 pub(super) fn all(world: &World) -> Vec<Death> {
@@ -65,7 +61,7 @@ fn waiting(world: &World, key: ProcessKey) -> Option<Death> {
     };
     (time.since(killed) >= LONG_NS).then(|| {
         exit.around = snapshot(world, &exit.exit, time);
-        let mut death = assemble::death(world, &exit, None);
+        let mut death = death::of(&Verdicts::new(world, None), &exit);
         death.when.exit_time = None;
         death
     })

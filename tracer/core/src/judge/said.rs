@@ -4,7 +4,7 @@ use crate::{
     ids::{HexId, ProcessKey},
     judge::{
         report::{LogMention, Saying},
-        world::World,
+        state::world::World,
     },
     ray::{
         facts::RayFact,

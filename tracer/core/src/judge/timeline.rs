@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 use crate::{
     event::{Call, CgroupState, Event, NodeMemory, Observation, Process, Role},
     ids::{BootTime, Bytes, EventId, HexId, ProcessKey},
-    judge::{processes::ProcessState, report::Utc, shares::Shares, world::World},
+    judge::{
+        report::Utc,
+        state::{processes::ProcessState, shares::Shares, world::World},
+    },
     ray::identify,
 };
 
@@ -183,17 +186,13 @@ fn series(world: &World, state: &ProcessState, moves: Option<Moves>) -> ProcessS
     // Events come in the order in which they were received.
     moves.private.sort_by_key(|(time, _)| *time);
     let exit = world.exit(state.key);
-    let cluster = state.cluster.and_then(|raylet| {
-        let known = &mut world.clusters.iter();
-        known.position(|cluster| cluster.raylet.same(raylet))
-    });
     ProcessSeries {
         process: state.key,
         label: state.label(),
         role: state.role,
         actor_class: state.class(),
         worker_id: state.worker_id.clone(),
-        cluster: cluster.and_then(|at| u32::try_from(at).ok()),
+        cluster: world.cluster_number(state.cluster),
         // A start before boot's first tick is one that nobody told.
         started: world
             .clock

@@ -15,6 +15,15 @@ pub struct Title {
     pub task: Option<String>,
 }
 
+/// Names that engines and Ray's workers have.
+const ENGINES: [&str; 5] = ["ray::", "VLLM::", "sglang::", "python", "pt_main_thread"];
+
+/// Whether a process of this name is a worker or an engine.
+#[must_use]
+pub fn is_engine(comm: &str) -> bool {
+    ENGINES.iter().any(|name| comm.starts_with(name))
+}
+
 /// The role that a name and command line show; `None` where they say nothing.
 #[must_use]
 pub fn role(comm: &str, argv: &[String]) -> Option<Role> {

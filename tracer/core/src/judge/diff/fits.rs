@@ -6,11 +6,8 @@ use super::{
     settings::{COMMAND, COUNTED},
 };
 use crate::{
-    ids::Bytes,
-    judge::{
-        oom::size,
-        report::{Certainty, Killer},
-    },
+    ids::{Bytes, size},
+    judge::report::{Certainty, Killer},
     ray::framework::{self, Effect},
 };
 

@@ -3,11 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{SettingChange, Value};
-use crate::{
-    judge::{oom::size, report::Report},
-    path,
-    ray::framework,
-};
+use crate::{ids::size, judge::report::Report, path, ray::framework};
 
 /// The key of what ran.
 pub(super) const COMMAND: &str = "command";

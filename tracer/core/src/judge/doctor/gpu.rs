@@ -4,12 +4,10 @@ use super::{
     Check, Section, State,
     facts::{Gpu, GpuProcess, Machine, Node},
 };
-use crate::judge::oom::size;
+use crate::{ids::size, ray::identify};
 
 /// A process younger than this may still be on its way.
 const SETTLED_S: u64 = 30;
-/// Names that engines and Ray's workers have.
-const ENGINES: [&str; 5] = ["ray::", "VLLM::", "sglang::", "python", "pt_main_thread"];
 
 pub(super) fn checks(machine: &Machine) -> Vec<Check> {
     let gpus = match &machine.gpus {
@@ -89,12 +87,7 @@ fn is_leftover(process: &GpuProcess) -> bool {
     let orphan = process.parent.is_some_and(|parent| parent.0 == 1);
     let settled = process.age_s.is_some_and(|age| age > SETTLED_S);
     let comm = process.comm.as_deref().unwrap_or_default();
-    orphan && settled && is_engine(comm)
-}
-
-/// Whether a process of this name is a worker or an engine.
-pub(in crate::judge) fn is_engine(comm: &str) -> bool {
-    ENGINES.iter().any(|name| comm.starts_with(name))
+    orphan && settled && identify::is_engine(comm)
 }
 
 fn leftover(gpu: &Gpu, process: &GpuProcess) -> Check {

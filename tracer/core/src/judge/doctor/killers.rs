@@ -5,11 +5,10 @@ use super::{
     facts::{Machine, Node},
 };
 use crate::{
-    ids::Bytes,
+    ids::{Bytes, size},
     judge::{
         findings,
         killers::{self, NextKiller, Who},
-        oom::size,
         report::Monitor,
     },
     ray::{

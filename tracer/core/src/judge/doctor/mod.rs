@@ -13,7 +13,6 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-pub(in crate::judge) use gpu::is_engine;
 use serde::Serialize;
 
 use crate::ids::Pid;

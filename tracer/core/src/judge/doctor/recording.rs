@@ -3,8 +3,7 @@
 use super::{Check, Section, State, facts::Machine};
 use crate::{
     event::{Mode, Probe, ProbeState},
-    ids::Bytes,
-    judge::oom::size,
+    ids::{Bytes, size},
 };
 
 /// A recording needs less, but its disk should not be the first thing to fill up.

@@ -1,7 +1,7 @@
 //! Disks: sessions that have ended and still take room, and a session folder whose disk is full.
 
 use super::{Check, Section, State, facts::Machine};
-use crate::judge::oom::size;
+use crate::ids::size;
 
 /// `RAY_local_fs_capacity_threshold`: Ray creates no more objects on a disk that is this full.
 const FULL: f64 = 0.95;

@@ -13,11 +13,10 @@ use super::{
     rules::{Needs, Rule},
 };
 use crate::{
-    ids::Bytes,
+    ids::{Bytes, size},
     judge::{
-        calls::Reused,
-        oom::size,
         report::{Certainty, Finding},
+        state::calls::Reused,
     },
 };
 

@@ -10,11 +10,8 @@ use super::{
 };
 use crate::{
     event::Role,
-    ids::Bytes,
-    judge::{
-        oom::size,
-        report::{Certainty, Death, Finding, Saving},
-    },
+    ids::{Bytes, size},
+    judge::report::{Certainty, Death, Finding, Saving},
 };
 
 /// Together at least this share of the limit.

@@ -2,8 +2,8 @@
 
 use super::Run;
 use crate::{
-    ids::Bytes,
-    judge::{oom::size, report::GrowthLine},
+    ids::{Bytes, size},
+    judge::report::GrowthLine,
     path,
     ray::{framework, python},
 };

@@ -6,8 +6,8 @@ use crate::{
     event::{Cluster, NodeMemory, Role, SharedMemory},
     ids::{BootTime, Bytes, EventId, HexId, Pid, ProcessKey},
     judge::{
-        calls::{Idle, Reused},
-        from_text::claim::Warning,
+        state::calls::{Idle, Reused},
+        warning::Warning,
     },
     ray::{start::Start, version::Version},
 };

@@ -4,9 +4,9 @@ use super::{
     Run,
     rules::{Needs, Rule},
 };
-use crate::judge::{
-    oom::size,
-    report::{Certainty, Finding},
+use crate::{
+    ids::size,
+    judge::report::{Certainty, Finding},
 };
 
 /// Orphans that are named.

@@ -9,7 +9,10 @@ use super::{
 use crate::{
     event::{Cluster, Role},
     ids::Bytes,
-    judge::{calls::Calls, killers, processes::ProcessState, world::World},
+    judge::{
+        killers,
+        state::{calls::Calls, processes::ProcessState, world::World},
+    },
     ray::{facts::RayFact, identify},
 };
 

@@ -10,11 +10,8 @@ use super::{
     rules::{Needs, Rule},
 };
 use crate::{
-    ids::EventId,
-    judge::{
-        oom::size,
-        report::{About, Certainty, Death, Finding},
-    },
+    ids::{EventId, size},
+    judge::report::{About, Certainty, Death, Finding},
 };
 
 /// The rule.

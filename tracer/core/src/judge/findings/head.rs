@@ -8,10 +8,8 @@ use super::{
 };
 use crate::{
     event::Role,
-    judge::{
-        oom::size,
-        report::{Certainty, Finding},
-    },
+    ids::size,
+    judge::report::{Certainty, Finding},
     ray::start::{Change, Start},
 };
 

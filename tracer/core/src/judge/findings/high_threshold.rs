@@ -5,11 +5,8 @@ use super::{
     rules::{Needs, Rule},
 };
 use crate::{
-    ids::Bytes,
-    judge::{
-        oom::size,
-        report::{Certainty, Finding},
-    },
+    ids::{Bytes, size},
+    judge::report::{Certainty, Finding},
     ray::{memory_monitor::Config, start::Change},
 };
 

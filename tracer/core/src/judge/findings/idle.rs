@@ -10,11 +10,10 @@ use super::{
     rules::{Needs, Rule},
 };
 use crate::{
-    ids::{Bytes, Pid},
+    ids::{Bytes, Pid, size},
     judge::{
-        calls::Idle,
-        oom::size,
         report::{Certainty, Finding},
+        state::calls::Idle,
     },
     ray::start::{Change, Start},
 };

@@ -13,11 +13,8 @@ use super::{
     rules::{Contradiction, Needs, Rule},
 };
 use crate::{
-    ids::Bytes,
-    judge::{
-        oom::size,
-        report::{Certainty, Death, Finding, Saving},
-    },
+    ids::{Bytes, size},
+    judge::report::{Certainty, Death, Finding, Saving},
     ray::framework::Aim,
 };
 

@@ -1,8 +1,8 @@
 //! No rule explains a memory kill: that is said, with the biggest processes, and no cause is made up.
 
-use crate::judge::{
-    oom::size,
-    report::{Certainty, Death, Finding},
+use crate::{
+    ids::size,
+    judge::report::{Certainty, Death, Finding},
 };
 
 pub(super) fn find(left: &[&Death]) -> Option<Finding> {

@@ -6,11 +6,8 @@ use super::{
 };
 use crate::{
     event::SharedMemory,
-    ids::BootTime,
-    judge::{
-        oom::size,
-        report::{Certainty, Finding},
-    },
+    ids::{BootTime, size},
+    judge::report::{Certainty, Finding},
 };
 
 /// Below this share of the limit the object store is not what filled it.

@@ -12,19 +12,16 @@ use super::{
 };
 use crate::{
     event::{Cluster, RayLog, Role},
-    ids::{Bytes, HexId, Pid, ProcessKey, SECOND_NS},
+    ids::{Bytes, HexId, Pid, ProcessKey, SECOND_NS, size},
     judge::{
-        crowd::{self, Member},
-        doctor,
-        from_text::claim::Warning,
-        gpus::GpuOffload,
-        oom::size,
-        processes::ProcessState,
+        query::crowd,
         report::{Death, Killer},
-        world::World,
+        state::{gpus::GpuOffload, processes::ProcessState, snapshot::Member, world::World},
+        warning::Warning,
     },
     ray::{
         facts::{GpuMoved, RayFact},
+        identify,
         log::after_effects,
         start::Traces,
     },
@@ -200,7 +197,7 @@ fn writer(world: &World, log: &RayLog, worker: Option<&HexId>) -> String {
     let Some(state) = state else {
         return "a worker".into();
     };
-    let class = crate::judge::crowd::class(state);
+    let class = crowd::class(state);
     format!(
         "{} (pid {})",
         class.as_deref().unwrap_or("a worker"),
@@ -314,7 +311,7 @@ fn offloads(world: &World) -> Vec<Offload> {
 fn seen_offload(world: &World, swing: &GpuOffload) -> Offload {
     let pid = swing.process.pid;
     let state = world.processes.get(swing.process);
-    let class = state.and_then(crate::judge::crowd::class);
+    let class = state.and_then(crowd::class);
     let freed = Bytes(swing.from.0 - swing.to.0);
     Offload {
         who: format!("{} (pid {pid})", class.as_deref().unwrap_or("a process")),
@@ -338,7 +335,7 @@ fn gpu_orphans(world: &World) -> Vec<GpuOrphan> {
             let name = holder
                 .name
                 .as_ref()
-                .filter(|name| doctor::is_engine(name))?;
+                .filter(|name| identify::is_engine(name))?;
             let alone = holder.process.is_none() && holder.parent == Some(Pid(1));
             alone.then(|| GpuOrphan {
                 device: state.device,

@@ -7,11 +7,8 @@ use super::{
     rules::{Contradiction, Needs, OFFLOADED, Rule},
 };
 use crate::{
-    ids::Bytes,
-    judge::{
-        oom::size,
-        report::{Certainty, Finding},
-    },
+    ids::{Bytes, size},
+    judge::report::{Certainty, Finding},
     ray::{facts::GpuMoved, framework::Aim},
 };
 

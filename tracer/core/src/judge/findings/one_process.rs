@@ -4,9 +4,9 @@ use super::{
     Run, about, merged,
     rules::{Contradiction, Needs, Rule},
 };
-use crate::judge::{
-    oom::size,
-    report::{Certainty, Finding},
+use crate::{
+    ids::size,
+    judge::report::{Certainty, Finding},
 };
 
 /// At least this share of the limit.

@@ -5,11 +5,8 @@ use super::{
     rules::{Needs, Rule},
 };
 use crate::{
-    ids::Bytes,
-    judge::{
-        oom::size,
-        report::{Certainty, Finding, Killer},
-    },
+    ids::{Bytes, size},
+    judge::report::{Certainty, Finding, Killer},
 };
 
 /// At least this share of all that Ray counts.

@@ -11,11 +11,8 @@ use super::{
 };
 use crate::{
     event::SharedMemory,
-    ids::{BootTime, Bytes},
-    judge::{
-        oom::size,
-        report::{Certainty, Death, Finding},
-    },
+    ids::{BootTime, Bytes, size},
+    judge::report::{Certainty, Death, Finding},
     ray::framework::Aim,
 };
 

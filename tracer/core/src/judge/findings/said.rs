@@ -7,10 +7,10 @@ use super::{
     rules::{Contradiction, Needs, Rule},
 };
 use crate::{
+    ids::size,
     judge::{
-        from_text::claim::Warning,
-        oom::size,
         report::{Certainty, Finding},
+        warning::Warning,
     },
     ray::{
         framework::Aim,

@@ -9,10 +9,8 @@ use super::{
     rules::{Needs, Rule},
 };
 use crate::{
-    judge::{
-        oom::size,
-        report::{Certainty, ClusterReport, Finding, Report, Setting},
-    },
+    ids::size,
+    judge::report::{Certainty, ClusterReport, Finding, Report, Setting},
     ray::{
         framework::{self, Effect, Spoken},
         knobs::{self, Reader},

@@ -7,11 +7,10 @@ use super::{
     rules::{Needs, Rule},
 };
 use crate::{
-    ids::{BootTime, Bytes, SECOND_NS},
+    ids::{BootTime, Bytes, SECOND_NS, size},
     judge::{
-        from_text::claim::Warning,
-        oom::size,
         report::{Certainty, Death, Finding},
+        warning::Warning,
     },
     ray::{
         identify::option,

@@ -8,11 +8,8 @@ use super::{
     within,
 };
 use crate::{
-    ids::Bytes,
-    judge::{
-        oom::size,
-        report::{Certainty, Death, Finding, Killer},
-    },
+    ids::{Bytes, size},
+    judge::report::{Certainty, Death, Finding, Killer},
     ray::start::Change,
 };
 

@@ -5,10 +5,8 @@ use super::{
     rules::{Needs, Rule},
 };
 use crate::{
-    judge::{
-        oom::size,
-        report::{Certainty, Death, Finding, Killer, Suspect},
-    },
+    ids::size,
+    judge::report::{Certainty, Death, Finding, Killer, Suspect},
     ray::{framework::Aim, version::Version},
 };
 

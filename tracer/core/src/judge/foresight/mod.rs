@@ -18,7 +18,7 @@ use crate::{
         killers::{NextKiller, Who},
         live, nears,
         report::Death,
-        world::World,
+        state::world::World,
     },
 };
 use approach::{Approach, ApproachChange};
@@ -198,7 +198,7 @@ fn counted<'a>(
     world: &'a World,
     who: &'a Who,
     now: BootTime,
-) -> impl Iterator<Item = &'a crate::judge::processes::ProcessState> {
+) -> impl Iterator<Item = &'a crate::judge::state::processes::ProcessState> {
     let counts = move |cgroup: Option<&str>| match who {
         Who::Cgroup(path) => live::is_below(cgroup.unwrap_or("/"), path),
         Who::RayMonitor | Who::Machine => true,

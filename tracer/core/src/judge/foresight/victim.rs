@@ -6,7 +6,11 @@ use super::counted;
 use crate::{
     event::{NearProcess, Role},
     ids::{BootTime, Bytes},
-    judge::{killers::Who, live, processes::ProcessState, world::World},
+    judge::{
+        killers::Who,
+        live,
+        state::{processes::ProcessState, world::World},
+    },
     ray::{identify, version::Version},
 };
 

@@ -9,8 +9,9 @@ use crate::{
     ids::{Bytes, HexId, Pid},
     judge::{
         cause::{Cause, Scope},
-        gpu_errors::GpuErrors,
         report::Saying,
+        state::gpu_errors::GpuErrors,
+        warning::Warning,
     },
     ray::facts::{GpuMoved, TopUser},
 };
@@ -349,25 +350,4 @@ pub enum MonitorState {
     },
     /// It does not run.
     Off,
-}
-
-/// Things that a text warns of and that are no kill.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Warning {
-    /// Memory of a GPU ran out.
-    GpuMemory,
-    /// Too little of a GPU's memory is left for vLLM's KV cache.
-    KvCache,
-    /// `/dev/shm` is too small or full.
-    SharedMemory,
-    /// The object store is full: spilling, fallback allocation.
-    ObjectStore,
-    /// A disk is full.
-    Disk,
-    /// An allocation was refused (`MemoryError`): nobody was killed.
-    Allocation,
-    /// A setting was refused or has no effect.
-    Setting,
-    /// Ray's monitor wanted to kill and found nobody.
-    NoVictim,
 }

@@ -12,6 +12,7 @@ mod nameless;
 mod nodes;
 mod notes;
 mod teardown;
+mod unsettled;
 mod verdict;
 mod zone;
 
@@ -24,7 +25,7 @@ use crate::{
     ids::{BootTime, EventId, MINUTE_NS, SECOND_NS},
     judge::{
         cause::Cause,
-        dialect, findings, missing,
+        dialect, findings,
         report::{self, ClusterReport, Death, Evidence, Monitor, Report, TextSource, TopProcess},
     },
     path,
@@ -57,7 +58,7 @@ pub fn judge(gathered: &Gathered, zone: Option<&TimeZone>) -> Report {
     let folders = nodes::folders(gathered);
     let on = nodes::of_deaths(gathered, &folders, &made);
     let mut deaths: Vec<Death> = made.into_iter().map(|made| made.death).collect();
-    missing::add(&mut deaths);
+    unsettled::add(&mut deaths);
     let version = version(gathered);
     let mut notes = notes::all(gathered, &deaths, version.as_deref());
     notes.extend(version.map(|version| format!("Ray {version}, by its words")));

@@ -80,7 +80,7 @@ fn by_kernel(oom: KernelOom) -> Verdict {
         invoker: oom.invoker.clone(),
         reported_by: oom.reporter.clone(),
     };
-    let mut verdict = Verdict::new(cause.killer(), Cause::KernelOom(cause));
+    let mut verdict = Verdict::new(Killer::of_oom(&cause), Cause::KernelOom(cause));
     verdict.signal = Some(SIGKILL);
     verdict.oom = Some(oom);
     verdict

@@ -5,7 +5,10 @@ use serde::Serialize;
 use super::{CauseLink, Remote, Utc};
 use crate::{
     ids::{EventId, Pid},
-    judge::{cause::Cause, missing::Missing},
+    judge::{
+        cause::{Cause, KernelOom, Scope},
+        missing::Missing,
+    },
 };
 
 /// Who ended a process, and how sure that is.
@@ -133,6 +136,19 @@ impl Killer {
             self,
             Self::KernelOomMemcg | Self::KernelOomGlobal | Self::KernelOom
         )
+    }
+
+    /// The killer that an OOM kill is: one of unknown scope is ascribed to a cgroup only where one was full, and to the machine never.
+    #[must_use]
+    pub fn of_oom(oom: &KernelOom) -> Self {
+        match oom.scope {
+            Some(Scope::Memcg) => Self::KernelOomMemcg,
+            Some(Scope::Global | Scope::Cpuset | Scope::Mempolicy | Scope::Sysrq) => {
+                Self::KernelOomGlobal
+            }
+            None if oom.cgroup.is_some() => Self::KernelOomMemcg,
+            None => Self::KernelOom,
+        }
     }
 
     /// Every killer, in the order of the verdict table.

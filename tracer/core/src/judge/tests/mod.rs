@@ -2,6 +2,7 @@
 
 mod advice;
 mod aftermath;
+mod borders;
 mod cascade;
 mod causes;
 mod effects;

@@ -15,7 +15,7 @@ use super::Case;
 use crate::{
     event::{RayLog, Role},
     ids::BootTime,
-    judge::world::Seen,
+    judge::state::seen::Seen,
     ray::facts::{ExitType, RayFact},
 };
 

@@ -11,7 +11,7 @@ use crate::{
         cause::{Cause, ProcessRef},
         report::{Certainty, Killer, Mechanism, Relation},
         route::{Route, Way},
-        world::Seen,
+        state::seen::Seen,
     },
 };
 

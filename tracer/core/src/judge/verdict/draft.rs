@@ -7,7 +7,7 @@ use crate::{
         cause::Cause,
         missing::Missing,
         report::{Certainty, Killer, Mechanism, OomReport, Relation, Remote, SenderReport},
-        world::Seen,
+        state::seen::Seen,
     },
 };
 
@@ -133,6 +133,12 @@ impl Draft {
 
     pub(super) fn open(mut self, open: bool) -> Self {
         self.settled = !open;
+        self
+    }
+
+    /// Open where it waits for something, and else as it was.
+    pub(super) fn waiting(mut self, waits: bool) -> Self {
+        self.settled &= !waits;
         self
     }
 }

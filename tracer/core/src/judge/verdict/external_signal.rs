@@ -13,7 +13,7 @@ use crate::{
         cause::{Cause, ProcessRef},
         report::{Certainty, Killer, Mechanism, Relation},
         route::{self, Route},
-        world::{ExitSeen, Seen},
+        state::seen::{ExitSeen, Seen},
     },
 };
 
@@ -44,7 +44,9 @@ pub(super) fn foreign(case: &Case<'_>, signal: &Seen<Signal>, certainty: Certain
         signal: signal.what.signal,
         sender: Some(ProcessRef::of(&signal.what.sender)),
     };
-    Draft::new(Killer::Signal, certainty, cause).sent(signal, relation, mechanism)
+    Draft::new(Killer::Signal, certainty, cause)
+        .sent(signal, relation, mechanism)
+        .waiting(waits_for_its_worker(case, signal, relation))
 }
 
 /// A tool of Ray's that ends a part of Ray. What for is what the tool is for: its user may have changed it.
@@ -71,21 +73,11 @@ fn with_its_worker(
     certainty: Certainty,
 ) -> Option<Draft> {
     let sender = signal.what.sender.process;
-    if case.role() != Role::Descendant || !matches!(relation, Relation::Parent | Relation::SameJob)
-    {
-        return None;
-    }
-    if !senders::descends(case, case.key(), sender) {
+    if !by_its_worker(case, signal, relation) {
         return None;
     }
     let end = case.world.exit(sender)?;
-    let ending = (0..2 * SECOND_NS).contains(&end.time.since(signal.time));
-    let worker = case
-        .world
-        .processes
-        .get(sender)
-        .is_some_and(|state| state.role == Role::Worker);
-    if !(ending && worker) {
+    if !(0..2 * SECOND_NS).contains(&end.time.since(signal.time)) {
         return None;
     }
     let killer = match case.ended_well(sender) {
@@ -102,6 +94,23 @@ fn with_its_worker(
             .by_text()
             .sent(signal, relation, mechanism(signal)),
     )
+}
+
+/// Whether the worker that started this descendant sent the signal.
+fn by_its_worker(case: &Case<'_>, signal: &Seen<Signal>, relation: Relation) -> bool {
+    let sender = signal.what.sender.process;
+    let state = case.world.processes.get(sender);
+    case.role() == Role::Descendant
+        && matches!(relation, Relation::Parent | Relation::SameJob)
+        && state.is_some_and(|state| state.role == Role::Worker)
+        && senders::descends(case, case.key(), sender)
+}
+
+/// Whether that worker may be ending: its own end comes after those of its children.
+fn waits_for_its_worker(case: &Case<'_>, signal: &Seen<Signal>, relation: Relation) -> bool {
+    case.may_still_learn()
+        && case.world.exit(signal.what.sender.process).is_none()
+        && by_its_worker(case, signal, relation)
 }
 
 /// How far back the end of another process of its may lie: `ray start --block` looks once a second.

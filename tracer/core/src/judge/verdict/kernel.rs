@@ -9,10 +9,10 @@ use crate::{
     judge::{
         cause::{Cause, Resource},
         missing::Missing,
-        oom,
+        query::oom,
         report::{Certainty, Killer, Mechanism, Relation},
         route::{Route, Way},
-        world::Seen,
+        state::seen::Seen,
     },
 };
 
@@ -66,7 +66,9 @@ const CORE: [i32; 6] = [4, 5, 6, 7, 8, 11];
 fn kill(case: &Case<'_>, signal: &Seen<Signal>, certainty: Certainty) -> Draft {
     let key = case.key();
     if let Some(victim) = marked(case, key, signal) {
-        return oom_kill(case, victim, group_leader(case, victim));
+        let leader = group_leader(case, victim);
+        let waits = leader.is_none() && may_be_of_a_group(case, victim);
+        return oom_kill(case, victim, leader).waiting(waits);
     }
     if let Some(victim) = sharer(case, signal) {
         return oom_kill(case, victim, Some(victim.what.victim));
@@ -128,7 +130,7 @@ fn marks_are_seen(case: &Case<'_>) -> bool {
 pub(super) fn by_kernel_log(case: &Case<'_>) -> Option<Draft> {
     let report = oom::from_kernel_log(case.world, case.exit)?;
     let cause = oom::cause(&report);
-    let killer = cause.killer();
+    let killer = Killer::of_oom(&cause);
     let mut draft = Draft::new(killer, Certainty::Inferred, Cause::KernelOom(cause));
     draft.oom = Some(report);
     Some(draft)
@@ -200,10 +202,20 @@ fn group_leader(case: &Case<'_>, victim: &Seen<OomVictim>) -> Option<ProcessKey>
         .then_some(first.what.victim)
 }
 
+/// Whether the kernel log may yet say that a whole cgroup was killed for one victim: others were marked in the same act.
+fn may_be_of_a_group(case: &Case<'_>, victim: &Seen<OomVictim>) -> bool {
+    let beside = |seen: &&Seen<OomVictim>| {
+        !seen.what.victim.same(victim.what.victim)
+            && seen.what.invoker.same(victim.what.invoker)
+            && seen.time.since(victim.time).abs() < SHARERS_NS
+    };
+    case.may_still_learn() && case.world.victims.iter().any(|seen| beside(&seen))
+}
+
 fn oom_kill(case: &Case<'_>, victim: &Seen<OomVictim>, cause: Option<ProcessKey>) -> Draft {
     let report = oom::from_mark(case.world, victim);
     let oom = oom::cause(&report);
-    let killer = oom.killer();
+    let killer = Killer::of_oom(&oom);
     let scope_is_known = oom.scope.is_some();
     let shared = !victim.what.victim.same(case.key());
     let why = if shared {

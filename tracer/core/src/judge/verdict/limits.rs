@@ -9,7 +9,7 @@ use crate::{
         cause::{Cause, Resource},
         report::{Certainty, Killer, Mechanism, Relation},
         route::{Route, Way},
-        world::Seen,
+        state::seen::Seen,
     },
 };
 

@@ -6,6 +6,7 @@
 
 mod aftermath;
 mod arranged;
+mod chain;
 mod draft;
 mod external_signal;
 mod kernel;
@@ -18,8 +19,8 @@ mod senders;
 mod unseen;
 mod watched;
 
+pub(super) use chain::Verdicts;
 pub(super) use draft::Draft;
-pub(super) use senders::FirstExec;
 
 use crate::{
     event::{Mode, Role, Signal},
@@ -28,7 +29,10 @@ use crate::{
         act::{self, FatalAct},
         report::Killer,
         route::{self, Route},
-        world::{ExitSeen, Seen, World},
+        state::{
+            seen::{ExitSeen, Seen},
+            world::World,
+        },
     },
     ray::tree::Part,
 };
@@ -36,30 +40,30 @@ use crate::{
 /// What ends so long after another process is not why that one ended; a driver needs less to end after it has told Ray.
 pub(super) const LATE_NS: i64 = MINUTE_NS;
 
-/// How far a chain of causes is followed.
-const MAX_CAUSES: u8 = 6;
+/// Ray's logs need up to 60 ms, the files of a stalled disk longer.
+const LEARN_NS: i64 = 2 * SECOND_NS;
+
+/// How long after an end a verdict may wait for something.
+const WAITS_NS: [i64; 3] = [LEARN_NS, reasons::GIVE_UP_NS, LATE_NS];
+
+/// Until when verdicts of `now` stay what they are if nothing is seen: then the first of those that wait waits no longer.
+pub(super) fn waits_until(world: &World, now: BootTime) -> Option<BootTime> {
+    let ends = world.exits.values().map(|exit| exit.time);
+    let waits = ends.flat_map(|end| WAITS_NS.map(|wait| end.plus(wait)));
+    waits.filter(|until| now < *until).min()
+}
 
 /// What a verdict is made from.
 #[derive(Clone, Copy)]
-pub(super) struct Case<'a> {
-    pub(super) world: &'a World,
-    pub(super) exit: &'a ExitSeen,
+struct Case<'a> {
+    world: &'a World,
+    exit: &'a ExitSeen,
     /// The latest event time for a verdict that must be given while events still come; `None` when all are in.
-    pub(super) now: Option<BootTime>,
-    depth: u8,
+    now: Option<BootTime>,
+    verdicts: &'a Verdicts<'a>,
 }
 
-impl<'a> Case<'a> {
-    /// The case of one exit.
-    pub(super) fn new(world: &'a World, exit: &'a ExitSeen, now: Option<BootTime>) -> Self {
-        Self {
-            world,
-            exit,
-            now,
-            depth: 0,
-        }
-    }
-
+impl Case<'_> {
     fn key(&self) -> ProcessKey {
         self.exit.exit.process
     }
@@ -84,26 +88,24 @@ impl<'a> Case<'a> {
         started.is_none_or(|(_, started)| started.mode != Mode::Procfs)
     }
 
-    /// Whether evidence may still come: Ray's logs need up to 60 ms, the files of a stalled disk longer.
+    /// Whether evidence may still come.
     fn may_still_learn(&self) -> bool {
-        self.now
-            .is_some_and(|now| now.since(self.exit.time) < 2 * SECOND_NS)
+        self.is_within(LEARN_NS)
+    }
+
+    /// Whether more events may come, and the end is no longer ago than that, which is one of [`WAITS_NS`].
+    fn is_within(&self, wait: i64) -> bool {
+        self.now.is_some_and(|now| now.since(self.exit.time) < wait)
+    }
+
+    /// Whether the end of another process may still come that is why this one ended.
+    fn may_still_end(&self, other: ProcessKey) -> bool {
+        !other.same(self.key()) && self.world.exit(other).is_none() && self.is_within(LATE_NS)
     }
 
     /// The verdict on another process that has ended, for chains of causes.
     fn verdict_on(&self, other: ProcessKey) -> Option<Draft> {
-        if self.depth >= MAX_CAUSES || other.same(self.key()) {
-            return None;
-        }
-        let exit = self.world.exit(other)?;
-        Some(
-            Case {
-                exit,
-                depth: self.depth + 1,
-                ..*self
-            }
-            .verdict(),
-        )
+        self.verdicts.on(other)
     }
 
     /// Whether `other` ended as somebody wanted: with code 0, or by Ray on purpose.
@@ -114,8 +116,14 @@ impl<'a> Case<'a> {
         Some(clean || draft.killer == Killer::RayIntended)
     }
 
-    /// The verdict.
-    pub(super) fn verdict(&self) -> Draft {
+    /// The verdict. It is open until the process has ended that is its cause.
+    fn verdict(&self) -> Draft {
+        let draft = self.by_act();
+        let waits = draft.cause.is_some_and(|cause| self.may_still_end(cause));
+        draft.waiting(waits)
+    }
+
+    fn by_act(&self) -> Draft {
         match act::of(self.world, self.exit) {
             FatalAct::Killed(signal) => self.killed(signal),
             FatalAct::Exited { caught } => self_exit::exited(self, caught),

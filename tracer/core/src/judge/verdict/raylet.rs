@@ -12,8 +12,8 @@ use crate::{
     judge::{
         cause::Cause,
         missing::Missing,
-        report::{Certainty, Relation},
-        world::Seen,
+        report::{Certainty, Killer, Relation},
+        state::seen::Seen,
     },
 };
 
@@ -25,10 +25,9 @@ pub(super) fn verdict(
 ) -> Draft {
     let mechanism = external_signal::mechanism(signal);
     if let Some(reason) = reasons::for_process(case, raylet, signal.time) {
-        return reason
-            .draft(case, certainty)
-            .weighed(case)
-            .sent(signal, Relation::Ray, mechanism);
+        let draft = reason.draft(case, certainty).weighed(case);
+        let waits = draft.killer == Killer::RayIntended && may_be_shutdown(case, raylet, signal);
+        return draft.sent(signal, Relation::Ray, mechanism).waiting(waits);
     }
     if let Some(draft) = with_its_worker(case, signal, certainty) {
         return draft;
@@ -37,6 +36,12 @@ pub(super) fn verdict(
         return draft;
     }
     unexplained(case, raylet, signal)
+}
+
+/// Whether the raylet may yet say that it ended this worker because it was ending itself: it writes that after it has sent the signal.
+fn may_be_shutdown(case: &Case<'_>, raylet: ProcessKey, signal: &Seen<Signal>) -> bool {
+    let shutdown = || reasons::shutdown(case, raylet, signal.time);
+    case.may_still_learn() && matches!(shutdown(), Some(Reason::Collapse { .. }))
 }
 
 /// What the raylet ends of a worker that has ended: that end is the cause.

@@ -9,9 +9,8 @@ use crate::{
     judge::{
         act::{self, FatalAct},
         cause::{Cause, ProcessRef, Request},
-        processes::ProcessState,
         report::{Certainty, Killer, Remote},
-        world::Seen,
+        state::{processes::ProcessState, seen::Seen},
     },
     ray::{
         facts::{ExitType, MonitorKill, RayFact},
@@ -52,17 +51,18 @@ impl Reason {
                 };
                 Draft::new(Killer::RayMemoryMonitor, certainty, cause)
             }
-            Self::Intended(why) => Draft::new(Killer::RayIntended, certainty, why),
+            Self::Intended(why) => {
+                // The worker's own words may be read after the raylet's, and which job it was of.
+                let vague = match why {
+                    Cause::Intended | Cause::RayRequest { says: None, .. } => true,
+                    Cause::JobEnded => driver_of(case).is_none(),
+                    _ => false,
+                };
+                Draft::new(Killer::RayIntended, certainty, why)
+                    .waiting(vague && case.may_still_learn())
+            }
             Self::Collapse { why, cause, remote } => {
-                // A driver that leaves tells Ray first and exits later.
-                let exit = cause.and_then(|cause| case.world.exit(cause));
-                let comes = exit.is_none() && remote.is_none() && case.may_still_learn();
-                // An actor whose own end waits for its driver's: how that one ends decides both.
-                let on_it = cause.and_then(|cause| case.verdict_on(cause));
-                let open = comes || on_it.is_some_and(|draft| !draft.settled);
-                let mut draft = Draft::new(Killer::RayCollapse, certainty, why)
-                    .caused_by(cause)
-                    .open(open);
+                let mut draft = Draft::new(Killer::RayCollapse, certainty, why).caused_by(cause);
                 draft.cause_remote = remote;
                 draft
             }
@@ -255,8 +255,8 @@ fn after_owner(case: &Case<'_>, owner: Option<ProcessKey>, reason: &str) -> Reas
     match owner.map(|key| (key, case.ended_well(key))) {
         Some((_, Some(true))) => Reason::Intended(why),
         Some((key, _)) if outlived_by(case, key) => Reason::Intended(why),
-        // It left Ray and lives on: `ray.shutdown()` in a notebook.
-        Some((_, None)) if !case.may_still_learn() => Reason::Intended(why),
+        // It left Ray and lives on: `ray.shutdown()` in a notebook. One that ends tells Ray first and exits later.
+        Some((key, None)) if !case.may_still_end(key) => Reason::Intended(why),
         Some((key, _)) => Reason::Collapse {
             why,
             cause: Some(key),
@@ -278,14 +278,18 @@ fn outlived_by(case: &Case<'_>, other: ProcessKey) -> bool {
 
 /// The job of this worker is over: by its driver's own end, or by its death.
 pub(super) fn after_job(case: &Case<'_>) -> Reason {
-    let driver = driver_of(case);
-    match driver.map(|state| (state.key, case.ended_well(state.key))) {
-        Some((key, Some(false))) if !outlived_by(case, key) => Reason::Collapse {
+    let collapses = |driver: &ProcessKey| match case.ended_well(*driver) {
+        Some(true) => false,
+        Some(false) => !outlived_by(case, *driver),
+        None => case.may_still_end(*driver),
+    };
+    match driver_of(case).map(|state| state.key).filter(collapses) {
+        Some(driver) => Reason::Collapse {
             why: Cause::JobEnded,
-            cause: Some(key),
+            cause: Some(driver),
             remote: None,
         },
-        _ => Reason::Intended(Cause::JobEnded),
+        None => Reason::Intended(Cause::JobEnded),
     }
 }
 
@@ -421,13 +425,32 @@ fn agent_of(case: &Case<'_>, raylet: ProcessKey, name: &str, time: BootTime) -> 
 ///
 /// All give up after `gcs_rpc_server_reconnect_timeout_s` (`src/ray/common/ray_config_def.h`), and some before their raylet, which tells.
 fn gcs_that_left(case: &Case<'_>, raylet: ProcessKey) -> Option<ProcessKey> {
+    // One that failed by itself meanwhile did not do so as the raylet gave up too.
+    let told = is_agent(case) || gave_up(case, raylet, case.exit.time);
+    gcs_before(case, raylet).filter(|_| told)
+}
+
+/// Whether the raylet may still say that it has given up the GCS, without which this process may have failed.
+pub(super) fn may_give_up(case: &Case<'_>) -> bool {
+    let lost = |raylet| gcs_before(case, raylet).is_some();
+    case.is_within(GIVE_UP_NS) && case.cluster().is_some_and(lost)
+}
+
+fn is_agent(case: &Case<'_>) -> bool {
+    matches!(
+        case.part(),
+        Some(Part::DashboardAgent | Part::RuntimeEnvAgent)
+    )
+}
+
+/// The GCS that had left a process which failed as one does that has lost it.
+fn gcs_before(case: &Case<'_>, raylet: ProcessKey) -> Option<ProcessKey> {
     let ended = case.exit.time;
     let code = case.exit.exit.code();
     let part = case.part().filter(|part| part.watches(Part::Gcs));
     let failed = match part {
         Some(Part::DashboardAgent | Part::RuntimeEnvAgent) => code != Some(0),
-        // One that failed by itself meanwhile did not do so as the raylet gave up too.
-        Some(Part::Worker | Part::Dashboard) => code == Some(1) && gave_up(case, raylet, ended),
+        Some(Part::Worker | Part::Dashboard) => code == Some(1),
         _ => false,
     };
     let had_raylet = act_time(case, raylet).is_none_or(|died| died > ended);
@@ -454,7 +477,7 @@ fn gave_up(case: &Case<'_>, raylet: ProcessKey, time: BootTime) -> bool {
 }
 
 /// Between the first and the last of a node who give up.
-const GIVE_UP_NS: i64 = 5 * SECOND_NS;
+pub(super) const GIVE_UP_NS: i64 = 5 * SECOND_NS;
 
 /// The GCS of this cluster, if it ended within the raylet's time-outs before `act`.
 fn gcs_of(case: &Case<'_>, raylet: ProcessKey, act: BootTime) -> Option<ProcessKey> {

@@ -16,7 +16,7 @@ use crate::{
         missing::Missing,
         report::{Certainty, Killer, Relation},
         route::{self, Route, Way},
-        world::Seen,
+        state::seen::Seen,
     },
     ray::{
         facts::{ExitType, RayFact},
@@ -100,6 +100,14 @@ pub(super) fn exited(case: &Case<'_>, caught: Option<&Seen<Signal>>) -> Draft {
     {
         return draft;
     }
+    // Why its raylet sent it a signal may be read after what it says itself.
+    let raylet = caught.and_then(|signal| senders::raylet_of(case, &signal.what.sender));
+    let waits = raylet.is_some() && case.may_still_learn();
+    not_at_signal(case, caught).waiting(waits)
+}
+
+/// An exit that no signal explains which came before.
+fn not_at_signal(case: &Case<'_>, caught: Option<&Seen<Signal>>) -> Draft {
     if case.exit.exit.status.is_none()
         && let Some(draft) = kernel::by_kernel_log(case)
     {
@@ -280,8 +288,6 @@ fn by_rays_words(case: &Case<'_>) -> Option<Draft> {
     let lost = |record: &&Seen<RayLog>| matches!(record.what.fact, RayFact::RayletLost { .. });
     if about.iter().copied().any(|record| lost(&record)) {
         let cause = case.cluster().filter(|raylet| !raylet.same(case.key()));
-        let open =
-            cause.is_some_and(|raylet| case.world.exit(raylet).is_none()) && case.may_still_learn();
         let killer = cause.map_or(Killer::RayCollapse, |raylet| {
             reasons::killer_after(case, raylet)
         });
@@ -290,7 +296,7 @@ fn by_rays_words(case: &Case<'_>) -> Option<Draft> {
             by_own_log: true,
         };
         let draft = Draft::new(killer, Certainty::Inferred, gone);
-        return Some(draft.caused_by(cause).open(open));
+        return Some(draft.caused_by(cause));
     }
     let own_code = aftermath::has_own_code(case);
     let last_words = about
@@ -348,7 +354,9 @@ fn by_code(case: &Case<'_>) -> Draft {
             .iter()
             .any(|record| matches!(record.what.fact, RayFact::Disconnected { .. }))
     };
-    let open = code == 1 && worker && case.may_still_learn() && !dropped();
+    // What a raylet ends itself for is its last line.
+    let speaks = worker && code <= 1 && !dropped() || case.role() == Role::Raylet;
+    let open = speaks && case.may_still_learn() || reasons::may_give_up(case);
     if worker && says_signal(case, BootTime(0)) {
         return at_sigterm(case, code, certainty).open(open);
     }

@@ -5,13 +5,13 @@
 
 use super::Case;
 use crate::{
-    event::{FileId, Role, Sender},
+    event::{Role, Sender},
     ids::{Pid, ProcessKey},
     judge::{
         cause::{Cause, Command},
-        processes::ProcessState,
         programs,
         report::{Certainty, Relation},
+        state::processes::ProcessState,
     },
     path,
     ray::tool::{self, Installation},
@@ -212,13 +212,6 @@ fn interpreter(case: &Case<'_>, cluster: ProcessKey, sender: &Sender) -> Option<
             && shown().is_some_and(|(shown, taken)| shown.ends_with(taken.trim_start_matches('…')));
     }
     by_path.then_some(Certainty::Inferred)
-}
-
-/// What was seen of a process's first exec.
-#[derive(Debug, Clone)]
-pub(in crate::judge) struct FirstExec {
-    pub(in crate::judge) argv: Vec<String>,
-    pub(in crate::judge) file: Option<FileId>,
 }
 
 /// `ray job stop`: the actor that runs the driver of a submitted job ends what it has started. Its title is its own: it is believed of

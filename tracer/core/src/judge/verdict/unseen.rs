@@ -12,7 +12,7 @@ use crate::{
         cause::{Cause, ProcessRef},
         missing::{self, Missing},
         report::{Certainty, Killer, Mechanism},
-        world::Seen,
+        state::seen::Seen,
     },
 };
 

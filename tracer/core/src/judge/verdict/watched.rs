@@ -4,7 +4,11 @@ use super::{Case, Draft, aftermath, reasons, senders};
 use crate::{
     event::Role,
     ids::{BootTime, ProcessKey, SECOND_NS},
-    judge::{cause::Cause, processes::ProcessState, report::Certainty, world::World},
+    judge::{
+        cause::Cause,
+        report::Certainty,
+        state::{processes::ProcessState, world::World},
+    },
     ray::{identify, tree::Part},
 };
 

@@ -10,15 +10,15 @@ const MOST: usize = 256;
 
 /// Something that went away.
 #[derive(Debug)]
-pub(super) struct Gone {
-    pub(super) name: String,
-    pub(super) time: BootTime,
-    pub(super) back: Option<BootTime>,
-    pub(super) reason: Option<String>,
+pub(in crate::judge) struct Gone {
+    pub(in crate::judge) name: String,
+    pub(in crate::judge) time: BootTime,
+    pub(in crate::judge) back: Option<BootTime>,
+    pub(in crate::judge) reason: Option<String>,
 }
 
 /// Takes a probe's new state, and keeps when it went away and came back; `probes` are those known before.
-pub(super) fn note(
+pub(in crate::judge) fn note(
     all: &mut Vec<Gone>,
     probes: &[Probe],
     mut probe: Probe,

@@ -19,7 +19,7 @@ use crate::{
     ray::{identify::Title, python},
 };
 use pieces::{ERROR, Pieces};
-pub(super) use waiting::Owner;
+pub(in crate::judge) use waiting::Owner;
 use waiting::{Row, Waiting, What};
 
 /// Stacks that are told apart; later ones are blamed by their owner alone. A job has some hundreds.
@@ -83,7 +83,7 @@ struct Grower {
 
 /// All growth that was seen.
 #[derive(Debug, Clone, Default)]
-pub(super) struct GrowthAttribution {
+pub(in crate::judge) struct GrowthAttribution {
     waiting: Waiting,
     sites: Vec<Blamed>,
     index: HashMap<Site, usize>,
@@ -93,7 +93,7 @@ pub(super) struct GrowthAttribution {
 
 impl GrowthAttribution {
     /// Takes one look; `owner` is whose process it is as far as its events tell so far. What grew is folded in by [`Self::settle`].
-    pub(super) fn observe(&mut self, time: BootTime, stack: &PythonStack, owner: Owner) {
+    pub(in crate::judge) fn observe(&mut self, time: BootTime, stack: &PythonStack, owner: Owner) {
         let key = stack.process.truncated();
         let process = self.processes.entry(key).or_default();
         if !stack.repeats {
@@ -125,7 +125,7 @@ impl GrowthAttribution {
     }
 
     /// A process gave memory back: of one of its large mappings, or other memory.
-    pub(super) fn freed(
+    pub(in crate::judge) fn freed(
         &mut self,
         time: BootTime,
         process: ProcessKey,
@@ -142,7 +142,7 @@ impl GrowthAttribution {
 
     /// Folds in what has waited until its call is known at `now`, or all of it where nothing more comes; `called` is the owner by the call
     /// that a process ran at a moment.
-    pub(super) fn settle(
+    pub(in crate::judge) fn settle(
         &mut self,
         now: Option<BootTime>,
         called: impl Fn(ProcessKey, BootTime) -> Option<Title>,
@@ -163,7 +163,7 @@ impl GrowthAttribution {
     }
 
     /// The same with all that waits folded in.
-    pub(super) fn settled(
+    pub(in crate::judge) fn settled(
         &self,
         called: impl Fn(ProcessKey, BootTime) -> Option<Title>,
     ) -> Cow<'_, Self> {
@@ -199,21 +199,21 @@ impl GrowthAttribution {
     }
 
     /// It ended.
-    pub(super) fn ended(&mut self, time: BootTime, process: ProcessKey) {
+    pub(in crate::judge) fn ended(&mut self, time: BootTime, process: ProcessKey) {
         if let Some(process) = self.processes.get_mut(&process.truncated()) {
             process.ended = Some(time);
         }
     }
 
     /// Its stacks cannot be read.
-    pub(super) fn refused(&mut self, process: ProcessKey, reason: &str) {
+    pub(in crate::judge) fn refused(&mut self, process: ProcessKey, reason: &str) {
         if self.refused.len() < MOST_REFUSED {
             self.refused.insert(process.truncated(), reason.to_owned());
         }
     }
 
     /// Why the stacks of some processes are not known: of none was ever read.
-    pub(super) fn unread(&self) -> Vec<UnreadStacks> {
+    pub(in crate::judge) fn unread(&self) -> Vec<UnreadStacks> {
         let seen = |key: &ProcessKey| {
             self.processes
                 .get(key)
@@ -247,7 +247,7 @@ impl GrowthAttribution {
     }
 
     /// The last stack of a process, and when it was read.
-    pub(super) fn last(&self, process: ProcessKey) -> Option<(BootTime, String)> {
+    pub(in crate::judge) fn last(&self, process: ProcessKey) -> Option<(BootTime, String)> {
         let known = self.processes.get(&process.truncated())?;
         let mut lines: Vec<String> = known.frames.iter().map(lines::named).collect();
         if known.skipped > 0 {
@@ -258,19 +258,25 @@ impl GrowthAttribution {
     }
 
     /// In the last stack of a process, the line of the user's own code: `train.py:33 step`, without one the innermost that is no library's.
-    pub(super) fn last_line(&self, process: ProcessKey) -> Option<String> {
+    pub(in crate::judge) fn last_line(&self, process: ProcessKey) -> Option<String> {
         let known = self.processes.get(&process.truncated())?;
         python::users(&known.frames).map(lines::named)
     }
 
     /// By owner, the largest growth first. `becomes` is the class of a worker that had none when it
     /// grew.
-    pub(super) fn growth(&self, becomes: impl Fn(ProcessKey) -> Option<String>) -> Vec<Growth> {
+    pub(in crate::judge) fn growth(
+        &self,
+        becomes: impl Fn(ProcessKey) -> Option<String>,
+    ) -> Vec<Growth> {
         lines::growth(&self.named(becomes), &self.sums())
     }
 
     /// Folded stacks, the outermost frame first, below what became of the memory.
-    pub(super) fn folded(&self, becomes: impl Fn(ProcessKey) -> Option<String>) -> Vec<String> {
+    pub(in crate::judge) fn folded(
+        &self,
+        becomes: impl Fn(ProcessKey) -> Option<String>,
+    ) -> Vec<String> {
         lines::folded(&self.named(becomes), &self.sums())
     }
 

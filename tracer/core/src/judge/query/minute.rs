@@ -4,11 +4,10 @@ use std::collections::VecDeque;
 
 use crate::{
     event::{Exit, Mapped, MemoryPart, Step},
-    ids::{BootTime, Bytes, Pid, ProcessKey, SECOND_NS},
+    ids::{BootTime, Bytes, ProcessKey},
     judge::{
-        forecast::Points,
         report::{LastMinute, LimitBefore, MappedBefore, TopBefore, TopProcess},
-        world::{Seen, World},
+        state::{seen::Seen, trail::Trail, world::World},
     },
 };
 
@@ -17,67 +16,6 @@ const MOMENTS_MS: [i64; 15] = [
     60_000, 45_000, 30_000, 20_000, 15_000, 10_000, 7_000, 5_000, 4_000, 3_000, 2_000, 1_000, 500,
     200, 0,
 ];
-/// Figures that a trail keeps: a minute at ten a second.
-const LONGEST: usize = 600;
-/// Older ones are dropped: a figure that does not move is written each minute.
-const KEPT_NS: i64 = 125 * SECOND_NS;
-
-/// The last figures of one thing, the oldest first.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Trail(VecDeque<(BootTime, Bytes)>);
-
-impl Trail {
-    pub(super) fn push(&mut self, time: BootTime, figure: Bytes) {
-        self.0.push_back((time, figure));
-        // The last one before the minute says how it began.
-        let old = |trail: &VecDeque<(BootTime, Bytes)>| {
-            trail.len() > 2
-                && trail
-                    .get(1)
-                    .is_some_and(|(since, _)| time.since(*since) > KEPT_NS)
-        };
-        while self.0.len() > LONGEST || old(&self.0) {
-            self.0.pop_front();
-        }
-    }
-
-    /// All that is kept, as a rate is taken from it.
-    pub(super) fn points(&self) -> Points {
-        let points = self.0.iter();
-        points
-            .map(|(time, figure)| (*time, figure.0 as f64))
-            .collect()
-    }
-
-    /// How far the last figure lies above the lowest since `since`.
-    pub(super) fn risen(&self, since: BootTime) -> Bytes {
-        let lately = self.0.iter().filter(|(time, _)| *time >= since);
-        let lowest = lately
-            .map(|(_, figure)| figure.0)
-            .chain(self.at(since).map(|at| at.0))
-            .min();
-        let last = self.0.back().map_or(0, |(_, last)| last.0);
-        Bytes(lowest.map_or(0, |lowest| last.saturating_sub(lowest)))
-    }
-
-    /// How far the last figure lies below the highest since `since`.
-    pub(super) fn fallen(&self, since: BootTime) -> Bytes {
-        let lately = self.0.iter().filter(|(time, _)| *time >= since);
-        let highest = lately.map(|(_, figure)| figure.0).max();
-        let last = self.0.back().map_or(0, |(_, last)| last.0);
-        Bytes(highest.map_or(0, |highest| highest.saturating_sub(last)))
-    }
-
-    /// The figure in force at `time`.
-    fn at(&self, time: BootTime) -> Option<Bytes> {
-        let last = self.0.iter().rev().find(|(since, _)| *since <= time)?;
-        Some(last.1)
-    }
-
-    fn over(&self, death: BootTime) -> Vec<Option<Bytes>> {
-        moments(death).map(|moment| self.at(moment)).collect()
-    }
-}
 
 fn moments(death: BootTime) -> impl Iterator<Item = BootTime> {
     MOMENTS_MS
@@ -85,10 +23,19 @@ fn moments(death: BootTime) -> impl Iterator<Item = BootTime> {
         .map(move |before| death.plus(-before * 1_000_000))
 }
 
+fn over(trail: &Trail, death: BootTime) -> Vec<Option<Bytes>> {
+    moments(death).map(|moment| trail.at(moment)).collect()
+}
+
 /// The minute before `exit` at `time`, as the samples have it.
-pub(super) fn before(world: &World, exit: &Exit, time: BootTime, top: &[TopProcess]) -> LastMinute {
+pub(in crate::judge) fn before(
+    world: &World,
+    exit: &Exit,
+    time: BootTime,
+    top: &[TopProcess],
+) -> LastMinute {
     let victim = world.trails.get(&exit.process.truncated());
-    let mut own = victim.map_or_else(|| vec![None; MOMENTS_MS.len()], |trail| trail.over(time));
+    let mut own = victim.map_or_else(|| vec![None; MOMENTS_MS.len()], |trail| over(trail, time));
     if let (Some(last), Some(anon)) = (
         own.last_mut(),
         exit.memory.private().filter(|own| own.0 > 0),
@@ -103,7 +50,7 @@ pub(super) fn before(world: &World, exit: &Exit, time: BootTime, top: &[TopProce
         Some(TopBefore {
             pid: one.pid,
             title: one.title.clone(),
-            private_bytes: trail.over(time),
+            private_bytes: over(trail, time),
         })
     };
     LastMinute {
@@ -117,8 +64,8 @@ pub(super) fn before(world: &World, exit: &Exit, time: BootTime, top: &[TopProce
             .filter(|one| !one.victim)
             .filter_map(of)
             .collect(),
-        shared_memory_bytes: world.shared_trail.over(time),
-        node_used_bytes: world.node_trail.over(time),
+        shared_memory_bytes: over(&world.shared_trail, time),
+        node_used_bytes: over(&world.node_trail, time),
         limits: limits(world, exit.process, time),
         mapped: Vec::new(),
     }
@@ -152,7 +99,7 @@ fn limits(world: &World, process: ProcessKey, time: BootTime) -> Vec<LimitBefore
 }
 
 /// What came from the kernel after the death was seen: its last steps, and who mapped what.
-pub(super) fn refine(
+pub(in crate::judge) fn refine(
     minute: &mut LastMinute,
     time: BootTime,
     steps: &[Step],
@@ -182,41 +129,25 @@ pub(super) fn refine(
         .collect();
 }
 
-/// A process outside Ray that holds much: it is sampled near a limit only.
-#[derive(Debug, Clone)]
-pub(super) struct Outside {
-    pub(super) pid: Pid,
-    pub(super) name: String,
-    pub(super) cgroup: Option<String>,
-    pub(super) private: Bytes,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_trail_says_what_was_in_force_and_forgets_what_is_older_than_the_minute() {
+    fn a_moment_before_the_first_figure_has_none() {
         let second = |at: u64| BootTime(at * 1_000_000_000);
         let mut trail = Trail::default();
         for at in 0..1000 {
             trail.push(second(at), Bytes(at));
         }
-        assert!(trail.0.len() < 130, "{}", trail.0.len());
-        assert_eq!(trail.at(second(900)), Some(Bytes(900)));
-        let over = trail.over(second(999));
+        let minute = over(&trail, second(999));
         assert_eq!(
-            (over.first(), over.last()),
+            (minute.first(), minute.last()),
             (Some(&Some(Bytes(939))), Some(&Some(Bytes(999))))
         );
         let mut still = Trail::default();
         still.push(second(1), Bytes(7));
-        assert_eq!(
-            still.over(second(50)).first(),
-            Some(&None),
-            "not seen yet a minute before"
-        );
-        assert_eq!(still.at(second(50)), Some(Bytes(7)));
+        assert_eq!(over(&still, second(50)).first(), Some(&None));
     }
 
     #[test]

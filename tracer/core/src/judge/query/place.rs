@@ -5,14 +5,13 @@ use crate::{
     event::Cluster,
     ids::ProcessKey,
     judge::{
-        processes::ProcessState,
         report::{Kubernetes, Place, Slurm},
-        world::World,
+        state::{processes::ProcessState, world::World},
     },
 };
 
 /// The place of a process.
-pub(super) fn of(world: &World, state: &ProcessState) -> Place {
+pub(in crate::judge) fn of(world: &World, state: &ProcessState) -> Place {
     let path = state.cgroup.as_deref();
     let slurm = path.and_then(cgroup_path::slurm).map(|found| Slurm {
         job_id: found.job,
@@ -26,7 +25,7 @@ pub(super) fn of(world: &World, state: &ProcessState) -> Place {
 }
 
 /// The place of a raylet.
-pub(super) fn of_raylet(world: &World, raylet: ProcessKey) -> Place {
+pub(in crate::judge) fn of_raylet(world: &World, raylet: ProcessKey) -> Place {
     let state = world.processes.get(raylet);
     state.map_or_else(Place::default, |state| of(world, state))
 }

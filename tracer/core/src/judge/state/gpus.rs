@@ -5,10 +5,7 @@ use std::collections::BTreeMap;
 use crate::{
     event::GpuState,
     ids::{BootTime, ByProcess, Bytes, ProcessKey, SECOND_NS},
-    judge::{
-        report::{GpuReport, GpuUse},
-        world::World,
-    },
+    judge::report::GpuUse,
 };
 
 /// A fall of less is no offload of a model.
@@ -22,18 +19,18 @@ const MOST: usize = 256;
 
 /// All GPUs.
 #[derive(Debug, Default)]
-pub(super) struct Gpus {
-    pub(super) devices: BTreeMap<u32, Device>,
+pub(in crate::judge) struct Gpus {
+    pub(in crate::judge) devices: BTreeMap<u32, Device>,
     held: ByProcess<Held>,
-    pub(super) offloads: Vec<GpuOffload>,
+    pub(in crate::judge) offloads: Vec<GpuOffload>,
 }
 
 /// One GPU.
 #[derive(Debug)]
-pub(super) struct Device {
-    pub(super) last: GpuState,
-    peak: Bytes,
-    peaked: BootTime,
+pub(in crate::judge) struct Device {
+    pub(in crate::judge) last: GpuState,
+    pub(in crate::judge) peak: Bytes,
+    pub(in crate::judge) peaked: BootTime,
 }
 
 /// What one process holds on all GPUs.
@@ -48,12 +45,12 @@ struct Held {
 
 /// Memory that left the GPU of a process while its private memory rose.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct GpuOffload {
-    pub(super) process: ProcessKey,
-    pub(super) time: BootTime,
-    pub(super) from: Bytes,
-    pub(super) to: Bytes,
-    pub(super) host: Bytes,
+pub(in crate::judge) struct GpuOffload {
+    pub(in crate::judge) process: ProcessKey,
+    pub(in crate::judge) time: BootTime,
+    pub(in crate::judge) from: Bytes,
+    pub(in crate::judge) to: Bytes,
+    pub(in crate::judge) host: Bytes,
 }
 
 impl Held {
@@ -74,7 +71,7 @@ impl Held {
 }
 
 impl Gpus {
-    pub(super) fn sampled(&mut self, time: BootTime, state: &GpuState) {
+    pub(in crate::judge) fn sampled(&mut self, time: BootTime, state: &GpuState) {
         let device = state.device;
         for held in self.held.values_mut() {
             if let Some((_, gone)) = held.on.get_mut(&device) {
@@ -99,18 +96,18 @@ impl Gpus {
     }
 
     /// The processes whose GPU memory has fallen and whose private memory is to be looked at.
-    pub(super) fn fallen(&self) -> Vec<ProcessKey> {
+    pub(in crate::judge) fn fallen(&self) -> Vec<ProcessKey> {
         let fallen = self.held.iter().filter(|(_, held)| held.fell.is_some());
         fallen.map(|(process, _)| *process).collect()
     }
 
-    pub(super) fn has_fallen(&self, process: ProcessKey) -> bool {
+    pub(in crate::judge) fn has_fallen(&self, process: ProcessKey) -> bool {
         let held = self.held.get(&process.truncated());
         held.is_some_and(|held| held.fell.is_some())
     }
 
     /// The private memory of a process has risen by this much around `time`.
-    pub(super) fn host_rose(&mut self, process: ProcessKey, time: BootTime, host: Bytes) {
+    pub(in crate::judge) fn host_rose(&mut self, process: ProcessKey, time: BootTime, host: Bytes) {
         let Some(held) = self.held.get_mut(&process.truncated()) else {
             return;
         };
@@ -135,7 +132,7 @@ impl Gpus {
     }
 
     /// What a process held at its end.
-    pub(super) fn at_end(&self, process: ProcessKey, time: BootTime) -> Vec<GpuUse> {
+    pub(in crate::judge) fn at_end(&self, process: ProcessKey, time: BootTime) -> Vec<GpuUse> {
         let held = self.held.get(&process.truncated());
         let on = held.into_iter().flat_map(|held| &held.on);
         on.filter(|(_, (_, gone))| gone.is_none_or(|gone| time.since(gone) <= JUST_NS))
@@ -151,30 +148,14 @@ impl Gpus {
             .collect()
     }
 
-    pub(super) fn forget(&mut self, process: ProcessKey) {
+    pub(in crate::judge) fn forget(&mut self, process: ProcessKey) {
         self.held.remove(&process.truncated());
     }
 }
 
-/// How much the private memory of a process has risen of late.
-pub(super) fn risen(world: &World, process: ProcessKey, time: BootTime) -> Bytes {
-    let trail = world.trails.get(&process.truncated());
-    trail.map_or(Bytes(0), |trail| trail.risen(time.plus(-NEAR_NS)))
-}
-
-/// Each GPU of the recording.
-pub(super) fn report(world: &World) -> Vec<GpuReport> {
-    let devices = world.gpus.devices.iter();
-    devices
-        .map(|(device, seen)| GpuReport {
-            device: *device,
-            total_bytes: seen.last.total,
-            used_bytes: seen.last.used,
-            peak_bytes: seen.peak,
-            peak_time: world.clock.wall(seen.peaked),
-            uncorrected_errors: seen.last.uncorrected_errors,
-        })
-        .collect()
+/// Since when a rise of private memory counts at `time`.
+pub(in crate::judge) fn lately(time: BootTime) -> BootTime {
+    time.plus(-NEAR_NS)
 }
 
 #[cfg(test)]

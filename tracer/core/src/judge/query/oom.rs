@@ -3,20 +3,21 @@
 //! The kernel stack at `mark_victim` tells a cgroup's limit from an empty machine and names the charge; the victim's own
 //! memory cgroups with their use tell which limit; the kernel log, which is rate-limited, only confirms.
 
-pub(super) use crate::ids::size;
 use crate::{
     event::{CgroupLevel, KernelLog, OomVictim},
-    ids::Pid,
-    ids::SECOND_NS,
+    ids::{Pid, SECOND_NS},
     judge::{
         cause::{KernelOom, Scope},
         report::OomReport,
-        world::{ExitSeen, Seen, World},
+        state::{
+            seen::{ExitSeen, Seen},
+            world::World,
+        },
     },
 };
 
 /// The cause that an OOM kill is.
-pub(super) fn cause(report: &OomReport) -> KernelOom {
+pub(in crate::judge) fn cause(report: &OomReport) -> KernelOom {
     KernelOom {
         scope: report.constraint,
         cgroup: report.cgroup.clone(),
@@ -28,7 +29,7 @@ pub(super) fn cause(report: &OomReport) -> KernelOom {
 }
 
 /// The context from the mark itself.
-pub(super) fn from_mark(world: &World, victim: &Seen<OomVictim>) -> OomReport {
+pub(in crate::judge) fn from_mark(world: &World, victim: &Seen<OomVictim>) -> OomReport {
     let what = &victim.what;
     let logged = logged(world, what.victim.pid, victim);
     let constraint = match (&logged, by_stack(&what.stack)) {
@@ -59,7 +60,7 @@ pub(super) fn from_mark(world: &World, victim: &Seen<OomVictim>) -> OomReport {
 }
 
 /// The context from the kernel log alone: the mark was not seen.
-pub(super) fn from_kernel_log(world: &World, exit: &ExitSeen) -> Option<OomReport> {
+pub(in crate::judge) fn from_kernel_log(world: &World, exit: &ExitSeen) -> Option<OomReport> {
     if !world.has_the_kernels_pids() {
         return None;
     }

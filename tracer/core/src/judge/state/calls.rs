@@ -3,9 +3,9 @@
 use std::collections::{HashSet, VecDeque};
 
 use crate::{
-    event::Call,
+    event::{Call, Exit},
     ids::{BootTime, Bytes, SECOND_NS},
-    judge::{report::CallsReport, world::ExitSeen},
+    judge::report::CallsReport,
     ray::identify,
 };
 
@@ -28,7 +28,7 @@ const LAST: usize = 3;
 
 /// The calls of one process.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Calls {
+pub(in crate::judge) struct Calls {
     complete: VecDeque<Call>,
     running: Option<Call>,
     /// Samples that no later one exceeds.
@@ -37,36 +37,36 @@ pub(super) struct Calls {
 
 /// What the tasks of a worker left resident, and later ones used again.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Reused {
+pub(in crate::judge) struct Reused {
     /// The first task.
-    pub(super) task: String,
+    pub(in crate::judge) task: String,
     /// All of them.
-    pub(super) calls: u32,
+    pub(in crate::judge) calls: u32,
     /// What stayed resident between them.
-    pub(super) kept: Bytes,
+    pub(in crate::judge) kept: Bytes,
 }
 
 /// A worker that has had nothing to do since its last task.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Idle {
+pub(in crate::judge) struct Idle {
     /// The one of its tasks that left most.
-    pub(super) task: String,
+    pub(in crate::judge) task: String,
     /// What that grew by.
-    pub(super) grew: Bytes,
+    pub(in crate::judge) grew: Bytes,
     /// It has had nothing to do for so long.
-    pub(super) seconds: i64,
+    pub(in crate::judge) seconds: i64,
     /// What it held when the last one ended.
-    pub(super) left: Bytes,
+    pub(in crate::judge) left: Bytes,
 }
 
 /// What the calls of one title left behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Growth {
-    pub(super) title: String,
+pub(in crate::judge) struct Growth {
+    pub(in crate::judge) title: String,
     /// Complete calls.
-    pub(super) calls: u32,
+    pub(in crate::judge) calls: u32,
     /// What each leaves behind, where most of them left something that was not given back.
-    pub(super) per_call: Option<Bytes>,
+    pub(in crate::judge) per_call: Option<Bytes>,
 }
 
 impl Growth {
@@ -83,7 +83,7 @@ fn is_task(call: &Call) -> bool {
 }
 
 impl Calls {
-    pub(super) fn fold(&mut self, call: &Call) {
+    pub(in crate::judge) fn fold(&mut self, call: &Call) {
         if call.ended.is_none() {
             // An actor that idled when the recording began has its bare class for a title.
             let runs = identify::title(&call.title).is_some_and(|title| title.task.is_some());
@@ -100,7 +100,7 @@ impl Calls {
         self.complete.push_back(call);
     }
 
-    pub(super) fn sampled(&mut self, time: BootTime, private: Bytes) {
+    pub(in crate::judge) fn sampled(&mut self, time: BootTime, private: Bytes) {
         while self.highs.back().is_some_and(|(_, high)| *high <= private) {
             self.highs.pop_back();
         }
@@ -118,14 +118,14 @@ impl Calls {
 
     /// What the call that ran at `time`, or ran last, is called: growth is seen a moment after it was made. `None` where no such call is
     /// known.
-    pub(super) fn title_at(&self, time: BootTime) -> Option<identify::Title> {
+    pub(in crate::judge) fn title_at(&self, time: BootTime) -> Option<identify::Title> {
         let mut latest = self.complete.iter().chain(&self.running).rev();
         identify::title(&latest.find(|call| call.began <= time)?.title)
     }
 
     /// The title that its calls give it: of the one that has run for a second, else its class alone, for shorter calls are not told as
     /// they begin. `None` where no call is known.
-    pub(super) fn title(&self) -> Option<String> {
+    pub(in crate::judge) fn title(&self) -> Option<String> {
         if let Some(running) = &self.running {
             return Some(running.title.clone());
         }
@@ -134,7 +134,7 @@ impl Calls {
     }
 
     /// When Ray gave it its worker: a task's last call, an actor's first one, as far as that is kept.
-    pub(super) fn leased(&self, task: bool) -> Option<BootTime> {
+    pub(in crate::judge) fn leased(&self, task: bool) -> Option<BootTime> {
         let all = || self.complete.iter().chain(&self.running);
         let call = if task {
             all().next_back()
@@ -145,13 +145,13 @@ impl Calls {
     }
 
     /// The task that it ran first.
-    pub(super) fn first(&self) -> Option<String> {
+    pub(in crate::judge) fn first(&self) -> Option<String> {
         let mut all = self.complete.iter().chain(&self.running);
         identify::title(&all.next()?.title)?.task
     }
 
     /// What it left behind, by title; the title that grew most comes first.
-    pub(super) fn growth(&self) -> Vec<Growth> {
+    pub(in crate::judge) fn growth(&self) -> Vec<Growth> {
         let titles: HashSet<&str> = self
             .complete
             .iter()
@@ -171,7 +171,7 @@ impl Calls {
     }
 
     /// What grew most, where it is a series.
-    pub(super) fn steady(&self) -> Option<Growth> {
+    pub(in crate::judge) fn steady(&self) -> Option<Growth> {
         let mut grown = self.growth().into_iter();
         grown.find(|growth| growth.calls >= SERIES && growth.matters())
     }
@@ -228,7 +228,7 @@ impl Calls {
 
     /// What the next call will have taken on top of `now` when it holds most, as far as the last ones tell, of which each kept `each`;
     /// negative where the running one holds more by now.
-    pub(super) fn ahead(&self, title: &str, each: Bytes, now: Bytes) -> Option<i64> {
+    pub(in crate::judge) fn ahead(&self, title: &str, each: Bytes, now: Bytes) -> Option<i64> {
         let own = self
             .complete
             .iter()
@@ -249,7 +249,7 @@ impl Calls {
 
     /// What stays resident between tasks and is used again: the level at which they begin rose once and then stayed. A task leaves no
     /// state behind, so that was freed; an actor may keep as much on purpose, so of actors nothing is said.
-    pub(super) fn reused(&self) -> Option<Reused> {
+    pub(in crate::judge) fn reused(&self) -> Option<Reused> {
         let all = || self.complete.iter().chain(&self.running);
         if self.complete.len() >= MAX_CALLS || !all().all(is_task) {
             return None;
@@ -271,7 +271,7 @@ impl Calls {
     }
 
     /// How long nothing has run by `now`, and which task left most of what is held, where all that ran were tasks.
-    pub(super) fn idle(&self, now: BootTime) -> Option<Idle> {
+    pub(in crate::judge) fn idle(&self, now: BootTime) -> Option<Idle> {
         let last = self.complete.back().filter(|_| self.running.is_none())?;
         if !self.complete.iter().all(is_task) {
             return None;
@@ -289,8 +289,13 @@ impl Calls {
     }
 
     /// The calls as a death tells them.
-    pub(super) fn at_death(&self, exit: &ExitSeen, from_start: bool) -> Option<CallsReport> {
-        let title = exit.exit.title.as_deref();
+    pub(in crate::judge) fn at_death(
+        &self,
+        time: BootTime,
+        exit: &Exit,
+        from_start: bool,
+    ) -> Option<CallsReport> {
+        let title = exit.title.as_deref();
         let running = self
             .running
             .as_ref()
@@ -304,13 +309,13 @@ impl Calls {
         };
         let title = running.map(|call| call.title.as_str());
         let title = title.or_else(|| growth.map(|growth| growth.title.as_str()))?;
-        let peak = running.and_then(|call| self.peak(call).max(exit.exit.memory.anon));
+        let peak = running.and_then(|call| self.peak(call).max(exit.memory.anon));
         Some(CallsReport {
             task: identify::title(title).and_then(|title| title.task)?,
             died_in: running.map(|call| call.nth),
             from_start,
             running_ms: running
-                .and_then(|call| u64::try_from(exit.time.since(call.began) / 1_000_000).ok()),
+                .and_then(|call| u64::try_from(time.since(call.began) / 1_000_000).ok()),
             before_bytes: running.and_then(|call| call.before),
             peak_bytes: peak,
             complete: running.map_or_else(

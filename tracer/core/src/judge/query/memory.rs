@@ -2,39 +2,21 @@
 
 use crate::{
     event::{Exit, MemorySplit, Role},
-    ids::{BootTime, Bytes, Pid, ProcessKey, SECOND_NS},
+    ids::{BootTime, Bytes, Pid, ProcessKey},
     judge::{
-        calls::Calls,
-        crowd::{self, LiveProcesses},
-        minute::{self, Outside},
-        processes::ProcessState,
-        report::{GpuUse, LastMinute, MemoryReport, SharedFileUse, TopProcess, TopRest},
-        world::World,
+        query::{crowd, minute, monitor},
+        report::{MemoryReport, TopProcess, TopRest},
+        state::{
+            calls::Calls, processes::ProcessState, snapshot::Snapshot, trail::Outside, world::World,
+        },
     },
 };
 
 /// How many of the biggest processes a death keeps.
 const TOP: usize = 5;
 
-/// What was known at a death.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Snapshot {
-    pub(super) top: Vec<TopProcess>,
-    pub(super) top_rest: Option<TopRest>,
-    pub(super) memory: MemoryReport,
-    pub(super) crowd: LiveProcesses,
-    pub(super) minute: Option<LastMinute>,
-    pub(super) gpu: Vec<GpuUse>,
-    pub(super) shared: Vec<SharedFileUse>,
-    /// The most that the monitor of its raylet counted in the last seconds, and what that kills above.
-    pub(super) monitor: Option<(Bytes, Bytes)>,
-}
-
-/// From a look of the monitor to the end of what it kills: it acts some 50 ms later, and memory takes a while to be given back.
-const MONITOR_NS: i64 = 3 * SECOND_NS;
-
 /// The memory picture at `exit`, from the samples before it. Cheap for a normal exit: nobody asks there.
-pub(super) fn snapshot(world: &World, exit: &Exit, time: BootTime) -> Snapshot {
+pub(in crate::judge) fn snapshot(world: &World, exit: &Exit, time: BootTime) -> Snapshot {
     let sampled = world
         .processes
         .get(exit.process)
@@ -57,22 +39,8 @@ pub(super) fn snapshot(world: &World, exit: &Exit, time: BootTime) -> Snapshot {
         memory,
         gpu,
         shared: world.shared_files.biggest(&world.processes),
-        monitor: monitor(world, exit.process, time),
+        monitor: monitor::counted(world, exit.process, time),
     }
-}
-
-fn monitor(world: &World, process: ProcessKey, time: BootTime) -> Option<(Bytes, Bytes)> {
-    let raylet = world.processes.get(process)?.cluster?;
-    let counts = world.monitors.get(&raylet.truncated())?;
-    let lately = counts
-        .iter()
-        .filter(|seen| time.since(seen.time) <= MONITOR_NS);
-    // A figure that did not move has no row of its own.
-    let in_force = counts
-        .iter()
-        .rfind(|seen| time.since(seen.time) > MONITOR_NS);
-    let highest = lately.chain(in_force).max_by_key(|seen| seen.what.used)?;
-    Some((highest.what.used, highest.what.threshold))
 }
 
 /// Whose memory a figure is.
@@ -143,18 +111,6 @@ fn title_then(world: &World, state: &ProcessState) -> String {
     by_calls
         .and_then(Calls::title)
         .unwrap_or_else(|| state.label())
-}
-
-/// What a process held when the OOM killer marked it, where the kernel's OOM reaper took that away before the end: it begins at once on
-/// kernels before 5.18, and after two seconds on later ones and on those with that change.
-pub(super) fn before_the_reaper(world: &World, exit: &Exit) -> Option<MemorySplit> {
-    let marks = world.victims.iter().map(|seen| &seen.what);
-    let mark = marks.rev().find(|mark| mark.victim.same(exit.process))?;
-    let (held, left) = (mark.memory.resident(), exit.memory.resident());
-    (held > left).then(|| MemorySplit {
-        peak: mark.memory.peak.max(exit.memory.peak),
-        ..mark.memory
-    })
 }
 
 fn at_death(

@@ -6,10 +6,8 @@ use crate::{
     event::SharedFile,
     ids::{BootTime, Bytes, ProcessKey},
     judge::{
-        owners,
-        processes::Processes,
-        report::{SharedFileUse, SharedKind, SharedUse},
-        world::World,
+        report::{SharedFileUse, SharedKind},
+        state::{owners, processes::Processes},
     },
     path,
 };
@@ -19,23 +17,23 @@ const TOP: usize = 8;
 
 /// All files now, and when they were largest together.
 #[derive(Debug, Default)]
-pub(super) struct SharedFiles {
+pub(in crate::judge) struct SharedFiles {
     files: HashMap<(u64, u64), Held>,
     sum: u64,
-    peak: Option<Peak>,
-    looked_us: u64,
+    pub(in crate::judge) peak: Option<Peak>,
+    pub(in crate::judge) looked_us: u64,
 }
 
 /// A file, and whose it is: what that process is called may become known after the file was seen.
 #[derive(Debug, Clone)]
-struct Held {
-    file: SharedFileUse,
+pub(in crate::judge) struct Held {
+    pub(in crate::judge) file: SharedFileUse,
     by: Option<ProcessKey>,
 }
 
 impl Held {
     /// With the name that its holder has by now.
-    fn named(&self, processes: &Processes) -> SharedFileUse {
+    pub(in crate::judge) fn named(&self, processes: &Processes) -> SharedFileUse {
         let state = self.by.and_then(|key| processes.get(key));
         let now = state.map(owners::called);
         let holder = now.or_else(|| self.file.holder.clone());
@@ -48,15 +46,15 @@ impl Held {
 
 /// The moment at which they were largest together.
 #[derive(Debug)]
-struct Peak {
-    time: BootTime,
+pub(in crate::judge) struct Peak {
+    pub(in crate::judge) time: BootTime,
     sum: u64,
-    shared: Bytes,
-    files: Vec<Held>,
+    pub(in crate::judge) shared: Bytes,
+    pub(in crate::judge) files: Vec<Held>,
 }
 
 impl SharedFiles {
-    pub(super) fn sampled(&mut self, file: &SharedFile, processes: &Processes) {
+    pub(in crate::judge) fn sampled(&mut self, file: &SharedFile, processes: &Processes) {
         self.looked_us = file.looked_us;
         let id = (file.device, file.inode);
         let last = self.files.remove(&id);
@@ -68,7 +66,12 @@ impl SharedFiles {
     }
 
     /// The machine has `shared` in all: the moment counts when the files hold more than ever.
-    pub(super) fn summed(&mut self, time: BootTime, shared: Bytes, processes: &Processes) {
+    pub(in crate::judge) fn summed(
+        &mut self,
+        time: BootTime,
+        shared: Bytes,
+        processes: &Processes,
+    ) {
         let most = self.peak.as_ref().map_or(0, |peak| peak.sum);
         if self.sum > most {
             let named = |held: Held| Held {
@@ -85,7 +88,7 @@ impl SharedFiles {
     }
 
     /// The biggest now.
-    pub(super) fn biggest(&self, processes: &Processes) -> Vec<SharedFileUse> {
+    pub(in crate::judge) fn biggest(&self, processes: &Processes) -> Vec<SharedFileUse> {
         self.most().map(|held| held.named(processes)).collect()
     }
 
@@ -130,35 +133,6 @@ fn kind(name: &str) -> SharedKind {
     }
 }
 
-/// Shared memory when its known files were largest together.
-pub(super) fn report(world: &World) -> Option<SharedUse> {
-    let files = &world.shared_files;
-    let peak = files.peak.as_ref()?;
-    let named = |held: &Held| {
-        // What was nobody's yet has its owner by the end.
-        let idle = held.file.holder.as_deref() == Some(owners::IDLE);
-        if idle {
-            held.named(&world.processes)
-        } else {
-            held.file.clone()
-        }
-    };
-    let biggest: Vec<SharedFileUse> = peak.files.iter().map(named).collect();
-    Some(SharedUse {
-        time: world.clock.wall(peak.time)?,
-        shared_bytes: peak.shared,
-        remainder_bytes: remainder(peak.shared, &biggest),
-        files: biggest,
-        looked_ms: files.looked_us / 1000,
-    })
-}
-
-/// What no file in the list explains; negative only while figures move between two looks.
-pub(super) fn remainder(shared: Bytes, files: &[SharedFileUse]) -> i64 {
-    let known: u64 = files.iter().map(|file| file.bytes.0).sum();
-    shared.0.cast_signed() - known.cast_signed()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -194,7 +168,8 @@ mod tests {
         let peak = files.peak.expect("a peak");
         assert_eq!((peak.time, peak.files.len()), (BootTime(1), 2));
         let files: Vec<SharedFileUse> = peak.files.into_iter().map(|held| held.file).collect();
-        assert_eq!(remainder(peak.shared, &files), 10 << 20);
+        let known: u64 = files.iter().map(|file| file.bytes.0).sum();
+        assert_eq!((peak.shared.0, known), (360 << 20, 350 << 20));
         assert_eq!(files[0].kind, SharedKind::Memfd);
     }
 

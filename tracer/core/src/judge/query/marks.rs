@@ -1,4 +1,4 @@
-//! The ends of messages between this node and the GCS that were recorded here: [`super::fleet`] compares clocks by them.
+//! The ends of messages between this node and the GCS that were recorded here: [`crate::judge::fleet`] compares clocks by them.
 //!
 //! Mirrors `node_manager.cc`, `gcs_worker_manager.cc`, `gcs_actor_manager.cc` and `gcs_node_manager.cc` of Ray (2.9 to 2.60): each logs
 //! its end before it sends, or when it has received.
@@ -10,7 +10,7 @@ use crate::{
     ids::{BootTime, HexId, ProcessKey},
     judge::{
         report::{Mark, Step},
-        world::World,
+        state::world::World,
     },
     ray::{
         facts::RayFact,
@@ -21,7 +21,10 @@ use crate::{
 type Ends = HashMap<(u32, bool, Step, HexId), BootTime>;
 
 /// The first of each kind.
-pub(super) fn all(world: &World, number: impl Fn(Option<ProcessKey>) -> Option<u32>) -> Vec<Mark> {
+pub(in crate::judge) fn all(
+    world: &World,
+    number: impl Fn(Option<ProcessKey>) -> Option<u32>,
+) -> Vec<Mark> {
     let mut ends = Ends::new();
     let mut note = |cluster, by_gcs, (step, id): (Step, HexId), time: BootTime| {
         let first = ends.entry((cluster, by_gcs, step, id)).or_insert(time);

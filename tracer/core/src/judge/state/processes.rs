@@ -5,48 +5,54 @@ use std::collections::HashMap;
 use rustc_hash::FxHashMap;
 
 use crate::{
-    event::{Exec, MemorySplit, Process, Role, Worker},
+    event::{Exec, FileId, MemorySplit, Process, Role, Worker},
     ids::{BootTime, ByProcess, Bytes, EventId, HexId, Pid, ProcessKey},
-    judge::verdict::FirstExec,
     ray::identify,
 };
 
 /// One process.
 #[derive(Debug, Clone)]
-pub(super) struct ProcessState {
-    pub(super) key: ProcessKey,
-    pub(super) parent: Option<Pid>,
+pub(in crate::judge) struct ProcessState {
+    pub(in crate::judge) key: ProcessKey,
+    pub(in crate::judge) parent: Option<Pid>,
     /// The parent's identity, where the fork was seen.
-    pub(super) parent_key: Option<ProcessKey>,
-    pub(super) ns_pid: Option<Pid>,
-    pub(super) comm: String,
-    pub(super) argv: Vec<String>,
-    pub(super) uid: Option<u32>,
-    pub(super) cgroup: Option<String>,
-    pub(super) container_id: Option<String>,
-    pub(super) cluster: Option<ProcessKey>,
-    pub(super) role: Role,
-    pub(super) worker_id: Option<HexId>,
-    pub(super) job_id: Option<HexId>,
-    pub(super) actor_class: Option<String>,
-    pub(super) title: Option<String>,
+    pub(in crate::judge) parent_key: Option<ProcessKey>,
+    pub(in crate::judge) ns_pid: Option<Pid>,
+    pub(in crate::judge) comm: String,
+    pub(in crate::judge) argv: Vec<String>,
+    pub(in crate::judge) uid: Option<u32>,
+    pub(in crate::judge) cgroup: Option<String>,
+    pub(in crate::judge) container_id: Option<String>,
+    pub(in crate::judge) cluster: Option<ProcessKey>,
+    pub(in crate::judge) role: Role,
+    pub(in crate::judge) worker_id: Option<HexId>,
+    pub(in crate::judge) job_id: Option<HexId>,
+    pub(in crate::judge) actor_class: Option<String>,
+    pub(in crate::judge) title: Option<String>,
     /// The last sample and its time.
-    pub(super) memory: Option<(BootTime, MemorySplit)>,
+    pub(in crate::judge) memory: Option<(BootTime, MemorySplit)>,
     /// Its private memory, as sampled, when its title last changed.
-    pub(super) before: Option<Bytes>,
+    pub(in crate::judge) before: Option<Bytes>,
     /// Its exit event.
-    pub(super) exit: Option<EventId>,
+    pub(in crate::judge) exit: Option<EventId>,
     /// Path of its executable, as /proc showed it.
-    pub(super) exe: Option<String>,
+    pub(in crate::judge) exe: Option<String>,
     /// Its first exec after its fork, where a raylet forked it and both were seen: then that is the raylet's doing.
-    pub(super) first_exec: Option<FirstExec>,
+    pub(in crate::judge) first_exec: Option<FirstExec>,
     /// Whether its fork was seen and no exec since.
     just_forked: bool,
 }
 
+/// What was seen of a process's first exec.
+#[derive(Debug, Clone)]
+pub(in crate::judge) struct FirstExec {
+    pub(in crate::judge) argv: Vec<String>,
+    pub(in crate::judge) file: Option<FileId>,
+}
+
 impl ProcessState {
     /// A process of which nothing is known.
-    pub(super) fn unknown(key: ProcessKey) -> Self {
+    pub(in crate::judge) fn unknown(key: ProcessKey) -> Self {
         Self {
             key,
             parent: None,
@@ -73,7 +79,7 @@ impl ProcessState {
     }
 
     /// It runs something else from now on.
-    pub(super) fn retitle(&mut self, title: &str) {
+    pub(in crate::judge) fn retitle(&mut self, title: &str) {
         if self.title.as_deref() != Some(title) {
             self.before = self.memory.and_then(|(_, split)| split.private());
             self.title = Some(title.to_owned());
@@ -81,24 +87,24 @@ impl ProcessState {
     }
 
     /// The pid that Ray's logs print for it.
-    pub(super) fn pid_for_ray(&self) -> Pid {
+    pub(in crate::judge) fn pid_for_ray(&self) -> Pid {
         self.ns_pid.unwrap_or(self.key.pid)
     }
 
     /// Its job; a driver's worker id begins with it.
-    pub(super) fn job(&self) -> Option<HexId> {
+    pub(in crate::judge) fn job(&self) -> Option<HexId> {
         let of_id = || HexId::parse(self.worker_id.as_ref()?.0.get(..8)?);
         let driver = self.role == Role::Driver;
         self.job_id.clone().or_else(|| of_id().filter(|_| driver))
     }
 
     /// Whether it is part of this cluster.
-    pub(super) fn belongs_to(&self, cluster: ProcessKey) -> bool {
+    pub(in crate::judge) fn belongs_to(&self, cluster: ProcessKey) -> bool {
         self.cluster.is_some_and(|own| own.same(cluster))
     }
 
     /// Its actor class: by its title, else by what Ray's logs said of it.
-    pub(super) fn class(&self) -> Option<String> {
+    pub(in crate::judge) fn class(&self) -> Option<String> {
         let titled = self.title.as_deref().and_then(identify::title);
         titled
             .and_then(|title| title.actor_class)
@@ -106,7 +112,7 @@ impl ProcessState {
     }
 
     /// Whose memory it is: the actor's class, else the task that runs, else the part that it plays.
-    pub(super) fn owner(&self) -> String {
+    pub(in crate::judge) fn owner(&self) -> String {
         let titled = self.title.as_deref().and_then(identify::title);
         let task = titled.and_then(|title| title.task);
         self.class().or(task).unwrap_or_else(|| {
@@ -121,7 +127,7 @@ impl ProcessState {
     }
 
     /// What a person would call it: its title, else its command line, else its name.
-    pub(super) fn label(&self) -> String {
+    pub(in crate::judge) fn label(&self) -> String {
         match &self.title {
             Some(title) if !title.is_empty() => title.clone(),
             _ if self.argv.iter().any(|argument| !argument.is_empty()) => self.argv.join(" "),
@@ -135,7 +141,7 @@ const FIRST_ARGUMENTS: usize = 6;
 
 /// All processes, by pid and truncated start.
 #[derive(Debug, Default)]
-pub(super) struct Processes {
+pub(in crate::judge) struct Processes {
     known: ByProcess<ProcessState>,
     /// The latest process with each pid.
     by_pid: FxHashMap<Pid, ProcessKey>,
@@ -146,33 +152,41 @@ pub(super) struct Processes {
 }
 
 impl Processes {
-    pub(super) fn get(&self, key: ProcessKey) -> Option<&ProcessState> {
+    pub(in crate::judge) fn get(&self, key: ProcessKey) -> Option<&ProcessState> {
         self.known.get(&key.truncated())
     }
 
     /// The latest process that had this pid.
-    pub(super) fn latest(&self, pid: Pid) -> Option<&ProcessState> {
+    pub(in crate::judge) fn latest(&self, pid: Pid) -> Option<&ProcessState> {
         self.known.get(self.by_pid.get(&pid)?)
     }
 
-    pub(super) fn by_ray_pid(&self, cluster: ProcessKey, pid: Pid) -> Option<&ProcessState> {
+    pub(in crate::judge) fn by_ray_pid(
+        &self,
+        cluster: ProcessKey,
+        pid: Pid,
+    ) -> Option<&ProcessState> {
         self.known
             .get(self.by_ray_pid.get(&(cluster.truncated(), pid))?)
     }
 
     /// The worker or driver of a cluster that has this id.
-    pub(super) fn by_worker(&self, cluster: ProcessKey, worker: &HexId) -> Option<&ProcessState> {
+    pub(in crate::judge) fn by_worker(
+        &self,
+        cluster: ProcessKey,
+        worker: &HexId,
+    ) -> Option<&ProcessState> {
         let found = self.by_worker.get(worker)?;
         let mut states = found.iter().rev().filter_map(|key| self.known.get(key));
         states.find(|state| state.belongs_to(cluster))
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &ProcessState> {
+    pub(in crate::judge) fn iter(&self) -> impl Iterator<Item = &ProcessState> {
         self.known.values()
     }
 
     /// The process, made if it is new. An exact start replaces a truncated one.
-    pub(super) fn touch(&mut self, key: ProcessKey) -> &mut ProcessState {
+    pub(in crate::judge) fn touch(&mut self, key: ProcessKey) -> &mut ProcessState {
         let short = key.truncated();
         self.by_pid.insert(key.pid, short);
         let state = self
@@ -185,7 +199,7 @@ impl Processes {
         state
     }
 
-    pub(super) fn forked(&mut self, parent: ProcessKey, child: ProcessKey) {
+    pub(in crate::judge) fn forked(&mut self, parent: ProcessKey, child: ProcessKey) {
         let inherited = self.touch(parent).clone();
         let state = self.touch(child);
         state.parent = Some(parent.pid);
@@ -201,7 +215,7 @@ impl Processes {
         state.job_id = inherited.job_id;
     }
 
-    pub(super) fn executed(&mut self, exec: &Exec) {
+    pub(in crate::judge) fn executed(&mut self, exec: &Exec) {
         let parent_role = self.role_of_parent(exec.process, exec.parent);
         let state = self.touch(exec.process);
         state.parent = exec.parent.or(state.parent);
@@ -238,7 +252,7 @@ impl Processes {
         state.map(|parent| parent.role)
     }
 
-    pub(super) fn described(&mut self, process: &Process) {
+    pub(in crate::judge) fn described(&mut self, process: &Process) {
         // No worker of Ray's starts another: it is a fork that still has its parent's title.
         let parent = self.role_of_parent(process.process, process.parent);
         let is_fork = process.role == Role::Worker && parent == Some(Role::Worker);
@@ -274,7 +288,7 @@ impl Processes {
         self.index(process.process, worker_id);
     }
 
-    pub(super) fn identified(&mut self, worker: &Worker) {
+    pub(in crate::judge) fn identified(&mut self, worker: &Worker) {
         let state = self.touch(worker.process);
         state.role = if worker.driver {
             Role::Driver
@@ -287,7 +301,7 @@ impl Processes {
     }
 
     /// Sets the worker id and makes the process findable by it and by the pid that Ray prints.
-    pub(super) fn index(&mut self, key: ProcessKey, worker_id: Option<HexId>) {
+    pub(in crate::judge) fn index(&mut self, key: ProcessKey, worker_id: Option<HexId>) {
         let short = key.truncated();
         let Some(state) = self.known.get_mut(&short) else {
             return;
@@ -306,7 +320,7 @@ impl Processes {
     }
 
     /// Drops a process that no later event can concern; for the live recorder, whose memory is bounded.
-    pub(super) fn forget(&mut self, key: ProcessKey) {
+    pub(in crate::judge) fn forget(&mut self, key: ProcessKey) {
         let short = key.truncated();
         let Some(state) = self.known.remove(&short) else {
             return;

@@ -5,13 +5,13 @@ use std::collections::{HashMap, VecDeque};
 use crate::{
     event::RayLog,
     ids::{HexId, Pid, ProcessKey},
-    judge::world::Seen,
+    judge::state::seen::Seen,
     ray::facts::RayFact,
 };
 
 /// All records, numbered from the first that ever came.
 #[derive(Debug, Default)]
-pub(super) struct RayWords {
+pub(in crate::judge) struct RayWords {
     records: VecDeque<Seen<RayLog>>,
     /// The number of the oldest record that is left.
     first: usize,
@@ -23,7 +23,7 @@ pub(super) struct RayWords {
 }
 
 impl RayWords {
-    pub(super) fn push(&mut self, record: Seen<RayLog>) {
+    pub(in crate::judge) fn push(&mut self, record: Seen<RayLog>) {
         let number = self.first + self.records.len();
         let about = About::of(&record.what);
         for worker in about.workers {
@@ -40,12 +40,12 @@ impl RayWords {
     }
 
     /// All, in the order in which they came.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Seen<RayLog>> {
+    pub(in crate::judge) fn iter(&self) -> impl Iterator<Item = &Seen<RayLog>> {
         self.records.iter()
     }
 
     /// Those about a worker, or about a pid that Ray prints within a cluster, each once.
-    pub(super) fn about(
+    pub(in crate::judge) fn about(
         &self,
         worker: Option<&HexId>,
         process: Option<(ProcessKey, Pid)>,
@@ -64,7 +64,7 @@ impl RayWords {
     }
 
     /// Those of a cluster.
-    pub(super) fn of_cluster(
+    pub(in crate::judge) fn of_cluster(
         &self,
         raylet: ProcessKey,
     ) -> impl DoubleEndedIterator<Item = &Seen<RayLog>> {
@@ -80,7 +80,7 @@ impl RayWords {
     }
 
     /// Drops the older half when there are more than `most`.
-    pub(super) fn trim(&mut self, most: usize) {
+    pub(in crate::judge) fn trim(&mut self, most: usize) {
         if self.records.len() <= most {
             return;
         }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::{
     event::CgroupState,
     ids::{BootTime, Bytes},
-    judge::{clock::Clock, report::LimitPeak},
+    judge::{report::LimitPeak, state::clock::Clock},
 };
 
 /// So many are reported, the nearest first: a machine may have thousands.
@@ -15,7 +15,7 @@ const MAX_KEPT: usize = 4096;
 
 /// The moment of each cgroup at which it was nearest to its limit.
 #[derive(Debug, Default)]
-pub(super) struct Limits {
+pub(in crate::judge) struct Limits {
     nearest: HashMap<String, Moment>,
 }
 
@@ -40,7 +40,7 @@ impl Moment {
 
 impl Limits {
     /// Folds one sample in.
-    pub(super) fn observe(&mut self, time: BootTime, state: &CgroupState) {
+    pub(in crate::judge) fn observe(&mut self, time: BootTime, state: &CgroupState) {
         let Some(limit) = state.limit.filter(|limit| limit.0 > 0) else {
             return;
         };
@@ -68,7 +68,7 @@ impl Limits {
     }
 
     /// The nearest first; limits above the machine's memory cannot be met.
-    pub(super) fn report(&self, clock: &Clock, machine: Bytes) -> Vec<LimitPeak> {
+    pub(in crate::judge) fn report(&self, clock: &Clock, machine: Bytes) -> Vec<LimitPeak> {
         let met = self.nearest.iter();
         let met = met.filter(|(_, moment)| moment.limit < machine);
         let mut found: Vec<LimitPeak> = met

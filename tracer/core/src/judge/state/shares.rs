@@ -11,7 +11,7 @@ use crate::{
 /// What of each process's memory counts as a relative's; negative where it counts pages that it
 /// has given up.
 #[derive(Debug, Default)]
-pub(super) struct Shares {
+pub(in crate::judge) struct Shares {
     elsewhere: ByProcess<i64>,
     /// Whether a sample said it of anybody.
     told: bool,
@@ -19,12 +19,12 @@ pub(super) struct Shares {
 
 impl Shares {
     /// A program of its own shares nothing.
-    pub(super) fn executed(&mut self, process: ProcessKey) {
+    pub(in crate::judge) fn executed(&mut self, process: ProcessKey) {
         self.forget(process);
     }
 
     /// A sample says what is its own.
-    pub(super) fn sampled(&mut self, process: ProcessKey, split: &MemorySplit) {
+    pub(in crate::judge) fn sampled(&mut self, process: ProcessKey, split: &MemorySplit) {
         if let (Some(anon), Some(own)) = (split.anon, split.own) {
             let elsewhere = anon.0.cast_signed() - own.0.cast_signed();
             self.elsewhere.insert(process.truncated(), elsewhere);
@@ -35,12 +35,12 @@ impl Shares {
     }
 
     /// Whether this recording says what forks share; those of earlier versions do not.
-    pub(super) fn told(&self) -> bool {
+    pub(in crate::judge) fn told(&self) -> bool {
         self.told
     }
 
     /// The figures at its end, with what is its own.
-    pub(super) fn at_end(&self, process: ProcessKey, split: &MemorySplit) -> MemorySplit {
+    pub(in crate::judge) fn at_end(&self, process: ProcessKey, split: &MemorySplit) -> MemorySplit {
         let elsewhere = self.elsewhere.get(&process.truncated());
         let own = split.anon.zip(elsewhere).map(|(anon, elsewhere)| {
             let own = anon.0.cast_signed() - elsewhere;
@@ -54,7 +54,7 @@ impl Shares {
     }
 
     /// It is gone.
-    pub(super) fn forget(&mut self, process: ProcessKey) {
+    pub(in crate::judge) fn forget(&mut self, process: ProcessKey) {
         self.elsewhere.remove(&process.truncated());
     }
 }

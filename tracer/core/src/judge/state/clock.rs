@@ -8,7 +8,7 @@ use crate::{
 
 /// The clock pairs of one recording, in order of boot time.
 #[derive(Debug, Default)]
-pub(super) struct Clock {
+pub(in crate::judge) struct Clock {
     pairs: Vec<(BootTime, WallTime)>,
     /// The largest error that the kernel stated, and whether the clock was kept set whenever it was asked.
     error: Option<ClockError>,
@@ -16,7 +16,12 @@ pub(super) struct Clock {
 
 impl Clock {
     /// Notes that the wall clock read `wall` at `boot`.
-    pub(super) fn note(&mut self, boot: BootTime, wall: WallTime, error: Option<ClockError>) {
+    pub(in crate::judge) fn note(
+        &mut self,
+        boot: BootTime,
+        wall: WallTime,
+        error: Option<ClockError>,
+    ) {
         let at = self.pairs.partition_point(|(known, _)| *known <= boot);
         self.pairs.insert(at, (boot, wall));
         let worse = |known: ClockError, now: ClockError| ClockError {
@@ -30,12 +35,12 @@ impl Clock {
     }
 
     /// How far the wall clock may have been off at the worst, by the kernel's own statement.
-    pub(super) fn error(&self) -> Option<ClockError> {
+    pub(in crate::judge) fn error(&self) -> Option<ClockError> {
         self.error
     }
 
     /// The wall time of `boot`; `None` before any pair is known.
-    pub(super) fn wall(&self, boot: BootTime) -> Option<Utc> {
+    pub(in crate::judge) fn wall(&self, boot: BootTime) -> Option<Utc> {
         let after = self.pairs.partition_point(|(known, _)| *known <= boot);
         let (known, wall) = self.pairs.get(after.saturating_sub(1))?;
         Some(Utc(WallTime(wall.0 + boot.since(*known))))

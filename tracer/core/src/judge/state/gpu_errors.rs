@@ -62,7 +62,7 @@ impl<T: Copy> GpuErrors<T> {
     }
 
     /// As the report has them, in the order of the first of each.
-    pub(super) fn report(&self, wall: impl Fn(T) -> Option<Utc>) -> Vec<GpuError> {
+    pub(in crate::judge) fn report(&self, wall: impl Fn(T) -> Option<Utc>) -> Vec<GpuError> {
         let kinds = self.kinds.iter();
         kinds
             .map(|kind| GpuError {

@@ -1,4 +1,4 @@
-//! The world: all events folded into what the verdicts ask for. Facts only; opinions are in `verdict`.
+//! The world: all events, each folded into the tables that it concerns. Facts only.
 
 use std::{
     borrow::Cow,
@@ -7,48 +7,35 @@ use std::{
 
 use crate::{
     event::{
-        Call, CgroupState, Cluster, Event, Exit, GpuState, KernelLog, Ledger, Mapped, MonitorCount,
-        NodeMemory, Observation, OomVictim, OutsideMemory, Probe, ProcessMemory, PythonStack,
-        RayLog, RecordingStarted, SharedMemory, Signal, Source, Step,
+        Call, CgroupState, Cluster, Event, Exit, GpuState, KernelLog, Ledger, Mapped, MemorySplit,
+        MonitorCount, NodeMemory, Observation, OomVictim, OutsideMemory, Probe, ProcessMemory,
+        PythonStack, RayLog, RecordingStarted, SharedMemory, Signal, Source, Step,
     },
     ids::{BootTime, ByProcess, Bytes, EventId, HexId, ProcessKey, SECOND_NS},
     judge::{
-        blame::{GrowthAttribution, Owner},
-        calls::Calls,
-        clock::Clock,
-        gcs::GcsTables,
-        gone::{self, Gone},
-        gpu_errors::GpuErrors,
-        gpus::{self, Gpus},
-        memory::{self, Snapshot},
-        minute::{Outside, Trail},
         nears::Nears,
-        owners::{self, Owners},
-        processes::{ProcessState, Processes},
-        ray_words::RayWords,
         report::{Growth, SharedFileUse},
-        shared_files::SharedFiles,
-        shares::Shares,
+        state::{
+            blame::{GrowthAttribution, Owner},
+            calls::Calls,
+            clock::Clock,
+            gcs::GcsTables,
+            gone::{self, Gone},
+            gpu_errors::GpuErrors,
+            gpus::{self, Gpus},
+            limits::Limits,
+            owners::{self, Owners},
+            processes::{ProcessState, Processes},
+            ray_words::RayWords,
+            seen::{ExitSeen, Seen},
+            shared_files::SharedFiles,
+            shares::Shares,
+            snapshot::Snapshot,
+            trail::{Outside, Trail},
+        },
     },
     ray::{facts::RayFact, gcs::GcsRow, identify::Title},
 };
-
-/// A thing with the event that it stands in.
-#[derive(Debug, Clone)]
-pub(super) struct Seen<T> {
-    pub(super) time: BootTime,
-    pub(super) what: T,
-}
-
-/// One exit, with what was known of the memory around it at that moment.
-#[derive(Debug, Clone)]
-pub(super) struct ExitSeen {
-    pub(super) id: EventId,
-    pub(super) time: BootTime,
-    pub(super) source: Source,
-    pub(super) exit: Exit,
-    pub(super) around: Snapshot,
-}
 
 /// Records of Ray's logs that a live judge keeps.
 const MAX_RAY_WORDS: usize = 50_000;
@@ -68,76 +55,78 @@ const MAX_MAPPED: usize = 16;
 
 /// The machine at a moment, with all its heads.
 #[derive(Debug)]
-pub(super) struct Fullest {
-    pub(super) time: BootTime,
-    pub(super) node: NodeMemory,
+pub(in crate::judge) struct Fullest {
+    pub(in crate::judge) time: BootTime,
+    pub(in crate::judge) node: NodeMemory,
     /// Private memory of the tracked processes, and how many have some.
-    pub(super) tracked: Bytes,
-    pub(super) processes: usize,
+    pub(in crate::judge) tracked: Bytes,
+    pub(in crate::judge) processes: usize,
     /// That of all others, where they were counted within [`OTHERS_NS`].
-    pub(super) others: Option<Bytes>,
+    pub(in crate::judge) others: Option<Bytes>,
     /// The biggest files of shared memory.
-    pub(super) shared: Vec<SharedFileUse>,
+    pub(in crate::judge) shared: Vec<SharedFileUse>,
 }
 
 /// All that one recording (so far) says.
 #[derive(Debug, Default)]
-pub(super) struct World {
-    pub(super) started: Option<(BootTime, RecordingStarted)>,
-    pub(super) clean_end: bool,
-    pub(super) last_time: BootTime,
-    pub(super) clock: Clock,
-    pub(super) probes: Vec<Probe>,
+pub(in crate::judge) struct World {
+    pub(in crate::judge) started: Option<(BootTime, RecordingStarted)>,
+    pub(in crate::judge) clean_end: bool,
+    pub(in crate::judge) last_time: BootTime,
+    pub(in crate::judge) clock: Clock,
+    pub(in crate::judge) probes: Vec<Probe>,
     /// What went away of them.
-    pub(super) gone: Vec<Gone>,
-    pub(super) ledgers: Vec<Ledger>,
-    pub(super) clusters: Vec<Cluster>,
-    pub(super) processes: Processes,
-    pub(super) calls: ByProcess<Calls>,
-    pub(super) owners: Owners,
+    pub(in crate::judge) gone: Vec<Gone>,
+    pub(in crate::judge) ledgers: Vec<Ledger>,
+    pub(in crate::judge) clusters: Vec<Cluster>,
+    pub(in crate::judge) processes: Processes,
+    pub(in crate::judge) calls: ByProcess<Calls>,
+    pub(in crate::judge) owners: Owners,
     shares: Shares,
-    pub(super) gpus: Gpus,
-    pub(super) gpu_errors: GpuErrors<BootTime>,
-    pub(super) gcs: GcsTables,
-    pub(super) signals: ByProcess<Vec<Seen<Signal>>>,
-    pub(super) delivered: ByProcess<Vec<Seen<(i32, i32)>>>,
-    pub(super) victims: Vec<Seen<OomVictim>>,
+    pub(in crate::judge) gpus: Gpus,
+    pub(in crate::judge) gpu_errors: GpuErrors<BootTime>,
+    pub(in crate::judge) gcs: GcsTables,
+    pub(in crate::judge) signals: ByProcess<Vec<Seen<Signal>>>,
+    pub(in crate::judge) delivered: ByProcess<Vec<Seen<(i32, i32)>>>,
+    pub(in crate::judge) victims: Vec<Seen<OomVictim>>,
     /// In the order of being seen.
-    pub(super) exits: BTreeMap<EventId, ExitSeen>,
+    pub(in crate::judge) exits: BTreeMap<EventId, ExitSeen>,
     exit_of: ByProcess<EventId>,
-    pub(super) kernel_log: Vec<Seen<KernelLog>>,
-    pub(super) ray_words: RayWords,
-    pub(super) cgroups: HashMap<String, Vec<Seen<CgroupState>>>,
-    pub(super) node: Option<(BootTime, NodeMemory)>,
-    pub(super) peak: Option<(BootTime, Bytes, Bytes)>,
+    pub(in crate::judge) kernel_log: Vec<Seen<KernelLog>>,
+    pub(in crate::judge) ray_words: RayWords,
+    pub(in crate::judge) cgroups: HashMap<String, Vec<Seen<CgroupState>>>,
+    /// How near each of them came to its limit.
+    pub(in crate::judge) limits: Limits,
+    pub(in crate::judge) node: Option<(BootTime, NodeMemory)>,
+    pub(in crate::judge) peak: Option<(BootTime, Bytes, Bytes)>,
     /// Private memory outside Ray, when it was counted last.
     others: Option<(BootTime, Bytes)>,
     /// The machine when least was available.
-    pub(super) fullest: Option<Fullest>,
-    pub(super) shared_files: SharedFiles,
+    pub(in crate::judge) fullest: Option<Fullest>,
+    pub(in crate::judge) shared_files: SharedFiles,
     /// What drivers have set for Ray.
-    pub(super) driver_settings: Vec<(ProcessKey, Vec<(String, String)>)>,
-    pub(super) shared_memory: Vec<(BootTime, SharedMemory)>,
+    pub(in crate::judge) driver_settings: Vec<(ProcessKey, Vec<(String, String)>)>,
+    pub(in crate::judge) shared_memory: Vec<(BootTime, SharedMemory)>,
     /// The last two minutes of each process's private memory, of the machine, and of shared memory.
-    pub(super) trails: ByProcess<Trail>,
-    pub(super) node_trail: Trail,
+    pub(in crate::judge) trails: ByProcess<Trail>,
+    pub(in crate::judge) node_trail: Trail,
     /// What the machine had in use at the first sample.
-    pub(super) used_first: Option<Bytes>,
+    pub(in crate::judge) used_first: Option<Bytes>,
     /// What the machine's end counts: memory and swap.
-    pub(super) whole_trail: Trail,
-    pub(super) shared_trail: Trail,
+    pub(in crate::judge) whole_trail: Trail,
+    pub(in crate::judge) shared_trail: Trail,
     /// The biggest processes that are not Ray's, near a limit.
-    pub(super) outside: ByProcess<(BootTime, Outside)>,
+    pub(in crate::judge) outside: ByProcess<(BootTime, Outside)>,
     /// The last large mappings of each process.
-    pub(super) mapped: ByProcess<VecDeque<Seen<Mapped>>>,
+    pub(in crate::judge) mapped: ByProcess<VecDeque<Seen<Mapped>>>,
     /// The last steps of those that died.
-    pub(super) steps: ByProcess<Vec<Step>>,
+    pub(in crate::judge) steps: ByProcess<Vec<Step>>,
     /// Lines of Python that grew memory.
-    pub(super) blame: GrowthAttribution,
+    pub(in crate::judge) blame: GrowthAttribution,
     /// What was foreseen of each limit.
-    pub(super) nears: Nears,
+    pub(in crate::judge) nears: Nears,
     /// What each raylet's monitor counted.
-    pub(super) monitors: ByProcess<VecDeque<Seen<MonitorCount>>>,
+    pub(in crate::judge) monitors: ByProcess<VecDeque<Seen<MonitorCount>>>,
 }
 
 /// The initial pid namespace (`PROC_PID_INIT_INO`): the kernel log's pids are of that one.
@@ -145,14 +134,14 @@ const INITIAL_PIDS: u64 = 0xefff_fffc;
 
 impl World {
     /// Whether the pids of this recording are those of the kernel log.
-    pub(super) fn has_the_kernels_pids(&self) -> bool {
+    pub(in crate::judge) fn has_the_kernels_pids(&self) -> bool {
         let started = self.started.as_ref();
         let namespace = started.and_then(|(_, started)| started.pid_namespace);
         namespace.is_none_or(|namespace| namespace == INITIAL_PIDS)
     }
 
     /// Folds one event in.
-    pub(super) fn observe(&mut self, event: &Event) {
+    pub(in crate::judge) fn observe(&mut self, event: &Event) {
         self.last_time = self.last_time.max(event.time);
         let time = event.time;
         let source = event.source;
@@ -220,6 +209,7 @@ impl World {
             Observation::Kmsg(line) => self.kernel_said(time, line),
             Observation::RayLog(record) => self.ray_said(time, source, record),
             Observation::Cgroup(state) => {
+                self.limits.observe(time, state);
                 let states = self.cgroups.entry(state.path.clone()).or_default();
                 let what = state.clone();
                 states.push(Seen { time, what });
@@ -254,23 +244,23 @@ impl World {
     }
 
     /// The growth so far: what waits for its call to be told is taken as it is known.
-    pub(super) fn blame_so_far(&self) -> Cow<'_, GrowthAttribution> {
+    pub(in crate::judge) fn blame_so_far(&self) -> Cow<'_, GrowthAttribution> {
         self.blame
             .settled(|process, time| called(&self.calls, process, time))
     }
 
     /// Whether samples say what forked children share with their parents.
-    pub(super) fn tells_shares(&self) -> bool {
+    pub(in crate::judge) fn tells_shares(&self) -> bool {
         self.shares.told()
     }
 
     /// By owner, the largest growth first.
-    pub(super) fn growth(&self) -> Vec<Growth> {
+    pub(in crate::judge) fn growth(&self) -> Vec<Growth> {
         self.blame_so_far().growth(|process| self.becomes(process))
     }
 
     /// The same as folded stacks.
-    pub(super) fn folded(&self) -> Vec<String> {
+    pub(in crate::judge) fn folded(&self) -> Vec<String> {
         self.blame_so_far().folded(|process| self.becomes(process))
     }
 
@@ -322,7 +312,8 @@ impl World {
     /// Looks whether what has left a GPU has come to the host.
     fn swing(&mut self, process: ProcessKey, time: BootTime) {
         if self.gpus.has_fallen(process) {
-            let host = gpus::risen(self, process, time);
+            let trail = self.trails.get(&process.truncated());
+            let host = trail.map_or(Bytes(0), |trail| trail.risen(gpus::lately(time)));
             self.gpus.host_rose(process, time, host);
         }
     }
@@ -330,7 +321,7 @@ impl World {
     /// Looks again for whom a process works.
     fn owned(&mut self, process: ProcessKey, time: BootTime) {
         self.named_by_gcs(process);
-        let owner = owners::of_process(self, process);
+        let owner = self.processes.get(process).and_then(owners::of_state);
         self.owners.works_for(process, owner, time);
     }
 
@@ -372,7 +363,7 @@ impl World {
         let calls = self.calls.entry(call.process.truncated()).or_default();
         calls.fold(call);
         // A short call is told when it has ended.
-        let owner = owners::of_call(self, call);
+        let owner = owners::of_call(state, call);
         if let Some(owner) = owner.clone().filter(|_| call.ended.is_some()) {
             self.owners.completed(owner);
         }
@@ -387,7 +378,7 @@ impl World {
         if self.exit_of.contains_key(&exit.process.truncated()) {
             return;
         }
-        let unreaped = memory::before_the_reaper(self, exit);
+        let unreaped = before_the_reaper(&self.victims, exit);
         let split = unreaped.as_ref().unwrap_or(&exit.memory);
         let exit = &Exit {
             memory: self.shares.at_end(exit.process, split),
@@ -413,14 +404,13 @@ impl World {
             self.owners.holds(exit.process, private, time);
         }
         self.owners.gone(exit.process);
-        let around = memory::snapshot(self, exit, time);
         self.exit_of.insert(exit.process.truncated(), id);
         let seen = ExitSeen {
             id,
             time,
             source,
             exit: exit.clone(),
-            around,
+            around: Snapshot::default(),
         };
         self.exits.insert(id, seen);
     }
@@ -528,7 +518,7 @@ impl World {
     }
 
     /// Drops everything about one process; for the live judge.
-    pub(super) fn forget(&mut self, key: ProcessKey) {
+    pub(in crate::judge) fn forget(&mut self, key: ProcessKey) {
         let short = key.truncated();
         if let Some(state) = self.processes.get(key) {
             self.gcs.forget(state);
@@ -554,7 +544,7 @@ impl World {
     }
 
     /// Gives up what is oldest of what a live judge would keep for ever.
-    pub(super) fn bound(&mut self) {
+    pub(in crate::judge) fn bound(&mut self) {
         self.ray_words.trim(MAX_RAY_WORDS);
         trim(&mut self.kernel_log);
         trim(&mut self.victims);
@@ -564,24 +554,32 @@ impl World {
     }
 
     /// The exit of a process, if it was seen.
-    pub(super) fn exit(&self, key: ProcessKey) -> Option<&ExitSeen> {
+    pub(in crate::judge) fn exit(&self, key: ProcessKey) -> Option<&ExitSeen> {
         self.exits.get(self.exit_of.get(&key.truncated())?)
     }
 
-    pub(super) fn signals_to(&self, key: ProcessKey) -> &[Seen<Signal>] {
+    pub(in crate::judge) fn signals_to(&self, key: ProcessKey) -> &[Seen<Signal>] {
         self.signals
             .get(&key.truncated())
             .map_or(&[], Vec::as_slice)
     }
 
-    pub(super) fn cluster(&self, raylet: ProcessKey) -> Option<&Cluster> {
+    /// The number of a cluster in the report.
+    pub(in crate::judge) fn cluster_number(&self, cluster: Option<ProcessKey>) -> Option<u32> {
+        let raylet = cluster?;
+        let mut known = self.clusters.iter();
+        let at = known.position(|known| known.raylet.same(raylet))?;
+        u32::try_from(at).ok()
+    }
+
+    pub(in crate::judge) fn cluster(&self, raylet: ProcessKey) -> Option<&Cluster> {
         self.clusters
             .iter()
             .find(|cluster| cluster.raylet.same(raylet))
     }
 
     /// What Ray's logs say about this process: by worker id, and by the pid that Ray prints within a cluster.
-    pub(super) fn ray_about(&self, key: ProcessKey) -> Vec<&Seen<RayLog>> {
+    pub(in crate::judge) fn ray_about(&self, key: ProcessKey) -> Vec<&Seen<RayLog>> {
         let Some(state) = self.processes.get(key) else {
             return Vec::new();
         };
@@ -600,7 +598,7 @@ impl World {
     }
 
     /// The job of a worker, by Ray's logs.
-    pub(super) fn ray_job(&self, key: ProcessKey) -> Option<HexId> {
+    pub(in crate::judge) fn ray_job(&self, key: ProcessKey) -> Option<HexId> {
         let worker = self.processes.get(key)?.worker_id.clone();
         self.ray_about(key)
             .iter()
@@ -617,12 +615,24 @@ impl World {
     }
 
     /// What the logs of a cluster say about itself.
-    pub(super) fn ray_of_cluster(
+    pub(in crate::judge) fn ray_of_cluster(
         &self,
         raylet: ProcessKey,
     ) -> impl DoubleEndedIterator<Item = &Seen<RayLog>> {
         self.ray_words.of_cluster(raylet)
     }
+}
+
+/// What a process held when the OOM killer marked it, where the kernel's OOM reaper took that away before the end: it begins at once on
+/// kernels before 5.18, and after two seconds on later ones and on those with that change.
+fn before_the_reaper(victims: &[Seen<OomVictim>], exit: &Exit) -> Option<MemorySplit> {
+    let marks = victims.iter().map(|seen| &seen.what);
+    let mark = marks.rev().find(|mark| mark.victim.same(exit.process))?;
+    let (held, left) = (mark.memory.resident(), exit.memory.resident());
+    (held > left).then(|| MemorySplit {
+        peak: mark.memory.peak.max(exit.memory.peak),
+        ..mark.memory
+    })
 }
 
 /// What the call of a process at `time` is called.

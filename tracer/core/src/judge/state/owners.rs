@@ -3,18 +3,12 @@
 //! A worker counts for what it runs or ran last: what an idle worker still holds, the task before has left. An actor's worker counts
 //! for its class.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use crate::{
     event::{Call, Role},
     ids::{BootTime, ByProcess, Bytes, ProcessKey},
-    judge::{
-        calls::Calls,
-        gcs,
-        processes::ProcessState,
-        report::{Owner, OwnerKind},
-        world::World,
-    },
+    judge::{report::OwnerKind, state::processes::ProcessState},
     path,
     ray::identify,
 };
@@ -23,13 +17,13 @@ use crate::{
 const MOST: usize = 4_096;
 
 /// Workers that have run nothing yet.
-pub(super) const IDLE: &str = "idle worker";
+pub(in crate::judge) const IDLE: &str = "idle worker";
 
 /// Whose memory it is.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Name {
-    kind: OwnerKind,
-    name: String,
+pub(in crate::judge) struct Name {
+    pub(in crate::judge) kind: OwnerKind,
+    pub(in crate::judge) name: String,
 }
 
 impl Name {
@@ -41,10 +35,10 @@ impl Name {
 
 /// Who holds what now, and what each owner held at its peak.
 #[derive(Debug, Default)]
-pub(super) struct Owners {
+pub(in crate::judge) struct Owners {
     held: ByProcess<Held>,
     numbers: HashMap<Name, usize>,
-    sums: Vec<Sum>,
+    pub(in crate::judge) sums: Vec<Sum>,
     whole: u64,
 }
 
@@ -57,22 +51,27 @@ struct Held {
 
 /// An owner at one moment, and its peak so far.
 #[derive(Debug)]
-struct Sum {
-    name: Name,
+pub(in crate::judge) struct Sum {
+    pub(in crate::judge) name: Name,
     bytes: u64,
     processes: u32,
-    peak: u64,
-    processes_at_peak: u32,
-    peaked: BootTime,
+    pub(in crate::judge) peak: u64,
+    pub(in crate::judge) processes_at_peak: u32,
+    pub(in crate::judge) peaked: BootTime,
     /// What one process held at most.
-    largest: u64,
+    pub(in crate::judge) largest: u64,
     /// Complete calls.
-    calls: u64,
+    pub(in crate::judge) calls: u64,
 }
 
 impl Owners {
     /// It works for this owner from now on; `None` for a worker that has nothing to do.
-    pub(super) fn works_for(&mut self, process: ProcessKey, owner: Option<Name>, time: BootTime) {
+    pub(in crate::judge) fn works_for(
+        &mut self,
+        process: ProcessKey,
+        owner: Option<Name>,
+        time: BootTime,
+    ) {
         let known = self.held.get(&process.truncated()).copied();
         let ran = known.filter(|held| self.sums[held.owner].name.kind == OwnerKind::Task);
         let owner = match (owner, ran) {
@@ -85,13 +84,18 @@ impl Owners {
     }
 
     /// One of its calls is complete.
-    pub(super) fn completed(&mut self, owner: Name) {
+    pub(in crate::judge) fn completed(&mut self, owner: Name) {
         let number = self.number(owner);
         self.sums[number].calls += 1;
     }
 
     /// It holds this much from now on; whether it is known whose it is.
-    pub(super) fn holds(&mut self, process: ProcessKey, private: Bytes, time: BootTime) -> bool {
+    pub(in crate::judge) fn holds(
+        &mut self,
+        process: ProcessKey,
+        private: Bytes,
+        time: BootTime,
+    ) -> bool {
         let Some(held) = self.held.get_mut(&process.truncated()) else {
             return false;
         };
@@ -104,17 +108,17 @@ impl Owners {
     }
 
     /// It has ended.
-    pub(super) fn gone(&mut self, process: ProcessKey) {
+    pub(in crate::judge) fn gone(&mut self, process: ProcessKey) {
         self.replace(process, None, BootTime(0));
     }
 
     /// What all processes hold together now.
-    pub(super) fn whole(&self) -> Bytes {
+    pub(in crate::judge) fn whole(&self) -> Bytes {
         Bytes(self.whole)
     }
 
     /// How many have some.
-    pub(super) fn processes(&self) -> usize {
+    pub(in crate::judge) fn processes(&self) -> usize {
         self.held.values().filter(|held| held.private.0 > 0).count()
     }
 
@@ -176,7 +180,7 @@ impl Sum {
 }
 
 /// The owner that a title names; `None` for an idle worker's.
-fn of_title(title: &str) -> Option<Name> {
+pub(in crate::judge) fn of_title(title: &str) -> Option<Name> {
     let titled = identify::title(title)?;
     let class = titled
         .actor_class
@@ -184,25 +188,20 @@ fn of_title(title: &str) -> Option<Name> {
     class.or_else(|| Some(Name::new(OwnerKind::Task, titled.task?)))
 }
 
-/// The owner of a call, which a worker's title may have left since.
-pub(super) fn of_call(world: &World, call: &Call) -> Option<Name> {
-    let state = world.processes.get(call.process);
-    let class = state.and_then(|state| state.actor_class.clone());
+/// The owner of a call of a process, whose title may be another by now.
+pub(in crate::judge) fn of_call(state: &ProcessState, call: &Call) -> Option<Name> {
+    let class = state.actor_class.clone();
     let of_class = class.map(|class| Name::new(OwnerKind::Actor, class));
     of_class.or_else(|| of_title(&call.title))
 }
 
-/// The owner that a process works for now.
-pub(super) fn of_process(world: &World, process: ProcessKey) -> Option<Name> {
-    of_state(world.processes.get(process)?)
-}
-
 /// What the owner that a process works for is called.
-pub(super) fn called(state: &ProcessState) -> String {
+pub(in crate::judge) fn called(state: &ProcessState) -> String {
     of_state(state).map_or_else(|| IDLE.to_owned(), |owner| owner.name)
 }
 
-fn of_state(state: &ProcessState) -> Option<Name> {
+/// The owner that a process works for now.
+pub(in crate::judge) fn of_state(state: &ProcessState) -> Option<Name> {
     Some(match state.role {
         Role::Worker => return of_worker(state),
         Role::Driver => Name::new(OwnerKind::Driver, "driver"),
@@ -226,46 +225,6 @@ fn program(label: &str) -> String {
     let name = label.trim_start_matches("ray::");
     let word = name.split_whitespace().next().unwrap_or(name);
     path::base(word).to_owned()
-}
-
-/// All owners, the one that held most first.
-pub(super) fn report(world: &World) -> Vec<Owner> {
-    let grown = per_call(world);
-    let named = gcs::by_class(world);
-    let sums = world.owners.sums.iter().filter(|sum| sum.peak > 0);
-    let mut owners: Vec<Owner> = sums
-        .map(|sum| Owner {
-            class: sum.name.name.clone(),
-            kind: sum.name.kind,
-            processes: sum.processes_at_peak,
-            private_peak_bytes: Some(Bytes(sum.peak)),
-            peak_time: world.clock.wall(sum.peaked),
-            largest_bytes: Some(Bytes(sum.largest)),
-            per_call_bytes: grown.get(&sum.name).copied(),
-            calls: sum.calls,
-            gcs: match sum.name.kind {
-                OwnerKind::Actor => named.get(&sum.name.name).cloned(),
-                _ => None,
-            },
-        })
-        .collect();
-    owners.sort_by(|one, other| {
-        let peak = other.private_peak_bytes.cmp(&one.private_peak_bytes);
-        peak.then_with(|| one.class.cmp(&other.class))
-    });
-    owners
-}
-
-/// What a call of each owner leaves behind, in the worker where it is most.
-fn per_call(world: &World) -> BTreeMap<Name, Bytes> {
-    let mut grown: BTreeMap<Name, Bytes> = BTreeMap::new();
-    for most in world.calls.values().filter_map(Calls::steady) {
-        if let (Some(owner), Some(each)) = (of_title(&most.title), most.per_call) {
-            let known = grown.entry(owner).or_default();
-            *known = each.max(*known);
-        }
-    }
-    grown
 }
 
 #[cfg(test)]

@@ -1,0 +1,220 @@
+//! From one verdict to one death of the report: names, times, memory, whether it is listed.
+
+use crate::{
+    event::Role,
+    ids::{HexId, ProcessKey},
+    judge::{
+        act::{self, FatalAct},
+        evidence,
+        query::{gcs, minute, place},
+        report::{
+            Activity, AtDeath, Death, End, Foreseen, Killer, LastMinute, Limit, Memory, OomReport,
+            Process, Relation, Verdict, When, Work,
+        },
+        state::{processes::ProcessState, seen::ExitSeen, world::World},
+        verdict::{Draft, Verdicts},
+    },
+    ray::{facts::RayFact, identify},
+};
+
+/// The signal of its wait status; where that was lost, the one that took effect.
+fn signal(exit: &ExitSeen, act: FatalAct<'_>) -> Option<i32> {
+    match (exit.exit.status, act) {
+        (Some(_), _) => exit.exit.signal(),
+        (None, FatalAct::Killed(seen)) => Some(seen.what.signal),
+        (None, FatalAct::Unseen { signal }) => Some(signal),
+        (None, FatalAct::Exited { .. }) => None,
+    }
+}
+
+/// One death.
+pub(super) fn of(verdicts: &Verdicts<'_>, exit: &ExitSeen) -> Death {
+    let world = verdicts.world;
+    let draft = verdicts.of(exit);
+    let act = act::of(world, exit);
+    let act_time = act.time(exit);
+    let key = exit.exit.process;
+    let unknown = ProcessState::unknown(key);
+    let state = world.processes.get(key).unwrap_or(&unknown);
+    let title = exit.exit.title.clone().or_else(|| state.title.clone());
+    let named = title.as_deref().and_then(identify::title);
+    let evidence = evidence::gather(world, exit, &draft);
+    let listed = listed(state, exit, &draft);
+    let actor = gcs::actor_of(world, state).filter(|_| state.role == Role::Worker);
+    let job_id = state.job_id.clone().or_else(|| world.ray_job(key));
+    let process = Process {
+        ns_pid: exit.exit.ns_pid.or(state.ns_pid),
+        start_time: world.clock.wall(state.key.start),
+        title,
+        ppid: exit.exit.parent.or(state.parent),
+        container_id: state.container_id.clone(),
+        place: place::of(world, state),
+        ..Process::new(key.pid, exit.exit.comm.clone(), state.role)
+    };
+    let verdict = Verdict {
+        reason_certainty: draft.reason_certainty,
+        settled: draft.settled,
+        evidence,
+        cause_death_id: draft
+            .cause
+            .and_then(|cause| world.exit(cause))
+            .map(|cause| cause.id),
+        cause_remote: draft.cause_remote,
+        missing: draft.missing,
+        ..Verdict::new(draft.killer, draft.certainty, draft.why)
+    };
+    let oom = draft.oom.as_ref();
+    let foreseen = world.nears.of_kill(draft.killer, oom, act_time);
+    Death {
+        id: exit.id,
+        recording_id: Some(0),
+        cluster: world.cluster_number(state.cluster),
+        when: When {
+            time: world.clock.wall(act_time),
+            act_time,
+            exit_time: world.clock.wall(exit.time),
+            corrected_time: None,
+            stamp: None,
+        },
+        work: Work {
+            worker_id: state.worker_id.clone(),
+            actor_id: ray_actor(world, key).or_else(|| Some(actor?.actor_id.clone())),
+            actor_class: named
+                .as_ref()
+                .and_then(|title| title.actor_class.clone())
+                .or_else(|| state.actor_class.clone()),
+            task_name: named.and_then(|title| title.task),
+            gcs: gcs::report(world, state, job_id.as_ref()),
+            job_id,
+            attempt: None,
+        },
+        end: End {
+            exit_code: exit.exit.code(),
+            signal: signal(exit, act),
+        },
+        listed,
+        sender: draft.sender,
+        memory: memory(world, exit, draft.oom, foreseen),
+        activity: activity(world, exit, state),
+        ..Death::new(process, verdict)
+    }
+}
+
+/// The memory of a process that ended, and of its surroundings.
+fn memory(
+    world: &World,
+    exit: &ExitSeen,
+    oom: Option<OomReport>,
+    foreseen: Option<Foreseen>,
+) -> Memory {
+    Memory {
+        own: exit.around.memory.clone(),
+        gpu: exit.around.gpu.clone(),
+        oom,
+        at_death: at_death(world, exit),
+        top: exit.around.top.clone(),
+        top_rest: exit.around.top_rest.clone(),
+        suspect: None,
+        shared: exit.around.shared.clone(),
+        last_minute: last_minute(world, exit),
+        foreseen,
+    }
+}
+
+/// What it was running, by the last stack and its titles.
+fn activity(world: &World, exit: &ExitSeen, state: &ProcessState) -> Activity {
+    let key = exit.exit.process;
+    let last_stack = world.blame.last(key);
+    let stack_age_ms = last_stack
+        .as_ref()
+        .and_then(|(seen, _)| u64::try_from(exit.time.since(*seen) / 1_000_000).ok());
+    let calls = world.calls.get(&key.truncated());
+    Activity {
+        line_at_death: world.blame.last_line(key),
+        stack_at_death: last_stack.map(|(_, stack)| stack),
+        stack_age_ms,
+        calls: calls
+            .and_then(|calls| calls.at_death(exit.time, &exit.exit, state.parent_key.is_some())),
+    }
+}
+
+/// Whether this death is listed: not normal exits, not what Ray meant, not a child that its parent ended.
+fn listed(state: &ProcessState, exit: &ExitSeen, draft: &Draft) -> bool {
+    let rays = state.role.is_rays();
+    let wrapped = state.role == Role::Other && state.cluster.is_none();
+    match draft.killer {
+        Killer::RayIntended => false,
+        Killer::Exit => exit.exit.code() != Some(0) && (rays || wrapped) && !is_helper(state),
+        Killer::Signal => {
+            let by_parent = draft.sender.as_ref().is_some_and(|sender| {
+                matches!(sender.relation, Relation::Parent | Relation::SameJob)
+            });
+            rays || !by_parent
+        }
+        Killer::Unknown => exit.exit.status != Some(0),
+        _ => true,
+    }
+}
+
+/// Short-lived helpers of Ray's own that exit as they please before they are anything.
+fn is_helper(state: &ProcessState) -> bool {
+    state.role == Role::Worker
+        && state.worker_id.is_none()
+        && state.title.is_none()
+        && state.argv.is_empty()
+}
+
+fn ray_actor(world: &World, key: ProcessKey) -> Option<HexId> {
+    let worker = world.processes.get(key)?.worker_id.clone();
+    world
+        .ray_about(key)
+        .iter()
+        .find_map(|record| match &record.what.fact {
+            RayFact::MonitorKill(kill) => kill
+                .selected
+                .iter()
+                .find(|one| one.worker_id == worker)
+                .and_then(|one| one.actor_id.clone()),
+            RayFact::KillActorRequested { actor_id, .. } => actor_id.clone(),
+            RayFact::ActorState { actor_id, .. } => Some(actor_id.clone()),
+            _ => None,
+        })
+}
+
+fn at_death(world: &World, exit: &ExitSeen) -> Option<AtDeath> {
+    let kill = world
+        .ray_about(exit.exit.process)
+        .into_iter()
+        .find_map(|record| match &record.what.fact {
+            RayFact::MonitorKill(kill) => Some(kill.clone()),
+            _ => None,
+        });
+    let victim = world
+        .victims
+        .iter()
+        .find(|seen| seen.what.victim.same(exit.exit.process));
+    let limits: Vec<Limit> = victim
+        .into_iter()
+        .flat_map(|seen| &seen.what.cgroups)
+        .filter(|level| level.limit.is_some())
+        .map(|level| Limit {
+            cgroup: level.path.clone(),
+            usage_bytes: level.usage,
+            limit_bytes: level.limit,
+        })
+        .collect();
+    (kill.is_some() || !limits.is_empty()).then(|| AtDeath {
+        ray_used_bytes: kill.as_ref().and_then(|kill| kill.used),
+        ray_threshold_bytes: kill.as_ref().and_then(|kill| kill.threshold),
+        limits,
+        object_store_bytes: None,
+    })
+}
+
+fn last_minute(world: &World, exit: &ExitSeen) -> Option<LastMinute> {
+    let mut minute = exit.around.minute.clone()?;
+    let key = exit.exit.process.truncated();
+    let steps = world.steps.get(&key).map_or(&[][..], Vec::as_slice);
+    minute::refine(&mut minute, exit.time, steps, world.mapped.get(&key));
+    Some(minute)
+}

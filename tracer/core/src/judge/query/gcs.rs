@@ -1,0 +1,85 @@
+//! What of the GCS's words concerns one process, or one class of actors. It changes no verdict.
+
+use std::collections::HashMap;
+
+use crate::{
+    event::Role,
+    ids::HexId,
+    judge::{
+        report::{GcsOwner, GcsReport},
+        state::{processes::ProcessState, world::World},
+    },
+    ray::gcs::GcsActor,
+};
+
+/// Names of one class's actors that are reported.
+const MOST_NAMES: usize = 8;
+/// Forks between a worker and a process of its own.
+const DEEPEST: usize = 16;
+
+/// The actor whose worker a process is, or whose worker has started it.
+pub(in crate::judge) fn actor_of<'a>(
+    world: &'a World,
+    state: &'a ProcessState,
+) -> Option<&'a GcsActor> {
+    let mut state = state;
+    for _ in 0..DEEPEST {
+        if state.role != Role::Descendant {
+            return world.gcs.actor(state);
+        }
+        let parent = state.parent_key.and_then(|key| world.processes.get(key));
+        state = parent.or_else(|| world.processes.latest(state.parent?))?;
+    }
+    None
+}
+
+/// What the GCS adds to what titles and logs say of a process, if anything.
+pub(in crate::judge) fn report(
+    world: &World,
+    state: &ProcessState,
+    job: Option<&HexId>,
+) -> Option<GcsReport> {
+    let cluster = state.cluster?;
+    let actor = actor_of(world, state);
+    let of_group = |id: &HexId| world.gcs.group(cluster, id);
+    let group_id = actor.and_then(|actor| actor.placement_group_id.clone());
+    let own = || world.cluster(cluster).and_then(|one| one.node_id.clone());
+    let node = actor.and_then(|actor| actor.node_id.clone()).or_else(own);
+    let node = node.and_then(|id| world.gcs.node(cluster, &id));
+    let entrypoint = job.and_then(|job| world.gcs.entrypoint(cluster, job));
+    let found = GcsReport {
+        actor_name: actor.and_then(|actor| actor.name.clone()),
+        placement_group: group_id.as_ref().and_then(of_group).cloned(),
+        placement_group_id: group_id,
+        job_entrypoint: entrypoint.cloned(),
+        node_name: node.cloned(),
+    };
+    (actor.is_some() || entrypoint.is_some()).then_some(found)
+}
+
+/// What there is to say of each actor class.
+pub(in crate::judge) fn by_class(world: &World) -> HashMap<String, GcsOwner> {
+    let mut classes: HashMap<String, GcsOwner> = HashMap::new();
+    for (cluster, actor) in world.gcs.actors() {
+        let Some(class) = &actor.class else { continue };
+        let of = classes.entry(class.clone()).or_default();
+        let group = actor.placement_group_id.clone();
+        let group = group.and_then(|id| world.gcs.group(cluster, &id));
+        let job = actor.job_id.as_ref();
+        let job = job.and_then(|job| world.gcs.entrypoint(cluster, job));
+        add(&mut of.actor_names, actor.name.as_ref());
+        add(&mut of.placement_groups, group);
+        add(&mut of.job_entrypoints, job);
+    }
+    classes
+}
+
+/// Adds a name to an ordered list, of which the first are kept.
+fn add(names: &mut Vec<String>, name: Option<&String>) {
+    if let Some(name) = name
+        && let Err(at) = names.binary_search(name)
+    {
+        names.insert(at, name.clone());
+        names.truncate(MOST_NAMES);
+    }
+}

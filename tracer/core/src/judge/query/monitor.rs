@@ -1,0 +1,56 @@
+//! What a raylet's memory monitor said of itself, and what it counted before a death.
+
+use crate::{
+    ids::{BootTime, Bytes, ProcessKey, SECOND_NS},
+    judge::{report::Monitor, state::world::World},
+    ray::facts::RayFact,
+};
+
+/// From a look of the monitor to the end of what it kills: it acts some 50 ms later, and memory takes a while to be given back.
+const MONITOR_NS: i64 = 3 * SECOND_NS;
+
+/// What the monitor of a cluster said of itself last.
+pub(in crate::judge) fn of(world: &World, raylet: ProcessKey) -> Option<Monitor> {
+    world
+        .ray_of_cluster(raylet)
+        .rev()
+        .find_map(|record| match &record.what.fact {
+            RayFact::MonitorStarted {
+                threshold,
+                total,
+                interval_ms,
+                ..
+            } => Some(Monitor {
+                enabled: true,
+                threshold_bytes: Some(*threshold),
+                total_bytes: Some(*total),
+                refresh_ms: *interval_ms,
+            }),
+            RayFact::MonitorDisabled => Some(Monitor {
+                enabled: false,
+                threshold_bytes: None,
+                total_bytes: None,
+                refresh_ms: None,
+            }),
+            _ => None,
+        })
+}
+
+/// The most that the monitor of its raylet counted before the end of a process at `time`, and what that kills above.
+pub(in crate::judge) fn counted(
+    world: &World,
+    process: ProcessKey,
+    time: BootTime,
+) -> Option<(Bytes, Bytes)> {
+    let raylet = world.processes.get(process)?.cluster?;
+    let counts = world.monitors.get(&raylet.truncated())?;
+    let lately = counts
+        .iter()
+        .filter(|seen| time.since(seen.time) <= MONITOR_NS);
+    // A figure that did not move has no row of its own.
+    let in_force = counts
+        .iter()
+        .rfind(|seen| time.since(seen.time) > MONITOR_NS);
+    let highest = lately.chain(in_force).max_by_key(|seen| seen.what.used)?;
+    Some((highest.what.used, highest.what.threshold))
+}

@@ -1,0 +1,79 @@
+//! What Ray's GCS said of jobs, actors, placement groups and nodes.
+
+use std::collections::HashMap;
+
+use crate::{
+    ids::{HexId, ProcessKey},
+    judge::state::processes::ProcessState,
+    ray::gcs::{GcsActor, GcsRow},
+};
+
+/// Rows of one kind that are kept.
+const MOST: usize = 100_000;
+/// Everything by cluster and id; actors by the worker that they run in.
+#[derive(Debug, Default)]
+pub(in crate::judge) struct GcsTables {
+    actors: HashMap<(ProcessKey, HexId), GcsActor>,
+    groups: HashMap<(ProcessKey, HexId), String>,
+    nodes: HashMap<(ProcessKey, HexId), String>,
+    entrypoints: HashMap<(ProcessKey, HexId), String>,
+}
+
+impl GcsTables {
+    /// Keeps a row; the worker of an actor, where it has one.
+    pub(in crate::judge) fn take(&mut self, cluster: ProcessKey, row: &GcsRow) -> Option<HexId> {
+        let cluster = cluster.truncated();
+        let named = match row {
+            GcsRow::Actor(actor) => {
+                let worker = actor.worker_id.clone()?;
+                if self.actors.len() < MOST {
+                    let key = (cluster, worker.clone());
+                    self.actors.insert(key, actor.clone());
+                }
+                return Some(worker);
+            }
+            GcsRow::PlacementGroup(group) => (&mut self.groups, &group.name),
+            GcsRow::Node(node) => (&mut self.nodes, &node.name),
+            GcsRow::Job(job) => (&mut self.entrypoints, &job.entrypoint),
+        };
+        if let (table, Some(name)) = named
+            && table.len() < MOST
+        {
+            table.insert((cluster, row.id().clone()), name.clone());
+        }
+        None
+    }
+
+    /// The actor of a worker process.
+    pub(in crate::judge) fn actor(&self, state: &ProcessState) -> Option<&GcsActor> {
+        let cluster = state.cluster?.truncated();
+        self.actors.get(&(cluster, state.worker_id.clone()?))
+    }
+
+    /// What a job was started with.
+    pub(in crate::judge) fn entrypoint(&self, cluster: ProcessKey, job: &HexId) -> Option<&String> {
+        self.entrypoints.get(&(cluster.truncated(), job.clone()))
+    }
+
+    /// The name of a placement group.
+    pub(in crate::judge) fn group(&self, cluster: ProcessKey, id: &HexId) -> Option<&String> {
+        self.groups.get(&(cluster.truncated(), id.clone()))
+    }
+
+    /// The name of a node.
+    pub(in crate::judge) fn node(&self, cluster: ProcessKey, id: &HexId) -> Option<&String> {
+        self.nodes.get(&(cluster.truncated(), id.clone()))
+    }
+
+    /// All actors, each with its cluster.
+    pub(in crate::judge) fn actors(&self) -> impl Iterator<Item = (ProcessKey, &GcsActor)> {
+        let actors = self.actors.iter();
+        actors.map(|((cluster, _), actor)| (*cluster, actor))
+    }
+
+    pub(in crate::judge) fn forget(&mut self, state: &ProcessState) {
+        if let (Some(cluster), Some(worker)) = (state.cluster, &state.worker_id) {
+            self.actors.remove(&(cluster.truncated(), worker.clone()));
+        }
+    }
+}

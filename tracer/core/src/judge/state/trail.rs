@@ -1,0 +1,91 @@
+//! The last two minutes of a figure: of a process, of the machine, of shared memory; and the biggest processes outside Ray.
+
+use std::collections::VecDeque;
+
+use crate::ids::{BootTime, Bytes, Pid, SECOND_NS};
+
+/// Figures that a trail keeps: a minute at ten a second.
+const LONGEST: usize = 600;
+/// Older ones are dropped: a figure that does not move is written each minute.
+const KEPT_NS: i64 = 125 * SECOND_NS;
+
+/// The last figures of one thing, the oldest first.
+#[derive(Debug, Clone, Default)]
+pub(in crate::judge) struct Trail(VecDeque<(BootTime, Bytes)>);
+
+impl Trail {
+    pub(in crate::judge) fn push(&mut self, time: BootTime, figure: Bytes) {
+        self.0.push_back((time, figure));
+        // The last one before the minute says how it began.
+        let old = |trail: &VecDeque<(BootTime, Bytes)>| {
+            trail.len() > 2
+                && trail
+                    .get(1)
+                    .is_some_and(|(since, _)| time.since(*since) > KEPT_NS)
+        };
+        while self.0.len() > LONGEST || old(&self.0) {
+            self.0.pop_front();
+        }
+    }
+
+    /// All that is kept, as a rate is taken from it.
+    pub(in crate::judge) fn points(&self) -> Vec<(BootTime, f64)> {
+        let points = self.0.iter();
+        points
+            .map(|(time, figure)| (*time, figure.0 as f64))
+            .collect()
+    }
+
+    /// How far the last figure lies above the lowest since `since`.
+    pub(in crate::judge) fn risen(&self, since: BootTime) -> Bytes {
+        let lately = self.0.iter().filter(|(time, _)| *time >= since);
+        let lowest = lately
+            .map(|(_, figure)| figure.0)
+            .chain(self.at(since).map(|at| at.0))
+            .min();
+        let last = self.0.back().map_or(0, |(_, last)| last.0);
+        Bytes(lowest.map_or(0, |lowest| last.saturating_sub(lowest)))
+    }
+
+    /// How far the last figure lies below the highest since `since`.
+    pub(in crate::judge) fn fallen(&self, since: BootTime) -> Bytes {
+        let lately = self.0.iter().filter(|(time, _)| *time >= since);
+        let highest = lately.map(|(_, figure)| figure.0).max();
+        let last = self.0.back().map_or(0, |(_, last)| last.0);
+        Bytes(highest.map_or(0, |highest| highest.saturating_sub(last)))
+    }
+
+    /// The figure in force at `time`.
+    pub(in crate::judge) fn at(&self, time: BootTime) -> Option<Bytes> {
+        let last = self.0.iter().rev().find(|(since, _)| *since <= time)?;
+        Some(last.1)
+    }
+}
+
+/// A process outside Ray that holds much: it is sampled near a limit only.
+#[derive(Debug, Clone)]
+pub(in crate::judge) struct Outside {
+    pub(in crate::judge) pid: Pid,
+    pub(in crate::judge) name: String,
+    pub(in crate::judge) cgroup: Option<String>,
+    pub(in crate::judge) private: Bytes,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trail_says_what_was_in_force_and_forgets_what_is_older_than_the_minute() {
+        let second = |at: u64| BootTime(at * 1_000_000_000);
+        let mut trail = Trail::default();
+        for at in 0..1000 {
+            trail.push(second(at), Bytes(at));
+        }
+        assert!(trail.0.len() < 130, "{}", trail.0.len());
+        assert_eq!(trail.at(second(900)), Some(Bytes(900)));
+        let mut still = Trail::default();
+        still.push(second(1), Bytes(7));
+        assert_eq!(still.at(second(50)), Some(Bytes(7)));
+    }
+}
