@@ -10,10 +10,10 @@
 
 use raytrace_core::path;
 pub use raytrace_core::{cgroup_path, event, ids, judge, kernel_log, ray, signals};
+pub use raytrace_proc::bounded;
 
 #[cfg(test)]
 mod borders;
-pub mod bounded;
 pub mod cli;
 pub mod collect;
 pub mod command;

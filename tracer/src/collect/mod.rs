@@ -22,7 +22,7 @@ mod pidfds;
 mod release;
 mod samples;
 mod shared_files;
-pub mod stacks;
+mod stacks;
 mod surroundings;
 mod sweep;
 mod turns;
@@ -249,11 +249,8 @@ impl Collector {
 
     /// Reads the Python stacks of what grows, from now on.
     pub fn read_stacks(&mut self) -> std::io::Result<()> {
-        let pythons = self.growth.as_mut().and_then(Growth::take_pythons);
-        let levels = self.growth.as_ref().and_then(Growth::levels);
-        let kernel = stacks::Kernel { pythons, levels };
-        let stacks = stacks::Stacks::start(self.ids.clone(), self.recording.clone(), kernel)?;
-        self.stacks = Some(stacks);
+        let (ids, recording) = (self.ids.clone(), self.recording.clone());
+        self.stacks = Some(stacks::start(ids, recording, self.growth.as_mut())?);
         Ok(())
     }
 

@@ -6,8 +6,7 @@ use std::io;
 
 use rustix::fs::makedev;
 
-use super::stall;
-use crate::{bounded, ids::Pid};
+use crate::{bounded, ids::Pid, stall};
 
 /// One mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,14 +14,13 @@ use py_spy::{
     python_process_info::{ContainsAddr, PythonProcessInfo, is_python_lib},
 };
 
-use super::{StackError, elf};
-use crate::{
-    ids::Pid,
-    observe::{
-        maps::{self, Map},
-        rooted,
-    },
+use raytrace_proc::{
+    maps::{self, Map},
+    rooted,
 };
+
+use super::{StackError, elf};
+use crate::ids::Pid;
 
 /// The symbols that lead to the interpreter, Python 3.7 to 3.15.
 const SYMBOLS: [&str; 6] = [

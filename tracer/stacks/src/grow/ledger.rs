@@ -3,7 +3,7 @@
 use crate::{
     event::{NativeFrame, Observation, PythonFrame, PythonStack},
     ids::{BootTime, Bytes, ProcessKey},
-    observe::stacks::Stack,
+    read::Stack,
 };
 
 /// Rows of one process that are held and have a stack; growth beyond has none, but where its line is that of the last.

@@ -2,7 +2,7 @@
 //! took of a thread (`native`).
 //!
 //! Reading is `process_vm_readv` of the interpreter's own structures. A process that moves on meanwhile yields a torn read, which is
-//! an error here and never a guess. Who is asked for what and how often is the caller's (`collect::stacks`).
+//! an error here and never a guess. Who is asked for what and how often is `grow`'s.
 
 mod binary;
 mod code;
@@ -13,6 +13,5 @@ mod native;
 mod python;
 mod spy;
 
-#[cfg(any(test, fuzzing))]
-pub(crate) use native::look_through;
+pub use native::look_through;
 pub use python::{Python, Reader, Stack, StackError, is_python};

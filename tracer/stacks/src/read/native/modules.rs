@@ -5,8 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use raytrace_proc::maps;
+
 use super::{Bytes, u16_at, u32_at, u64_at};
-use crate::{ids::Pid, observe::maps, path};
+use crate::{ids::Pid, path};
 
 /// Text of the mappings that is read: some 20,000 of them.
 const MAPS_BYTES: u64 = 2 << 20;

@@ -7,11 +7,12 @@ use procfs::{FromBufRead as _, process::MountInfos};
 use procfs::process::MountInfo;
 
 use crate::{
-    bounded,
+    bounded, cgroup_namespace,
     event::CgroupState,
     ids::{Bytes, Pid},
-    observe::{cgroup_namespace, memory, processes, rooted::Folder},
+    memory, processes,
     ray::memory_monitor::{RootCgroup, file_pages},
+    rooted::Folder,
 };
 
 /// This process's own mounts: 100,000 at most, and seldom more than some hundreds.

@@ -24,10 +24,10 @@ const MOST: usize = 50_000;
 
 /// The namespace's root; `None` where paths are the machine's, or cannot be known.
 static ROOT: LazyLock<Option<String>> = LazyLock::new(|| {
-    let mount = super::cgroups::mount_from_above()?;
+    let mount = crate::cgroups::mount_from_above()?;
     let pid = std::process::id().to_string();
     let place = find(&mount, &pid)?;
-    let own = super::processes::cgroup_as_shown(crate::ids::Pid(std::process::id()))?;
+    let own = crate::processes::cgroup_as_shown(crate::ids::Pid(std::process::id()))?;
     Some(without(&place, &own))
 });
 
@@ -91,7 +91,7 @@ fn move_into(namespace: &File) -> std::io::Result<()> {
 /// Why the limits of processes cannot be read here, although they are seen.
 #[must_use]
 pub fn blind() -> Option<String> {
-    let is_whole = || super::cgroups::Hierarchy::find().is_none_or(|found| found.is_whole());
+    let is_whole = || crate::cgroups::Hierarchy::find().is_none_or(|found| found.is_whole());
     let sees = is_known() || (is_in("cgroup", FIRST_CGROUP_NAMESPACE) && is_whole());
     (is_among_all_processes() && !sees).then(|| {
         "limits are not known: the recorder is in a cgroup namespace of its own, from which the cgroups of others cannot be read; \

@@ -8,11 +8,13 @@ use std::{
     sync::{Arc, atomic::AtomicUsize},
 };
 
+use raytrace_proc::rooted;
+
 use super::{
     super::binary::{self, FileId},
     Bytes, demangle, symbols,
 };
-use crate::{ids::Pid, observe::rooted};
+use crate::ids::Pid;
 
 /// Functions that are kept of all files together; when there are more, all are looked for again.
 const MOST: usize = 8192;

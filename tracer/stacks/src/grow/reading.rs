@@ -3,17 +3,13 @@
 use std::time::{Duration, Instant};
 
 use raytrace_ebpf::records;
+use raytrace_proc::{clock, grown::Native, processes};
 
 use super::{Look, level::MemoryPair};
 use crate::{
     ids::{BootTime, Pid, ProcessKey},
-    observe::{
-        clock,
-        kernel::Native,
-        processes,
-        stacks::{Python, Stack, StackError},
-    },
     ray::python,
+    read::{Python, Stack, StackError},
 };
 
 /// One that cannot be read is left alone this long at first, then twice as long each time, up to a minute.
@@ -182,7 +178,7 @@ impl Reading {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{event::PythonFrame, observe::stacks::Reader};
+    use crate::{event::PythonFrame, read::Reader};
 
     #[test]
     fn one_that_cannot_be_read_is_left_alone_longer_each_time_and_its_reason_is_said_once() {

@@ -9,7 +9,7 @@ use super::{
     super::{Kernel, Watch},
     *,
 };
-use crate::{collect::Ids, observe::stacks::Reader, recording::Sender};
+use crate::read::Reader;
 
 #[test]
 fn a_later_process_with_the_same_pid_is_not_taken_for_it() {
@@ -76,7 +76,7 @@ fn what_a_process_maps_after_an_exec_is_measured_in_its_new_address_space() {
         pythons: None,
         levels: None,
     };
-    let mut watch = Watch::new(Ids::default(), Sender::nowhere(), kernel);
+    let mut watch = Watch::new(Box::new(|_, _| true), kernel);
     watch.take_on(own);
     let mut stdin = child.stdin.take().expect("stdin");
     stdin.write_all(b"\n").expect("a reader");

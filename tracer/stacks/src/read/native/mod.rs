@@ -20,7 +20,9 @@ use std::{
     time::Instant,
 };
 
-use crate::{event::NativeFrame, ids::Pid, observe::kernel};
+use raytrace_proc::grown;
+
+use crate::{event::NativeFrame, ids::Pid};
 use modules::Modules;
 pub(super) use names::Names;
 use row::Row;
@@ -42,8 +44,7 @@ pub(super) trait Bytes {
 }
 
 /// For fuzzing: the names and the callers of some addresses in a program whose file, and whose memory, is `program`.
-#[cfg(any(test, fuzzing))]
-pub(crate) fn look_through(program: &[u8]) {
+pub fn look_through(program: &[u8]) {
     struct Image<'a>(&'a [u8]);
     impl Bytes for Image<'_> {
         fn bytes(&self, at: u64, length: u64) -> Option<Vec<u8>> {
@@ -143,7 +144,7 @@ impl Unwinder {
         pid: Pid,
         memory: &impl Bytes,
         names: &mut Names,
-        native: &kernel::Native,
+        native: &grown::Native,
         now: Instant,
     ) -> Vec<NativeFrame> {
         if !Arc::ptr_eq(&self.of_all, &names.places) {
@@ -186,7 +187,7 @@ impl Unwinder {
         &mut self,
         pid: Pid,
         memory: &Budget<'_, impl Bytes>,
-        native: &kernel::Native,
+        native: &grown::Native,
         now: Instant,
     ) -> Vec<u64> {
         walk::walk(native, |address| {

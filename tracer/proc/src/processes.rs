@@ -10,11 +10,12 @@ use std::{
 use procfs::{FromBufRead as _, FromRead as _, ProcessCGroup, ProcessCGroups, process};
 
 use crate::{
-    bounded, cgroup_path,
+    bounded, cgroup_namespace, cgroup_path,
     event::{Process, Role},
     ids::{BootTime, CLOCK_TICK_NS, Pid, ProcessKey},
-    observe::{cgroup_namespace, memory, stall},
+    memory,
     ray::identify,
+    stall,
 };
 
 /// Bytes of a command line that are kept.

@@ -5,9 +5,11 @@
 
 use std::time::{Duration, Instant};
 
+use raytrace_proc::pagemap::Pagemap;
+
 use crate::{
     ids::{Bytes, Pid},
-    observe::{pagemap::Pagemap, stacks::Stack},
+    read::Stack,
 };
 
 /// Mappings that are followed; memory of later ones counts as that of no mapping.

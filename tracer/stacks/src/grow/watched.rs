@@ -6,6 +6,14 @@
 
 use std::time::{Duration, Instant};
 
+use raytrace_proc::{
+    clock,
+    grown::{NewGrowth, NewMapping},
+    levels::{Levels, ResidentLevel, Slot},
+    memory::MemoryFiles,
+    processes,
+};
+
 use super::{
     Gone, Look,
     claims::Claims,
@@ -17,13 +25,7 @@ use super::{
 use crate::{
     event::Observation,
     ids::{BootTime, Pid, ProcessKey},
-    observe::{
-        clock,
-        kernel::{self, Levels, NewGrowth, NewMapping, Slot},
-        memory::MemoryFiles,
-        processes,
-        stacks::{Stack, is_python},
-    },
+    read::{Stack, is_python},
 };
 
 /// A process that grew lately, or is near a limit, is looked at this often; another one that seldom.
@@ -73,7 +75,7 @@ pub(super) struct Watched {
     reading: Reading,
     /// Its place in the kernel's table, and what that had at the last look.
     slot: Option<Slot>,
-    before: Option<(Instant, kernel::ResidentLevel)>,
+    before: Option<(Instant, ResidentLevel)>,
     due: Instant,
     hot_until: Instant,
     unsettled_until: Instant,

@@ -1,22 +1,19 @@
 //! From a thread's registers and the copy of its stack to the addresses of its frames.
 
 use raytrace_ebpf::records::register;
+use raytrace_proc::grown::Native;
 
 use super::{
     row::{Registers, Row},
     u64_at,
 };
-use crate::observe::kernel;
 
 /// Frames that are walked at most.
 const MOST: usize = 48;
 
 /// An address in each frame's call, the innermost first. `row_of` says how the caller of a frame is found; where it does not, the walk ends
 /// with that frame.
-pub(super) fn walk(
-    native: &kernel::Native,
-    mut row_of: impl FnMut(u64) -> Option<Row>,
-) -> Vec<u64> {
+pub(super) fn walk(native: &Native, mut row_of: impl FnMut(u64) -> Option<Row>) -> Vec<u64> {
     let saved = &native.registers;
     let bottom = saved[register::RSP];
     let at = |address: u64| {

@@ -7,6 +7,7 @@ use py_spy::{
     python_process_info::PythonProcessLayout,
 };
 use raytrace_ebpf::records;
+use raytrace_proc::{bounded, grown};
 
 use super::{
     binary::{Binaries, FileId, keep},
@@ -17,10 +18,8 @@ use super::{
     spy,
 };
 use crate::{
-    bounded,
     event::{NativeFrame, PythonFrame},
     ids::{Pid, ProcessKey},
-    observe::kernel,
 };
 
 /// Frames of one stack that are kept, the innermost.
@@ -148,7 +147,7 @@ impl Reader {
     pub fn native(
         &mut self,
         python: &mut Python,
-        taken: &kernel::Native,
+        taken: &grown::Native,
         now: Instant,
     ) -> Vec<NativeFrame> {
         let Python {

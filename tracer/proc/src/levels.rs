@@ -17,7 +17,7 @@ const WORDS: usize = size_of::<records::Level>() / 8;
 
 /// A process's place in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Slot(pub(super) u32);
+pub struct Slot(pub u32);
 
 /// What a process had at a look.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -58,8 +58,9 @@ impl ResidentLevel {
 }
 
 /// A process that has this much private memory, and was looked at so often.
-#[cfg(test)]
-pub(crate) fn level_of(looks: u64, private: u64) -> ResidentLevel {
+#[cfg(any(test, feature = "samples"))]
+#[must_use]
+pub fn level_of(looks: u64, private: u64) -> ResidentLevel {
     ResidentLevel {
         looks,
         bytes: [0, private, 0, 0],
@@ -67,8 +68,9 @@ pub(crate) fn level_of(looks: u64, private: u64) -> ResidentLevel {
 }
 
 /// A table that holds these words, and a place in it.
-#[cfg(test)]
-pub(crate) fn levels_of(words: &[u64]) -> Levels {
+#[cfg(any(test, feature = "samples"))]
+#[must_use]
+pub fn levels_of(words: &[u64]) -> Levels {
     let words: Vec<AtomicU64> = words.iter().map(|word| AtomicU64::new(*word)).collect();
     Levels {
         words: words.leak(),
@@ -76,8 +78,10 @@ pub(crate) fn levels_of(words: &[u64]) -> Levels {
     }
 }
 
-#[cfg(test)]
-pub(crate) fn slot_of(place: u32) -> Slot {
+/// A place there.
+#[cfg(any(test, feature = "samples"))]
+#[must_use]
+pub fn slot_of(place: u32) -> Slot {
     Slot(place)
 }
 
@@ -90,7 +94,7 @@ pub struct Levels {
 
 impl Levels {
     /// Maps the table of `map`.
-    pub(super) fn map(map: impl AsFd) -> std::io::Result<Self> {
+    pub fn map(map: impl AsFd) -> std::io::Result<Self> {
         let length = WATCHED * size_of::<records::Level>();
         // SAFETY: a new mapping; nothing else points into it.
         let start = unsafe {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::reading::same_line;
-use crate::observe::stacks::Stack;
+use crate::read::Stack;
 
 /// What was asked for is touched within this, or by others.
 const STANDS: Duration = Duration::from_secs(2);

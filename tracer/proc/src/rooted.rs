@@ -27,11 +27,11 @@ use rustix::{
     io::Errno,
 };
 
-use super::stall;
 use crate::{
     bounded,
     event::Cluster,
     ids::{Bytes, Pid},
+    stall,
 };
 
 /// File systems whose files are made when they are read, some of which are used up by that (`/proc/kmsg`, `trace_pipe`): proc, sysfs,
