@@ -5,7 +5,7 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 /// Each folder or file below `src`, with those that it may use; a row uses only rows above it.
-const USES: [(&str, &[&str]); 22] = [
+const USES: [(&str, &[&str]); 23] = [
     ("ids", &[]),
     ("path", &[]),
     ("signals", &[]),
@@ -20,14 +20,7 @@ const USES: [(&str, &[&str]); 22] = [
     ("stacks", &["event", "ids", "path", "ray"]),
     (
         "observe",
-        &[
-            "cgroup_path",
-            "event",
-            "ids",
-            "kernel_log",
-            "path",
-            "ray",
-        ],
+        &["cgroup_path", "event", "ids", "kernel_log", "path", "ray"],
     ),
     ("recording", &["event", "ids", "observe", "ray"]),
     ("slice", &["event", "ids", "ray"]),
@@ -66,9 +59,11 @@ const USES: [(&str, &[&str]); 22] = [
             "signals",
         ],
     ),
+    ("deaths", &["ids", "judge"]),
     (
         "collect",
         &[
+            "deaths",
             "event",
             "ids",
             "judge",
@@ -83,6 +78,7 @@ const USES: [(&str, &[&str]); 22] = [
         &[
             "cli",
             "collect",
+            "deaths",
             "event",
             "explain",
             "ids",

@@ -15,12 +15,14 @@ pub use raytrace_proc::bounded;
 #[cfg(test)]
 mod borders;
 pub mod cli;
+#[cfg(feature = "record")]
 pub mod collect;
 pub mod command;
 #[cfg(test)]
 mod damage;
+pub mod deaths;
 pub mod explain;
-#[cfg(any(test, fuzzing))]
+#[cfg(all(any(test, fuzzing), feature = "stacks"))]
 pub mod fuzz;
 #[cfg(test)]
 mod golden;

@@ -6,7 +6,6 @@
 mod calls;
 mod commands;
 pub(crate) mod costs;
-mod deaths;
 mod discover;
 mod drivers;
 mod endings;
@@ -22,6 +21,7 @@ mod pidfds;
 mod release;
 mod samples;
 mod shared_files;
+#[cfg_attr(not(feature = "stacks"), path = "stacks/left_out.rs")]
 mod stacks;
 mod surroundings;
 mod sweep;
@@ -36,8 +36,8 @@ use std::{
     },
 };
 
+pub use crate::deaths::{DeathUpdate, Deaths};
 use commands::Commands;
-pub use deaths::{DeathUpdate, Deaths};
 use drivers::Drivers;
 use endings::Heard;
 use gcs::GcsRows;
@@ -507,7 +507,7 @@ impl Collector {
         self.catch_up();
         self.sample();
         // Its last rows are written when it ends.
-        drop(self.stacks.take());
+        self.stacks = None;
         self.write_ledgers();
         self.emit(Source::Recorder, clock::boot(), Observation::RecordingEnded);
     }

@@ -2,9 +2,12 @@
 
 pub mod clusters;
 pub mod forks;
+#[cfg(feature = "record")]
 pub mod gcs;
+#[cfg_attr(not(feature = "nvml"), path = "gpu/left_out.rs")]
 pub mod gpu;
 pub mod host;
+#[cfg(feature = "record")]
 pub mod kernel;
 pub mod kmsg;
 pub mod knobs;
@@ -15,4 +18,5 @@ pub mod shared_files;
 pub use raytrace_proc::{
     cgroup_namespace, cgroups, clock, maps, memory, pagemap, processes, rooted, stall,
 };
+#[cfg(feature = "stacks")]
 pub use raytrace_stacks as stacks;

@@ -51,7 +51,9 @@ impl Deaths {
         });
     }
 
-    pub(super) fn any_waiting(&self) -> bool {
+    /// Whether a verdict waits for what may still come.
+    #[must_use]
+    pub fn any_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
 
