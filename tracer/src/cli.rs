@@ -2,9 +2,11 @@
 
 use clap::{Parser, Subcommand};
 
+#[cfg(feature = "record")]
+use crate::command::record::RecordArgs;
 use crate::command::{
     diff::DiffArgs, doctor::DoctorArgs, explain::ExplainArgs, export::ExportArgs,
-    publish::PublishArgs, record::RecordArgs, report::ReportArgs, slice::SliceArgs, top::TopArgs,
+    publish::PublishArgs, report::ReportArgs, slice::SliceArgs, top::TopArgs,
 };
 
 /// Flight recorder for memory deaths on Ray clusters: who killed each process, what grew, and what to change.
@@ -23,6 +25,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Record every death on this Ray node and prove who caused it.
+    #[cfg(feature = "record")]
     Record(RecordArgs),
     /// Print who killed whom, with the evidence, from one or many recordings.
     Report(ReportArgs),

@@ -10,17 +10,19 @@
 
 use raytrace_core::path;
 pub use raytrace_core::{cgroup_path, event, ids, judge, kernel_log, ray, signals};
+pub use raytrace_proc::bounded;
 
 #[cfg(test)]
 mod borders;
-pub mod bounded;
 pub mod cli;
+#[cfg(feature = "record")]
 pub mod collect;
 pub mod command;
 #[cfg(test)]
 mod damage;
+pub mod deaths;
 pub mod explain;
-#[cfg(any(test, fuzzing))]
+#[cfg(all(any(test, fuzzing), feature = "stacks"))]
 pub mod fuzz;
 #[cfg(test)]
 mod golden;

@@ -53,6 +53,9 @@ const BUSY: [&str; 7] = [
     "each_death_of_a_worker_on_ray_2_9_is_named",
 ];
 
+/// What a build may have of the features: reading alone, and recording without stacks and NVML.
+const PARTS: [&str; 2] = ["", "record"];
+
 pub(crate) fn everything() -> Result<()> {
     skips::forget()?;
     let home = home::begin()?;
@@ -78,6 +81,18 @@ fn checks() -> Result<()> {
     step("lints", || {
         let strict = ["--workspace", "--all-targets", "--", "--deny", "warnings"];
         run(cargo("clippy").args(strict))
+    })?;
+    step("lints of builds that leave something out", || {
+        let strict = ["--", "--deny", "warnings"];
+        PARTS.iter().try_for_each(|parts| {
+            let build = [
+                "--package",
+                "raytrace",
+                "--no-default-features",
+                "--features",
+            ];
+            run(cargo("clippy").args(build).arg(parts).args(strict))
+        })
     })?;
     let programs = step("build the program and all tests", built)?;
     step("unit tests", || {

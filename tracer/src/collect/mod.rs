@@ -6,7 +6,6 @@
 mod calls;
 mod commands;
 pub(crate) mod costs;
-mod deaths;
 mod discover;
 mod drivers;
 mod endings;
@@ -22,7 +21,8 @@ mod pidfds;
 mod release;
 mod samples;
 mod shared_files;
-pub mod stacks;
+#[cfg_attr(not(feature = "stacks"), path = "stacks/left_out.rs")]
+mod stacks;
 mod surroundings;
 mod sweep;
 mod turns;
@@ -36,8 +36,8 @@ use std::{
     },
 };
 
+pub use crate::deaths::{DeathUpdate, Deaths};
 use commands::Commands;
-pub use deaths::{DeathUpdate, Deaths};
 use drivers::Drivers;
 use endings::Heard;
 use gcs::GcsRows;
@@ -249,11 +249,8 @@ impl Collector {
 
     /// Reads the Python stacks of what grows, from now on.
     pub fn read_stacks(&mut self) -> std::io::Result<()> {
-        let pythons = self.growth.as_mut().and_then(Growth::take_pythons);
-        let levels = self.growth.as_ref().and_then(Growth::levels);
-        let kernel = stacks::Kernel { pythons, levels };
-        let stacks = stacks::Stacks::start(self.ids.clone(), self.recording.clone(), kernel)?;
-        self.stacks = Some(stacks);
+        let (ids, recording) = (self.ids.clone(), self.recording.clone());
+        self.stacks = Some(stacks::start(ids, recording, self.growth.as_mut())?);
         Ok(())
     }
 
@@ -510,7 +507,7 @@ impl Collector {
         self.catch_up();
         self.sample();
         // Its last rows are written when it ends.
-        drop(self.stacks.take());
+        self.stacks = None;
         self.write_ledgers();
         self.emit(Source::Recorder, clock::boot(), Observation::RecordingEnded);
     }

@@ -2,23 +2,24 @@
 //! and detached again.
 
 mod node;
+#[cfg_attr(not(feature = "record"), path = "doctor/left_out.rs")]
+mod probe;
 
 use std::{path::Path, process::ExitCode};
 
 use super::{
     Failure, code, own_path,
-    record::attach,
     view::output::{print, width},
 };
 use crate::{
     bounded,
-    event::{GpuHolder, GpuState, Mode, Probe, ProbeState},
+    event::{GpuHolder, GpuState, Mode},
     ids::{Bytes, Pid},
     judge::doctor::{
         self, Check, State,
         facts::{Folder, Gpu, GpuProcess, Machine, OldSessions},
     },
-    observe::{clock, clusters, gpu, host, kernel, kmsg, memory, processes, sessions},
+    observe::{clock, clusters, gpu, host, memory, processes, sessions},
     recording::place,
     show,
 };
@@ -93,8 +94,8 @@ fn look(wanted: Option<Pid>) -> anyhow::Result<Machine> {
     if nodes.is_empty() {
         nodes.push(node::from_here());
     }
-    let (mode, probes) = probe();
-    let started = host::started(mode);
+    let (mode, probes) = probe::probe();
+    let started = host::started(mode.unwrap_or(Mode::Procfs));
     let clusters: Vec<_> = nodes
         .iter()
         .filter_map(|node| node.cluster.as_ref())
@@ -118,25 +119,6 @@ fn look(wanted: Option<Pid>) -> anyhow::Result<Machine> {
         old_sessions: old.into_iter().collect(),
         nodes,
     })
-}
-
-/// Attaches as `record` would, and detaches.
-fn probe() -> (Mode, Vec<Probe>) {
-    let log = kmsg::probe(&kmsg::Kmsg::open());
-    let (mode, mut probes) = match kernel::attach(false) {
-        Ok(attached) => (Mode::Ebpf, attached.probes),
-        Err(error) => (
-            Mode::Procfs,
-            vec![Probe {
-                name: "ebpf".into(),
-                state: ProbeState::Missing,
-                reason: Some(attach::reason(&error)),
-                required: true,
-            }],
-        ),
-    };
-    probes.push(log);
-    (mode, probes)
 }
 
 /// Where `record` writes without `-o`.

@@ -5,9 +5,11 @@ pub mod doctor;
 pub mod explain;
 pub mod export;
 mod fleet;
+#[cfg(feature = "record")]
 mod observing;
 pub mod own_path;
 pub mod publish;
+#[cfg(feature = "record")]
 pub mod record;
 pub mod report;
 pub mod slice;
@@ -113,6 +115,7 @@ pub fn init_log(verbose: u8) {
 /// Runs a subcommand.
 pub fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
+        #[cfg(feature = "record")]
         Command::Record(args) => record::run(args),
         Command::Report(args) => report::run(&args),
         Command::Slice(args) => slice::run(&args),

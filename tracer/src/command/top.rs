@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::Context as _;
 use ratatui::{DefaultTerminal, crossterm::event};
-use source::{Change, Source};
+use source::Source;
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::mpsc,
@@ -102,7 +102,7 @@ async fn top(file: Option<&Path>) -> anyhow::Result<ExitCode> {
                 None => break,
             },
             () = ends.come() => break,
-            change = source.next(&mut top) => stale |= change? == Change::Seen,
+            change = source.next(&mut top) => stale |= change?,
             // Many changes are one frame, also over a slow line.
             _ = frame.tick(), if stale => {
                 screen.draw(&top)?;

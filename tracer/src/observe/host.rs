@@ -48,29 +48,6 @@ fn namespace(path: &str) -> Option<u64> {
     link.to_str()?.split(['[', ']']).nth(1)?.parse().ok()
 }
 
-/// The capabilities without which acts cannot be observed, that this process lacks.
-#[must_use]
-pub fn missing_capabilities() -> Vec<&'static str> {
-    let effective = caps::read(None, caps::CapSet::Effective).unwrap_or_default();
-    let admin = effective.contains(&caps::Capability::CAP_SYS_ADMIN);
-    let wanted = [
-        (caps::Capability::CAP_BPF, "CAP_BPF", admin),
-        (caps::Capability::CAP_PERFMON, "CAP_PERFMON", admin),
-        (caps::Capability::CAP_SYS_PTRACE, "CAP_SYS_PTRACE", false),
-        (
-            caps::Capability::CAP_DAC_READ_SEARCH,
-            "CAP_DAC_READ_SEARCH",
-            effective.contains(&caps::Capability::CAP_DAC_OVERRIDE),
-        ),
-        (caps::Capability::CAP_SYSLOG, "CAP_SYSLOG", admin),
-    ];
-    wanted
-        .into_iter()
-        .filter(|(capability, _, implied)| !implied && !effective.contains(capability))
-        .map(|(_, name, _)| name)
-        .collect()
-}
-
 /// Where the recorder runs, which decides what gives it the right to observe acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {

@@ -1,23 +1,22 @@
 //! The observers: one file a source; each turns what it reads into observations and judges nothing.
 
-pub mod cgroup_namespace;
-pub mod cgroups;
-pub mod clock;
 pub mod clusters;
 pub mod forks;
+#[cfg(feature = "record")]
 pub mod gcs;
+#[cfg_attr(not(feature = "nvml"), path = "gpu/left_out.rs")]
 pub mod gpu;
 pub mod host;
+#[cfg(feature = "record")]
 pub mod kernel;
 pub mod kmsg;
 pub mod knobs;
-pub mod maps;
-pub mod memory;
-pub mod pagemap;
-pub mod processes;
 pub mod ray_logs;
-pub mod rooted;
 pub mod sessions;
 pub mod shared_files;
-pub mod stacks;
-pub mod stall;
+
+pub use raytrace_proc::{
+    cgroup_namespace, cgroups, clock, maps, memory, pagemap, processes, rooted, stall,
+};
+#[cfg(feature = "stacks")]
+pub use raytrace_stacks as stacks;

@@ -166,7 +166,7 @@ struct Json<'a> {
     raytrace: &'a str,
     host: &'a str,
     kernel: &'a str,
-    mode: crate::event::Mode,
+    mode: Option<crate::event::Mode>,
     probes: Vec<JsonProbe<'a>>,
     raylets: Vec<JsonRaylet<'a>>,
     problems: usize,

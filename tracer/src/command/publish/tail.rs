@@ -10,7 +10,7 @@ use std::{
 
 use super::state::FileState;
 use crate::{
-    collect::Deaths,
+    deaths::Deaths,
     event::{Mode, Observation, Part, RecordingStarted},
     ids::{BootTime, EventId, MINUTE_NS, SECOND_NS},
     judge::{Judge, report::Utc},

@@ -1,5 +1,6 @@
 //! The best mode that is allowed here: eBPF, else procfs; and what is missing for more.
 
+use super::privileges;
 use crate::{
     collect::Watch,
     command::{Failure, code},
@@ -102,7 +103,7 @@ pub(super) fn refuse_missing(probes: &[Probe]) -> anyhow::Result<()> {
 pub(in crate::command) fn reason(error: &KernelError) -> String {
     match error {
         KernelError::NotPermitted(text) => {
-            let missing = host::missing_capabilities();
+            let missing = privileges::missing();
             let missing = if missing.is_empty() {
                 text.clone()
             } else {

@@ -17,6 +17,28 @@ const NEEDED: [Capability; 5] = [
     Capability::CAP_SYSLOG,
 ];
 
+/// The capabilities without which acts cannot be observed, that this process lacks.
+pub(super) fn missing() -> Vec<&'static str> {
+    let effective = caps::read(None, CapSet::Effective).unwrap_or_default();
+    let admin = effective.contains(&Capability::CAP_SYS_ADMIN);
+    let wanted = [
+        (Capability::CAP_BPF, "CAP_BPF", admin),
+        (Capability::CAP_PERFMON, "CAP_PERFMON", admin),
+        (Capability::CAP_SYS_PTRACE, "CAP_SYS_PTRACE", false),
+        (
+            Capability::CAP_DAC_READ_SEARCH,
+            "CAP_DAC_READ_SEARCH",
+            effective.contains(&Capability::CAP_DAC_OVERRIDE),
+        ),
+        (Capability::CAP_SYSLOG, "CAP_SYSLOG", admin),
+    ];
+    wanted
+        .into_iter()
+        .filter(|(capability, _, implied)| !implied && !effective.contains(capability))
+        .map(|(_, name, _)| name)
+        .collect()
+}
+
 /// Gives up what is not needed, for this thread and those that it starts from now on. The threads that `start` starts make and remove
 /// files in `folder` (`None`: they write none) with the rights of `user` alone, where these suffice. With a cgroup of its own the
 /// right to remove that stays at hand: the folder of all cgroups is nobody's to write.

@@ -1,37 +1,30 @@
 //! Where `top` has its picture from: observers of its own, or a recording that is being written.
 
+#[cfg_attr(not(feature = "record"), path = "source/left_out.rs")]
+mod own;
+
 use std::{path::Path, time::Duration};
 
 use tokio::time::{Interval, MissedTickBehavior};
 
-use super::super::{
-    observing::{Observing, Step},
-    record::{attach, own, privileges},
-};
 use crate::{
-    collect::{ClusterFilter, Deaths},
+    deaths::Deaths,
     event::{Mode, Observation},
     ids::{BootTime, MINUTE_NS},
     judge::Judge,
-    observe::{clock, host, stall},
-    recording::{Follower, Sender},
+    observe::{clock, host},
+    recording::Follower,
     show::top::Top,
 };
+use own::Own;
 
 /// A recorder writes what it saw twice a second.
 const POLL: Duration = Duration::from_millis(500);
 
-/// Whether there is anything to draw.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Change {
-    Seen,
-    Nothing,
-}
-
 /// Where the picture comes from.
 #[expect(clippy::large_enum_variant, reason = "there is one")]
 pub(super) enum Source {
-    Own(Observing),
+    Own(Own),
     File(Following),
 }
 
@@ -49,17 +42,10 @@ pub(super) struct Following {
 
 impl Source {
     pub(super) fn open(file: Option<&Path>) -> anyhow::Result<Self> {
-        if let Some(path) = file {
-            return Following::open(path).map(Self::File);
+        match file {
+            Some(path) => Following::open(path).map(Self::File),
+            None => Own::start().map(Self::Own),
         }
-        let attached = attach::attach(false, false)?;
-        let mut observing =
-            Observing::prepare(attached, Sender::nowhere(), ClusterFilter::default(), None)?;
-        own::survive();
-        privileges::reduce(None, None, false, || observing.start())?;
-        stall::begin();
-        observing.collector.scan();
-        Ok(Self::Own(observing))
     }
 
     /// The recording's name; empty for observers.
@@ -73,43 +59,28 @@ impl Source {
     /// The picture as it is now.
     pub(super) fn refresh(&mut self, top: &mut Top) -> anyhow::Result<()> {
         match self {
-            Self::Own(observing) => top.update(observing.collector.live()),
+            Self::Own(own) => own.refresh(top),
             Self::File(following) => following.read(top)?,
         }
         Ok(())
     }
 
-    /// Waits for the next change. May be cancelled while it waits.
-    pub(super) async fn next(&mut self, top: &mut Top) -> anyhow::Result<Change> {
+    /// Waits for what comes next; whether there is anything to draw. May be cancelled while it waits.
+    pub(super) async fn next(&mut self, top: &mut Top) -> anyhow::Result<bool> {
         match self {
-            Self::Own(observing) => {
-                let second = observing.step().await == Step::Second;
-                if second {
-                    top.update(observing.collector.live());
-                }
-                let told = observing.collector.told();
-                let changed = second || !told.is_empty();
-                for told in told {
-                    top.died(told.death);
-                }
-                Ok(if changed {
-                    Change::Seen
-                } else {
-                    Change::Nothing
-                })
-            }
+            Self::Own(own) => Ok(own.next(top).await),
             Self::File(following) => {
                 following.poll.tick().await;
                 following.read(top)?;
-                Ok(Change::Seen)
+                Ok(true)
             }
         }
     }
 
     /// Detaches.
     pub(super) async fn close(self) {
-        if let Self::Own(mut observing) = self {
-            observing.finish(|_| {}).await;
+        if let Self::Own(own) = self {
+            own.close().await;
         }
     }
 }

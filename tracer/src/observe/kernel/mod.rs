@@ -8,7 +8,6 @@ mod btf;
 mod decode;
 mod growth;
 mod ledger;
-mod levels;
 mod offsets;
 mod pythons;
 mod ring;
@@ -17,11 +16,14 @@ mod system_calls;
 mod tracked;
 
 pub use attach::{Attached, Keep, KernelError, attach};
-pub use growth::{Growth, MemoryRecord, Native, NewGrowth, NewMapping};
+pub use growth::Growth;
 pub use ledger::Ledgers;
-pub use levels::{Levels, ResidentLevel, Slot};
-#[cfg(test)]
-pub(crate) use levels::{level_of, levels_of, slot_of};
 pub use pythons::Pythons;
+#[cfg(test)]
+pub(crate) use raytrace_proc::levels::{level_of, levels_of, slot_of};
+pub use raytrace_proc::{
+    grown::{MemoryRecord, Native, NewGrowth, NewMapping},
+    levels::{Levels, ResidentLevel, Slot},
+};
 pub use ring::Ring;
 pub use tracked::Tracked;

@@ -24,7 +24,7 @@ pub struct Machine {
     /// `vm.overcommit_memory`.
     pub overcommit: Option<u8>,
     /// How `record` would observe here.
-    pub mode: Mode,
+    pub mode: Option<Mode>,
     /// The probes, attached and detached again.
     pub probes: Vec<Probe>,
     /// What to type for full detail in this place.

@@ -11,9 +11,12 @@ const ENOUGH_DISK: Bytes = Bytes(1 << 30);
 
 pub(super) fn checks(machine: &Machine) -> Vec<Check> {
     let mut checks = vec![mode(machine)];
+    if machine.mode.is_none() {
+        return checks;
+    }
     checks.extend(attached(&machine.probes));
     let others = machine.probes.iter().filter(|probe| {
-        probe.state != ProbeState::Ok && (machine.mode == Mode::Ebpf || probe.name != "ebpf")
+        probe.state != ProbeState::Ok && (machine.mode == Some(Mode::Ebpf) || probe.name != "ebpf")
     });
     checks.extend(others.map(|probe| not_attached(probe, machine)));
     checks.push(output(machine));
@@ -22,7 +25,11 @@ pub(super) fn checks(machine: &Machine) -> Vec<Check> {
 
 fn mode(machine: &Machine) -> Check {
     let check = |state, text: String| Check::new("recording.mode", Section::Recording, state, text);
-    if machine.mode == Mode::Ebpf {
+    let Some(found) = machine.mode else {
+        let text = "this raytrace was built without recording (its feature record)";
+        return check(State::Note, text.into()).word("");
+    };
+    if found == Mode::Ebpf {
         return check(State::Ok, "mode ebpf: verdicts can be proven".into())
             .word("")
             .value(&"ebpf");

@@ -71,7 +71,7 @@ pub fn machine(node: Node) -> Machine {
         },
         swap_total: Bytes(8 * GIB),
         overcommit: Some(0),
-        mode: Mode::Ebpf,
+        mode: Some(Mode::Ebpf),
         probes: vec![Probe {
             name: "oom/mark_victim".into(),
             state: ProbeState::Ok,

@@ -40,7 +40,7 @@ fn every_problem_says_what_to_type() {
     bad.plasma_directory = Some("/tmp/ray".into());
     bad.gpus = Some(9.0);
     let mut machine = machine(bad);
-    machine.mode = Mode::Procfs;
+    machine.mode = Some(Mode::Procfs);
     machine.output.free = Bytes(1);
     let problems = problems(&machine);
     assert_eq!(problems.len(), 6, "{problems:#?}");

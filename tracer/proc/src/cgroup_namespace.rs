@@ -1,0 +1,192 @@
+//! Paths of cgroups as the whole machine names them, also from inside of a cgroup namespace.
+//!
+//! There the kernel shows paths from the namespace's root on: `/` for that, `/..` for the one above (`cgroup_namespaces(7)`). Where the
+//! machine's hierarchy is mounted, as in a `DaemonSet`, this process is found in it, and by its place all others are named. Where it is not,
+//! the recorder enters the machine's own namespace, if it may.
+
+use std::{
+    fs::File,
+    os::fd::AsFd as _,
+    path::{Path, PathBuf},
+    sync::{LazyLock, OnceLock},
+};
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::bounded;
+
+/// The machine's own cgroup and pid namespace: `PROC_CGROUP_INIT_INO` and `PROC_PID_INIT_INO` of include/uapi/linux/nsfs.h.
+const FIRST_CGROUP_NAMESPACE: &str = "cgroup:[4026531835]";
+const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+
+/// Cgroups that are looked through at most.
+const MOST: usize = 50_000;
+
+/// The namespace's root; `None` where paths are the machine's, or cannot be known.
+static ROOT: LazyLock<Option<String>> = LazyLock::new(|| {
+    let mount = crate::cgroups::mount_from_above()?;
+    let pid = std::process::id().to_string();
+    let place = find(&mount, &pid)?;
+    let own = crate::processes::cgroup_as_shown(crate::ids::Pid(std::process::id()))?;
+    Some(without(&place, &own))
+});
+
+/// The path of a cgroup as the machine names it.
+#[must_use]
+pub(super) fn absolute(shown: String) -> String {
+    match &*ROOT {
+        Some(root) => join(root, &shown),
+        None => shown,
+    }
+}
+
+/// Whether paths are named from the machine's root on although this process is in a namespace.
+#[must_use]
+pub(super) fn is_known() -> bool {
+    ROOT.is_some()
+}
+
+fn is_in(kind: &str, namespace: &str) -> bool {
+    let own = std::fs::read_link(format!("/proc/self/ns/{kind}"));
+    own.is_ok_and(|own| own.as_os_str() == namespace)
+}
+
+/// Whether the pids of /proc are the machine's, and 1 is its init.
+#[must_use]
+pub(super) fn is_among_all_processes() -> bool {
+    is_in("pid", FIRST_PID_NAMESPACE)
+}
+
+/// The namespace that this process was in before it entered the machine's.
+static BEFORE: OnceLock<File> = OnceLock::new();
+
+/// Enters the machine's own namespace, where this process sees the machine's processes and may do that: from another one their cgroups
+/// have no path. Threads that are started later are in it too.
+pub fn enter_first() {
+    if is_in("cgroup", FIRST_CGROUP_NAMESPACE) || !is_among_all_processes() {
+        return;
+    }
+    let entered = File::open("/proc/self/ns/cgroup").and_then(|own| {
+        move_into(&File::open("/proc/1/ns/cgroup")?)?;
+        Ok(own)
+    });
+    match entered {
+        Ok(own) => {
+            let _once = BEFORE.set(own);
+        }
+        Err(error) => tracing::info!("the cgroup namespace stays a private one: {error}"),
+    }
+}
+
+/// Goes back to where this process was; for a command that it starts.
+pub fn leave_first() -> std::io::Result<()> {
+    BEFORE.get().map_or(Ok(()), move_into)
+}
+
+fn move_into(namespace: &File) -> std::io::Result<()> {
+    let kind = Some(LinkNameSpaceType::ControlGroup);
+    Ok(move_into_link_name_space(namespace.as_fd(), kind)?)
+}
+
+/// Why the limits of processes cannot be read here, although they are seen.
+#[must_use]
+pub fn blind() -> Option<String> {
+    let is_whole = || crate::cgroups::Hierarchy::find().is_none_or(|found| found.is_whole());
+    let sees = is_known() || (is_in("cgroup", FIRST_CGROUP_NAMESPACE) && is_whole());
+    (is_among_all_processes() && !sees).then(|| {
+        "limits are not known: the recorder is in a cgroup namespace of its own, from which the cgroups of others cannot be read; \
+         docker run --cgroupns=host …, or with CAP_SYS_ADMIN and CAP_SYS_PTRACE"
+            .to_owned()
+    })
+}
+
+/// Whether a path leads out of the namespace from which it was read: it is nobody's name then.
+#[must_use]
+pub(super) fn leads_out(path: &str) -> bool {
+    path.split('/').any(|part| part == "..")
+}
+
+/// Goes from `root` along `path`, in which `..` is the one above.
+fn join(root: &str, path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in root.split('/').chain(path.split('/')) {
+        match part {
+            "" => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    format!("/{}", parts.join("/"))
+}
+
+/// `place` without the part that is inside of the namespace.
+fn without(place: &str, inside: &str) -> String {
+    let root = place.strip_suffix(inside.trim_end_matches('/'));
+    root.unwrap_or(place).to_owned()
+}
+
+/// The cgroup below `mount` that this process is in.
+fn find(mount: &Path, pid: &str) -> Option<String> {
+    let mut folders: Vec<PathBuf> = vec![mount.to_owned()];
+    for _ in 0..MOST {
+        let folder = folders.pop()?;
+        let members = bounded::text(folder.join("cgroup.procs"), bounded::LARGE);
+        let members = members.unwrap_or_default();
+        if members.lines().any(|line| line == pid) {
+            let below = folder.strip_prefix(mount).ok()?;
+            return Some(format!("/{}", below.display()));
+        }
+        let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+        let below = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        folders.extend(below.map(|entry| entry.path()));
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_go_up_from_the_namespaces_root_and_down_again() {
+        let root = "/kubepods.slice/kubepods-pod1.slice/cri-containerd-a.scope";
+        for (shown, path) in [
+            ("/", root),
+            (
+                "/../cri-containerd-b.scope",
+                "/kubepods.slice/kubepods-pod1.slice/cri-containerd-b.scope",
+            ),
+            (
+                "/../../kubepods-pod2.slice/x",
+                "/kubepods.slice/kubepods-pod2.slice/x",
+            ),
+            ("/../../../user.slice", "/user.slice"),
+            ("/../../..", "/"),
+        ] {
+            assert_eq!(join(root, shown), path, "{shown}");
+        }
+    }
+
+    #[test]
+    fn only_a_step_up_leads_out() {
+        assert!(leads_out("/..") && leads_out("/../x"));
+        assert!(!leads_out("/") && !leads_out("/a..b/...c"));
+    }
+
+    #[test]
+    fn a_process_that_went_on_below_its_namespaces_root_is_found_above_it() {
+        assert_eq!(without("/pod/container/inner", "/inner"), "/pod/container");
+        assert_eq!(without("/pod/container", "/"), "/pod/container");
+    }
+
+    #[test]
+    fn a_process_is_found_by_its_pid_in_the_tree() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let deep = folder.path().join("a/b");
+        std::fs::create_dir_all(&deep).expect("folders");
+        std::fs::write(folder.path().join("cgroup.procs"), "1\n").expect("a file");
+        std::fs::write(deep.join("cgroup.procs"), "12\n345\n").expect("a file");
+        assert_eq!(find(folder.path(), "345").as_deref(), Some("/a/b"));
+        assert_eq!(find(folder.path(), "34"), None);
+    }
+}

@@ -1,0 +1,27 @@
+//! What the kernel shows of processes and cgroups: /proc, cgroup files, clocks, and what its programs tell of who grows.
+//!
+//! All of it is foreign: reads are bounded ([`bounded`]), are not led elsewhere by links ([`rooted`]), and do not wait for what hangs
+//! ([`stall`]). Nothing here decides what is looked at, or when.
+
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests read what they have made")
+)]
+
+use raytrace_core::{cgroup_path, event, ids, ray};
+
+pub mod bounded;
+pub mod cgroup_namespace;
+pub mod cgroups;
+pub mod clock;
+pub mod grown;
+pub mod levels;
+pub mod maps;
+pub mod memory;
+pub mod pagemap;
+pub mod processes;
+pub mod rooted;
+#[cfg(test)]
+#[path = "../../src/skips.rs"]
+mod skips;
+pub mod stall;

@@ -1,0 +1,339 @@
+//! Processes as /proc shows them: one, all, and the files of a Ray session that one holds open.
+
+use std::{
+    collections::HashMap,
+    fs::{File, Metadata},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+use procfs::{FromBufRead as _, FromRead as _, ProcessCGroup, ProcessCGroups, process};
+
+use crate::{
+    bounded, cgroup_namespace, cgroup_path,
+    event::{Process, Role},
+    ids::{BootTime, CLOCK_TICK_NS, Pid, ProcessKey},
+    memory,
+    ray::identify,
+    stall,
+};
+
+/// Bytes of a command line that are kept.
+const ARGV_BYTES: u64 = 4096;
+/// Descriptors of one process that are looked at: more than a worker has.
+const MOST_DESCRIPTORS: usize = 16_384;
+
+/// The parts of /proc/PID/stat that are used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stat {
+    /// Name of the leader.
+    pub comm: String,
+    /// State letter.
+    pub state: char,
+    /// Parent.
+    pub parent: Pid,
+    /// Process group.
+    pub process_group: Pid,
+    /// Start, truncated to clock ticks.
+    pub start: BootTime,
+    /// Threads that have not ended, the leader counted even if it has.
+    pub threads: u32,
+    /// The wait status of a zombie, where it may be read.
+    pub exit_code: Option<i32>,
+    /// The leader has begun to exit.
+    pub exiting: bool,
+}
+
+/// `PF_EXITING` of include/linux/sched.h: set before `sched_process_exit`, never taken back.
+const PF_EXITING: u32 = 4;
+
+/// /proc/PID/stat.
+#[must_use]
+pub fn stat(pid: Pid) -> Option<Stat> {
+    let bytes = bounded::of_process(pid, "stat", bounded::SMALL).ok()?;
+    let stat = process::Stat::from_read(bytes.as_slice()).ok()?;
+    let number = |pid: i32| u32::try_from(pid).ok().map(Pid);
+    Some(Stat {
+        parent: number(stat.ppid)?,
+        process_group: number(stat.pgrp).unwrap_or(Pid(0)),
+        start: BootTime(stat.starttime * CLOCK_TICK_NS),
+        state: stat.state,
+        threads: u32::try_from(stat.num_threads).unwrap_or(1),
+        exit_code: stat.exit_code,
+        exiting: stat.flags & PF_EXITING != 0,
+        comm: stat.comm,
+    })
+}
+
+/// CPU time of a process, in clock ticks.
+#[must_use]
+pub fn cpu_ticks(pid: Pid) -> Option<u64> {
+    let bytes = bounded::of_process(pid, "stat", bounded::SMALL).ok()?;
+    let stat = process::Stat::from_read(bytes.as_slice()).ok()?;
+    Some(stat.utime + stat.stime)
+}
+
+/// The identity of a running process.
+#[must_use]
+pub fn key(pid: Pid) -> Option<ProcessKey> {
+    Some(ProcessKey {
+        pid,
+        start: stat(pid)?.start,
+    })
+}
+
+/// All pids of this /proc.
+#[must_use]
+pub fn all() -> Vec<Pid> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Pid))
+        .collect()
+}
+
+/// argv, at most 4 KiB of it, without the NULs that pad a rewritten title.
+#[must_use]
+pub fn argv(pid: Pid) -> Vec<String> {
+    let read = move || bounded::of_process(pid, "cmdline", ARGV_BYTES).ok();
+    let bytes = stall::ask_for(pid, read).unwrap_or_default();
+    let Some(last) = bytes.iter().rposition(|byte| *byte != 0) else {
+        return Vec::new();
+    };
+    bytes[..=last]
+        .split(|byte| *byte == 0)
+        .map(|part| String::from_utf8_lossy(part).into_owned())
+        .collect()
+}
+
+/// The memory cgroup (v1) or cgroup (v2) of a process, as the machine names it; `None` also where that cannot be known from here.
+#[must_use]
+pub fn cgroup(pid: Pid) -> Option<String> {
+    named_cgroup(pid).filter(|path| !cgroup_namespace::leads_out(path))
+}
+
+fn named_cgroup(pid: Pid) -> Option<String> {
+    cgroup_as_shown(pid).map(cgroup_namespace::absolute)
+}
+
+/// The same as /proc shows it: from the root of this process's cgroup namespace on.
+pub(super) fn cgroup_as_shown(pid: Pid) -> Option<String> {
+    let bytes = bounded::of_process(pid, "cgroup", bounded::SMALL).ok()?;
+    memory_cgroup(ProcessCGroups::from_buf_read(bytes.as_slice()).ok()?)
+}
+
+fn memory_cgroup(all: ProcessCGroups) -> Option<String> {
+    let v1 = |one: &ProcessCGroup| one.controllers.iter().any(|name| name == "memory");
+    let v2 = |one: &ProcessCGroup| one.controllers.is_empty();
+    let all = all.0;
+    let found = all
+        .iter()
+        .find(|one| v1(one))
+        .or_else(|| all.iter().find(|one| v2(one)))?;
+    Some(found.pathname.clone())
+}
+
+/// The innermost pid of a process, where that is another one.
+fn ns_pid(pid: Pid) -> Option<Pid> {
+    innermost(&memory::status(pid)?).filter(|inner| *inner != pid)
+}
+
+/// A thread as its own pid namespace numbers it.
+#[must_use]
+pub fn thread_in_namespace(pid: Pid, tid: Pid) -> Pid {
+    let status = bounded::text_of_process(pid, &format!("task/{tid}/status"), bounded::SMALL);
+    innermost(&status.unwrap_or_default()).unwrap_or(tid)
+}
+
+fn innermost(status: &str) -> Option<Pid> {
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("NSpid:"))?;
+    let last = line.split_ascii_whitespace().next_back()?;
+    last.parse().ok().map(Pid)
+}
+
+/// The user of a process; `None` where it has more than one: a set-uid program acts for another user than the one who started it.
+#[must_use]
+pub fn only_user(pid: Pid) -> Option<u32> {
+    one_user(&memory::status(pid)?)
+}
+
+/// Real, effective, saved and file system user id.
+fn one_user(status: &str) -> Option<u32> {
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    let mut ids = line.split_ascii_whitespace().map(str::parse);
+    let first: u32 = ids.next()?.ok()?;
+    ids.all(|id| id == Ok(first)).then_some(first)
+}
+
+/// Whether its program takes the rights of the file's owner or group; true where that cannot be told.
+#[must_use]
+pub fn is_set_id(pid: Pid) -> bool {
+    let data = stall::ask_for(pid, move || {
+        std::fs::metadata(format!("/proc/{pid}/exe")).ok()
+    });
+    data.is_none_or(|data| data.mode() & (libc::S_ISUID | libc::S_ISGID) != 0)
+}
+
+/// One process with everything that can be read of it; `cluster` is the caller's to fill.
+#[must_use]
+pub fn describe(pid: Pid) -> Option<Process> {
+    let stat = stat(pid)?;
+    let folder = PathBuf::from(format!("/proc/{pid}"));
+    let argv = argv(pid);
+    // An id is one also where the way to it is not known.
+    let cgroup = named_cgroup(pid);
+    let exe = std::fs::read_link(folder.join("exe")).ok();
+    Some(Process {
+        process: ProcessKey {
+            pid,
+            start: stat.start,
+        },
+        ns_pid: ns_pid(pid),
+        parent: (stat.parent.0 != 0).then_some(stat.parent),
+        process_group: Some(stat.process_group),
+        role: identify::role(&stat.comm, &argv).unwrap_or(Role::Other),
+        comm: stat.comm,
+        argv,
+        exe: exe.map(|path| path.to_string_lossy().into_owned()),
+        uid: std::fs::metadata(&folder).ok().map(|data| data.uid()),
+        container_id: cgroup.as_deref().and_then(cgroup_path::container),
+        cgroup: cgroup.filter(|path| !cgroup_namespace::leads_out(path)),
+        cluster: None,
+    })
+}
+
+/// The process that has `ray_pid` in the pid namespace of `raylet`.
+#[must_use]
+pub fn in_namespace(raylet: Pid, ray_pid: Pid) -> Option<Pid> {
+    of_namespace(raylet).remove(&ray_pid)
+}
+
+/// The processes of the pid namespace of `raylet`, by their pids there.
+#[must_use]
+pub fn of_namespace(raylet: Pid) -> HashMap<Pid, Pid> {
+    let namespace = |pid: Pid| std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
+    let Some(wanted) = namespace(raylet) else {
+        return HashMap::new();
+    };
+    let inside = all()
+        .into_iter()
+        .filter(|pid| namespace(*pid).as_ref() == Some(&wanted));
+    inside
+        .map(|pid| (ns_pid(pid).unwrap_or(pid), pid))
+        .collect()
+}
+
+/// The log files of Ray's that a process holds open, by the links of its descriptors.
+#[must_use]
+pub fn open_logs(pid: Pid) -> Vec<PathBuf> {
+    let links = descriptors(pid).map(|(_, link)| link);
+    links.filter(|path| is_session_log(path)).collect()
+}
+
+/// The descriptors of a process with where they lead.
+fn descriptors(pid: Pid) -> impl Iterator<Item = (PathBuf, PathBuf)> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/fd"));
+    let entries = entries.into_iter().flatten().flatten();
+    entries.take(MOST_DESCRIPTORS).filter_map(|entry| {
+        let path = entry.path();
+        let link = std::fs::read_link(&path).ok()?;
+        Some((path, link))
+    })
+}
+
+/// Whether a process has this very file open, by a name of which `is_it` says that it may be. No other is asked what it is: that of
+/// another file system may never answer.
+#[must_use]
+pub fn holds_open(pid: Pid, file: File, is_it: impl Fn(&Path) -> bool) -> bool {
+    let found = descriptors(pid).filter(|(_, link)| is_it(link));
+    let paths: Vec<PathBuf> = found.map(|(path, _)| path).collect();
+    let same =
+        |data: Metadata, other: &Metadata| (data.dev(), data.ino()) == (other.dev(), other.ino());
+    let holds = stall::ask_for(pid, move || {
+        let wanted = file.metadata().ok()?;
+        let mut open = paths.iter().filter_map(|path| std::fs::metadata(path).ok());
+        Some(open.any(|data| same(data, &wanted)))
+    });
+    holds.unwrap_or(false)
+}
+
+/// Whether there is such a process, which needs no descriptor to be known; true where that cannot be told.
+#[must_use]
+pub fn is_there(pid: Pid) -> bool {
+    let found = std::fs::metadata(format!("/proc/{pid}"));
+    !found.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+}
+
+fn is_session_log(path: &Path) -> bool {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+        return false;
+    };
+    name.starts_with("worker-") || name.starts_with("python-core-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cgroup_of(text: &str) -> Option<String> {
+        memory_cgroup(ProcessCGroups::from_buf_read(text.as_bytes()).ok()?)
+    }
+
+    #[test]
+    fn a_file_is_held_open_by_whoever_has_it_and_by_nobody_for_its_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("python-core-driver-01_1.log");
+        let file = File::create(&path).expect("a file");
+        let own = Pid(std::process::id());
+        let holds = |pid, name: &str| {
+            let file = file.try_clone().expect("a descriptor");
+            holds_open(pid, file, |path| path.ends_with(name))
+        };
+        assert!(holds(own, "python-core-driver-01_1.log"));
+        assert!(!holds(own, "another.log"));
+        assert!(!holds(Pid(1), "python-core-driver-01_1.log"));
+        assert!(is_there(own) && !is_there(Pid(5_000_000)));
+    }
+
+    #[test]
+    fn a_program_that_acts_for_another_has_no_user_of_its_own() {
+        assert_eq!(
+            one_user("Name:\tx\nUid:\t7\t7\t7\t7\nGid:\t1\t2\t3\t4\n"),
+            Some(7)
+        );
+        for ids in [
+            "7\t0\t0\t0",
+            "0\t7\t7\t7",
+            "7\t7\t0\t7",
+            "7\t7\t7\t0",
+            "",
+            "x\t7\t7\t7",
+        ] {
+            assert_eq!(one_user(&format!("Uid:\t{ids}\n")), None, "{ids}");
+        }
+        let own = Pid(std::process::id());
+        assert_eq!(only_user(own), Some(rustix::process::getuid().as_raw()));
+        assert!(!is_set_id(own) && is_set_id(Pid(5_000_000)));
+    }
+
+    #[test]
+    fn this_process_is_described() {
+        let own = describe(Pid(std::process::id())).expect("own process");
+        assert!(!own.argv.is_empty() && own.exe.is_some() && own.uid.is_some());
+        assert!(all().contains(&own.process.pid));
+    }
+
+    #[test]
+    fn the_memory_cgroup_is_found_in_both_hierarchies() {
+        assert_eq!(
+            cgroup_of("4:memory:/job\n3:cpu,cpuacct:/x\n0::/\n").as_deref(),
+            Some("/job")
+        );
+        assert_eq!(
+            cgroup_of("0::/user.slice/a:b\n").as_deref(),
+            Some("/user.slice/a:b")
+        );
+        assert_eq!(cgroup_of(""), None);
+    }
+}

@@ -1,0 +1,456 @@
+//! Folders inside another process's root, reached so that nobody who may write there can lead the reader elsewhere.
+//!
+//! Whoever runs a job owns its session folder and may plant links in it. The way to the session may have links, which are
+//! resolved inside the process's own root; at and below it none is followed. A folder that is held stays readable when the
+//! container's root is gone.
+
+use std::{
+    ffi::OsStr,
+    fs::File,
+    io::ErrorKind,
+    mem::MaybeUninit,
+    os::{
+        fd::{AsFd as _, AsRawFd as _, OwnedFd},
+        unix::fs::MetadataExt as _,
+    },
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::SystemTime,
+};
+
+use rustix::{
+    fs::{
+        AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, fstat, fstatfs,
+        inotify::{self, CreateFlags, ReadFlags, WatchFlags},
+        openat, openat2, statat,
+    },
+    io::Errno,
+};
+
+use crate::{
+    bounded,
+    event::Cluster,
+    ids::{Bytes, Pid},
+    stall,
+};
+
+/// File systems whose files are made when they are read, some of which are used up by that (`/proc/kmsg`, `trace_pipe`): proc, sysfs,
+/// tracefs, debugfs, securityfs, configfs, efivarfs, pstore, bpf; `uapi/linux/magic.h`.
+const MADE_WHEN_READ: [u64; 9] = [
+    0x9fa0,
+    0x6265_6572,
+    0x7472_6163,
+    0x6462_6720,
+    0x7363_6673,
+    0x6265_6570,
+    0xde5e_81e4,
+    0x6165_676c,
+    0xcafe_4a11,
+];
+
+/// An open folder.
+#[derive(Debug)]
+pub struct Folder {
+    folder: Arc<OwnedFd>,
+    /// The process whose root it lies in.
+    of: Pid,
+}
+
+/// A regular file that was opened.
+#[derive(Debug)]
+pub struct Opened {
+    /// The file.
+    pub file: File,
+    /// Its length.
+    pub size: u64,
+    /// Its inode.
+    pub inode: u64,
+}
+
+/// The names of a folder, which are read piece by piece: it may have hundreds of thousands.
+pub struct Listing(std::fs::ReadDir);
+
+/// Tells which names appear in a folder (inotify), so that its other names are not read again.
+#[derive(Debug)]
+pub struct NewNames(OwnedFd);
+
+/// What a name in a folder stands for; a link for itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry {
+    /// Its device and inode.
+    pub device: u64,
+    /// See `device`.
+    pub inode: u64,
+    /// Whether it is a folder.
+    pub is_folder: bool,
+    /// Whether it is a regular file.
+    pub is_file: bool,
+    /// What it takes on its disk.
+    pub bytes: Bytes,
+    /// When it was written, in seconds of the wall clock.
+    pub written: i64,
+}
+
+const FOLDER: OFlags = OFlags::PATH
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+
+impl Folder {
+    /// The log folder of a cluster's session, as its raylet sees it.
+    #[must_use]
+    pub fn logs(cluster: &Cluster) -> Option<Self> {
+        let session = Path::new(cluster.session_dir.as_deref()?);
+        Self::at(cluster.raylet.pid, session)?.below(Path::new("logs"))
+    }
+
+    /// The folder of a file that a process has open, by the path of its descriptor, which has no links.
+    #[must_use]
+    pub fn of_open_file(pid: Pid, path: &Path) -> Option<Self> {
+        Self::inside(pid, path.parent()?, ResolveFlags::NO_SYMLINKS)
+    }
+
+    /// A folder inside a process's root. Links on the way are resolved there.
+    #[must_use]
+    pub fn at(pid: Pid, path: &Path) -> Option<Self> {
+        Self::inside(pid, path, ResolveFlags::empty())
+    }
+
+    /// A folder of this machine, for tests and for what is not foreign.
+    #[must_use]
+    pub fn open(path: &Path) -> Option<Self> {
+        let folder = openat(CWD, path, FOLDER, Mode::empty()).ok()?;
+        Some(Self {
+            folder: Arc::new(folder),
+            of: Pid(std::process::id()),
+        })
+    }
+
+    fn inside(pid: Pid, path: &Path, more: ResolveFlags) -> Option<Self> {
+        let relative = path.strip_prefix("/").ok()?.to_owned();
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS | more;
+        let folder = stall::ask_for(pid, move || resolved(&root(pid)?, &relative, resolve))?;
+        Some(Self {
+            folder: Arc::new(folder),
+            of: pid,
+        })
+    }
+
+    /// A folder below it. No link is followed.
+    #[must_use]
+    pub fn below(&self, path: &Path) -> Option<Self> {
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        let path = path.to_owned();
+        let folder = self.ask(move |folder| resolved(folder, &path, resolve))?;
+        Some(Self {
+            folder: Arc::new(folder),
+            of: self.of,
+        })
+    }
+
+    /// Opens a regular file of this folder without following a link and without waiting.
+    #[must_use]
+    pub fn file(&self, name: &OsStr) -> Option<File> {
+        if Path::new(name).components().count() != 1 {
+            return None;
+        }
+        let name = name.to_owned();
+        self.ask(move |folder| {
+            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            regular(&openat(folder, &name, flags, Mode::empty()).ok()?)
+        })
+    }
+
+    /// The same with its size and inode.
+    #[must_use]
+    pub fn opened(&self, name: &OsStr) -> Option<Opened> {
+        let file = self.file(name)?;
+        stall::ask_for(self.of, move || {
+            let data = file.metadata().ok()?;
+            Some(Opened {
+                file,
+                size: data.len(),
+                inode: data.ino(),
+            })
+        })
+    }
+
+    /// The text of such a file, up to `most` bytes.
+    #[must_use]
+    pub fn text(&self, name: &str, most: u64) -> Option<String> {
+        let file = self.file(name.as_ref())?;
+        let bytes = stall::ask_for(self.of, move || bounded::read(file, most).ok())?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// What a name stands for, a link itself where it is one.
+    #[must_use]
+    pub fn entry(&self, name: &OsStr) -> Option<Entry> {
+        let name = name.to_owned();
+        self.ask(move |folder| {
+            let found = statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+            let kind = FileType::from_raw_mode(found.st_mode);
+            Some(Entry {
+                device: found.st_dev,
+                inode: found.st_ino,
+                is_folder: kind.is_dir(),
+                is_file: kind.is_file(),
+                bytes: Bytes(u64::try_from(found.st_blocks).unwrap_or(0) * 512),
+                written: found.st_mtime,
+            })
+        })
+    }
+
+    /// The names in it.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let found = self.ask(|folder| {
+            let entries = std::fs::read_dir(path_of(folder)).ok()?.flatten();
+            Some(
+                entries
+                    .filter_map(|entry| entry.file_name().into_string().ok())
+                    .collect(),
+            )
+        });
+        found.unwrap_or_default()
+    }
+
+    /// The beginning of its names.
+    #[must_use]
+    pub fn list(&self) -> Option<Listing> {
+        self.ask(|folder| std::fs::read_dir(path_of(folder)).ok().map(Listing))
+    }
+
+    /// The next `most` names at most, with what is left of the listing.
+    #[must_use]
+    pub fn more(
+        &self,
+        mut listing: Listing,
+        most: usize,
+    ) -> Option<(Vec<String>, Option<Listing>)> {
+        stall::ask(self.of, move || {
+            let entries: Vec<_> = listing.0.by_ref().take(most).collect();
+            let left = (entries.len() == most).then_some(listing);
+            let names = entries.into_iter().flatten();
+            let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+            (names.collect(), left)
+        })
+    }
+
+    /// Has the names told that appear from now on; `None` where this user has too many such watches.
+    #[must_use]
+    pub fn new_names(&self) -> Option<NewNames> {
+        self.ask(|folder| {
+            let news = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
+            let wanted = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR;
+            inotify::add_watch(&news, path_of(folder), wanted).ok()?;
+            Some(NewNames(news))
+        })
+    }
+
+    /// When something in it was made or removed.
+    #[must_use]
+    pub fn changed(&self) -> Option<SystemTime> {
+        self.ask(|folder| std::fs::metadata(path_of(folder)).ok()?.modified().ok())
+    }
+
+    /// Its file system: free for an unprivileged user, and all.
+    #[must_use]
+    pub fn space(&self) -> Option<(Bytes, Bytes)> {
+        self.ask(|folder| {
+            let found = rustix::fs::fstatvfs(folder).ok()?;
+            Some((
+                Bytes(found.f_bavail * found.f_frsize),
+                Bytes(found.f_blocks * found.f_frsize),
+            ))
+        })
+    }
+
+    /// Whose file system may never answer.
+    fn ask<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&OwnedFd) -> Option<T> + Send + 'static,
+    ) -> Option<T> {
+        let folder = Arc::clone(&self.folder);
+        stall::ask_for(self.of, move || ask(&folder))
+    }
+}
+
+impl NewNames {
+    /// The names since the last call, some more than `most` at most; `None` where some were not told.
+    #[must_use]
+    pub fn take(&self, most: usize) -> Option<Vec<String>> {
+        let mut buffer = [MaybeUninit::uninit(); 4096];
+        let mut reader = inotify::Reader::new(&self.0, &mut buffer);
+        let (mut names, mut are_all) = (Vec::new(), true);
+        while names.len() < most || !reader.is_buffer_empty() {
+            let Ok(event) = reader.next() else { break };
+            are_all &= !event.events().contains(ReadFlags::QUEUE_OVERFLOW);
+            let name = event.file_name().and_then(|name| name.to_str().ok());
+            names.extend(name.map(str::to_owned));
+        }
+        are_all.then_some(names)
+    }
+}
+
+fn path_of(open: &OwnedFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd()))
+}
+
+fn root(pid: Pid) -> Option<OwnedFd> {
+    let root = format!("/proc/{pid}/root");
+    openat(CWD, root, FOLDER - OFlags::NOFOLLOW, Mode::empty()).ok()
+}
+
+/// Opens a regular file inside a process's root, without waiting. Links are followed, inside that root: whose the file is that they lead
+/// to is for the caller to look at.
+#[must_use]
+pub fn file(pid: Pid, path: &Path) -> Option<File> {
+    let relative = path.strip_prefix("/").ok()?.to_owned();
+    stall::ask_for(pid, move || {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        match openat2(root(pid)?, &relative, flags, Mode::empty(), resolve) {
+            // Where a container's filter refuses it, a last link is not followed either.
+            Err(Errno::NOSYS | Errno::PERM) => {
+                let inside = Path::new("/").join(relative);
+                let folder = Folder::at(pid, inside.parent()?)?;
+                folder.file(inside.file_name()?)
+            }
+            opened => regular(&opened.ok()?),
+        }
+    })
+}
+
+/// What such a file holds, up to `most` bytes.
+#[must_use]
+pub fn read(pid: Pid, path: &Path, most: u64) -> Option<Vec<u8>> {
+    let file = file(pid, path)?;
+    stall::ask_for(pid, move || bounded::read(file, most).ok())
+}
+
+/// The device and the inode of such a file.
+#[must_use]
+pub fn identity(pid: Pid, path: &Path) -> Option<(u64, u64)> {
+    let file = file(pid, path)?;
+    stall::ask_for(pid, move || {
+        let data = file.metadata().ok()?;
+        Some((data.dev(), data.ino()))
+    })
+}
+
+/// Opens for reading what was opened as a path alone, if it is a regular file: to open a FIFO or a device does something.
+fn regular(path: &OwnedFd) -> Option<File> {
+    let is_file = FileType::from_raw_mode(fstat(path).ok()?.st_mode).is_file();
+    let kind = fstatfs(path).ok()?.f_type;
+    if !is_file || MADE_WHEN_READ.contains(&u64::try_from(kind).ok()?) {
+        return None;
+    }
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    Some(File::from(
+        openat(CWD, path_of(path), flags, Mode::empty()).ok()?,
+    ))
+}
+
+/// openat2(2); where a container's filter refuses it, each step is opened by itself, and no link is followed at all.
+fn resolved(at: &OwnedFd, path: &Path, resolve: ResolveFlags) -> Option<OwnedFd> {
+    let flags = FOLDER - OFlags::NOFOLLOW;
+    match openat2(at, path, flags, Mode::empty(), resolve) {
+        Err(Errno::NOSYS | Errno::PERM) => step_by_step(at, path).ok(),
+        result => result.ok(),
+    }
+}
+
+fn step_by_step(at: &OwnedFd, path: &Path) -> std::io::Result<OwnedFd> {
+    let mut folder = at.try_clone()?;
+    for step in path.components() {
+        let std::path::Component::Normal(name) = step else {
+            return Err(ErrorKind::InvalidInput.into());
+        };
+        folder = openat(folder.as_fd(), name, FOLDER, Mode::empty())?;
+    }
+    Ok(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
+    use super::*;
+
+    fn own() -> Pid {
+        Pid(std::process::id())
+    }
+
+    #[test]
+    fn links_on_the_way_to_a_session_are_followed_and_planted_ones_below_it_are_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = folder.path();
+        for name in ["session/logs", "secret/logs", "planted"] {
+            fs::create_dir_all(at.join(name)).expect("a folder");
+        }
+        fs::write(at.join("secret/logs/raylet.out"), "secret").expect("a file");
+        fs::write(at.join("session/logs/raylet.out"), "log").expect("a file");
+        symlink(at.join("session"), at.join("latest")).expect("a link");
+        symlink(at.join("secret/logs"), at.join("planted/logs")).expect("a link");
+        let logs = |session: &str| {
+            let session = at.join(session);
+            let session = Folder::at(own(), &session)?;
+            session.below(Path::new("logs"))
+        };
+        let through_link = logs("latest").expect("a link of the way");
+        assert!(through_link.file(OsStr::new("raylet.out")).is_some());
+        assert!(logs("planted").is_none());
+        let session = logs("session").expect("a session");
+        for name in ["worker-a.out", "pipe"] {
+            symlink(
+                at.join("secret/logs/raylet.out"),
+                at.join("session/logs").join(name),
+            )
+            .expect("a link");
+            assert!(session.file(OsStr::new(name)).is_none());
+        }
+        assert!(
+            session
+                .file(OsStr::new("../../secret/logs/raylet.out"))
+                .is_none()
+        );
+        let planted = at.join("planted/logs/raylet.out");
+        assert!(Folder::of_open_file(own(), &planted).is_none());
+    }
+
+    #[test]
+    fn step_by_step_no_link_is_followed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = Folder::open(folder.path()).expect("a folder");
+        fs::create_dir_all(folder.path().join("a/b")).expect("a folder");
+        symlink("a", folder.path().join("link")).expect("a link");
+        assert!(step_by_step(&at.folder, Path::new("a/b")).is_ok());
+        assert!(step_by_step(&at.folder, Path::new("link/b")).is_err());
+        assert!(step_by_step(&at.folder, Path::new("a/../a")).is_err());
+    }
+
+    #[test]
+    fn only_what_ends_is_read_and_a_link_leads_nowhere_else() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("file"), "abc").expect("a file");
+        symlink(at("file"), at("link")).expect("a link");
+        for (name, to) in [
+            ("zero", "/dev/zero"),
+            ("kmsg", "/proc/kmsg"),
+            ("own", "/proc/self/exe"),
+        ] {
+            symlink(to, at(name)).expect("a link");
+        }
+        let mode = Mode::RUSR | Mode::WUSR;
+        rustix::fs::mkfifoat(CWD, at("fifo"), mode).expect("a FIFO");
+        let read = |name: &str| read(own(), &at(name), 2);
+        assert_eq!(read("link").as_deref(), Some(b"ab".as_slice()));
+        assert!(identity(own(), &at("file")).is_some());
+        assert_eq!(identity(own(), &at("link")), identity(own(), &at("file")));
+        for name in ["zero", "kmsg", "own", "fifo", "nothing"] {
+            assert_eq!(read(name), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Attaches as `record` would, and detaches.
+
+use super::super::record::attach;
+use crate::{
+    event::{Mode, Probe, ProbeState},
+    observe::{kernel, kmsg},
+};
+
+/// How far this machine can be recorded.
+pub(super) fn probe() -> (Option<Mode>, Vec<Probe>) {
+    let log = kmsg::probe(&kmsg::Kmsg::open());
+    let (mode, mut probes) = match kernel::attach(false) {
+        Ok(attached) => (Mode::Ebpf, attached.probes),
+        Err(error) => (
+            Mode::Procfs,
+            vec![Probe {
+                name: "ebpf".into(),
+                state: ProbeState::Missing,
+                reason: Some(attach::reason(&error)),
+                required: true,
+            }],
+        ),
+    };
+    probes.push(log);
+    (Some(mode), probes)
+}

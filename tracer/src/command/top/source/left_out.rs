@@ -1,0 +1,32 @@
+//! No observers: what stands here where recording was left out of the build.
+
+use super::super::super::{Failure, code};
+use crate::show::top::Top;
+
+/// There are none.
+pub(in super::super) enum Own {}
+
+impl Own {
+    pub(super) fn start() -> anyhow::Result<Self> {
+        Err(Failure {
+            code: code::USAGE,
+            message: "this raytrace was built without recording (its feature record), and can only follow a recording: raytrace top run.raytrace"
+                .into(),
+        }
+        .into())
+    }
+
+    pub(super) fn refresh(&self, _: &mut Top) {
+        match *self {}
+    }
+
+    #[expect(clippy::unused_async, reason = "observers are waited for")]
+    pub(super) async fn next(&mut self, _: &mut Top) -> bool {
+        match *self {}
+    }
+
+    #[expect(clippy::unused_async, reason = "observers are waited for")]
+    pub(super) async fn close(self) {
+        match self {}
+    }
+}

@@ -1,0 +1,127 @@
+//! Deaths between their exit and their settled verdict.
+
+use std::{cell::LazyCell, collections::VecDeque};
+
+use crate::{
+    ids::{BootTime, EventId, ProcessKey, SECOND_NS},
+    judge::{
+        Judge, Standing,
+        cause::Cause,
+        report::{Death, Killer},
+    },
+};
+
+/// A verdict that waits for Ray's log is told as such after this time, and again when it is settled.
+const PATIENCE_NS: i64 = 150_000_000;
+/// A verdict that has waited for longer than this waits for the end of another process: many may, and for a minute.
+const LONG_NS: i64 = 2 * SECOND_NS;
+/// It is given again after this part of the time that it has waited.
+const PART: i64 = 8;
+/// What was known of a dead process is kept this long: causes and children ask for it.
+const KEEP_NS: i64 = 150 * SECOND_NS;
+/// And of this many at most.
+const KEEP_MOST: usize = 20_000;
+
+/// A death to tell.
+pub struct DeathUpdate {
+    /// The death.
+    pub death: Death,
+    /// What was told of it before, when its verdict had not settled.
+    pub before: Option<Cause>,
+}
+
+struct Waiting {
+    id: EventId,
+    process: ProcessKey,
+    exit: BootTime,
+    told: Option<Cause>,
+    judged: Option<Judged>,
+}
+
+/// When a death was judged last, and what its verdict stood on.
+struct Judged {
+    at: BootTime,
+    on: Standing,
+}
+
+impl Waiting {
+    /// Whether its verdict at `now` may be another than the last one, or it is to be told now though it has not settled.
+    fn is_due(&self, judge: &Judge, now: BootTime) -> bool {
+        let Some(judged) = &self.judged else {
+            return true;
+        };
+        let waited = judged.at.since(self.exit);
+        let rests = waited > LONG_NS && now.since(judged.at) < waited / PART;
+        let stands = rests || judge.still_stands(judged.on, now);
+        !stands || self.is_late(now) && !self.is_late(judged.at)
+    }
+
+    fn is_late(&self, now: BootTime) -> bool {
+        now.since(self.exit) > PATIENCE_NS
+    }
+}
+
+/// All that wait, and all that are kept for a while.
+#[derive(Default)]
+pub struct Deaths {
+    waiting: Vec<Waiting>,
+    kept: VecDeque<(BootTime, ProcessKey)>,
+}
+
+impl Deaths {
+    /// A process ended.
+    pub fn add(&mut self, id: EventId, process: ProcessKey, exit: BootTime) {
+        self.waiting.push(Waiting {
+            id,
+            process,
+            exit,
+            told: None,
+            judged: None,
+        });
+    }
+
+    /// Whether a verdict waits for what may still come.
+    #[must_use]
+    pub fn any_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// What is to be told now, and the processes that may be forgotten.
+    pub fn tell(&mut self, judge: &Judge, now: BootTime) -> (Vec<DeathUpdate>, Vec<ProcessKey>) {
+        let mut told = Vec::new();
+        let kept = &mut self.kept;
+        let on = LazyCell::new(|| judge.standing(now));
+        self.waiting.retain_mut(|waiting| {
+            if !waiting.is_due(judge, now) {
+                return true;
+            }
+            waiting.judged = Some(Judged { at: now, on: *on });
+            let Some(death) = judge.death(waiting.id, now) else {
+                return false;
+            };
+            let settled = death.verdict.settled;
+            // It follows another death, which has not been seen yet. A driver that leaves normally takes its workers along
+            // seconds before it exits, and then nothing is to be told at all.
+            let waits_for_another = death.verdict.killer == Killer::RayCollapse;
+            let late = !waits_for_another && waiting.is_late(now);
+            if settled || (waiting.told.is_none() && late) {
+                let before = waiting.told.replace(death.verdict.cause.clone());
+                told.push(DeathUpdate { death, before });
+            }
+            if settled {
+                kept.push_back((now, waiting.process));
+            }
+            !settled
+        });
+        let mut done = Vec::new();
+        while self
+            .kept
+            .front()
+            .is_some_and(|(since, _)| now.since(*since) > KEEP_NS)
+            || self.kept.len() > KEEP_MOST
+        {
+            done.extend(self.kept.pop_front().map(|(_, process)| process));
+        }
+        (told, done)
+    }
+}

@@ -1,0 +1,92 @@
+//! Lines that asked the kernel for small ranges (the arenas of small objects), until the heap has grown by as much.
+
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
+
+use super::reading::same_line;
+use crate::read::Stack;
+
+/// What was asked for is touched within this, or by others.
+const STANDS: Duration = Duration::from_secs(2);
+/// More of them are not kept.
+const MOST: usize = 64;
+
+/// The oldest first.
+#[derive(Default)]
+pub(super) struct Claims(VecDeque<Claim>);
+
+struct Claim {
+    stack: Stack,
+    bytes: u64,
+    until: Instant,
+}
+
+impl Claims {
+    /// A line asked for so much.
+    pub(super) fn add(&mut self, stack: Stack, bytes: u64, now: Instant) {
+        if self.0.len() == MOST {
+            self.0.pop_front();
+        }
+        let until = now + STANDS;
+        self.0.push_back(Claim {
+            stack,
+            bytes,
+            until,
+        });
+    }
+
+    /// A line's growth by so much was told otherwise.
+    pub(super) fn told(&mut self, stack: &Stack, mut grown: u64) {
+        for claim in self
+            .0
+            .iter_mut()
+            .filter(|claim| same_line(&claim.stack, stack))
+        {
+            let its = grown.min(claim.bytes);
+            claim.bytes -= its;
+            grown -= its;
+        }
+    }
+
+    /// Whose `grown` is, as far as it was asked for.
+    pub(super) fn pay(&mut self, mut grown: u64, now: Instant) -> Vec<(Stack, u64)> {
+        let mut paid = Vec::new();
+        while let Some(first) = self.0.front_mut() {
+            if first.until > now && grown > 0 {
+                let its = grown.min(first.bytes);
+                first.bytes -= its;
+                grown -= its;
+                paid.push((first.stack.clone(), its));
+            }
+            if first.until > now && first.bytes > 0 {
+                break;
+            }
+            self.0.pop_front();
+        }
+        paid
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::at_line as stack, *};
+
+    #[test]
+    fn growth_is_theirs_who_asked_first_and_a_claim_that_nothing_grew_by_ends() {
+        let mut claims = Claims::default();
+        let now = Instant::now();
+        claims.add(stack(1), 10, now);
+        claims.add(stack(2), 10, now);
+        assert_eq!(claims.pay(4, now), [(stack(1), 4)]);
+        assert_eq!(claims.pay(12, now), [(stack(1), 6), (stack(2), 6)]);
+        claims.add(stack(3), 10, now + STANDS);
+        assert_eq!(claims.pay(4, now + STANDS), [(stack(3), 4)]);
+        claims.add(stack(4), 10, now + STANDS);
+        claims.told(&stack(4), 4);
+        assert_eq!(claims.pay(99, now + STANDS), [(stack(3), 6), (stack(4), 6)]);
+        assert!(claims.pay(9, now + STANDS * 2).is_empty());
+        assert!(claims.0.is_empty());
+    }
+}

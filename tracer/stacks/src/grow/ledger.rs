@@ -1,0 +1,347 @@
+//! What one process grew by under which stack, until it is written: runs of looks at one stack, in their order.
+
+use crate::{
+    event::{NativeFrame, Observation, PythonFrame, PythonStack},
+    ids::{BootTime, Bytes, ProcessKey},
+    read::Stack,
+};
+
+/// Rows of one process that are held and have a stack; growth beyond has none, but where its line is that of the last.
+const MOST_RUNS: usize = 64;
+
+/// Memory that moved under one stack.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Grown {
+    /// Private memory.
+    pub(super) private: u64,
+    /// The mapping that this is in.
+    pub(super) mapping: Option<u32>,
+    /// Shared memory.
+    pub(super) shared: u64,
+}
+
+/// One row to be.
+enum Run {
+    Grew(BootTime, Stack, Grown),
+    Freed(BootTime, Option<u32>, u64),
+}
+
+/// The runs that are not written yet.
+#[derive(Default)]
+pub(super) struct Ledger {
+    runs: Vec<Run>,
+    /// The last stack that was seen, whether its process grew or not.
+    seen: Option<(BootTime, Stack)>,
+    /// The frames that were written last.
+    written: Option<(Vec<PythonFrame>, Vec<NativeFrame>)>,
+}
+
+/// A line that was too short to sample.
+fn unseen() -> Stack {
+    Stack {
+        tid: None,
+        running: false,
+        frames: Vec::new(),
+        native: Vec::new(),
+    }
+}
+
+/// Whether two stacks are one. One without native frames is not that of any that has them: what it called is not known.
+fn is_one(one: &Stack, other: &Stack) -> bool {
+    one.frames == other.frames && one.native == other.native
+}
+
+impl Ledger {
+    /// A stack was seen.
+    pub(super) fn seen(&mut self, time: BootTime, stack: &Stack) {
+        self.seen = Some((time, stack.clone()));
+    }
+
+    /// Growth under `stack`. `None` where it was too short to sample. Beyond [`MOST_RUNS`] the last line has one more, without what it
+    /// called.
+    pub(super) fn grew(&mut self, time: BootTime, stack: Option<Stack>, by: Grown) {
+        let full = self.runs.len() >= MOST_RUNS;
+        let mut stack = stack.unwrap_or_else(unseen);
+        if self.joins(&stack, by) {
+            return;
+        }
+        if full {
+            stack.native.clear();
+            if !self.is_last_line(&stack, by) {
+                stack = unseen();
+            }
+        }
+        if !full || !self.joins(&stack, by) {
+            self.runs.push(Run::Grew(time, stack, by));
+        }
+    }
+
+    /// Adds to the last run where that is of this stack; its time stays that of the first look, for who ran later may be another's call.
+    fn joins(&mut self, stack: &Stack, by: Grown) -> bool {
+        let Some(Run::Grew(_, known, grown)) = self.runs.last_mut() else {
+            return false;
+        };
+        if !is_one(known, stack) || grown.mapping != by.mapping {
+            return false;
+        }
+        grown.private += by.private;
+        grown.shared += by.shared;
+        true
+    }
+
+    /// Whether the last run is of this line, whatever that called.
+    fn is_last_line(&self, stack: &Stack, by: Grown) -> bool {
+        let Some(Run::Grew(_, known, grown)) = self.runs.last() else {
+            return false;
+        };
+        known.frames == stack.frames && grown.mapping == by.mapping
+    }
+
+    /// Memory of a mapping, or of none, was given back.
+    pub(super) fn freed(&mut self, time: BootTime, mapping: Option<u32>, bytes: u64) {
+        match self.runs.last_mut() {
+            Some(Run::Freed(last, of, freed)) if *of == mapping => {
+                *last = time;
+                *freed += bytes;
+            }
+            _ => self.runs.push(Run::Freed(time, mapping, bytes)),
+        }
+    }
+
+    /// Whether there is hardly room for more runs.
+    pub(super) fn is_full(&self) -> bool {
+        self.runs.len() >= MOST_RUNS / 2
+    }
+
+    /// Sends the rows, which are then no longer held. After one that is not taken, the next one says its frames again: a row that repeats
+    /// has those of the row before it in the recording.
+    pub(super) fn flush(
+        &mut self,
+        process: ProcessKey,
+        mut send: impl FnMut(BootTime, Observation) -> bool,
+    ) {
+        let mut runs = std::mem::take(&mut self.runs);
+        if let Some((time, stack)) = self.seen.take() {
+            runs.push(Run::Grew(time, stack, Grown::default()));
+        }
+        for run in runs {
+            let (time, what) = self.row(process, run);
+            if !send(time, what) {
+                self.written = None;
+            }
+        }
+    }
+
+    fn row(&mut self, process: ProcessKey, run: Run) -> (BootTime, Observation) {
+        let (time, stack, grown) = match run {
+            Run::Grew(time, stack, grown) => (time, stack, grown),
+            Run::Freed(time, mapping, bytes) => {
+                let bytes = Bytes(bytes);
+                let what = Observation::Freed {
+                    process,
+                    mapping,
+                    bytes,
+                };
+                return (time, what);
+            }
+        };
+        let moved = grown.private > 0 || grown.shared > 0;
+        let repeats = self.written.as_ref().is_some_and(|(frames, native)| {
+            // A row without growth says where the thread is, which no native frame tells of.
+            *frames == stack.frames && (*native == stack.native || !moved)
+        });
+        let what = Observation::Stack(PythonStack {
+            process,
+            tid: stack.tid,
+            grown: Bytes(grown.private),
+            shared: Bytes(grown.shared),
+            mapping: grown.mapping,
+            repeats,
+            frames: if repeats {
+                Vec::new()
+            } else {
+                stack.frames.clone()
+            },
+            native: if repeats {
+                Vec::new()
+            } else {
+                stack.native.clone()
+            },
+        });
+        if !repeats {
+            self.written = Some((stack.frames, stack.native));
+        }
+        (time, what)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::at_line as stack, *};
+
+    fn by(private: u64, mapping: Option<u32>) -> Grown {
+        Grown {
+            private,
+            mapping,
+            shared: 0,
+        }
+    }
+
+    fn flushed(ledger: &mut Ledger) -> Vec<(BootTime, Observation)> {
+        let mut rows = Vec::new();
+        ledger.flush(ProcessKey::new(1, 1), |time, what| {
+            rows.push((time, what));
+            true
+        });
+        rows
+    }
+
+    fn rows(ledger: &mut Ledger) -> Vec<(u64, Option<u32>, bool, usize)> {
+        let rows = flushed(ledger);
+        let figures = |row: (BootTime, Observation)| match row.1 {
+            Observation::Stack(stack) => (
+                stack.grown.0,
+                stack.mapping,
+                stack.repeats,
+                stack.frames.len(),
+            ),
+            Observation::Freed { mapping, bytes, .. } => (bytes.0, mapping, true, 9),
+            other => panic!("{other:?}"),
+        };
+        rows.into_iter().map(figures).collect()
+    }
+
+    #[test]
+    fn looks_at_one_stack_are_one_row_and_what_was_given_back_is_another() {
+        let mut ledger = Ledger::default();
+        ledger.grew(BootTime(1), Some(stack(1)), by(5, None));
+        ledger.grew(BootTime(2), Some(stack(1)), by(6, None));
+        ledger.freed(BootTime(3), None, 11);
+        ledger.grew(BootTime(4), Some(stack(1)), by(7, None));
+        ledger.grew(BootTime(5), Some(stack(1)), by(8, Some(2)));
+        ledger.grew(BootTime(6), Some(stack(2)), by(9, Some(2)));
+        let found = rows(&mut ledger);
+        let wanted = [
+            (11, None, false, 1),
+            (11, None, true, 9),
+            (7, None, true, 0),
+            (8, Some(2), true, 0),
+            (9, Some(2), false, 1),
+        ];
+        assert_eq!(found, wanted);
+        assert!(rows(&mut ledger).is_empty());
+    }
+
+    fn calling(function: &str) -> Stack {
+        let frame = NativeFrame {
+            library: "lib.so".into(),
+            function: Some(function.into()),
+        };
+        Stack {
+            native: vec![frame],
+            ..stack(1)
+        }
+    }
+
+    /// What grew, whether the frames are those before, and the function that was called.
+    fn calls(ledger: &mut Ledger) -> Vec<(u64, bool, Option<String>)> {
+        let figures = |row: (BootTime, Observation)| match row.1 {
+            Observation::Stack(stack) => {
+                let called = stack.native.into_iter().next();
+                let called = called.and_then(|frame| frame.function);
+                (stack.grown.0, stack.repeats, called)
+            }
+            other => panic!("{other:?}"),
+        };
+        flushed(ledger).into_iter().map(figures).collect()
+    }
+
+    #[test]
+    fn a_look_that_found_no_native_frames_is_of_no_function() {
+        let mut ledger = Ledger::default();
+        ledger.grew(BootTime(1), Some(stack(1)), by(1, None));
+        ledger.grew(BootTime(2), Some(calling("malloc")), by(2, None));
+        ledger.grew(BootTime(3), Some(stack(1)), by(4, None));
+        ledger.grew(BootTime(4), Some(stack(1)), by(4, None));
+        ledger.grew(BootTime(5), Some(calling("mmap")), by(8, None));
+        ledger.grew(BootTime(6), Some(calling("mmap")), by(8, Some(1)));
+        ledger.seen(BootTime(7), &stack(1));
+        let name = |name: &str| Some(name.to_owned());
+        let wanted = [
+            (1, false, None),
+            (2, false, name("malloc")),
+            (8, false, None),
+            (8, false, name("mmap")),
+            (8, true, None),
+            (0, true, None),
+        ];
+        assert_eq!(calls(&mut ledger), wanted);
+    }
+
+    #[test]
+    fn a_row_has_the_time_of_its_first_look() {
+        let mut ledger = Ledger::default();
+        ledger.grew(BootTime(1), Some(stack(1)), by(1, None));
+        ledger.grew(BootTime(9), Some(stack(1)), by(1, None));
+        let times: Vec<u64> = flushed(&mut ledger).iter().map(|row| row.0.0).collect();
+        assert_eq!(times, [1]);
+    }
+
+    #[test]
+    fn after_a_row_that_was_dropped_the_frames_are_written_again() {
+        let mut ledger = Ledger::default();
+        let mut repeats = Vec::new();
+        for (is_taken, mapping) in [(false, 1), (true, 2), (true, 3)] {
+            ledger.grew(BootTime(1), Some(stack(1)), by(5, Some(mapping)));
+            ledger.grew(BootTime(1), Some(stack(1)), by(5, None));
+            ledger.flush(ProcessKey::new(1, 1), |_, what| {
+                let Observation::Stack(stack) = what else {
+                    panic!("{what:?}");
+                };
+                repeats.push((stack.repeats, stack.frames.len()));
+                is_taken
+            });
+        }
+        let (said, again) = ((false, 1), (true, 0));
+        assert_eq!(repeats, [said, said, said, again, again, again]);
+    }
+
+    #[test]
+    fn the_last_stack_is_told_without_any_growth() {
+        let mut ledger = Ledger::default();
+        ledger.grew(BootTime(1), Some(stack(1)), by(5, None));
+        for time in 2..9 {
+            ledger.seen(BootTime(time), &stack(1));
+        }
+        assert_eq!(rows(&mut ledger), [(5, None, false, 1), (0, None, true, 0)]);
+    }
+
+    #[test]
+    fn a_loop_over_many_lines_writes_a_bounded_number_of_rows_and_blames_none_for_the_rest() {
+        let mut ledger = Ledger::default();
+        for line in 0..1000 {
+            ledger.grew(BootTime(u64::from(line)), Some(stack(line)), by(1, None));
+        }
+        let found = rows(&mut ledger);
+        assert_eq!(found.len(), MOST_RUNS + 1);
+        assert_eq!(found.iter().map(|row| row.0).sum::<u64>(), 1000);
+        let last = found.last().expect("a row");
+        assert_eq!((last.0, last.3), (1000 - MOST_RUNS as u64, 0));
+    }
+
+    #[test]
+    fn a_line_that_calls_into_many_functions_keeps_its_growth() {
+        let mut ledger = Ledger::default();
+        for number in 0..1000 {
+            let stack = calling(&number.to_string());
+            ledger.grew(BootTime(number), Some(stack), by(1, None));
+        }
+        let found = flushed(&mut ledger);
+        assert_eq!(found.len(), MOST_RUNS + 1);
+        let (_, Observation::Stack(last)) = found.last().expect("a row") else {
+            panic!("{found:?}");
+        };
+        assert_eq!(last.grown.0, 1000 - MOST_RUNS as u64);
+        assert_eq!((last.frames.len(), last.native.len()), (1, 0));
+    }
+}

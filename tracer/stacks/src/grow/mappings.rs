@@ -1,0 +1,364 @@
+//! The large mappings of one process, each with the stack that asked for it and how much of it is backed by memory.
+//!
+//! The kernel says when and by which thread a range was mapped; its residency says what became of it since: so growth in a fresh mapping is
+//! its mapper's, however late it is looked at, and what was given back is measured, not guessed.
+
+use std::time::{Duration, Instant};
+
+use raytrace_proc::pagemap::Pagemap;
+
+use crate::{
+    ids::{Bytes, Pid},
+    read::Stack,
+};
+
+/// Mappings that are followed; memory of later ones counts as that of no mapping.
+const MOST: usize = 512;
+/// Moves below this are not told, or below a share of the mapping: that is how far residency errs.
+const MOVE: u64 = 1 << 20;
+const MOVE_SHARE: u64 = 128;
+/// What did not grow for this long is not filled by its mapper any more.
+const REST: Duration = Duration::from_secs(5);
+/// A stack that was read later than this after the mapping may be that of the next line.
+pub(super) const LATE: Duration = Duration::from_millis(5);
+
+/// One mapping.
+struct Mapping {
+    number: u32,
+    address: u64,
+    length: u64,
+    /// The stack that asked for it, while it fills it.
+    own: Option<Stack>,
+    /// What was there already when that stack was read late; nobody's until it is seen to go on filling.
+    doubted: u64,
+    /// What was told of it.
+    told: u64,
+    grew_at: Instant,
+}
+
+/// How one mapping moved since it was told last.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Move {
+    pub(super) number: u32,
+    /// Grown (positive) or given back.
+    pub(super) bytes: i64,
+    /// Whose growth it is.
+    pub(super) whose: Whose,
+}
+
+/// Whose growth in a mapping is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// The stack's that mapped it and fills it.
+    Mapper(Stack),
+    /// The stack's that runs now.
+    Running,
+    /// It was too short to sample.
+    Unseen,
+}
+
+/// Those of one process.
+pub(super) struct Mappings {
+    pagemap: Option<Pagemap>,
+    live: Vec<Mapping>,
+    next: u32,
+}
+
+impl Mappings {
+    /// None yet; without the right to look at residency there will be none.
+    pub(super) fn open(pid: Pid) -> Self {
+        Self {
+            pagemap: Pagemap::open(pid).ok(),
+            live: Vec::new(),
+            next: 0,
+        }
+    }
+
+    /// How many there were so far.
+    pub(super) fn so_far(&self) -> u32 {
+        self.next
+    }
+
+    /// Those of another program have these numbers.
+    pub(super) fn number_from(&mut self, next: u32) {
+        self.next = next;
+    }
+
+    /// All that was told of them: what of the process's private memory is in a mapping.
+    pub(super) fn told(&self) -> u64 {
+        self.live.iter().map(|mapping| mapping.told).sum()
+    }
+
+    /// Takes on a range that was mapped `age` before `stack` was read.
+    pub(super) fn add(
+        &mut self,
+        (address, length): (u64, u64),
+        stack: Option<Stack>,
+        age: Duration,
+        now: Instant,
+    ) {
+        let Some(pagemap) = &self.pagemap else {
+            return;
+        };
+        // The range was free: what an older mapping had there is gone, or was room that the kernel asked for to align it.
+        for older in &mut self.live {
+            older.make_room(address, address + length);
+        }
+        if self.live.len() >= MOST {
+            return;
+        }
+        let there = pagemap.private(address, Bytes(length)).0;
+        self.live.push(Mapping {
+            number: self.next,
+            address,
+            length,
+            own: stack,
+            doubted: if age > LATE { there } else { 0 },
+            told: 0,
+            grew_at: now,
+        });
+        self.next += 1;
+    }
+
+    /// What their mappers fill now. `running` is the line that runs: where it is another one, the mapper has gone on.
+    pub(super) fn filled(&mut self, now: Instant, is_still: impl Fn(&Stack) -> bool) -> Vec<Move> {
+        let Some(pagemap) = &self.pagemap else {
+            return Vec::new();
+        };
+        let filling = self.live.iter_mut().filter(|mapping| mapping.own.is_some());
+        filling
+            .flat_map(|mapping| mapping.fill(pagemap, now, &is_still))
+            .collect()
+    }
+
+    /// What others than their mappers filled since: mappings that have room.
+    pub(super) fn touched(&mut self, now: Instant) -> Vec<Move> {
+        let Some(pagemap) = &self.pagemap else {
+            return Vec::new();
+        };
+        let roomy = self.live.iter_mut();
+        let roomy = roomy.filter(|mapping| mapping.own.is_none() && !mapping.is_full());
+        roomy
+            .filter_map(|mapping| mapping.grow(pagemap, now, Whose::Running))
+            .collect()
+    }
+
+    /// What was given back; a mapping that is gone is forgotten.
+    pub(super) fn given_back(&mut self, now: Instant) -> Vec<Move> {
+        let Some(pagemap) = &self.pagemap else {
+            return Vec::new();
+        };
+        let moves = self
+            .live
+            .iter_mut()
+            .filter_map(|mapping| mapping.shrink(pagemap))
+            .collect();
+        let is_new = |mapping: &Mapping| now.duration_since(mapping.grew_at) < REST;
+        self.live
+            .retain(|mapping| mapping.told > 0 || mapping.length > 0 && is_new(mapping));
+        moves
+    }
+
+    /// Whether a mapper fills one now.
+    pub(super) fn any_filling(&self) -> bool {
+        self.live.iter().any(|mapping| mapping.own.is_some())
+    }
+}
+
+impl Mapping {
+    /// Keeps the longer part outside of `[from, to)`.
+    fn make_room(&mut self, from: u64, to: u64) {
+        let end = self.address + self.length;
+        if to <= self.address || end <= from {
+            return;
+        }
+        let (below, above) = (from.saturating_sub(self.address), end.saturating_sub(to));
+        if below < above {
+            self.address = to;
+        }
+        self.length = below.max(above);
+    }
+
+    /// No move that counts is left in it but its end.
+    fn is_full(&self) -> bool {
+        self.told + self.least() > self.length
+    }
+
+    fn least(&self) -> u64 {
+        MOVE.max(self.length / MOVE_SHARE)
+    }
+
+    /// The growth that is its mapper's; at the end of it, the mapping is anybody's.
+    fn fill(
+        &mut self,
+        pagemap: &Pagemap,
+        now: Instant,
+        is_still: impl Fn(&Stack) -> bool,
+    ) -> Vec<Move> {
+        let Some(own) = self.own.clone() else {
+            return Vec::new();
+        };
+        let still = is_still(&own);
+        let there = pagemap.private(self.address, Bytes(self.length)).0;
+        let mut moves = Vec::new();
+        if self.doubted > 0 {
+            let goes_on = still && there >= self.doubted + self.length / 16;
+            if !goes_on {
+                // It was filled before anybody looked: by whom is not known.
+                moves.extend(self.grow_to(there, now, Whose::Unseen));
+                self.own = None;
+            }
+            self.doubted = 0;
+        }
+        moves.extend(self.grow_to(there, now, Whose::Mapper(own)));
+        if !still || self.is_full() || now.duration_since(self.grew_at) >= REST {
+            self.own = None;
+        }
+        moves
+    }
+
+    fn grow(&mut self, pagemap: &Pagemap, now: Instant, whose: Whose) -> Option<Move> {
+        let there = pagemap.private(self.address, Bytes(self.length)).0;
+        self.grow_to(there, now, whose)
+    }
+
+    fn grow_to(&mut self, there: u64, now: Instant, whose: Whose) -> Option<Move> {
+        if there < self.told + self.least() {
+            return None;
+        }
+        let by = there - self.told;
+        self.told = there;
+        self.grew_at = now;
+        Some(self.moved(by.cast_signed(), whose))
+    }
+
+    fn shrink(&mut self, pagemap: &Pagemap) -> Option<Move> {
+        let there = match self.length {
+            0 => 0,
+            length => pagemap.private(self.address, Bytes(length)).0,
+        };
+        if self.told < there + self.least() && (there > 0 || self.told == 0) {
+            return None;
+        }
+        let by = self.told - there;
+        self.told = there;
+        Some(self.moved(-by.cast_signed(), Whose::Unseen))
+    }
+
+    fn moved(&self, bytes: i64, whose: Whose) -> Move {
+        Move {
+            number: self.number,
+            bytes,
+            whose,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// Memory of this process that is surely a mapping of its own.
+    fn memory(mebibytes: usize) -> Vec<u8> {
+        Vec::with_capacity(mebibytes << 20)
+    }
+
+    fn stack() -> Stack {
+        Stack {
+            tid: None,
+            running: true,
+            frames: Vec::new(),
+            native: Vec::new(),
+        }
+    }
+
+    fn sum(moves: &[Move], whose: &Whose) -> i64 {
+        let its = moves.iter().filter(|one| one.whose == *whose);
+        its.map(|one| one.bytes).sum::<i64>() >> 20
+    }
+
+    #[test]
+    fn growth_is_the_mappers_until_another_line_runs_and_what_is_given_back_is_measured() {
+        let mut mappings = Mappings::open(Pid(std::process::id()));
+        let mut kept = memory(64);
+        let now = Instant::now();
+        mappings.add(
+            (kept.as_ptr() as u64, 64 * MIB),
+            Some(stack()),
+            Duration::ZERO,
+            now,
+        );
+        assert!(mappings.any_filling());
+        kept.resize(32 << 20, 1);
+        let first = mappings.filled(now, |_| true);
+        assert!(
+            (30..=36).contains(&sum(&first, &Whose::Mapper(stack()))),
+            "{first:?}"
+        );
+        assert!(mappings.filled(now, |_| false).is_empty());
+        assert!(!mappings.any_filling());
+        kept.resize(64 << 20, 1);
+        let rest = mappings.touched(now);
+        assert!((26..=34).contains(&sum(&rest, &Whose::Running)), "{rest:?}");
+        assert!((60..=68).contains(&(mappings.told() >> 20)));
+        assert!(mappings.given_back(now).is_empty());
+        drop(kept);
+        let gone = mappings.given_back(now);
+        assert!(
+            (-68..=-60).contains(&sum(&gone, &Whose::Unseen)),
+            "{gone:?}"
+        );
+        assert_eq!(mappings.told(), 0);
+        assert!(mappings.given_back(now + REST).is_empty());
+        assert!(mappings.live.is_empty());
+    }
+
+    #[test]
+    fn what_was_full_before_a_late_stack_is_nobodys_unless_that_goes_on() {
+        let late = LATE * 10;
+        for goes_on in [false, true] {
+            let mut mappings = Mappings::open(Pid(std::process::id()));
+            let mut kept = memory(64);
+            kept.resize(32 << 20, 1);
+            let now = Instant::now();
+            mappings.add((kept.as_ptr() as u64, 64 * MIB), Some(stack()), late, now);
+            if goes_on {
+                kept.resize(48 << 20, 1);
+            }
+            let found = mappings.filled(now, |_| true);
+            let whose = if goes_on {
+                Whose::Mapper(stack())
+            } else {
+                Whose::Unseen
+            };
+            assert!(sum(&found, &whose) >= 30, "{found:?}");
+            drop(kept);
+        }
+    }
+
+    #[test]
+    fn a_new_mapping_takes_the_place_of_what_was_there() {
+        let mapping = |address, length| Mapping {
+            number: 0,
+            address,
+            length,
+            own: None,
+            doubted: 0,
+            told: 0,
+            grew_at: Instant::now(),
+        };
+        for (from, to, left) in [
+            (0, 10, (10, 90)),
+            (90, 120, (0, 90)),
+            (20, 30, (30, 70)),
+            (100, 110, (0, 100)),
+            (0, 100, (0, 0)),
+        ] {
+            let mut older = mapping(0, 100);
+            older.make_room(from, to);
+            assert_eq!((older.address, older.length), left, "{from}..{to}");
+        }
+    }
+}

@@ -1,0 +1,476 @@
+//! The thread that watches Python processes grow and reads what they do then.
+//!
+//! The kernel tells it when a process maps something large, mostly with the stack of that thread, taken while it asked; where the kernel could
+//! not (a version of Python that it was not told of, another processor than x86-64), it is read at once. It also tells, with its stack, who grew. Besides it looks at the cheap
+//! counters of every process twice a second, ten times after it grew, and at one that grows every few milliseconds. It shares nothing with the threads that
+//! empty the ring of deaths and read Ray's logs, and what it costs is bounded: see the constants.
+
+mod claims;
+mod ledger;
+mod level;
+mod mappings;
+mod reading;
+mod watched;
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
+    time::{Duration, Instant},
+};
+
+use raytrace_ebpf::records;
+use raytrace_proc::{
+    clock,
+    grown::{NewGrowth, NewMapping},
+    levels::{Levels, Slot},
+};
+
+use crate::{
+    event::Observation,
+    ids::{BootTime, Pid, ProcessKey},
+    read::Reader,
+};
+use watched::Watched;
+
+/// Requests that wait at most; later ones are dropped, for a second brings the next list, and a look finds what grew.
+const QUEUE: usize = 256;
+/// Processor time a second that goes into growth, all processes together, far from any limit and near one; when it is spent, only counters are looked at.
+const BUDGET: Duration = Duration::from_millis(8);
+const BUDGET_NEAR: Duration = Duration::from_millis(15);
+/// What was not needed is kept for the next burst, up to so much.
+const SAVED: Duration = Duration::from_secs(2);
+/// So much of that is kept for what the kernel tells with its stack: that costs a tenth of a stack that is read from outside.
+const FOR_KERNEL: Duration = Duration::from_millis(300);
+/// The longest wait for the next turn.
+const LONGEST_WAIT: Duration = Duration::from_millis(500);
+/// While nothing grows, those whose turn is so near have it together: each wake-up costs as much as some looks.
+const TOGETHER: Duration = Duration::from_millis(50);
+/// What is no Python is looked at again after this, then after twice that, and so on up to the longest: what execs is told at once where the kernel tells it.
+const AGAIN: Duration = Duration::from_secs(2);
+const AGAIN_AT_MOST: Duration = Duration::from_secs(60);
+/// The end of a recording waits so long for the last rows.
+const LAST_ROWS: Duration = Duration::from_secs(2);
+/// Where nothing is taken for so many seconds it hangs.
+const HANGS: u32 = 30;
+/// The budget is counted this often, and near a limit rows are written.
+const SECOND: Duration = Duration::from_secs(1);
+/// Far from any limit rows are written each so many seconds: growth of one line in that time is one row.
+const FLUSH: u32 = 5;
+
+/// What the collector tells.
+enum Request {
+    /// Everything that lives and may be Python, and whether a limit is near.
+    Known(Vec<(ProcessKey, Option<Slot>)>, bool),
+    /// Runs another program from now on.
+    Replaced(ProcessKey),
+    /// Something large was mapped.
+    Mapped(NewMapping),
+    /// Memory became resident.
+    Grew(NewGrowth),
+}
+
+/// What a look is made with.
+struct Look<'a> {
+    reader: &'a mut Reader,
+    /// The kernel's part, where it takes stacks.
+    pythons: Option<&'a mut (dyn Interpreters + 'static)>,
+    time: BootTime,
+    now: Instant,
+    /// The thread's processor time when it began.
+    began: Duration,
+    /// Whether a limit is near.
+    near: bool,
+    /// Whether there is time left in this second for more than the counters.
+    has_time: bool,
+    /// And for a stack that is read from outside.
+    may_read: bool,
+}
+
+/// Tells the kernel where each interpreter is, so that it takes stacks.
+pub trait Interpreters: Send {
+    /// From now on the stacks of this process are taken.
+    fn add(&mut self, pid: Pid, python: &records::Python);
+    /// No longer.
+    fn remove(&mut self, pid: Pid);
+}
+
+/// Takes a row; whether it was taken.
+type Rows = Box<dyn FnMut(BootTime, Observation) -> bool + Send>;
+
+/// What the kernel gives to the thread.
+pub struct Kernel {
+    /// Where it is told of interpreters, where it takes stacks.
+    pub pythons: Option<Box<dyn Interpreters>>,
+    /// What it has seen of all processes.
+    pub levels: Option<Levels>,
+}
+
+/// The process has ended.
+struct Gone;
+
+/// The running thread; it ends when this is dropped, unless it hangs on a process that leads it in circles.
+pub struct Stacks {
+    sender: Option<SyncSender<Request>>,
+    ended: Receiver<()>,
+    refused: u64,
+    /// Seconds in a row in which it took nothing.
+    silent: u32,
+}
+
+impl Stacks {
+    /// Starts it; `rows` takes what is to be written, and says of each whether it was taken.
+    pub fn start(
+        rows: impl FnMut(BootTime, Observation) -> bool + Send + 'static,
+        kernel: Kernel,
+    ) -> std::io::Result<Self> {
+        let (sender, receiver) = sync_channel(QUEUE);
+        let (ending, ended) = sync_channel(1);
+        std::thread::Builder::new()
+            .name("stacks".into())
+            .stack_size(1 << 20)
+            .spawn(move || {
+                Watch::new(Box::new(rows), kernel).run(&receiver);
+                // Nobody waits for it any more where this fails.
+                let _late = ending.try_send(());
+            })?;
+        Ok(Self {
+            sender: Some(sender),
+            ended,
+            refused: 0,
+            silent: 0,
+        })
+    }
+
+    /// What lives now; told once a second. In words, once, why no more stacks are read.
+    pub fn known(
+        &mut self,
+        processes: Vec<(ProcessKey, Option<Slot>)>,
+        near: bool,
+    ) -> Option<&'static str> {
+        let sent = self.send(Request::Known(processes, near));
+        let is_full = matches!(sent, Some(TrySendError::Full(_)));
+        self.silent = if is_full { self.silent + 1 } else { 0 };
+        match sent? {
+            TrySendError::Disconnected(_) => {
+                self.sender = None;
+                Some("the thread that reads them has ended")
+            }
+            TrySendError::Full(_) => {
+                (self.silent == HANGS).then_some("the thread that reads them hangs")
+            }
+        }
+    }
+
+    /// It runs another program now, in an address space of its own.
+    pub fn replaced(&mut self, process: ProcessKey) {
+        self.send(Request::Replaced(process));
+    }
+
+    /// Something large was mapped just now.
+    pub fn mapped(&mut self, new: NewMapping) {
+        self.send(Request::Mapped(new));
+    }
+
+    /// A process grew by much just now.
+    pub fn grew(&mut self, new: NewGrowth) {
+        self.send(Request::Grew(new));
+    }
+
+    /// Requests that found no room, or nobody.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    fn send(&mut self, request: Request) -> Option<TrySendError<Request>> {
+        let refused = self.sender.as_ref()?.try_send(request).err();
+        self.refused += u64::from(refused.is_some());
+        refused
+    }
+}
+
+impl Drop for Stacks {
+    fn drop(&mut self) {
+        drop(self.sender.take());
+        let _hangs = self.ended.recv_timeout(LAST_ROWS);
+    }
+}
+
+/// What is no Python.
+struct Other {
+    /// When it is looked at again, and how long that is after the last look.
+    next: Instant,
+    wait: Duration,
+}
+
+/// What the thread holds.
+struct Watch {
+    rows: Rows,
+    reader: Reader,
+    pythons: Option<Box<dyn Interpreters>>,
+    levels: Option<Levels>,
+    watched: HashMap<Pid, Watched>,
+    /// Those that are no Python: a shell may become one.
+    others: HashMap<ProcessKey, Other>,
+    near: bool,
+    second: Instant,
+    /// Seconds since rows were written.
+    unwritten: u32,
+    /// The thread's processor time up to then, and how much more it may become.
+    until_this_second: Duration,
+    budget: Duration,
+}
+
+impl Watch {
+    fn new(rows: Rows, kernel: Kernel) -> Self {
+        Self {
+            rows,
+            reader: Reader::default(),
+            pythons: kernel.pythons,
+            levels: kernel.levels,
+            watched: HashMap::new(),
+            others: HashMap::new(),
+            near: false,
+            second: Instant::now(),
+            unwritten: 0,
+            until_this_second: clock::cpu_time(),
+            budget: SAVED,
+        }
+    }
+
+    fn run(&mut self, requests: &Receiver<Request>) {
+        let mut wait = LONGEST_WAIT;
+        loop {
+            match requests.recv_timeout(wait) {
+                Ok(Request::Known(processes, near)) => self.known(&processes, near),
+                Ok(Request::Replaced(process)) => self.replaced(process),
+                Ok(Request::Mapped(new)) => self.mapped(&new),
+                Ok(Request::Grew(new)) => {
+                    self.is_here(new.process);
+                    self.with(new.process.pid, |watched, look| watched.stepped(look, &new));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    self.flush();
+                    return;
+                }
+            }
+            wait = self.look(Instant::now());
+        }
+    }
+
+    /// Takes on what is new, lets go what is gone.
+    fn known(&mut self, processes: &[(ProcessKey, Option<Slot>)], near: bool) {
+        self.near = near;
+        let alive = processes.iter().map(|(key, _)| key.truncated());
+        let alive: HashSet<ProcessKey> = alive.collect();
+        let lives = |own: ProcessKey| alive.contains(&own.truncated());
+        self.others.retain(|other, _| lives(*other));
+        let gone: Vec<Pid> = self
+            .watched
+            .iter()
+            .filter(|(_, own)| !lives(own.process()))
+            .map(|(pid, _)| *pid)
+            .collect();
+        for pid in gone {
+            self.let_go(pid);
+        }
+        for (process, slot) in processes {
+            self.take_on(*process);
+            if let Some(own) = self.watched.get_mut(&process.pid) {
+                own.has_slot(*slot);
+            }
+        }
+    }
+
+    fn take_on(&mut self, process: ProcessKey) {
+        let (key, now) = (process.truncated(), Instant::now());
+        let known = self.others.get(&key);
+        if self.watched.contains_key(&process.pid) || known.is_some_and(|other| now < other.next) {
+            return;
+        }
+        if let Some(new) = Watched::new(process, now) {
+            self.others.remove(&key);
+            self.watched.insert(process.pid, new);
+            return;
+        }
+        let wait = known.map_or(AGAIN, |other| (other.wait * 2).min(AGAIN_AT_MOST));
+        let next = now + wait;
+        self.others.insert(key, Other { next, wait });
+    }
+
+    fn let_go(&mut self, pid: Pid) {
+        if let Some(mut gone) = self.watched.remove(&pid) {
+            if let Some(pythons) = &mut self.pythons {
+                pythons.remove(pid);
+            }
+            gone.ended(clock::boot(), &mut self.rows);
+        }
+    }
+
+    /// What is open of a watched process belongs to the address space that it had: it is taken on anew.
+    fn replaced(&mut self, process: ProcessKey) {
+        self.others.remove(&process.truncated());
+        let is_it = |known: &Watched| known.process().same(process);
+        let Some(before) = self.watched.get_mut(&process.pid).filter(|own| is_it(own)) else {
+            return;
+        };
+        before.lost_its_memory(clock::boot(), Instant::now());
+        let numbers = before.mappings_so_far();
+        self.let_go(process.pid);
+        self.take_on(process);
+        if let Some(new) = self.watched.get_mut(&process.pid) {
+            new.number_mappings_from(numbers);
+        }
+    }
+
+    /// The kernel told of this process: an earlier one with its pid is gone.
+    fn is_here(&mut self, process: ProcessKey) {
+        let known = self.watched.get(&process.pid).map(Watched::process);
+        if known.is_some_and(|known| !known.same(process)) {
+            self.let_go(process.pid);
+        }
+        self.others.remove(&process.truncated());
+        self.take_on(process);
+    }
+
+    fn mapped(&mut self, new: &NewMapping) {
+        let process = new.mapped.process;
+        self.is_here(process);
+        self.with(process.pid, |watched, look| watched.mapped(look, new));
+    }
+
+    /// Looks at all whose turn it is; until the next one's.
+    fn look(&mut self, now: Instant) -> Duration {
+        if now.duration_since(self.second) >= SECOND {
+            let spent = clock::cpu_time().saturating_sub(self.until_this_second);
+            let budget = if self.near { BUDGET_NEAR } else { BUDGET };
+            let earned = budget.mul_f64(now.duration_since(self.second).as_secs_f64());
+            self.budget = (self.budget.saturating_sub(spent) + earned).min(SAVED);
+            self.until_this_second += spent;
+            self.second = now;
+            self.unwritten += 1;
+            self.write();
+        }
+        let due = self.watched.iter().filter(|(_, own)| {
+            let early = if own.is_hot(now) {
+                Duration::ZERO
+            } else {
+                TOGETHER
+            };
+            own.due() <= now + early
+        });
+        let due: Vec<Pid> = due.map(|(pid, _)| *pid).collect();
+        let (levels, near) = (self.levels, self.near);
+        for pid in due {
+            let own = self.watched.get_mut(&pid);
+            if own.is_some_and(|own| !own.is_still(levels, now, near)) {
+                self.with(pid, Watched::look);
+            }
+        }
+        let next = self.watched.values().map(Watched::due).min();
+        let next = next.unwrap_or(now + LONGEST_WAIT).min(now + LONGEST_WAIT);
+        next.saturating_duration_since(Instant::now())
+            .max(Duration::from_millis(1))
+    }
+
+    /// Does something with a process.
+    fn with(
+        &mut self,
+        pid: Pid,
+        what: impl FnOnce(&mut Watched, &mut Look<'_>) -> Result<(), Gone>,
+    ) {
+        let Some(watched) = self.watched.get_mut(&pid) else {
+            return;
+        };
+        let began = clock::cpu_time();
+        let spent = began.saturating_sub(self.until_this_second);
+        let mut look = Look {
+            reader: &mut self.reader,
+            pythons: self.pythons.as_deref_mut(),
+            time: clock::boot(),
+            now: Instant::now(),
+            began,
+            near: self.near,
+            has_time: spent < self.budget,
+            may_read: spent + FOR_KERNEL < self.budget,
+        };
+        let done = what(watched, &mut look);
+        if done.is_err() {
+            self.let_go(pid);
+        }
+    }
+
+    /// Writes what is due.
+    fn write(&mut self) {
+        if self.near || self.unwritten >= FLUSH {
+            return self.flush();
+        }
+        let full = self.watched.values_mut().filter(|own| own.is_full());
+        for watched in full {
+            watched.flush(&mut self.rows);
+        }
+    }
+
+    fn flush(&mut self) {
+        self.unwritten = 0;
+        for watched in self.watched.values_mut() {
+            watched.flush(&mut self.rows);
+        }
+    }
+}
+
+/// A stack whose running frame is at this line.
+#[cfg(test)]
+fn at_line(line: u32) -> crate::read::Stack {
+    use crate::{event::PythonFrame, read::Stack};
+    let frame = PythonFrame {
+        file: "/u/a.py".into(),
+        function: "f".into(),
+        line,
+    };
+    Stack {
+        tid: None,
+        running: true,
+        frames: vec![frame],
+        native: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stacks(sender: SyncSender<Request>) -> Stacks {
+        let (_, ended) = sync_channel(1);
+        Stacks {
+            sender: Some(sender),
+            ended,
+            refused: 0,
+            silent: 0,
+        }
+    }
+
+    #[test]
+    fn what_is_not_taken_is_counted_and_a_thread_that_hangs_is_told_once() {
+        let (sender, requests) = sync_channel(1);
+        let mut stacks = stacks(sender);
+        let said: Vec<&str> = (0..HANGS * 3)
+            .filter_map(|_| stacks.known(Vec::new(), false))
+            .collect();
+        assert_eq!(said, ["the thread that reads them hangs"]);
+        assert_eq!(stacks.refused(), u64::from(HANGS * 3 - 1));
+        drop(requests);
+    }
+
+    #[test]
+    fn a_thread_that_has_ended_is_told_once() {
+        let (sender, requests) = sync_channel(1);
+        drop(requests);
+        let mut stacks = stacks(sender);
+        let said: Vec<&str> = (0..9)
+            .filter_map(|_| stacks.known(Vec::new(), false))
+            .collect();
+        assert_eq!(said, ["the thread that reads them has ended"]);
+    }
+}

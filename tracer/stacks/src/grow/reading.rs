@@ -1,0 +1,240 @@
+//! Reading one process's stacks: what that costs, why it cannot be done, and when it is tried again.
+
+use std::time::{Duration, Instant};
+
+use raytrace_ebpf::records;
+use raytrace_proc::{clock, grown::Native, processes};
+
+use super::{Look, level::MemoryPair};
+use crate::{
+    ids::{BootTime, Pid, ProcessKey},
+    ray::python,
+    read::{Python, Stack, StackError},
+};
+
+/// One that cannot be read is left alone this long at first, then twice as long each time, up to a minute.
+const BACK_OFF: Duration = Duration::from_secs(1);
+const LONGEST_BACK_OFF: Duration = Duration::from_secs(60);
+/// Torn reads that may follow each other before that.
+const TORN: u32 = 3;
+/// A stack that takes longer than this is as one that cannot be read.
+const SLOW: Duration = Duration::from_millis(50);
+
+/// Without any growth a large process is read this often, near a limit and far from it.
+const BEAT_NEAR: Duration = Duration::from_secs(2);
+const BEAT: Duration = Duration::from_secs(10);
+const BEAT_SIZE: u64 = 512 << 20;
+
+/// The state of it.
+pub(super) struct Reading {
+    process: ProcessKey,
+    python: Option<Python>,
+    /// Why it could not be read last, and what of that is not written yet.
+    refused: Option<String>,
+    unsaid: Option<(BootTime, String)>,
+    failures: u32,
+    not_before: Option<Instant>,
+    read_at: Instant,
+}
+
+/// Whether two stacks are at one line of the job.
+pub(super) fn same_line(one: &Stack, other: &Stack) -> bool {
+    one.frames == other.frames || {
+        let line = python::culprit(&one.frames);
+        line.is_some() && line == python::culprit(&other.frames)
+    }
+}
+
+/// Whether a thread runs something else than what Ray wraps tasks in.
+pub(super) fn is_of_the_job(stack: &Stack) -> bool {
+    let mut frames = stack.frames.iter();
+    frames.any(|frame| !python::is_rays_own(&frame.file))
+}
+
+/// Whether two stacks are in one function of the job: what a line of it asked for, the next one may fill.
+pub(super) fn same_function(one: &Stack, other: &Stack) -> bool {
+    let function = |stack: &Stack| {
+        let line = python::culprit(&stack.frames)?;
+        Some((line.file.clone(), line.function.clone()))
+    };
+    same_line(one, other) || function(one).is_some_and(|own| Some(own) == function(other))
+}
+
+impl Reading {
+    pub(super) fn new(process: ProcessKey, now: Instant) -> Self {
+        Self {
+            process,
+            python: None,
+            refused: None,
+            unsaid: None,
+            failures: 0,
+            not_before: None,
+            read_at: now,
+        }
+    }
+
+    /// Whether its interpreter was found.
+    pub(super) fn is_open(&self) -> bool {
+        self.python.is_some()
+    }
+
+    /// Whether a large process is to be read although it does not grow.
+    pub(super) fn is_beat(&self, look: &Look<'_>, level: MemoryPair) -> bool {
+        self.is_beat_at(look.now, look.near, level.private + level.shared)
+    }
+
+    /// The same at `now`, for one of so many bytes.
+    pub(super) fn is_beat_at(&self, now: Instant, near: bool, bytes: u64) -> bool {
+        let beat = if near { BEAT_NEAR } else { BEAT };
+        bytes >= BEAT_SIZE && now.duration_since(self.read_at) >= beat
+    }
+
+    /// Why it cannot be read, once.
+    pub(super) fn refusal(&mut self) -> Option<(BootTime, String)> {
+        self.unsaid.take()
+    }
+
+    /// Finds the interpreter while nothing happens: the first growth would end before it is found.
+    pub(super) fn prepare(&mut self, look: &mut Look<'_>, large_enough: bool) {
+        let is_due = large_enough && !self.is_open() && look.may_read && self.may_try(look.now);
+        if is_due && let Err(error) = self.open(look) {
+            self.failed(look, error.to_string());
+        }
+    }
+
+    /// The stack of thread `tid`, or of the one that runs.
+    pub(super) fn read(&mut self, look: &mut Look<'_>, tid: Option<Pid>) -> Option<Stack> {
+        if !look.may_read || !self.may_try(look.now) {
+            return None;
+        }
+        if !self.is_open() && self.open(look).is_err() {
+            // It may be starting: its rest will tell.
+            return None;
+        }
+        let python = self.python.as_ref()?;
+        let began = clock::cpu_time();
+        let tid = tid.map(|tid| processes::thread_in_namespace(self.process.pid, tid));
+        let stack = look.reader.stack(python, tid, is_of_the_job);
+        self.read_at = look.now;
+        let cost = clock::cpu_time().saturating_sub(began);
+        match stack {
+            Ok(_) if cost > SLOW => {
+                let reason = format!("reading its stack took {} ms", cost.as_millis());
+                self.failed(look, reason);
+            }
+            Ok(stack) => {
+                self.failures = 0;
+                return stack;
+            }
+            Err(StackError::Torn(_)) if self.failures < TORN => self.failures += 1,
+            Err(error) => self.failed(look, error.to_string()),
+        }
+        None
+    }
+
+    /// The stack that the kernel took while its thread asked for memory; with what its Python had called, where there is time for that.
+    pub(super) fn named(
+        &mut self,
+        look: &mut Look<'_>,
+        tid: Pid,
+        stack: &[records::PythonFrame],
+        native: Option<&Native>,
+    ) -> Option<Stack> {
+        let python = self.python.as_mut().filter(|_| !stack.is_empty())?;
+        let tid = processes::thread_in_namespace(self.process.pid, tid);
+        let mut stack = python.named(tid, stack)?;
+        if let Some(native) = native.filter(|_| look.has_time) {
+            stack.native = look.reader.native(python, native, look.now);
+        }
+        Some(stack)
+    }
+
+    fn open(&mut self, look: &mut Look<'_>) -> Result<(), StackError> {
+        let python = look.reader.open(self.process.pid)?;
+        if let (Some(pythons), Some(located)) = (&mut look.pythons, python.located(self.process)) {
+            pythons.add(self.process.pid, &located);
+        }
+        self.python = Some(python);
+        Ok(())
+    }
+
+    fn may_try(&self, now: Instant) -> bool {
+        self.not_before.is_none_or(|until| now >= until)
+    }
+
+    /// Leaves it alone for a while, and says why once.
+    fn failed(&mut self, look: &Look<'_>, reason: String) {
+        let back_off = BACK_OFF * (1 << self.failures.min(6));
+        self.failures += 1;
+        self.not_before = Some(look.now + back_off.min(LONGEST_BACK_OFF));
+        self.python = None;
+        if self.refused.as_ref() != Some(&reason) {
+            self.unsaid = Some((look.time, reason.clone()));
+            self.refused = Some(reason);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{event::PythonFrame, read::Reader};
+
+    #[test]
+    fn one_that_cannot_be_read_is_left_alone_longer_each_time_and_its_reason_is_said_once() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .expect("sleep");
+        let began = Instant::now();
+        let mut reading = Reading::new(ProcessKey::new(child.id(), 1), began);
+        let (mut tries, mut said) = (Vec::new(), Vec::new());
+        for second in 0..200 {
+            let mut look = Look {
+                reader: &mut Reader::default(),
+                pythons: None,
+                time: BootTime(second),
+                now: began + Duration::from_secs(second),
+                began: clock::cpu_time(),
+                near: false,
+                has_time: true,
+                may_read: true,
+            };
+            let before = reading.failures;
+            reading.prepare(&mut look, true);
+            if reading.failures > before {
+                tries.push(second);
+            }
+            said.extend(reading.refusal());
+        }
+        child.kill().expect("kill");
+        child.wait().expect("wait");
+        assert_eq!(tries, [0, 1, 3, 7, 15, 31, 63, 123, 183]);
+        assert_eq!(said.len(), 1, "{said:?}");
+    }
+
+    #[test]
+    fn a_line_is_the_same_whatever_it_calls() {
+        let frame = |file: &str, line| PythonFrame {
+            file: file.into(),
+            function: "f".into(),
+            line,
+        };
+        let library = "/v/lib/python3.11/site-packages/numpy/_core/numeric.py";
+        let stack = |frames: Vec<PythonFrame>| Stack {
+            tid: None,
+            running: true,
+            frames,
+            native: Vec::new(),
+        };
+        let inside = stack(vec![frame(library, 330), frame("/u/a.py", 7)]);
+        assert!(same_line(&inside, &stack(vec![frame("/u/a.py", 7)])));
+        assert!(!same_line(&inside, &stack(vec![frame("/u/a.py", 8)])));
+        assert!(same_function(&inside, &stack(vec![frame("/u/a.py", 8)])));
+        assert!(!same_function(&inside, &stack(vec![frame("/u/b.py", 7)])));
+        assert!(!same_line(
+            &inside,
+            &stack(vec![frame(library, 330), frame("/u/a.py", 8)])
+        ));
+    }
+}

@@ -1,0 +1,97 @@
+//! Tests of a process that is watched.
+
+use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    process::{Command, Stdio},
+};
+
+use super::{
+    super::{Kernel, Watch},
+    *,
+};
+use crate::read::Reader;
+
+#[test]
+fn a_later_process_with_the_same_pid_is_not_taken_for_it() {
+    let child = std::process::Command::new("python3")
+        .args(["-c", "import time; time.sleep(60)"])
+        .spawn();
+    let Ok(mut child) = child else {
+        crate::skips::skipped("no python3 here");
+        return;
+    };
+    let pid = Pid(child.id());
+    // Until it has become Python.
+    while !is_python(pid) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let own = processes::key(pid).expect("a start");
+    let now = Instant::now();
+    let later = ProcessKey::new(pid.0, own.start.0 + 1_000_000_000);
+    assert!(Watched::new(later, now).is_none());
+    let mut watched = Watched::new(own, now).expect("a process");
+    let mut look = Look {
+        reader: &mut Reader::default(),
+        pythons: None,
+        time: BootTime(1),
+        now,
+        began: clock::cpu_time(),
+        near: false,
+        has_time: true,
+        may_read: true,
+    };
+    assert!(watched.look(&mut look).is_ok());
+    child.kill().expect("kill");
+    child.wait().expect("wait");
+    assert!(watched.look(&mut look).is_err());
+    assert!(watched.stack(&mut look, None).is_none());
+}
+
+/// Waits for a line, then becomes another program, which says where it has 64 MiB.
+const REPLACED: &str = "import os, sys
+print('here'); sys.stdin.readline()
+second = '''import ctypes, mmap, time
+held = mmap.mmap(-1, 64 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+held.write(b'x' * (64 << 20))
+print(ctypes.addressof(ctypes.c_char.from_buffer(held))); time.sleep(60)'''
+os.execv(sys.executable, [sys.executable, '-u', '-c', second])";
+
+#[test]
+fn what_a_process_maps_after_an_exec_is_measured_in_its_new_address_space() {
+    let child = Command::new("python3")
+        .args(["-u", "-c", REPLACED])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let Ok(mut child) = child else {
+        crate::skips::skipped("no python3 here");
+        return;
+    };
+    let mut lines = BufReader::new(child.stdout.take().expect("stdout")).lines();
+    let mut line = || lines.next().expect("a line").expect("text");
+    assert_eq!(line(), "here");
+    let pid = Pid(child.id());
+    let own = processes::key(pid).expect("a start");
+    let kernel = Kernel {
+        pythons: None,
+        levels: None,
+    };
+    let mut watch = Watch::new(Box::new(|_, _| true), kernel);
+    watch.take_on(own);
+    let mut stdin = child.stdin.take().expect("stdin");
+    stdin.write_all(b"\n").expect("a reader");
+    let address: u64 = line().parse().expect("an address");
+    let told = |watch: &mut Watch| {
+        let now = Instant::now();
+        let mappings = &mut watch.watched.get_mut(&pid).expect("watched").mappings;
+        mappings.add((address, 64 << 20), None, Duration::ZERO, now);
+        mappings.touched(now);
+        (mappings.told() >> 20, mappings.so_far())
+    };
+    let before = told(&mut watch);
+    watch.replaced(own);
+    let after = told(&mut watch);
+    child.kill().expect("kill");
+    child.wait().expect("wait");
+    assert_eq!((before, after), ((0, 1), (64, 2)));
+}

@@ -1,0 +1,24 @@
+//! Which lines of Python, and what they call, grow the memory of a process.
+//!
+//! [`Reader`] reads stacks from outside; [`Stacks`] is the thread that watches processes grow and says under which stack each did, as
+//! [`event::Observation`]s. Where they are written, and what the kernel's programs are told, is the caller's.
+
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests read what they have made")
+)]
+
+use raytrace_core::{event, ids, path, ray};
+
+#[cfg(test)]
+#[path = "../../src/damage.rs"]
+#[allow(dead_code, reason = "texts are damaged in more ways than programs")]
+mod damage;
+mod grow;
+mod read;
+#[cfg(test)]
+#[path = "../../src/skips.rs"]
+mod skips;
+
+pub use grow::{Interpreters, Kernel, Stacks};
+pub use read::{Python, Reader, Stack, StackError, is_python, look_through};

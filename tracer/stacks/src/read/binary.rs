@@ -1,0 +1,185 @@
+//! Where an interpreter's structures lie in a process, found once for each program file and moved to where another process has it.
+//!
+//! Parsing the symbols of a Python takes 10 ms and some MiB; moving what was found takes one look at /proc/PID/maps.
+
+use std::{
+    collections::HashMap,
+    fs::{self, File},
+    os::unix::fs::MetadataExt as _,
+    path::Path,
+};
+
+use py_spy::{
+    binary_parser::BinaryInfo,
+    python_process_info::{ContainsAddr, PythonProcessInfo, is_python_lib},
+};
+
+use raytrace_proc::{
+    maps::{self, Map},
+    rooted,
+};
+
+use super::{StackError, elf};
+use crate::ids::Pid;
+
+/// The symbols that lead to the interpreter, Python 3.7 to 3.15.
+const SYMBOLS: [&str; 6] = [
+    "_PyRuntime",
+    "Py_Version",
+    "Py_GetVersion.version",
+    "version",
+    "interp_head",
+    "_PyThreadState_Current",
+];
+
+/// More than a kernel that is set as it comes lets a process have: 65,530 mappings with paths of 200 bytes.
+const MAPS_BYTES: u64 = 16 << 20;
+
+/// Files of which something is kept. A node has some; a job that brings ever new ones gets no more memory of ours for it.
+const MOST_FILES: usize = 64;
+
+/// A file, whatever its name: device and inode, and its time of change, for inodes are used again.
+pub(super) type FileId = (u64, u64, i64);
+
+/// Which file this is.
+pub(super) fn id(known: &fs::Metadata) -> FileId {
+    (known.dev(), known.ino(), known.mtime())
+}
+
+/// Keeps what was found in a file. Where there are too many, all others go: who is still of use is found again.
+pub(super) fn keep<T>(kept: &mut HashMap<FileId, T>, file: FileId, found: T) {
+    if kept.len() >= MOST_FILES && !kept.contains_key(&file) {
+        kept.clear();
+    }
+    kept.insert(file, found);
+}
+
+/// Files that were parsed, with where they lay when they were.
+#[derive(Default)]
+pub(super) struct Binaries(HashMap<FileId, Parsed>);
+
+struct Parsed {
+    start: u64,
+    info: BinaryInfo,
+}
+
+/// The ranges of a process, for a search of stripped programs.
+struct Ranges(Vec<(u64, u64)>);
+
+impl ContainsAddr for Ranges {
+    fn contains_addr(&self, address: usize) -> bool {
+        let mut ranges = self.0.iter();
+        ranges.any(|(start, end)| (*start..*end).contains(&(address as u64)))
+    }
+}
+
+impl Binaries {
+    /// What py-spy wants to know of a process, and the file that holds its interpreter.
+    pub(super) fn of(&mut self, pid: Pid) -> Result<(FileId, PythonProcessInfo), StackError> {
+        let maps = maps::read(pid, MAPS_BYTES)?;
+        let maps: Vec<Map<'_>> = maps::parse(&maps).collect();
+        let exe = format!("/proc/{pid}/exe");
+        let name = fs::read_link(&exe)?.to_string_lossy().into_owned();
+        let program = maps
+            .iter()
+            .find(|map| map.executable && map.name == name)
+            .or(maps.first())
+            .ok_or_else(|| StackError::Open("the process has no memory".into()))?;
+        let library = maps
+            .iter()
+            .filter(|map| map.executable && map.name.starts_with('/') && is_python_lib(map.name))
+            .min_by_key(|map| map.offset)
+            .map(|map| {
+                let file = rooted::file(pid, Path::new(map.name));
+                let gone = || StackError::Open(format!("its {} cannot be opened", map.name));
+                self.info(file.ok_or_else(gone)?, map)
+            })
+            .transpose()?;
+        let program = File::open(&exe)
+            .map_err(StackError::from)
+            .and_then(|file| self.info(file, program));
+        let (id, python_binary, libpython_binary) = if let Some((id, library)) = library {
+            (id, program.ok().map(|(_, info)| info), Some(library))
+        } else {
+            let (id, info) = program?;
+            (id, Some(info), None)
+        };
+        let ranges = maps.iter().map(|map| (map.start, map.end));
+        let info = PythonProcessInfo {
+            python_binary,
+            libpython_binary,
+            maps: Box::new(Ranges(ranges.collect())),
+            python_filename: exe.into(),
+            dockerized: false,
+        };
+        Ok((id, info))
+    }
+
+    fn info(&mut self, file: File, map: &Map<'_>) -> Result<(FileId, BinaryInfo), StackError> {
+        let id = id(&file.metadata()?);
+        if let Some(parsed) = self.0.get(&id) {
+            let by = map.start.wrapping_sub(parsed.start);
+            return Ok((id, moved(&parsed.info, by)));
+        }
+        let info = elf::parse(file, (map.start, map.end - map.start), &SYMBOLS)?;
+        let here = moved(&info, 0);
+        let start = map.start;
+        keep(&mut self.0, id, Parsed { start, info });
+        Ok((id, here))
+    }
+}
+
+/// The same file, `by` further up; 0 stands for what it does not have.
+fn moved(info: &BinaryInfo, by: u64) -> BinaryInfo {
+    let to = |address: u64| match address {
+        0 => 0,
+        address => address.wrapping_add(by),
+    };
+    BinaryInfo {
+        symbols: info
+            .symbols
+            .iter()
+            .map(|(name, at)| (name.clone(), to(*at)))
+            .collect(),
+        bss_addr: to(info.bss_addr),
+        bss_size: info.bss_size,
+        pyruntime_addr: to(info.pyruntime_addr),
+        pyruntime_size: info.pyruntime_size,
+        addr: to(info.addr),
+        size: info.size,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ever_new_files_take_no_more_room() {
+        let mut kept = HashMap::new();
+        for inode in 0..1000 {
+            keep(&mut kept, (1, inode, 0), inode);
+            assert!(kept.len() <= MOST_FILES, "{}", kept.len());
+            assert_eq!(kept.get(&(1, inode, 0)), Some(&inode));
+        }
+        let before = kept.len();
+        keep(&mut kept, (1, 999, 0), 7);
+        assert_eq!((kept.len(), kept[&(1, 999, 0)]), (before, 7));
+    }
+
+    #[test]
+    fn what_a_file_does_not_have_stays_nowhere() {
+        let info = BinaryInfo {
+            symbols: HashMap::from([("_PyRuntime".to_owned(), 0x1500)]),
+            bss_addr: 0x1000,
+            bss_size: 8,
+            pyruntime_addr: 0,
+            pyruntime_size: 0,
+            addr: 0x400,
+            size: 0x2000,
+        };
+        let found = moved(&info, 0x7000_0000);
+        assert_eq!((found.bss_addr, found.pyruntime_addr), (0x7000_1000, 0));
+        assert_eq!(found.symbols["_PyRuntime"], 0x7000_1500);
+    }
+}

@@ -1,0 +1,170 @@
+//! The program and the libraries of a process: what lies at an address, and where its unwind table is.
+
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use raytrace_proc::maps;
+
+use super::{Bytes, u16_at, u32_at, u64_at};
+use crate::{ids::Pid, path};
+
+/// Text of the mappings that is read: some 20,000 of them.
+const MAPS_BYTES: u64 = 2 << 20;
+/// They are read again after this, for libraries come and go, and at an address that is in none of them, at most so often.
+const STALE: Duration = Duration::from_secs(30);
+const AGAIN: Duration = Duration::from_secs(2);
+/// Bytes of a library's name that are told.
+const LONGEST_NAME: usize = 80;
+/// More program headers no linker writes.
+const MOST_HEADERS: u16 = 64;
+const PROGRAM_HEADER: usize = 56;
+
+const PT_LOAD: u32 = 1;
+const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
+/// Version 1, relative to itself in four bytes, a count of four bytes, entries of four bytes relative to the table's begin.
+const KNOWN_FORM: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
+
+/// Where a module's tables are in its process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Tables {
+    /// What its own addresses are moved by.
+    pub(super) bias: u64,
+    /// Its `.eh_frame_hdr`.
+    pub(super) header: u64,
+    /// Entries there.
+    pub(super) count: u32,
+}
+
+/// Code of one file.
+#[derive(Debug, PartialEq, Eq)]
+struct Code {
+    start: u64,
+    end: u64,
+    /// Where the file's first bytes are.
+    file: u64,
+    path: String,
+}
+
+/// Those of one process.
+#[derive(Default)]
+pub(super) struct Modules {
+    code: Vec<Code>,
+    /// Of each, once they were found.
+    tables: Vec<Option<Tables>>,
+    read_at: Option<Instant>,
+}
+
+impl Modules {
+    /// Reads them if that was long ago; whether they are others now.
+    pub(super) fn refresh(&mut self, pid: Pid, now: Instant) -> bool {
+        self.read(pid, now, STALE)
+    }
+
+    /// The module at an address, by its number, and whether they were read anew for it and are others now.
+    pub(super) fn at(&mut self, pid: Pid, address: u64, now: Instant) -> Option<(usize, bool)> {
+        if let Some(known) = self.find(address) {
+            return Some((known, false));
+        }
+        let others = self.read(pid, now, AGAIN);
+        Some((self.find(address)?, others))
+    }
+
+    fn find(&self, address: u64) -> Option<usize> {
+        let after = self.code.partition_point(|code| code.start <= address);
+        let at = after.checked_sub(1)?;
+        (address < self.code[at].end).then_some(at)
+    }
+
+    fn read(&mut self, pid: Pid, now: Instant, age: Duration) -> bool {
+        let is_known = |at: Instant| now.saturating_duration_since(at) < age;
+        if self.read_at.is_some_and(is_known) {
+            return false;
+        }
+        self.read_at = Some(now);
+        let Ok(text) = maps::read(pid, MAPS_BYTES) else {
+            return false;
+        };
+        let code = code(&text);
+        if code == self.code {
+            return false;
+        }
+        self.tables = vec![None; code.len()];
+        self.code = code;
+        true
+    }
+
+    /// Where its tables are.
+    pub(super) fn tables(&mut self, module: usize, memory: &impl Bytes) -> Option<Tables> {
+        let file = self.code.get(module)?.file;
+        let known = self.tables.get_mut(module)?;
+        if known.is_none() {
+            *known = tables(memory, file);
+        }
+        *known
+    }
+
+    /// Its file.
+    pub(super) fn path(&self, module: usize) -> &Path {
+        let path = self.code.get(module).map(|code| code.path.as_str());
+        Path::new(path.unwrap_or_default())
+    }
+
+    /// The name of its file.
+    pub(super) fn library(&self, module: usize) -> String {
+        let path = self.code.get(module).map(|code| code.path.as_str());
+        let name = path::base(path.unwrap_or_default());
+        let name = name.strip_suffix(" (deleted)").unwrap_or(name);
+        name.chars().take(LONGEST_NAME).collect()
+    }
+}
+
+/// What may be run of files, in the order of addresses.
+fn code(text: &str) -> Vec<Code> {
+    let mut found = Vec::new();
+    let mut first = None;
+    for map in maps::parse(text).filter(|map| map.inode != 0) {
+        let id = (map.device, map.inode);
+        if map.offset == 0 {
+            first = Some((id, map.start));
+        }
+        if let Some((_, file)) = first.filter(|(of, _)| map.executable && *of == id) {
+            found.push(Code {
+                start: map.start,
+                end: map.end,
+                file,
+                path: map.name.to_owned(),
+            });
+        }
+    }
+    found
+}
+
+/// Mirrors `elf.h`: a program or library of 64 bits whose first bytes lie at `file`.
+pub(super) fn tables(memory: &impl Bytes, file: u64) -> Option<Tables> {
+    let head = memory.bytes(file, 64)?;
+    if !head.starts_with(b"\x7fELF\x02\x01") || usize::from(u16_at(&head, 54)?) != PROGRAM_HEADER {
+        return None;
+    }
+    let count = u16_at(&head, 56).filter(|count| *count <= MOST_HEADERS)?;
+    let at = file.checked_add(u64_at(&head, 32)?)?;
+    let headers = memory.bytes(at, u64::from(count) * PROGRAM_HEADER as u64)?;
+    let (mut bias, mut header) = (None, None);
+    for one in headers.chunks_exact(PROGRAM_HEADER) {
+        let (kind, offset, address) = (u32_at(one, 0)?, u64_at(one, 8)?, u64_at(one, 16)?);
+        match kind {
+            PT_LOAD if offset == 0 => bias = Some(file.wrapping_sub(address)),
+            PT_GNU_EH_FRAME => header = Some(address),
+            _ => {}
+        }
+    }
+    let (bias, header) = (bias?, header?);
+    let header = header.wrapping_add(bias);
+    let head = memory.bytes(header, 12)?;
+    head.starts_with(&KNOWN_FORM).then_some(Tables {
+        bias,
+        header,
+        count: u32_at(&head, 8)?,
+    })
+}
