@@ -176,8 +176,9 @@ impl Collector {
         self.out.observe(event);
         match &event.what {
             Observation::Exec(exec) => {
+                let was_known = self.processes.executed(exec.process, event.time);
                 // Only what was known before can be watched.
-                if self.processes.executed(exec.process, event.time) {
+                if was_known {
                     self.growing.replaced(exec.process);
                 }
             }

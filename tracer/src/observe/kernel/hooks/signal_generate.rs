@@ -23,7 +23,7 @@ pub(super) const HOOK: Deaths = Deaths {
     offsets: |fields, offsets| {
         offsets.task_pdeath_signal = fields.need("task_struct", "pdeath_signal")?;
         offsets.task_stack = fields.optional("task_struct", "stack");
-        *offsets = registers::find(fields.btf, *offsets);
+        *offsets = registers::find(fields.btf, offsets);
         Ok(())
     },
     decode: |_, bytes| take(bytes, size_of::<records::Signal>()).map(|record| signal(&record)),

@@ -10,17 +10,17 @@ const STACK_OF_X86_64: u32 = 16 << 10;
 const STACK_OF_AARCH64: u32 = 16 << 10;
 
 /// With where they are, and which of them say what the task asked for.
-pub(super) fn find(btf: &Btf, known: Offsets) -> Offsets {
+pub(super) fn find(btf: &Btf, known: &Offsets) -> Offsets {
     let found = of_x86_64(btf, known).or_else(|| of_aarch64(btf, known));
     found.unwrap_or(Offsets {
         registers_call: NONE,
         task_status: NONE,
-        ..known
+        ..*known
     })
 }
 
 /// `ptrace.h`, `syscall.h` and `page_64_types.h` of arch/x86/include/asm.
-fn of_x86_64(btf: &Btf, known: Offsets) -> Option<Offsets> {
+fn of_x86_64(btf: &Btf, known: &Offsets) -> Option<Offsets> {
     let of = |field| btf.offset("pt_regs", field);
     Some(Offsets {
         registers_on_stack: STACK_OF_X86_64.checked_sub(btf.size("pt_regs")?)?,
@@ -31,12 +31,12 @@ fn of_x86_64(btf: &Btf, known: Offsets) -> Option<Offsets> {
         registers_user_mask: 3,
         registers_user: 3,
         task_status: btf.offset("task_struct", "thread_info.status")?,
-        ..known
+        ..*known
     })
 }
 
 /// `ptrace.h`, `syscall.h` and `memory.h` of arch/arm64/include/asm.
-fn of_aarch64(btf: &Btf, known: Offsets) -> Option<Offsets> {
+fn of_aarch64(btf: &Btf, known: &Offsets) -> Option<Offsets> {
     let of = |field| btf.offset("pt_regs", field);
     let registers = of("regs")?;
     let arguments = [of("orig_x0")?, registers + 8, registers + 16];
@@ -52,6 +52,6 @@ fn of_aarch64(btf: &Btf, known: Offsets) -> Option<Offsets> {
         registers_user: 0,
         registers_compat_mask: 0x10,
         task_status: NONE,
-        ..known
+        ..*known
     })
 }
