@@ -1,6 +1,9 @@
 //! The end of a process, in one way, whoever tells it: the kernel's hook, a pidfd, or a look at /proc.
 
-use super::{Collector, processes::Table};
+use super::{
+    Collector,
+    processes::{Found, Table},
+};
 use crate::{
     event::{Event, Exit, Observation, Source},
     ids::{BootTime, ProcessKey},
@@ -30,9 +33,13 @@ impl Collector {
 
     /// A worker's last words must be known before its death is judged.
     fn last_words(&mut self, exit: &Exit) {
-        let known = (&self.clusters, &self.processes);
+        let (clusters, processes) = (&self.clusters, &self.processes);
+        let found = Found {
+            clusters,
+            processes,
+        };
         self.logs
-            .last_words(exit.process, exit.ns_pid, known, &mut self.out);
+            .last_words(exit.process, exit.ns_pid, found, &mut self.out);
     }
 
     /// Forgets the process, and records the last steps of one that ended badly.

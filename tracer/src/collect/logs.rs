@@ -16,7 +16,7 @@ use drivers::Drivers;
 use super::{
     clusters::{Clusters, ROUNDS},
     output::Output,
-    processes::{OwnLog, Processes},
+    processes::{Found, OwnLog, Processes},
 };
 use crate::{
     event::{Cluster, Ledger, Observation, Role, Source, Worker},
@@ -147,11 +147,11 @@ impl Logs {
         &mut self,
         process: ProcessKey,
         ns_pid: Option<Pid>,
-        (clusters, processes): (&Clusters, &Processes),
+        found: Found<'_>,
         out: &mut Output,
     ) {
-        if may_be_worker(process, processes, out) {
-            self.hold_late(process, ns_pid, clusters, out);
+        if may_be_worker(process, found.processes, out) {
+            self.hold_late(process, ns_pid, found.clusters, out);
         }
         let mut lines = Vec::new();
         self.files.last_words(process, &mut |line| lines.push(line));

@@ -36,7 +36,7 @@ use logs::Logs;
 pub use output::Ids;
 use output::Output;
 pub use processes::Watch;
-use processes::{Processes, table};
+use processes::{Found, Processes, table};
 use samples::Samples;
 
 use crate::{
@@ -190,9 +190,13 @@ impl Collector {
             // A write into shared memory that is full. Ray's handler prints a stack first: what was full is still full. The file may
             // be gone with its process.
             Observation::Signal(signal) if signal.signal == libc::SIGBUS => {
-                let known = (&self.clusters, &self.processes);
+                let (clusters, processes) = (&self.clusters, &self.processes);
+                let found = Found {
+                    clusters,
+                    processes,
+                };
                 self.samples
-                    .shared_memory(clock::boot(), known, &mut self.out);
+                    .shared_memory(clock::boot(), found, &mut self.out);
             }
             Observation::Signal(signal) => {
                 let known = |process| self.processes.known_as(process);
@@ -249,9 +253,13 @@ impl Collector {
     /// Memory: of all, or of those whose turn it is.
     fn sample(&mut self) {
         let changes = self.processes.changes();
-        let known = (&self.clusters, &self.processes);
+        let (clusters, processes) = (&self.clusters, &self.processes);
+        let found = Found {
+            clusters,
+            processes,
+        };
         self.samples.follow(changes);
-        self.samples.sample(known, &mut self.out, &mut self.costs);
+        self.samples.sample(found, &mut self.out, &mut self.costs);
     }
 
     /// Once a second: Ray's log files, what frameworks print of their settings, the clock; new raylets where no hook tells of their start.

@@ -15,7 +15,7 @@ use sweep::Sweep;
 pub use watched::Watch;
 use watched::Watched;
 
-use super::output::Output;
+use super::{clusters::Clusters, output::Output};
 use crate::{
     event::{Exit, MemorySplit, Observation, Process, Role, Source, Step},
     ids::{BootTime, Pid, ProcessKey},
@@ -51,6 +51,13 @@ pub(super) enum Change {
     Executed(Pid),
     /// It is gone.
     Gone(Pid),
+}
+
+/// What is found of Ray so far, to be asked.
+#[derive(Clone, Copy)]
+pub(super) struct Found<'a> {
+    pub(super) clusters: &'a Clusters,
+    pub(super) processes: &'a Processes,
 }
 
 /// All that are tracked.

@@ -21,10 +21,9 @@ use shared_files::SharedFiles;
 use surroundings::Surroundings;
 
 use super::{
-    clusters::Clusters,
     costs::{Cause, Costs},
     output::Output,
-    processes::{Change, Processes},
+    processes::{Change, Found},
 };
 use crate::{
     event::{CgroupState, NodeMemory},
@@ -91,20 +90,15 @@ impl Samples {
     }
 
     /// Called ten times a second: looks at the limits when it is their turn, and at everything when one of them is near.
-    pub(super) fn sample(
-        &mut self,
-        known: (&Clusters, &Processes),
-        out: &mut Output,
-        costs: &mut Costs,
-    ) {
+    pub(super) fn sample(&mut self, found: Found<'_>, out: &mut Output, costs: &mut Costs) {
         let ticks = self.ticks;
         self.ticks += 1;
         if !self.near && !ticks.is_multiple_of(LIMIT_TICKS) {
             return;
         }
         let turn = ticks.is_multiple_of(FAR_TICKS);
-        self.gpus.sample(known.1, out);
-        let read = costs.charged(Cause::Machine, || self.read_machine(turn, known, out));
+        self.gpus.sample(found.processes, out);
+        let read = costs.charged(Cause::Machine, || self.read_machine(turn, found, out));
         let Some(mut now) = read else {
             return;
         };
@@ -112,27 +106,22 @@ impl Samples {
             && ticks.is_multiple_of(OUTSIDE_TICKS)
             && let Some(counts) = &now.next
         {
-            let outside = || self.outsiders.sample(now.time, counts, known, out);
+            let outside = || self.outsiders.sample(now.time, counts, found, out);
             now.node.others = Some(costs.charged(Cause::Outside, outside));
         }
         if self.near || turn {
-            self.sample_all(now, turn, known, out, costs);
+            self.sample_all(now, turn, found, out, costs);
         }
     }
 
     /// The machine and the cgroups, and what the limit that is next counts.
-    fn read_machine(
-        &mut self,
-        turn: bool,
-        known: (&Clusters, &Processes),
-        out: &mut Output,
-    ) -> Option<Now> {
+    fn read_machine(&mut self, turn: bool, found: Found<'_>, out: &mut Output) -> Option<Now> {
         let mut node = observe::memory::node()?;
         // The heads are a sum only where all are of one moment.
         node.cpu_lists = turn.then(observe::memory::cpu_lists).flatten();
         let time = clock::boot();
-        let cgroups = self.surroundings.read_cgroups(turn, known.1);
-        let limits = surroundings::limits(&node, &cgroups, known);
+        let cgroups = self.surroundings.read_cgroups(turn, found.processes);
+        let limits = surroundings::limits(&node, &cgroups, found);
         self.near = self.margins.near(time, &limits) || self.armed;
         self.machine.sample_monitors(time, &limits, out);
         let next = margins::next(&limits).cloned();
@@ -148,14 +137,15 @@ impl Samples {
         &mut self,
         now: Now,
         turn: bool,
-        known: (&Clusters, &Processes),
+        found: Found<'_>,
         out: &mut Output,
         costs: &mut Costs,
     ) {
         let (time, near) = (now.time, self.near);
         costs.charged(Cause::Processes, || {
-            self.memories.sample(time, near, known.1, out);
-            self.memories.measure_families(time, near, known.1, out);
+            self.memories.sample(time, near, found.processes, out);
+            self.memories
+                .measure_families(time, near, found.processes, out);
         });
         // Before the machine's row: what was shared then is of one moment.
         let shared = now.node.shmem;
@@ -163,20 +153,15 @@ impl Samples {
             && costs.charged(Cause::SharedFiles, || {
                 let touched = |pid| self.memories.shared(pid);
                 self.shared_files
-                    .sample(time, shared, known.1, touched, out)
+                    .sample(time, shared, found.processes, touched, out)
             });
         self.machine.sample(time, now.node, news, out);
         self.surroundings.sample_cgroups(time, now.cgroups, out);
-        self.shared_memory(time, known, out);
+        self.shared_memory(time, found, out);
     }
 
     /// `/dev/shm` as each raylet sees it.
-    pub(super) fn shared_memory(
-        &mut self,
-        now: BootTime,
-        known: (&Clusters, &Processes),
-        out: &mut Output,
-    ) {
-        self.surroundings.sample_shared_memory(now, known, out);
+    pub(super) fn shared_memory(&mut self, now: BootTime, found: Found<'_>, out: &mut Output) {
+        self.surroundings.sample_shared_memory(now, found, out);
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::HashMap, path::Path};
 
 use super::{margins::Counts, rows::moved};
 use crate::{
-    collect::{clusters::Clusters, output::Output, processes::Processes},
+    collect::{output::Output, processes::Found},
     event::{MemorySplit, Observation, OutsideMemory, Source},
     ids::{BootTime, Bytes, Pid, ProcessKey},
     observe::{
@@ -37,22 +37,23 @@ impl Outsiders {
         &mut self,
         now: BootTime,
         counts: &Counts,
-        (clusters, known): (&Clusters, &Processes),
+        found: Found<'_>,
         out: &mut Output,
     ) -> Bytes {
         let own = Pid(std::process::id());
-        let mut found: Vec<(Pid, Bytes)> = processes::all()
+        let mut biggest: Vec<(Pid, Bytes)> = processes::all()
             .into_iter()
-            .filter(|pid| known.get(*pid).is_none())
+            .filter(|pid| found.processes.get(*pid).is_none())
             .filter_map(|pid| Some((pid, private(pid)?)))
             .collect();
-        let all = Bytes(found.iter().map(|(_, private)| private.0).sum());
-        found.retain(|(pid, private)| {
+        let all = Bytes(biggest.iter().map(|(_, private)| private.0).sum());
+        biggest.retain(|(pid, private)| {
             *pid != own && private.0 >= SMALLEST && is_counted(*pid, counts)
         });
-        found.sort_by_key(|(pid, anon)| std::cmp::Reverse((*anon, *pid)));
-        found.truncate(MOST);
-        let gone = |known: &OutsideMemory| !found.iter().any(|(pid, _)| *pid == known.process.pid);
+        biggest.sort_by_key(|(pid, anon)| std::cmp::Reverse((*anon, *pid)));
+        biggest.truncate(MOST);
+        let gone =
+            |known: &OutsideMemory| !biggest.iter().any(|(pid, _)| *pid == known.process.pid);
         let gone: Vec<Pid> = self
             .0
             .values()
@@ -72,8 +73,8 @@ impl Outsiders {
                 );
             }
         }
-        for (pid, _) in found {
-            self.outsider(now, pid, clusters.wanted_user(), out);
+        for (pid, _) in biggest {
+            self.outsider(now, pid, found.clusters.wanted_user(), out);
         }
         all
     }

@@ -10,7 +10,10 @@ use super::{
     rows::{Rows, moved},
 };
 use crate::{
-    collect::{clusters::Clusters, output::Output, processes::Processes},
+    collect::{
+        output::Output,
+        processes::{Found, Processes},
+    },
     event::{CgroupState, Cluster, NodeMemory, Observation, SharedMemory, Source},
     ids::{BootTime, Bytes, ProcessKey},
     observe::{
@@ -93,10 +96,10 @@ impl Surroundings {
     pub(super) fn sample_shared_memory(
         &mut self,
         now: BootTime,
-        known: (&Clusters, &Processes),
+        found: Found<'_>,
         out: &mut Output,
     ) {
-        for cluster in live(known) {
+        for cluster in live(found) {
             let raylet = cluster.raylet;
             let Some((free, total)) = sessions::space_seen_by(raylet.pid, "/dev/shm") else {
                 continue;
@@ -123,19 +126,13 @@ impl Surroundings {
 }
 
 /// The clusters of which the raylet lives.
-fn live<'a>(
-    (clusters, processes): (&'a Clusters, &'a Processes),
-) -> impl Iterator<Item = &'a Cluster> {
-    let all = clusters.all().map(|(_, cluster)| cluster);
-    all.filter(|cluster| processes.known_as(cluster.raylet).is_some())
+fn live(found: Found<'_>) -> impl Iterator<Item = &Cluster> {
+    let all = found.clusters.all().map(|(_, cluster)| cluster);
+    all.filter(move |cluster| found.processes.known_as(cluster.raylet).is_some())
 }
 
 /// Everything that kills when it is full: the machine, the cgroups, and what each raylet's monitor counts.
-pub(super) fn limits(
-    node: &NodeMemory,
-    cgroups: &[CgroupState],
-    known: (&Clusters, &Processes),
-) -> Vec<Limit> {
+pub(super) fn limits(node: &NodeMemory, cgroups: &[CgroupState], found: Found<'_>) -> Vec<Limit> {
     let mut limits = vec![Limit {
         name: "machine".into(),
         used: node.used(),
@@ -152,7 +149,7 @@ pub(super) fn limits(
             raylet: None,
         })
     }));
-    for cluster in live(known) {
+    for cluster in live(found) {
         let monitor = Config::of(&cluster.settings);
         if monitor.refresh_ms == 0 {
             continue;
@@ -161,7 +158,7 @@ pub(super) fn limits(
         let version = cluster.ray_version.as_deref().and_then(Version::parse);
         let root = cgroups::root_of(raylet.pid);
         let count = memory_monitor::count(node, root.as_ref(), version);
-        let own = known.1.known_as(raylet);
+        let own = found.processes.known_as(raylet);
         let own = own.and_then(|raylet| raylet.cgroup.as_deref());
         let own = own.filter(|_| count.total != node.total);
         limits.push(Limit {
