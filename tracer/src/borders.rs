@@ -2,6 +2,8 @@
 //!
 //! A folder that is not in a row may not be used there. The rows go from the bottom to the top: what stands in a row is below it.
 
+mod circles;
+
 use std::{collections::BTreeSet, fs, path::Path};
 
 /// Each folder or file below `src`, with those that it may use; a row uses only rows above it.

@@ -2,12 +2,11 @@
 
 use std::{fmt::Write as _, time::Duration};
 
-use super::Collector;
 use crate::observe::clock;
 
 /// A cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cause {
+pub(super) enum Cause {
     /// Events of the kernel.
     Events,
     /// Ray's logs and the kernel's.
@@ -65,6 +64,26 @@ impl Default for Costs {
 }
 
 impl Costs {
+    /// Does `what`, whose time is that cause's.
+    pub(super) fn charged<T>(&mut self, cause: Cause, what: impl FnOnce() -> T) -> T {
+        let began = self.begin();
+        let done = what();
+        self.end(cause, began);
+        done
+    }
+
+    /// The time now, where it is counted.
+    pub(super) fn begin(&self) -> Option<Duration> {
+        self.counted.then(clock::cpu_time)
+    }
+
+    /// What was done since `began` is that cause's.
+    pub(super) fn end(&mut self, cause: Cause, began: Option<Duration>) {
+        if let Some(began) = began {
+            self.times[cause as usize] += clock::cpu_time().saturating_sub(began);
+        }
+    }
+
     /// Logs all so far.
     pub(super) fn log(&self) {
         if !self.counted {
@@ -76,18 +95,5 @@ impl Costs {
             let _ = write!(line, " {name}={}", time.as_micros());
         }
         tracing::debug!("{line}");
-    }
-}
-
-impl Collector {
-    /// Does `what`, whose time is that cause's.
-    pub(crate) fn charged<T>(&mut self, cause: Cause, what: impl FnOnce(&mut Self) -> T) -> T {
-        if !self.costs.counted {
-            return what(self);
-        }
-        let began = clock::cpu_time();
-        let done = what(self);
-        self.costs.times[cause as usize] += clock::cpu_time().saturating_sub(began);
-        done
     }
 }

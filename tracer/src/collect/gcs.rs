@@ -2,14 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::Collector;
+use super::output::Output;
 use crate::{
     event::{Cluster, Observation, Probe, ProbeState, Process, RayLog, Source},
     ids::{HexId, ProcessKey},
-    observe::{
-        clock,
-        gcs::{Gcs, GcsAnswer, Target},
-    },
+    observe::gcs::{Gcs, GcsAnswer, Target},
     ray::{facts::RayFact, gcs::GcsRow},
 };
 
@@ -62,16 +59,16 @@ impl Last {
     }
 }
 
-impl Collector {
+impl GcsRows {
     /// Asks the GCS of each cluster that is found from now on.
-    pub fn ask_gcs(&mut self) -> std::io::Result<()> {
-        self.gcs.from = Some(Gcs::start()?);
+    pub(super) fn start(&mut self) -> std::io::Result<()> {
+        self.from = Some(Gcs::start()?);
         Ok(())
     }
 
     /// Begins to ask the GCS of a raylet, where that is wanted.
-    pub(super) fn ask_gcs_of(&mut self, raylet: &Process, cluster: &Cluster) {
-        if let Some(gcs) = &self.gcs.from
+    pub(super) fn ask(&self, raylet: &Process, cluster: &Cluster) {
+        if let Some(gcs) = &self.from
             && let Some(target) = Target::of(raylet, cluster)
         {
             gcs.ask(target);
@@ -79,50 +76,39 @@ impl Collector {
     }
 
     /// Takes what was said since.
-    pub(super) fn take_gcs(&mut self) {
-        let said: Vec<GcsAnswer> = self.gcs.from.iter().flat_map(Gcs::said).collect();
+    pub(super) fn take(&mut self, out: &mut Output) {
+        let said: Vec<GcsAnswer> = self.from.iter().flat_map(Gcs::said).collect();
         for said in said {
-            self.gcs_state(&said);
+            self.state(&said, out);
             let raylet = said.raylet.truncated();
             // An answer with a trouble is not all.
             if said.trouble.is_none() {
-                self.gcs.last.prune(raylet, &said.rows);
+                self.last.prune(raylet, &said.rows);
             }
-            let (news, left_out) = self.gcs.last.news(raylet, said.rows, MOST);
+            let (news, left_out) = self.last.news(raylet, said.rows, MOST);
             for row in news {
-                self.gcs_row(raylet, &said.address, row);
+                emit_row(raylet, &said.address, row, out);
             }
-            if left_out > 0 && !self.gcs.full {
-                self.gcs.news.push(format!(
+            if left_out > 0 && !self.full {
+                self.news.push(format!(
                     "GCS {}: {MOST} rows are followed, {left_out} others are left out",
                     said.address
                 ));
             }
-            self.gcs.full = left_out > 0;
+            self.full = left_out > 0;
         }
     }
 
-    fn gcs_row(&mut self, raylet: ProcessKey, address: &str, row: GcsRow) {
-        let log = RayLog {
-            cluster: Some(raylet),
-            file: format!("GCS {address}"),
-            local_time: None,
-            text: row.to_string().chars().take(300).collect(),
-            fact: RayFact::Gcs(row),
-        };
-        self.emit(Source::Gcs, clock::boot(), Observation::RayLog(log));
-    }
-
     /// Whether it answers: told at the first answer and at each change.
-    fn gcs_state(&mut self, said: &GcsAnswer) {
+    fn state(&mut self, said: &GcsAnswer, out: &mut Output) {
         let trouble = said.trouble.as_deref();
         let trouble: Option<String> = trouble.map(|text| text.chars().take(LONGEST).collect());
-        let before = self.gcs.state.insert(said.raylet, trouble.clone());
+        let before = self.state.insert(said.raylet, trouble.clone());
         if before.as_ref() == Some(&trouble) {
             return;
         }
         let name = format!("GCS {}", said.address);
-        self.gcs.news.push(match &trouble {
+        self.news.push(match &trouble {
             Some(trouble) => format!("{name}: {trouble}"),
             None => format!("{name}: {}", counted(&said.rows)),
         });
@@ -136,13 +122,24 @@ impl Collector {
             reason: trouble,
             required: false,
         };
-        self.emit(Source::Gcs, clock::boot(), Observation::Probe(probe));
+        out.emit_now(Source::Gcs, Observation::Probe(probe));
     }
 
     /// What there is to say of the GCS since the last call.
-    pub fn gcs_news(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.gcs.news)
+    pub(super) fn news(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.news)
     }
+}
+
+fn emit_row(raylet: ProcessKey, address: &str, row: GcsRow, out: &mut Output) {
+    let log = RayLog {
+        cluster: Some(raylet),
+        file: format!("GCS {address}"),
+        local_time: None,
+        text: row.to_string().chars().take(300).collect(),
+        fact: RayFact::Gcs(row),
+    };
+    out.emit_now(Source::Gcs, Observation::RayLog(log));
 }
 
 /// `2 jobs, 14 actors and 1 placement group of this node`

@@ -1,42 +1,55 @@
-//! What processes map, as the kernel tells it, and the last steps of those that died.
+//! What processes map and how they grow, as the kernel tells it: handed to the thread that reads stacks.
 
-use std::os::fd::{AsFd as _, BorrowedFd};
-
-use super::{Collector, Watch};
+use super::{
+    output::Output,
+    processes::Processes,
+    stacks::{self, Stacks},
+};
 use crate::{
-    event::{Exit, Ledger, Observation, Probe, ProbeState, Role, Source},
-    ids::BootTime,
-    observe::{
-        clock,
-        kernel::{MemoryRecord, NewMapping},
-    },
+    event::{Ledger, Observation, Probe, ProbeState, Role, Source},
+    ids::ProcessKey,
+    observe::kernel::{Growth, MemoryRecord},
 };
 
 /// What the thread that reads stacks is called where it is missing, and where it could not follow.
-pub(super) const STACKS: &str = "python stacks";
+const STACKS: &str = "python stacks";
 
-impl Watch {
-    /// What becomes readable when something large is mapped; [`Collector::take_mappings`] is to be called then, and now and again.
-    #[must_use]
-    pub fn mappings(&self) -> Option<BorrowedFd<'_>> {
-        match self {
-            Self::Kernel { growth, .. } => growth.as_ref().map(|growth| growth.as_fd()),
-            Self::Pidfds => None,
-        }
-    }
+/// The thread that reads stacks, where there is one.
+#[derive(Default)]
+pub(super) struct Growing {
+    stacks: Option<Stacks>,
 }
 
-impl Collector {
-    /// Takes what was told since the last call.
-    pub fn take_mappings(&mut self) {
-        let Some(growth) = &mut self.growth else {
-            return;
-        };
+impl Growing {
+    /// Reads the Python stacks of what grows, from now on.
+    pub(super) fn read_stacks(
+        &mut self,
+        growth: Option<&mut Growth>,
+        out: &Output,
+    ) -> std::io::Result<()> {
+        let (ids, recording) = (out.ids.clone(), out.recording.clone());
+        self.stacks = Some(stacks::start(ids, recording, growth)?);
+        Ok(())
+    }
+
+    /// Ends the thread, which writes its last rows.
+    pub(super) fn end(&mut self) {
+        drop(self.stacks.take());
+    }
+
+    /// Takes what was told since the last call, some microseconds to milliseconds after it happened.
+    pub(super) fn take(&mut self, growth: &mut Growth, out: &mut Output) {
         let mut found = Vec::new();
         growth.drain(|told| found.push(told));
         for told in found {
             match told {
-                MemoryRecord::Mapped(new) => self.mapped(new),
+                MemoryRecord::Mapped(new) => {
+                    let (time, mapped) = (new.time, new.mapped);
+                    if let Some(stacks) = &mut self.stacks {
+                        stacks.mapped(new);
+                    }
+                    out.emit(Source::Kernel, time, Observation::Mapped(mapped));
+                }
                 MemoryRecord::Grew(new) => {
                     if let Some(stacks) = &mut self.stacks {
                         stacks.grew(new);
@@ -46,43 +59,42 @@ impl Collector {
         }
     }
 
-    /// One mapping, some microseconds to milliseconds after the thread asked for it.
-    fn mapped(&mut self, new: NewMapping) {
-        let (time, mapped) = (new.time, new.mapped);
+    /// A process runs another program now.
+    pub(super) fn replaced(&mut self, process: ProcessKey) {
         if let Some(stacks) = &mut self.stacks {
-            stacks.mapped(new);
+            stacks.replaced(process);
         }
-        self.emit(Source::Kernel, time, Observation::Mapped(mapped));
     }
 
-    /// Tells the thread that reads stacks what lives, and once if there is no such thread any more.
-    pub(super) fn feed_stacks(&mut self) {
+    /// Tells the thread what lives, and once if there is no such thread any more. `near`: whether a limit is.
+    pub(super) fn feed(&mut self, processes: &Processes, near: bool, out: &mut Output) {
         let Some(stacks) = &mut self.stacks else {
             return;
         };
-        let known = self.known.values();
-        let python = known.filter(|known| !matches!(known.role, Role::Raylet | Role::Gcs));
-        let growth = self.growth.as_ref();
+        let python = processes
+            .all()
+            .filter(|known| !matches!(known.role, Role::Raylet | Role::Gcs));
+        let growth = processes.growth();
         let slot = |process| growth.and_then(|growth| growth.slot(process));
-        let processes = python
+        let python = python
             .map(|known| known.process.process)
             .map(|process| (process, slot(process)))
             .collect();
-        if let Some(reason) = stacks.known(processes, self.samples.near()) {
+        if let Some(reason) = stacks.known(python, near) {
             let probe = Probe {
                 name: STACKS.into(),
                 state: ProbeState::Missing,
                 reason: Some(reason.into()),
                 required: false,
             };
-            self.emit(Source::Recorder, clock::boot(), Observation::Probe(probe));
+            out.emit_now(Source::Recorder, Observation::Probe(probe));
         }
     }
 
     /// A row for what the thread that reads stacks was not told, where there is any. No event is lost by that: its looks find the growth,
     /// mostly without a line.
     pub(super) fn left_to_looks(&self) -> Option<Ledger> {
-        let refused = self.stacks.as_ref().map(super::stacks::Stacks::refused);
+        let refused = self.stacks.as_ref().map(Stacks::refused);
         let refused = refused.filter(|refused| *refused > 0)?;
         Some(Ledger {
             hook: STACKS.into(),
@@ -90,17 +102,5 @@ impl Collector {
             filtered: refused,
             ..Ledger::default()
         })
-    }
-
-    /// The last steps of a process that ended badly.
-    pub(super) fn last_steps(&mut self, exit: &Exit, time: BootTime) {
-        let process = exit.process;
-        let steps = match &mut self.growth {
-            Some(growth) => growth.forget(process),
-            None => return,
-        };
-        if exit.status != Some(0) && !steps.is_empty() {
-            self.emit(Source::Kernel, time, Observation::Steps { process, steps });
-        }
     }
 }

@@ -3,6 +3,8 @@
 //! Changes of titles become calls here; thousands a second may be worth a few. It touches neither disk nor /proc nor Ray. When the collector is slow its queue fills, and the collector misses events that
 //! the recording has.
 
+mod calls;
+
 use std::{
     os::fd::AsFd,
     sync::{
@@ -15,7 +17,9 @@ use std::{
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::sync::mpsc;
 
-use super::{Ids, calls::Calls};
+use calls::Calls;
+
+use super::output::Ids;
 use crate::{
     event::{Event, Observation, Source},
     ids::BootTime,

@@ -1,176 +1,74 @@
 //! The live half: takes what the observers see, numbers it, hands it to the recording and to a judge, and tells deaths as they come.
 //!
+//! [`Collector`] has a part for each job, which keeps what it needs and asks the others small questions: `processes` says who
+//! lives, `clusters` which cluster it is of, `logs` and `gcs` what Ray says, `samples` how much memory there is, `growing` who
+//! takes it. What they find goes to `out`: to the recording, and to the judge, who says which deaths are to be told.
+//!
 //! The thread that empties the kernel's ring ([`kernel_thread`]) writes to the recording by itself and never waits for this one,
 //! which reads /proc and logs and may be slow.
 
-mod calls;
-mod commands;
+mod adopt;
+mod clusters;
 pub(crate) mod costs;
-mod discover;
-mod drivers;
-mod endings;
+mod ends;
 mod gcs;
-mod gpus;
 mod growth;
-mod identity;
 pub mod kernel_thread;
-mod log_facts;
-mod margins;
-mod outside;
-mod pidfds;
-mod release;
+mod logs;
+mod output;
+mod processes;
 mod samples;
-mod shared_files;
 #[cfg_attr(not(feature = "stacks"), path = "stacks/left_out.rs")]
 mod stacks;
-mod surroundings;
-mod sweep;
-mod turns;
 
-use std::{
-    collections::{HashMap, HashSet},
-    path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
 };
 
 pub use crate::deaths::{DeathUpdate, Deaths};
-use commands::Commands;
-use drivers::Drivers;
-use endings::Heard;
+pub use clusters::ClusterFilter;
+use clusters::Clusters;
+use costs::{Cause, Costs};
 use gcs::GcsRows;
-use gpus::GpuRows;
-use identity::Identities;
-use outside::Outsiders;
-use pidfds::Pidfds;
+use growth::Growing;
+use logs::Logs;
+pub use output::Ids;
+use output::Output;
+pub use processes::Watch;
+use processes::{Found, Processes, table};
 use samples::Samples;
-use shared_files::SharedFiles;
-use surroundings::Surroundings;
 
 use crate::{
-    event::{
-        Cluster, Event, Ledger, LimitWarning, Mode, Observation, Previous, Probe, Process, Role,
-        Source,
-    },
-    ids::{BootTime, EventId, MINUTE_NS, Pid, ProcessKey},
-    judge::{Judge, foresight::Foresight, live::Live, report::Utc},
-    observe::{
-        clock,
-        kernel::{Growth, Ledgers, Tracked},
-        kmsg::Kmsg,
-        ray_logs::RayLogs,
-        rooted::Folder,
-        stall,
-    },
+    event::{Event, Ledger, LimitWarning, Mode, Observation, Previous, Probe, Role, Source},
+    ids::{BootTime, MINUTE_NS, Pid, ProcessKey},
+    judge::{live::Live, report::Utc},
+    observe::{clock, kmsg::Kmsg, stall},
     recording,
 };
 
-/// Gives events their ids; shared by the threads that make events.
-#[derive(Clone, Default)]
-pub struct Ids(Arc<AtomicU64>);
-
-impl Ids {
-    /// The next id, from 1.
-    #[must_use]
-    pub fn next(&self) -> EventId {
-        EventId(self.0.fetch_add(1, Ordering::Relaxed) + 1)
-    }
-}
-
-/// Which raylets are wanted.
-#[derive(Debug, Clone, Default)]
-pub struct ClusterFilter {
-    /// Only the one of this session folder.
-    pub session_dir: Option<PathBuf>,
-    /// Only this raylet.
-    pub raylet: Option<Pid>,
-    /// Only raylets of this user.
-    pub user: Option<u32>,
-}
-
-/// How processes are watched.
-#[expect(clippy::large_enum_variant, reason = "there is one, for a moment")]
-pub enum Watch {
-    /// In the kernel.
-    Kernel {
-        /// The tracked set.
-        tracked: Tracked,
-        /// The loss ledger.
-        ledgers: Ledgers,
-        /// What processes map, where the kernel tells it.
-        growth: Option<Growth>,
-    },
-    /// By pidfds.
-    Pidfds,
-}
-
-/// What is known of a live process that is tracked.
-struct Known {
-    process: Process,
-    role: Role,
-    identified: bool,
-}
-
 /// The collector.
 pub struct Collector {
-    ids: Ids,
-    recording: recording::Sender,
-    judge: Judge,
-    foresight: Foresight,
-    /// What was foreseen and is not told yet.
-    foreseen: Vec<(BootTime, LimitWarning)>,
-    wanted: ClusterFilter,
-    tracked: Option<Tracked>,
-    ledgers: Option<Ledgers>,
-    growth: Option<Growth>,
-    pidfds: Option<Pidfds>,
-    kmsg: Option<Kmsg>,
-    logs: RayLogs,
-    /// Records of logs so far.
-    words: u64,
-    /// Lines of logs that were not read before the end.
-    unread_words: u64,
-    clusters: HashMap<ProcessKey, Cluster>,
-    /// The log folder of each cluster.
-    folders: HashMap<ProcessKey, Arc<Folder>>,
-    /// The user of each cluster's raylet.
-    owners: HashMap<ProcessKey, Option<u32>>,
-    /// Raylets that are not followed because too many are; and how many there were.
-    refused: HashSet<ProcessKey>,
-    left_out: u64,
-    drivers: Drivers,
-    commands: Commands,
-    known: HashMap<Pid, Known>,
-    /// Processes that were looked at and are no part of Ray, by their start.
-    strangers: HashMap<Pid, BootTime>,
-    identities: Identities,
-    samples: Samples,
-    surroundings: Surroundings,
-    shared_files: SharedFiles,
-    outsiders: Outsiders,
+    out: Output,
+    clusters: Clusters,
+    processes: Processes,
+    logs: Logs,
     gcs: GcsRows,
-    gpus: GpuRows,
-    deaths: Deaths,
-    stacks: Option<stacks::Stacks>,
-    last_wall_offset: i64,
-    last_minute: BootTime,
-    /// Ends of processes that no event told.
-    missed_exits: u64,
-    /// Who was in the tracked set and gone at the last look.
-    suspects: Vec<ProcessKey>,
-    /// Whose end had begun when they were put into the tracked set: no event is owed for them.
-    late: HashSet<ProcessKey>,
-    /// Who was known and not in /proc at the last look.
-    stale: Vec<ProcessKey>,
-    /// Rounds in which nothing of a cluster was alive.
-    ended_clusters: HashMap<ProcessKey, u32>,
+    samples: Samples,
+    growing: Growing,
+    last_clock: LastClock,
     /// Events of the kernel that found no room on the way here.
     unheard: Arc<AtomicU64>,
-    costs: costs::Costs,
+    costs: Costs,
 }
 
+/// The clock as it was last written down.
+struct LastClock {
+    wall_offset: i64,
+    time: BootTime,
+}
+
+/// Before anything is observed.
 impl Collector {
     /// A collector that has seen nothing yet.
     #[must_use]
@@ -181,56 +79,20 @@ impl Collector {
         kmsg: Option<Kmsg>,
         wanted: ClusterFilter,
     ) -> Self {
-        let (tracked, ledgers, growth, pidfds) = match watch {
-            Watch::Kernel {
-                tracked,
-                ledgers,
-                growth,
-            } => (Some(tracked), Some(ledgers), growth, None),
-            Watch::Pidfds => (None, None, None, Some(Pidfds::default())),
-        };
         Self {
-            ids,
-            recording,
-            judge: Judge::default(),
-            foresight: Foresight::default(),
-            foreseen: Vec::new(),
-            wanted,
-            tracked,
-            ledgers,
-            growth,
-            pidfds,
-            kmsg,
-            logs: RayLogs::default(),
-            words: 0,
-            unread_words: 0,
-            clusters: HashMap::new(),
-            folders: HashMap::new(),
-            owners: HashMap::new(),
-            refused: HashSet::new(),
-            left_out: 0,
-            drivers: Drivers::default(),
-            commands: Commands::default(),
-            known: HashMap::new(),
-            strangers: HashMap::new(),
-            identities: Identities::default(),
-            samples: Samples::default(),
-            surroundings: Surroundings::default(),
-            shared_files: SharedFiles::default(),
-            outsiders: Outsiders::default(),
+            out: Output::new(ids, recording),
+            clusters: Clusters::new(wanted),
+            processes: Processes::new(watch),
+            logs: Logs::new(kmsg),
             gcs: GcsRows::default(),
-            gpus: GpuRows::default(),
-            deaths: Deaths::default(),
-            stacks: None,
-            last_wall_offset: wall_offset(),
-            last_minute: BootTime(0),
-            missed_exits: 0,
-            suspects: Vec::new(),
-            late: HashSet::new(),
-            stale: Vec::new(),
-            ended_clusters: HashMap::new(),
+            samples: Samples::default(),
+            growing: Growing::default(),
+            last_clock: LastClock {
+                wall_offset: wall_offset(),
+                time: BootTime(0),
+            },
             unheard: Arc::default(),
-            costs: costs::Costs::default(),
+            costs: Costs::default(),
         }
     }
 
@@ -241,32 +103,11 @@ impl Collector {
         let (boot, wall) = clock::both();
         started.wall = wall;
         let started = Observation::RecordingStarted(started);
-        self.emit(Source::Recorder, boot, started);
+        self.out.emit(Source::Recorder, boot, started);
         for probe in probes {
-            self.emit(Source::Recorder, clock::boot(), Observation::Probe(probe));
+            self.out
+                .emit_now(Source::Recorder, Observation::Probe(probe));
         }
-    }
-
-    /// Reads the Python stacks of what grows, from now on.
-    pub fn read_stacks(&mut self) -> std::io::Result<()> {
-        let (ids, recording) = (self.ids.clone(), self.recording.clone());
-        self.stacks = Some(stacks::start(ids, recording, self.growth.as_mut())?);
-        Ok(())
-    }
-
-    /// Clusters that are known.
-    #[must_use]
-    pub fn clusters(&self) -> usize {
-        self.clusters.len()
-    }
-
-    /// Workers that live.
-    #[must_use]
-    pub fn workers(&self) -> usize {
-        self.known
-            .values()
-            .filter(|known| known.role == Role::Worker)
-            .count()
     }
 
     /// Counts, from now on, what the thread that empties the ring could not pass on.
@@ -274,13 +115,25 @@ impl Collector {
         self.unheard = Arc::clone(&kernel.missed);
     }
 
-    /// What is alive and how near each limit is.
-    #[must_use]
-    pub fn live(&self) -> Live {
-        Live {
-            lost: self.ledger().iter().map(Ledger::lost).sum(),
-            ..self.judge.live(clock::boot())
-        }
+    /// Looks as often as near a limit, also far from any.
+    pub fn keep_armed(&mut self) {
+        self.samples.keep_armed();
+    }
+
+    /// Begins to read GPUs; how many there are, or why none can be seen.
+    pub fn watch_gpus(&mut self) -> Result<u32, String> {
+        self.samples.watch_gpus()
+    }
+
+    /// Asks the GCS of each cluster that is found from now on.
+    pub fn ask_gcs(&mut self) -> std::io::Result<()> {
+        self.gcs.start()
+    }
+
+    /// Reads the Python stacks of what grows, from now on.
+    pub fn read_stacks(&mut self) -> std::io::Result<()> {
+        let growth = self.processes.growth_mut();
+        self.growing.read_stacks(growth, &self.out)
     }
 
     /// Runs `spawn` so that the process that it makes is tracked from its first instant: its parent, this process, is tracked while
@@ -290,190 +143,274 @@ impl Collector {
         spawn: impl FnOnce() -> std::io::Result<tokio::process::Child>,
     ) -> std::io::Result<tokio::process::Child> {
         let own = ProcessKey::new(std::process::id(), 0);
-        if let Some(tracked) = &mut self.tracked {
-            tracked.add(own);
-        }
-        let child = spawn();
-        if let Some(tracked) = &mut self.tracked {
-            tracked.remove(own);
-        }
+        let child = self.processes.while_tracked(own, spawn);
         if let Some(pid) = child.as_ref().ok().and_then(tokio::process::Child::id) {
             self.watch_root(Pid(pid));
         }
         child
     }
+}
 
-    /// Records an observation of this thread's own.
-    fn emit(&mut self, source: Source, time: BootTime, what: Observation) {
-        let event = Event {
-            id: self.ids.next(),
-            time,
-            source,
-            what,
-        };
-        self.observe(&event);
-        self.recording.send(event);
-    }
-
-    /// Takes in an event that the recording has or is about to get.
-    fn observe(&mut self, event: &Event) {
-        self.judge.observe(event);
-        match &event.what {
-            Observation::Process(process) => {
-                if let Some(growth) = &mut self.growth {
-                    growth.watch(process.process);
-                }
-            }
-            Observation::Exit(exit) => self.deaths.add(event.id, exit.process, event.time),
-            Observation::Call(call) => self.foresight.called(call),
-            _ => {}
+/// What is done, and when.
+impl Collector {
+    /// Takes events that the kernel thread has recorded. Ray's logs are read at once where one is a death: before it is told.
+    pub fn kernel_events(&mut self, events: impl Iterator<Item = Event>) -> usize {
+        let (mut deaths, mut taken) = (false, 0);
+        let began = self.costs.begin();
+        for event in events {
+            deaths |= matches!(event.what, Observation::Exit(_));
+            self.kernel_event(&event);
+            taken += 1;
         }
+        self.costs.end(Cause::Events, began);
+        if deaths {
+            self.logs.read(&mut self.out);
+        }
+        taken
     }
 
-    /// Takes an event that the kernel thread has recorded; true when it is a death: Ray's logs are to be read before it is told.
-    pub fn kernel_event(&mut self, event: &Event) -> bool {
+    fn kernel_event(&mut self, event: &Event) {
+        if let Observation::Exit(exit) = &event.what {
+            return self.told_ended(exit, event);
+        }
+        self.out.observe(event);
         match &event.what {
-            Observation::Exit(exit) => {
-                self.ended(exit, Heard::Recorded(event));
-                true
-            }
             Observation::Exec(exec) => {
-                self.observe(event);
-                self.identities.expect(exec.process, event.time);
-                self.samples.executed(exec.process.pid);
+                let was_known = self.processes.executed(exec.process, event.time);
                 // Only what was known before can be watched.
-                let is_known = self.known_as(exec.process).is_some();
-                if let Some(stacks) = self.stacks.as_mut().filter(|_| is_known) {
-                    stacks.replaced(exec.process);
+                if was_known {
+                    self.growing.replaced(exec.process);
                 }
-                false
             }
             // Many a child never execs: DataLoader's workers are forks.
-            Observation::Fork { child, .. } => {
-                self.observe(event);
-                self.identities.expect(*child, event.time);
-                false
-            }
-            // Who has Ray's title has joined its cluster, and its logs are open.
+            Observation::Fork { child, .. } => self.processes.expect(*child, event.time),
             Observation::Title { process, title, .. } if title.starts_with("ray::") => {
-                self.observe(event);
-                let known = self.known.get(&process.pid);
-                if known
-                    .is_some_and(|known| known.process.process.same(*process) && !known.identified)
-                {
-                    self.identities.expect_again(*process, event.time);
-                }
-                false
+                self.processes.has_title(*process, event.time);
             }
             // A write into shared memory that is full. Ray's handler prints a stack first: what was full is still full. The file may
             // be gone with its process.
             Observation::Signal(signal) if signal.signal == libc::SIGBUS => {
-                self.observe(event);
-                self.sample_shared_memory(clock::boot());
-                false
+                let (clusters, processes) = (&self.clusters, &self.processes);
+                let found = Found {
+                    clusters,
+                    processes,
+                };
+                self.samples
+                    .shared_memory(clock::boot(), found, &mut self.out);
             }
             Observation::Signal(signal) => {
-                self.observe(event);
-                self.look_at_command(signal);
-                false
+                let known = |process| self.processes.known_as(process);
+                if let Some(cluster) = self.clusters.look_at_command(signal, known) {
+                    self.out
+                        .emit_now(Source::Proc, Observation::Cluster(cluster));
+                }
             }
-            _ => {
-                self.observe(event);
-                false
-            }
+            _ => {}
         }
     }
 
-    /// What is due: logs, the kernel log, identities, and in procfs mode the ends of processes.
+    /// What is due often while a death waits for Ray's logs: these, the kernel log, identities, and in procfs mode the ends of
+    /// processes.
     pub fn tick(&mut self) {
-        self.charged(costs::Cause::Logs, Self::read_both_logs);
-        self.charged(costs::Cause::Identities, |own| {
+        self.costs.charged(Cause::Logs, || {
+            self.logs.read(&mut self.out);
+            self.logs.read_kmsg(&mut self.out);
+        });
+        self.charged(Cause::Identities, |own| {
             own.poll_pidfds();
             own.identify_due();
         });
     }
 
-    fn read_both_logs(&mut self) {
-        self.read_logs();
-        if let Some(kmsg) = &mut self.kmsg {
-            let mut found = Vec::new();
-            kmsg.poll(|time, line| found.push((time, line)));
-            for (time, line) in found {
-                self.emit(Source::Kmsg, time, Observation::Kmsg(line));
-            }
+    /// Ten times a second.
+    pub fn beat(&mut self) {
+        self.tick();
+        self.charged(Cause::Drivers, |own| {
+            own.find_drivers();
+            own.look_for_children();
+        });
+        self.take_mappings();
+        self.sample();
+    }
+
+    /// In procfs mode: processes that started since the last look.
+    fn look_for_children(&mut self) {
+        if self.processes.by_pidfds() {
+            self.track_family(&table());
+            self.processes.refresh_titles(&mut self.out);
         }
+    }
+
+    /// Something large was mapped, or may have been.
+    pub fn take_mappings(&mut self) {
+        self.costs.charged(Cause::Mappings, || {
+            if let Some(growth) = self.processes.growth_mut() {
+                self.growing.take(growth, &mut self.out);
+            }
+        });
+    }
+
+    /// Memory: of all, or of those whose turn it is.
+    fn sample(&mut self) {
+        let changes = self.processes.changes();
+        let (clusters, processes) = (&self.clusters, &self.processes);
+        let found = Found {
+            clusters,
+            processes,
+        };
+        self.samples.follow(changes);
+        self.samples.sample(found, &mut self.out, &mut self.costs);
     }
 
     /// Once a second: Ray's log files, what frameworks print of their settings, the clock; new raylets where no hook tells of their start.
     pub fn second(&mut self) {
-        self.charged(costs::Cause::Second, Self::each_second);
+        self.charged(Cause::Second, Self::each_second);
         self.costs.log();
     }
 
     fn each_second(&mut self) {
-        if self.pidfds.is_some() {
-            self.find_raylets();
+        if self.processes.by_pidfds() {
+            self.find_raylets(&table());
         }
-        self.read_configurations();
-        self.follow_logs();
-        self.take_gcs();
-        self.feed_stacks();
-        let now = clock::boot();
-        for near in self.foresight.look(now, &self.judge) {
-            self.foreseen.push((now, near.clone()));
-            self.emit(Source::Recorder, now, Observation::Near(near));
-        }
+        self.logs.read_configurations(&mut self.out);
+        self.logs.follow(&self.clusters, &self.processes);
+        self.gcs.take(&mut self.out);
+        let near = self.samples.near();
+        self.growing.feed(&self.processes, near, &mut self.out);
+        self.out.foresee();
         let offset = wall_offset();
-        let stepped = (offset - self.last_wall_offset).abs() > 5_000_000;
-        if stepped || now.since(self.last_minute) >= MINUTE_NS {
-            self.last_wall_offset = offset;
-            self.last_minute = now;
-            self.set_log_offsets();
-            self.commands.forget();
-            let (boot, wall) = clock::both();
-            self.emit(
-                Source::Recorder,
-                boot,
-                Observation::Clock {
-                    wall,
-                    error: clock::error(),
-                },
-            );
-            self.write_ledgers();
+        let stepped = (offset - self.last_clock.wall_offset).abs() > 5_000_000;
+        let now = clock::boot();
+        if stepped || now.since(self.last_clock.time) >= MINUTE_NS {
+            self.last_clock = LastClock {
+                wall_offset: offset,
+                time: now,
+            };
+            self.each_minute();
         }
     }
 
+    /// Each minute, and when the clock is set.
+    fn each_minute(&mut self) {
+        let lives = |raylet| self.processes.known_as(raylet).is_some();
+        for (cluster, offset) in self.clusters.new_log_offsets(lives) {
+            self.logs.set_offset(cluster, offset);
+        }
+        self.clusters.forget_commands();
+        let (boot, wall) = clock::both();
+        let error = clock::error();
+        self.out
+            .emit(Source::Recorder, boot, Observation::Clock { wall, error });
+        self.write_ledgers();
+    }
+
+    /// Looks at the whole machine: new raylets, and all that belongs to the known ones.
+    pub fn scan(&mut self) {
+        self.scan_in(&table());
+    }
+
+    /// The same with what is due as often: who ended unseen, what is over. /proc is gone through once for all of it.
+    pub fn look_over(&mut self) {
+        let began = self.costs.begin();
+        let table = table();
+        self.scan_in(&table);
+        self.sweep_in(&table);
+        self.release();
+        self.costs.end(Cause::Scan, began);
+    }
+
+    /// Who ended without an exit event. The kernel can owe us one: since Linux 7.0 a hook may be preempted, and another one on the
+    /// same processor is then left out; a full ring with a full table behind it does the same. A slow look, never per event.
+    pub fn sweep(&mut self) {
+        self.sweep_in(&table());
+    }
+
+    /// Lets go of clusters and drivers that are over.
+    fn release(&mut self) {
+        for cluster in self.clusters.release(&self.processes.clusters()) {
+            self.logs.forget(cluster);
+            self.samples.forget(cluster);
+        }
+        self.logs.forget_drivers(&self.processes);
+    }
+
+    /// The last events of a recording that ends as asked.
+    pub fn end(&mut self) {
+        self.tick();
+        self.gcs.take(&mut self.out);
+        self.logs.catch_up(&mut self.out);
+        self.sample();
+        self.growing.end();
+        self.write_ledgers();
+        self.out
+            .emit_now(Source::Recorder, Observation::RecordingEnded);
+    }
+
+    fn write_ledgers(&mut self) {
+        for row in self.ledger() {
+            self.out
+                .emit_now(Source::Recorder, Observation::Ledger(row));
+        }
+    }
+
+    /// Does `what`, whose time is that cause's.
+    fn charged(&mut self, cause: Cause, what: impl FnOnce(&mut Self)) {
+        let began = self.costs.begin();
+        what(self);
+        self.costs.end(cause, began);
+    }
+}
+
+/// What there is to say.
+impl Collector {
     /// Deaths whose verdict is new or has settled since the last call.
     pub fn told(&mut self) -> Vec<DeathUpdate> {
-        let now = clock::boot();
-        let (told, done) = self.deaths.tell(&self.judge, now);
-        for update in &told {
-            self.foresight.died(&update.death);
-        }
-        for process in done {
-            self.judge.forget(process);
-        }
-        told
+        self.out.told()
     }
 
     /// What was foreseen, or has passed, since the last call, with its time.
     pub fn foreseen(&mut self) -> Vec<(Option<Utc>, LimitWarning)> {
-        let told = std::mem::take(&mut self.foreseen);
-        let wall = |(time, near)| (self.judge.wall(time), near);
-        told.into_iter().map(wall).collect()
+        self.out.foreseen()
+    }
+
+    /// What there is to say of the GCS since the last call.
+    pub fn gcs_news(&mut self) -> Vec<String> {
+        self.gcs.news()
+    }
+
+    /// What is alive and how near each limit is.
+    #[must_use]
+    pub fn live(&self) -> Live {
+        Live {
+            lost: self.ledger().iter().map(Ledger::lost).sum(),
+            ..self.out.judge().live(clock::boot())
+        }
+    }
+
+    /// Clusters that are known.
+    #[must_use]
+    pub fn clusters(&self) -> usize {
+        self.clusters.count()
+    }
+
+    /// Workers that live.
+    #[must_use]
+    pub fn workers(&self) -> usize {
+        let all = self.processes.all();
+        all.filter(|known| known.role == Role::Worker).count()
     }
 
     /// Whether a verdict waits for what Ray's logs will say, or processes end without the kernel's word.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
-        self.pidfds.is_some() || self.deaths.any_waiting()
+        self.processes.by_pidfds() || self.out.any_waiting()
     }
 
     /// The loss ledger so far.
     #[must_use]
     pub fn ledger(&self) -> Vec<Ledger> {
-        let mut rows = self.ledgers.as_ref().map(Ledgers::read).unwrap_or_default();
-        let (dropped, _) = self.recording.dropped();
+        let (dropped, samples) = self.out.recording.dropped();
+        let mut rows = self.processes.ledger();
         for row in &mut rows {
             row.written = row.received;
         }
@@ -481,35 +418,29 @@ impl Collector {
             row.dropped = dropped;
             row.written = row.received.saturating_sub(dropped);
         }
-        self.count_missed(&mut rows);
-        rows.extend(self.growth.iter().flat_map(Growth::ledger));
-        rows.extend(self.lost_words());
-        let records = self.kmsg.as_ref().map_or(0, |kmsg| kmsg.lost);
-        rows.extend(missed("kernel log", records));
-        rows.extend(self.left_to_looks());
+        let growth = self.processes.growth();
+        rows.extend(growth.iter().flat_map(|growth| growth.ledger()));
+        let lost = [self.logs.ledger(&self.out), lost_samples(samples)];
+        rows.extend(lost.into_iter().filter(|row| row.lost() > 0));
+        rows.extend(missed("kernel log", self.logs.lost_of_kernel()));
+        rows.extend(self.growing.left_to_looks());
         rows.extend(missed("collector", self.unheard.load(Ordering::Relaxed)));
         rows.extend(missed("reads that hang", stall::left_out()));
-        rows.extend(missed("clusters", self.left_out));
-        rows.extend(missed("drivers' logs", self.drivers.left_out));
+        rows.extend(missed("clusters", self.clusters.left_out));
+        rows.extend(missed("drivers' logs", self.logs.left_out_drivers()));
         rows
     }
+}
 
-    fn write_ledgers(&mut self) {
-        for row in self.ledger() {
-            self.emit(Source::Recorder, clock::boot(), Observation::Ledger(row));
-        }
-    }
-
-    /// The last events of a recording that ends as asked.
-    pub fn end(&mut self) {
-        self.tick();
-        self.take_gcs();
-        self.catch_up();
-        self.sample();
-        // Its last rows are written when it ends.
-        self.stacks = None;
-        self.write_ledgers();
-        self.emit(Source::Recorder, clock::boot(), Observation::RecordingEnded);
+/// A row for samples that found no room. How many there are is not counted: only those that are lost.
+fn lost_samples(dropped: u64) -> Ledger {
+    Ledger {
+        hook: "samples".into(),
+        seen: dropped,
+        submitted: dropped,
+        received: dropped,
+        dropped,
+        ..Ledger::default()
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::{
 
 use super::record::attach::Attached;
 use crate::{
-    collect::{ClusterFilter, Collector, Ids, costs::Cause, kernel_thread},
+    collect::{ClusterFilter, Collector, Ids, kernel_thread},
     event::{Event, Previous},
     observe::{
         clock,
@@ -133,16 +133,10 @@ impl Observing {
                 return Step::Second;
             }
             _ = self.beat.tick() => {
-                self.collector.tick();
-                self.collector.charged(Cause::Drivers, |own| {
-                    own.find_drivers();
-                    own.look_for_children();
-                });
-                self.collector.charged(Cause::Mappings, Collector::take_mappings);
-                self.collector.sample();
+                self.collector.beat();
             }
             () = large_mapping(self.mappings.as_ref()) => {
-                self.collector.charged(Cause::Mappings, Collector::take_mappings);
+                self.collector.take_mappings();
             }
             _ = self.scan.tick() => self.look_over(),
             () = std::future::ready(()), if crowded => {}
@@ -153,7 +147,7 @@ impl Observing {
     /// Looks at all processes of the machine, the more seldom the longer that takes.
     fn look_over(&mut self) {
         let began = clock::cpu_time();
-        self.collector.charged(Cause::Scan, Collector::look_over);
+        self.collector.look_over();
         let took = clock::cpu_time().saturating_sub(began);
         self.scan
             .reset_after((took * SCAN_REST).clamp(SCAN, SCAN_AT_MOST));
@@ -162,17 +156,8 @@ impl Observing {
     /// Takes the event and those that wait behind it, but not for ever while ever more come; true when there may be more.
     fn kernel_events(&mut self, first: Option<Event>) -> bool {
         let behind = std::iter::from_fn(|| self.events.as_mut()?.try_recv().ok());
-        let (mut deaths, mut taken) = (false, 0);
-        for event in first.into_iter().chain(behind).take(AT_ONCE) {
-            deaths |= self
-                .collector
-                .charged(Cause::Events, |own| own.kernel_event(&event));
-            taken += 1;
-        }
-        if deaths {
-            self.collector.read_logs();
-        }
-        taken == AT_ONCE
+        let events = first.into_iter().chain(behind).take(AT_ONCE);
+        self.collector.kernel_events(events) == AT_ONCE
     }
 
     /// Waits for Ray's last lines, and detaches; `tell` is called for what may be new.

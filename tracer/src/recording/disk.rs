@@ -17,8 +17,8 @@ use super::{
     lock,
     place::beside,
     retention::{Space, Thinning},
+    row::Class,
     schema,
-    writer::is_urgent,
 };
 use crate::{
     event::{Event, Observation, Part, Source},
@@ -98,7 +98,9 @@ impl Disk {
         if batch.is_empty() {
             return Ok(());
         }
-        let death = batch.iter().any(|event| is_urgent(&event.what));
+        let death = batch
+            .iter()
+            .any(|event| Class::of(&event.what) == Class::Urgent);
         let synchronous = if death { "FULL" } else { "NORMAL" };
         self.connection
             .pragma_update(None, "synchronous", synchronous)?;

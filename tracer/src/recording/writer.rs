@@ -16,12 +16,9 @@ use super::{
     error::RecordingError,
     retention::{Space, Thinning},
     rotation::Rotating,
+    row::Class,
 };
-use crate::{
-    event::{Event, Observation},
-    ids::BootTime,
-    observe::clock,
-};
+use crate::{event::Event, ids::BootTime, observe::clock};
 
 /// Events about deaths that wait at most; about 1 KiB each.
 const DEATHS_QUEUE: usize = 16_384;
@@ -90,59 +87,6 @@ impl Shared {
     }
 }
 
-/// What is dropped first when there is no room.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Class {
-    Sample,
-    Words,
-    Life,
-    Death,
-}
-
-impl Class {
-    fn of(what: &Observation) -> Self {
-        match what {
-            // The call that a process may die in is told while it runs.
-            Observation::Call(call) if call.ended.is_none() => Self::Life,
-            Observation::Memory(_)
-            | Observation::Node(_)
-            | Observation::Monitor(_)
-            | Observation::Cgroup(_)
-            | Observation::Mapped(_)
-            | Observation::Stack(_)
-            | Observation::Freed { .. }
-            | Observation::Call(_)
-            | Observation::Gpu(_)
-            | Observation::SharedFile(_) => Self::Sample,
-            Observation::RayLog(_) => Self::Words,
-            Observation::Fork { .. } | Observation::Exec(_) | Observation::Title { .. } => {
-                Self::Life
-            }
-            Observation::Exit(exit) if exit.status == Some(0) => Self::Life,
-            // A file without its frame cannot be judged; what ends a process is what the file is for.
-            Observation::RecordingStarted(_)
-            | Observation::RecordingEnded
-            | Observation::Clock { .. }
-            | Observation::Probe(_)
-            | Observation::Ledger(_)
-            | Observation::Cluster(_)
-            | Observation::Process(_)
-            | Observation::Worker(_)
-            | Observation::Signal(_)
-            | Observation::Delivered { .. }
-            | Observation::OomVictim(_)
-            | Observation::Exit(_)
-            | Observation::Kmsg(_)
-            | Observation::DriverSettings { .. }
-            | Observation::SharedMemory(_)
-            | Observation::Steps { .. }
-            | Observation::Outside(_)
-            | Observation::Near(_)
-            | Observation::NoStack { .. } => Self::Death,
-        }
-    }
-}
-
 /// Hands events to the writer; never waits.
 #[derive(Clone)]
 pub struct Sender(Option<Arc<Shared>>);
@@ -163,14 +107,16 @@ impl Sender {
             Class::Sample => (&mut queues.samples, SAMPLES_QUEUE, &shared.dropped_samples),
             Class::Words => (&mut queues.deaths, WORDS_QUEUE, &shared.dropped_words),
             Class::Life => (&mut queues.deaths, LIVES_QUEUE, &shared.dropped_deaths),
-            Class::Death => (&mut queues.deaths, DEATHS_QUEUE, &shared.dropped_deaths),
+            Class::Death | Class::Urgent => {
+                (&mut queues.deaths, DEATHS_QUEUE, &shared.dropped_deaths)
+            }
         };
         if queue.len() >= limit {
             dropped.fetch_add(1, Ordering::Relaxed);
             return false;
         }
         let words = class == Class::Words && queue.len() >= WORDS_QUEUE / 2;
-        let urgent = is_urgent(&event.what) || words;
+        let urgent = class == Class::Urgent || words;
         queue.push(event);
         if urgent && !queues.urgent {
             queues.urgent = true;
@@ -604,43 +550,4 @@ fn take(shared: &Shared, backlog: &mut Vec<Event>, wait: Duration) -> bool {
         shared.dropped_samples.fetch_add(lost, Ordering::Relaxed);
     }
     queues.closing
-}
-
-/// What must outlive the machine's next instant. A normal exit can wait for its batch.
-pub(super) fn is_urgent(what: &Observation) -> bool {
-    match what {
-        Observation::Exit(exit) => exit.status != Some(0),
-        // A file without its first event cannot be read.
-        Observation::OomVictim(_) | Observation::RecordingStarted(_) => true,
-        Observation::RecordingEnded
-        | Observation::Clock { .. }
-        | Observation::Probe(_)
-        | Observation::Ledger(_)
-        | Observation::Cluster(_)
-        | Observation::Process(_)
-        | Observation::Worker(_)
-        | Observation::Fork { .. }
-        | Observation::Exec(_)
-        | Observation::Title { .. }
-        | Observation::Call(_)
-        | Observation::Signal(_)
-        | Observation::Delivered { .. }
-        | Observation::Kmsg(_)
-        | Observation::RayLog(_)
-        | Observation::Cgroup(_)
-        | Observation::DriverSettings { .. }
-        | Observation::SharedMemory(_)
-        | Observation::SharedFile(_)
-        | Observation::Mapped(_)
-        | Observation::Steps { .. }
-        | Observation::Memory(_)
-        | Observation::Outside(_)
-        | Observation::Node(_)
-        | Observation::Monitor(_)
-        | Observation::Near(_)
-        | Observation::Gpu(_)
-        | Observation::Stack(_)
-        | Observation::Freed { .. }
-        | Observation::NoStack { .. } => false,
-    }
 }

@@ -1,14 +1,10 @@
-//! Loads the object and attaches its hooks, each in the first form that the kernel takes.
+//! Observing in the kernel: loads both objects, attaches their hooks, and says what is missing.
 
-use std::{
-    os::fd::{AsFd, AsRawFd, RawFd},
-    sync::Arc,
-};
+use std::sync::Arc;
 
 use aya::{
-    Btf as AyaBtf, Ebpf, EbpfLoader,
+    Btf as AyaBtf, Ebpf,
     maps::{HashMap, PerCpuArray, RingBuf},
-    programs::{BtfTracePoint, ProgramError, RawTracePoint},
 };
 use raytrace_ebpf::{
     DEATHS_OBJECT,
@@ -16,11 +12,14 @@ use raytrace_ebpf::{
 };
 
 use super::{
-    btf::{Btf, BtfError},
-    decode::Decoder,
+    btf::Btf,
+    error::{KernelError, chain},
+    fields::Fields,
     growth::{self, Growth},
+    hooks::{self, Decoder},
     ledger::{Ledgers, Received},
     offsets,
+    programs::{attach_hook, give_back, loader, tracepoint},
     ring::Ring,
     symbols::{self, Symbols},
     tracked::Tracked,
@@ -29,56 +28,6 @@ use crate::{
     bounded,
     event::{Probe, ProbeState},
 };
-
-/// Why nothing can be observed in the kernel.
-#[derive(Debug, thiserror::Error)]
-pub enum KernelError {
-    /// No type information.
-    #[error(
-        "this kernel has no type information ({path}: {source}); eBPF programs cannot find its structs"
-    )]
-    NoBtf {
-        /// Where it should be.
-        path: &'static str,
-        /// What reading it said.
-        source: std::io::Error,
-    },
-    /// Damaged type information.
-    #[error(transparent)]
-    Btf(#[from] BtfError),
-    /// A struct has changed beyond what is known.
-    #[error("this kernel's {structure} has no field {field}: please report its version")]
-    NoField {
-        /// The struct.
-        structure: &'static str,
-        /// The field.
-        field: &'static str,
-    },
-    /// The bpf system call is refused.
-    #[error("loading eBPF programs is not permitted ({0})")]
-    NotPermitted(String),
-    /// The kernel's pids are not those of /proc here.
-    #[error(
-        "this is a pid namespace of its own ({0}), where the pids of /proc are not those that the kernel tells"
-    )]
-    PidNamespace(String),
-    /// The kernel was told at its start to keep its memory from everybody.
-    #[error(
-        "this kernel is locked down (lockdown=confidentiality) and refuses eBPF programs that read its memory: {0}"
-    )]
-    LockedDown(String),
-    /// The object did not load.
-    #[error("the eBPF object did not load: {0}")]
-    Load(String),
-    /// A hook that everything rests on did not load or attach.
-    #[error("this kernel refuses the hook {hook}, without which no death can be proven ({reason})")]
-    Refused {
-        /// Its name.
-        hook: &'static str,
-        /// What the kernel said.
-        reason: String,
-    },
-}
 
 /// What an attached kernel gives.
 pub struct Attached {
@@ -110,9 +59,6 @@ const LOCKDOWN: &str = "/sys/kernel/security/lockdown";
 /// Ten times what kernels have.
 const BTF_BYTES: u64 = 64 << 20;
 
-/// The hooks without which acts are not observed: who is tracked, who ended, and who sent a signal.
-const NEEDED: [Hook; 3] = [Hook::Fork, Hook::Exit, Hook::Signal];
-
 /// Loads and attaches everything that this kernel takes. With `one_cluster` a raylet that starts is not tracked by
 /// itself: the caller chose one.
 ///
@@ -140,8 +86,9 @@ fn attach_all(one_cluster: bool) -> Result<Attached, KernelError> {
     let data =
         bounded::file(BTF, BTF_BYTES).map_err(|source| KernelError::NoBtf { path: BTF, source })?;
     let types = Btf::parse(data)?;
-    let offsets = offsets::find(&types, symbols::address(PER_CPU_OFFSET))?;
-    let for_memory = growth::offsets(&types, &offsets);
+    let fields = Fields { btf: &types };
+    let offsets = offsets::find(&fields, symbols::address(PER_CPU_OFFSET))?;
+    let for_memory = growth::offsets(&fields, &offsets);
     let hooks = Hook::ALL.map(Hook::name).into_iter();
     let hooks = hooks.chain(MemoryHook::ALL.map(MemoryHook::name));
     let tracepoints: Vec<&str> = hooks.map(tracepoint).collect();
@@ -196,7 +143,7 @@ fn attach_all(one_cluster: bool) -> Result<Attached, KernelError> {
 /// What loads and is refused at a hook that is needed would tell of deaths by chance.
 fn refuse_without(hook: Hook, probe: Option<&Probe>) -> Result<(), KernelError> {
     let works = probe.is_some_and(|probe| probe.state == ProbeState::Ok);
-    if works || !NEEDED.contains(&hook) {
+    if works || !hooks::of(hook).is_needed {
         return Ok(());
     }
     let reason = probe.and_then(|probe| probe.reason.clone());
@@ -227,101 +174,4 @@ fn load(offsets: &Offsets, one_cluster: bool) -> Result<Ebpf, KernelError> {
             KernelError::Load(text)
         }
     })
-}
-
-/// A loader that relocates nothing. aya reads all types of the kernel (24 MiB) when a loader is made, whether it will use them or not.
-pub(super) fn loader<'a>() -> EbpfLoader<'a> {
-    let mut loader = EbpfLoader::new();
-    loader.btf(None);
-    give_back();
-    loader
-}
-
-/// Memory that was used for a moment, which glibc would keep.
-fn give_back() {
-    #[cfg(target_env = "gnu")]
-    // SAFETY: malloc_trim only releases free memory of the heaps; it takes malloc's own locks.
-    unsafe {
-        libc::malloc_trim(0);
-    }
-}
-
-/// Attaches one program of a hook as `tp_btf`, else as raw tracepoint; a raw tracepoint sees the same, a little later in the load.
-/// Whether the probe is required is for the caller to say.
-pub(super) fn attach_hook(
-    ebpf: &mut Ebpf,
-    btf: &AyaBtf,
-    hook: &str,
-    stem: &str,
-) -> (Probe, Option<RawFd>) {
-    let tracepoint = tracepoint(hook);
-    let probe = |state, reason| Probe {
-        name: hook.to_owned(),
-        state,
-        reason,
-        required: false,
-    };
-    let first = match by_btf(ebpf, btf, &format!("{stem}_btf"), tracepoint) {
-        Ok(fd) => return (probe(ProbeState::Ok, None), Some(fd)),
-        Err(error) => chain(&error),
-    };
-    match by_raw(ebpf, &format!("{stem}_raw"), tracepoint) {
-        Ok(fd) => (
-            probe(
-                ProbeState::Ok,
-                Some(format!("as raw tracepoint; as BTF tracepoint: {first}")),
-            ),
-            Some(fd),
-        ),
-        Err(error) => {
-            let reason = format!(
-                "as BTF tracepoint: {first}; as raw tracepoint: {}",
-                chain(&error)
-            );
-            (probe(ProbeState::Missing, Some(reason)), None)
-        }
-    }
-}
-
-/// `mark_victim` of `oom/mark_victim`.
-pub(super) fn tracepoint(hook: &str) -> &str {
-    hook.rsplit('/').next().unwrap_or(hook)
-}
-
-fn by_btf(
-    ebpf: &mut Ebpf,
-    btf: &AyaBtf,
-    program: &str,
-    tracepoint: &str,
-) -> Result<RawFd, ProgramError> {
-    let program: &mut BtfTracePoint = program_mut(ebpf, program)?.try_into()?;
-    program.load(tracepoint, btf)?;
-    program.attach()?;
-    Ok(program.fd()?.as_fd().as_raw_fd())
-}
-
-fn by_raw(ebpf: &mut Ebpf, program: &str, tracepoint: &str) -> Result<RawFd, ProgramError> {
-    let program: &mut RawTracePoint = program_mut(ebpf, program)?.try_into()?;
-    program.load()?;
-    program.attach(tracepoint)?;
-    Ok(program.fd()?.as_fd().as_raw_fd())
-}
-
-pub(super) fn program_mut<'a>(
-    ebpf: &'a mut Ebpf,
-    name: &str,
-) -> Result<&'a mut aya::programs::Program, ProgramError> {
-    ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)
-}
-
-/// An error with its causes, the end of a verifier log kept.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        text = format!("{text}: {inner}");
-        source = inner.source();
-    }
-    let skip = text.chars().count().saturating_sub(400);
-    text.chars().skip(skip).collect()
 }

@@ -12,18 +12,18 @@ use aya::{
 };
 use raytrace_ebpf::{
     MEMORY_OBJECT,
-    records::{self, Kind, MemoryHook, MemoryOffsets, NONE, Offsets, Steps, Watched},
+    records::{self, MemoryHook, MemoryOffsets, NONE, Offsets, Steps, Watched},
 };
 
 use super::{
-    Levels, MemoryRecord, Native, NewGrowth, NewMapping, Slot,
-    attach::{self, KernelError, chain},
-    btf::Btf,
-    decode, ledger,
+    Levels, MemoryRecord, Slot,
+    error::{KernelError, chain},
+    fields::Fields,
+    hooks, ledger, programs,
     pythons::Pythons,
 };
 use crate::{
-    event::{Ledger, Mapped, MemoryPart, Probe, ProbeState, Step},
+    event::{Ledger, MemoryPart, Probe, ProbeState, Step},
     ids::{BootTime, Bytes, Pid, ProcessKey},
 };
 
@@ -45,30 +45,32 @@ pub struct Growth {
     steps: HashMap<MapData, u32, [u64; STEPS_WORDS]>,
     counters: PerCpuArray<MapData, u64>,
     pythons: Option<Pythons>,
-    received: u64,
+    received: [u64; MemoryHook::COUNT],
     page: u64,
 }
 
 /// The offsets of the object, with those that `deaths` has found already.
-pub(super) fn offsets(btf: &Btf, known: &Offsets) -> MemoryOffsets {
+pub(super) fn offsets(fields: &Fields<'_>, known: &Offsets) -> MemoryOffsets {
     // Since 6.2 a `percpu_counter` each, before that a long.
     let (size, count) = match known.percpu_counter_size {
         0 => (8, 0),
         size => (size, known.percpu_counter_count),
     };
-    MemoryOffsets {
+    let thread = fields.btf.offset("task_struct", "thread");
+    let base = fields.btf.offset("thread_struct", "fsbase");
+    let mut offsets = MemoryOffsets {
         task_mm: known.task_mm,
         mm_counts: [0, 1, 2, 3].map(|member| known.mm_rss_stat + size * member + count),
-        unmapped_length: btf
-            .offset("vm_unmapped_area_info", "length")
-            .unwrap_or(NONE),
-        task_thread_pointer: btf
-            .offset("task_struct", "thread")
-            .zip(btf.offset("thread_struct", "fsbase"))
+        task_thread_pointer: thread
+            .zip(base)
             .map_or(NONE, |(thread, base)| thread + base),
-        task_min_flt: btf.offset("task_struct", "min_flt").unwrap_or(NONE),
         has_registers: u32::from(cfg!(target_arch = "x86_64") && gives_registers()),
+        ..MemoryOffsets::default()
+    };
+    for hook in MemoryHook::ALL {
+        (hooks::of_memory(hook).offsets)(fields, &mut offsets);
     }
+    offsets
 }
 
 /// Whether a program may have its task's registers (5.15).
@@ -115,7 +117,7 @@ impl Growth {
                 size_of::<MemoryOffsets>(),
             )
         };
-        let mut ebpf = attach::loader()
+        let mut ebpf = programs::loader()
             .override_global("OFFSETS", bytes, true)
             .load(MEMORY_OBJECT)
             .map_err(|error| KernelError::Load(chain(&error)))?;
@@ -123,7 +125,7 @@ impl Growth {
         for hook in MemoryHook::ALL {
             let required = hook.is_required();
             for stem in hook.programs() {
-                let (probe, _) = attach::attach_hook(&mut ebpf, btf, hook.name(), stem);
+                let (probe, _) = programs::attach_hook(&mut ebpf, btf, hook.name(), stem);
                 probes.push(Probe { required, ..probe });
             }
         }
@@ -153,7 +155,7 @@ impl Growth {
             counters: PerCpuArray::try_from(map(&mut ebpf, "LEDGER")?).map_err(wrong)?,
             pythons,
             _ebpf: ebpf,
-            received: 0,
+            received: [0; MemoryHook::COUNT],
             page: rustix::param::page_size() as u64,
         };
         Ok((growth, probes))
@@ -221,8 +223,8 @@ impl Growth {
     /// Takes everything that was told since the last call.
     pub fn drain(&mut self, mut sink: impl FnMut(MemoryRecord)) {
         while let Some(item) = self.ring.next() {
-            if let Some(told) = told(&item, self.page) {
-                self.received += u64::from(matches!(told, MemoryRecord::Mapped(_)));
+            if let Some((hook, told)) = hooks::decode_memory(&item, self.page) {
+                self.received[hook as usize] += u64::from(hooks::of_memory(hook).is_counted);
                 sink(told);
             }
         }
@@ -235,96 +237,13 @@ impl Growth {
     }
 
     fn row(&self, hook: MemoryHook) -> Ledger {
-        let received = match hook {
-            MemoryHook::Mapped => self.received,
-            MemoryHook::Tick => 0,
-        };
+        let received = self.received[hook as usize];
         Ledger {
             received,
             written: received,
             ..ledger::counted(&self.counters, hook.row(), hook.name())
         }
     }
-}
-
-/// One record: its length says which parts it has.
-fn told(item: &[u8], page: u64) -> Option<MemoryRecord> {
-    let header: records::Header = decode::take(item, size_of::<records::Header>())?;
-    match Kind::of(header.kind)? {
-        Kind::Grew => {
-            let record = decode::take(item, size_of::<records::GrewBy>())?;
-            let native = native(item, size_of::<records::GrewBy>());
-            Some(growth(&record, native, page))
-        }
-        Kind::Mapped => {
-            let record = decode::take(item, size_of::<records::Mapped>())?;
-            let native = native(item, size_of::<records::MappedBy>());
-            Some(MemoryRecord::Mapped(mapping(&record, native)))
-        }
-        // These come by the ring of the other object.
-        Kind::Fork
-        | Kind::Exec
-        | Kind::Signal
-        | Kind::Delivered
-        | Kind::Victim
-        | Kind::Exit
-        | Kind::Rename => None,
-    }
-}
-
-fn mapping(record: &records::MappedBy, native: Option<Native>) -> NewMapping {
-    let records::MappedBy { mapped, stack } = record;
-    let frames = stack.iter().take(mapped.frames as usize);
-    NewMapping {
-        time: BootTime(mapped.header.time),
-        mapped: Mapped {
-            process: ProcessKey::new(mapped.process.tgid, mapped.process.start),
-            tid: Pid(mapped.process.tid),
-            bytes: Bytes(mapped.bytes),
-            all_bytes: Bytes(mapped.all_bytes),
-            calls: mapped.calls,
-        },
-        address: mapped.address,
-        stack: frames.copied().collect(),
-        native,
-    }
-}
-
-fn growth(record: &records::GrewBy, native: Option<Native>, page: u64) -> MemoryRecord {
-    let records::GrewBy { grew, stack } = record;
-    let frames = stack.iter().take(grew.frames as usize);
-    // Two CPUs that look at one process at once may find that it fell.
-    let bytes = |pages: u64| {
-        let pages = pages.cast_signed().max(0).unsigned_abs();
-        Bytes(pages.saturating_mul(page))
-    };
-    MemoryRecord::Grew(NewGrowth {
-        time: BootTime(grew.header.time),
-        process: ProcessKey::new(grew.process.tgid, grew.process.start),
-        tid: Pid(grew.process.tid),
-        of_main: grew.of_main != 0,
-        private: bytes(grew.private),
-        shared: bytes(grew.shared),
-        stack: frames.copied().collect(),
-        native,
-    })
-}
-
-/// The native part of a record, from its byte `at` on.
-fn native(item: &[u8], at: usize) -> Option<Native> {
-    let part = item.get(at..).filter(|part| !part.is_empty())?;
-    let before = std::mem::offset_of!(records::Native, stack);
-    let (head, stack) = part.split_at_checked(before)?;
-    let words: Vec<u64> = head
-        .chunks_exact(8)
-        .filter_map(|word| Some(u64::from_le_bytes(word.try_into().ok()?)))
-        .collect();
-    let (registers, bytes) = words.split_first_chunk()?;
-    let bytes = usize::try_from(*bytes.first()?).ok()?;
-    Some(Native {
-        registers: *registers,
-        stack: stack.get(..bytes).filter(|stack| !stack.is_empty())?.into(),
-    })
 }
 
 impl AsFd for Growth {

@@ -1,21 +1,24 @@
 //! The kernel as a source: loads the eBPF object, attaches its hooks, reads its ring.
 //!
 //! [`attach`] tries each hook as `tp_btf`, then as raw tracepoint; [`Ring`] is emptied by a thread of its own, which touches
-//! neither disk nor /proc nor Ray.
+//! neither disk nor /proc nor Ray. `hooks` has a file for each hook.
 
 mod attach;
 mod btf;
-mod decode;
+mod error;
+mod fields;
 mod growth;
+mod hooks;
 mod ledger;
 mod offsets;
+mod programs;
 mod pythons;
 mod ring;
 mod symbols;
-mod system_calls;
 mod tracked;
 
-pub use attach::{Attached, Keep, KernelError, attach};
+pub use attach::{Attached, Keep, attach};
+pub use error::KernelError;
 pub use growth::Growth;
 pub use ledger::Ledgers;
 pub use pythons::Pythons;

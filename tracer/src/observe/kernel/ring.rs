@@ -8,7 +8,7 @@ use std::{
 use aya::maps::{HashMap, MapData, RingBuf};
 use raytrace_ebpf::records::Exit;
 
-use super::{decode::Decoder, ledger::Received};
+use super::{hooks::Decoder, ledger::Received};
 use crate::{event::Observation, ids::BootTime};
 
 /// The reader of the ring.

@@ -14,6 +14,7 @@ mod recorder;
 #[cfg(test)]
 mod tests;
 
+pub(super) use observation::Class;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Observations and their sources, as they are stored.
+//! Observations and their sources, as they are stored; and what is dropped first when there is no room.
 
 use serde::{Deserialize, Serialize};
 
@@ -103,4 +103,57 @@ pub(super) enum Observation {
         process: ids::ProcessKey,
         reason: String,
     },
+}
+
+/// What is dropped first when there is no room, up to what must outlive the machine's next instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::recording) enum Class {
+    Sample,
+    Words,
+    Life,
+    Death,
+    Urgent,
+}
+
+impl Class {
+    pub(in crate::recording) fn of(what: &event::Observation) -> Self {
+        use event::Observation as What;
+        match what {
+            // The call that a process may die in is told while it runs.
+            What::Call(call) if call.ended.is_none() => Self::Life,
+            What::Memory(_)
+            | What::Node(_)
+            | What::Monitor(_)
+            | What::Cgroup(_)
+            | What::Mapped(_)
+            | What::Stack(_)
+            | What::Freed { .. }
+            | What::Call(_)
+            | What::Gpu(_)
+            | What::SharedFile(_) => Self::Sample,
+            What::RayLog(_) => Self::Words,
+            What::Fork { .. } | What::Exec(_) | What::Title { .. } => Self::Life,
+            // A normal exit can wait for its batch.
+            What::Exit(exit) if exit.status == Some(0) => Self::Life,
+            // A file without its first event cannot be read.
+            What::Exit(_) | What::OomVictim(_) | What::RecordingStarted(_) => Self::Urgent,
+            // A file without its frame cannot be judged; what ends a process is what the file is for.
+            What::RecordingEnded
+            | What::Clock { .. }
+            | What::Probe(_)
+            | What::Ledger(_)
+            | What::Cluster(_)
+            | What::Process(_)
+            | What::Worker(_)
+            | What::Signal(_)
+            | What::Delivered { .. }
+            | What::Kmsg(_)
+            | What::DriverSettings { .. }
+            | What::SharedMemory(_)
+            | What::Steps { .. }
+            | What::Outside(_)
+            | What::Near(_)
+            | What::NoStack { .. } => Self::Death,
+        }
+    }
 }

@@ -3,8 +3,9 @@
 
 use std::{collections::HashMap, path::Path};
 
-use super::{Collector, margins::Counts, samples::moved};
+use super::{margins::Counts, rows::moved};
 use crate::{
+    collect::{output::Output, processes::Found},
     event::{MemorySplit, Observation, OutsideMemory, Source},
     ids::{BootTime, Bytes, Pid, ProcessKey},
     observe::{
@@ -29,54 +30,61 @@ const ANOTHERS: &str = "a process of another user";
 #[derive(Default)]
 pub(super) struct Outsiders(HashMap<Pid, OutsideMemory>);
 
-impl Collector {
+impl Outsiders {
     /// Called every two seconds near a limit, which counts the memory of `counts`. Returns what all
     /// processes outside Ray hold together, this one among them.
-    pub(super) fn sample_outside(&mut self, now: BootTime, counts: &Counts) -> Bytes {
+    pub(super) fn sample(
+        &mut self,
+        now: BootTime,
+        counts: &Counts,
+        found: Found<'_>,
+        out: &mut Output,
+    ) -> Bytes {
         let own = Pid(std::process::id());
-        let mut found: Vec<(Pid, Bytes)> = processes::all()
+        let mut biggest: Vec<(Pid, Bytes)> = processes::all()
             .into_iter()
-            .filter(|pid| !self.known.contains_key(pid))
+            .filter(|pid| found.processes.get(*pid).is_none())
             .filter_map(|pid| Some((pid, private(pid)?)))
             .collect();
-        let all = Bytes(found.iter().map(|(_, private)| private.0).sum());
-        found.retain(|(pid, private)| {
+        let all = Bytes(biggest.iter().map(|(_, private)| private.0).sum());
+        biggest.retain(|(pid, private)| {
             *pid != own && private.0 >= SMALLEST && is_counted(*pid, counts)
         });
-        found.sort_by_key(|(pid, anon)| std::cmp::Reverse((*anon, *pid)));
-        found.truncate(MOST);
-        let gone = |known: &OutsideMemory| !found.iter().any(|(pid, _)| *pid == known.process.pid);
+        biggest.sort_by_key(|(pid, anon)| std::cmp::Reverse((*anon, *pid)));
+        biggest.truncate(MOST);
+        let gone =
+            |known: &OutsideMemory| !biggest.iter().any(|(pid, _)| *pid == known.process.pid);
         let gone: Vec<Pid> = self
-            .outsiders
             .0
             .values()
             .filter(|one| gone(one))
             .map(|one| one.process.pid)
             .collect();
         for pid in gone {
-            if let Some(last) = self.outsiders.0.remove(&pid) {
+            if let Some(last) = self.0.remove(&pid) {
                 let memory = MemorySplit {
                     anon: Some(Bytes(0)),
                     ..MemorySplit::default()
                 };
-                self.emit(
+                out.emit(
                     Source::Proc,
                     now,
                     Observation::Outside(OutsideMemory { memory, ..last }),
                 );
             }
         }
-        for (pid, _) in found {
-            self.outsider(now, pid);
+        for (pid, _) in biggest {
+            self.outsider(now, pid, found.clusters.wanted_user(), out);
         }
         all
     }
 
-    fn outsider(&mut self, now: BootTime, pid: Pid) {
+    /// Where only one user's processes are `wanted`, no other is named.
+    fn outsider(&mut self, now: BootTime, pid: Pid, wanted: Option<u32>, out: &mut Output) {
         let (Some(stat), Some(memory)) = (processes::stat(pid), memory::process(pid)) else {
             return;
         };
-        let last = self.outsiders.0.get(&pid);
+        let last = self.0.get(&pid);
         if last.is_some_and(|last| !moved(last.memory.anon, memory.anon)) {
             return;
         }
@@ -89,13 +97,12 @@ impl Collector {
             cgroup: None,
             memory,
         };
-        let wanted = self.wanted.user;
         if wanted.is_none_or(|user| processes::only_user(pid) == Some(user)) {
             told.name = name(&stat.comm, &processes::argv(pid));
             told.cgroup = processes::cgroup(pid);
         }
-        self.outsiders.0.insert(pid, told.clone());
-        self.emit(Source::Proc, now, Observation::Outside(told));
+        self.0.insert(pid, told.clone());
+        out.emit(Source::Proc, now, Observation::Outside(told));
     }
 }
 

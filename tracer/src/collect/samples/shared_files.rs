@@ -11,11 +11,12 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    Collector, Known,
-    samples::{AT_LEAST_NS, moved},
-};
+use super::rows::{AT_LEAST_NS, moved};
 use crate::{
+    collect::{
+        output::Output,
+        processes::{Known, Processes},
+    },
     event::{Observation, Role, SharedFile, Source},
     ids::{BootTime, Bytes, Pid, ProcessKey},
     observe::{
@@ -75,11 +76,8 @@ struct Hold {
 
 impl Followed {
     /// Its size now. A file that is mapped only cannot be asked: it is as large as what one process has touched of it.
-    fn measure(&mut self, id: FileId, known: &HashMap<Pid, Known>) {
-        let lives = |hold: &Hold| {
-            let known = known.get(&hold.process.pid);
-            known.is_some_and(|known| known.process.process.same(hold.process))
-        };
+    fn measure(&mut self, id: FileId, known: &Processes) {
+        let lives = |hold: &Hold| known.get_as(hold.process).is_some();
         self.holds.retain(|_, hold| lives(hold));
         let mut size = None;
         for (pid, hold) in &mut self.holds {
@@ -132,20 +130,20 @@ impl SharedFiles {
         self.began.is_none_or(old) || self.sought || moved(self.unexplained, Some(unexplained))
     }
 
-    fn begin(&mut self, now: BootTime, known: &HashMap<Pid, Known>) {
+    fn begin(&mut self, now: BootTime, known: &Processes) {
         self.began = Some(now);
         self.sought = false;
         self.mounts.clear();
-        self.touched.retain(|pid, _| known.contains_key(pid));
+        self.touched.retain(|pid, _| known.get(*pid).is_some());
         // Raylets, which have most of it, come first: they are taken from the end.
-        let mut all: Vec<&Known> = known.values().collect();
+        let mut all: Vec<&Known> = known.all().collect();
         all.sort_by_key(|known| known.role == Role::Raylet);
         self.left = all.iter().map(|known| known.process.process).collect();
     }
 
     /// Looks again at who has touched more or less than when it was looked at.
-    fn look_again(&mut self, known: &HashMap<Pid, Known>, touched: impl Fn(Pid) -> Bytes) {
-        for known in known.values() {
+    fn look_again(&mut self, known: &Processes, touched: impl Fn(Pid) -> Bytes) {
+        for known in known.all() {
             let process = known.process.process;
             let before = self.touched.get(&process.pid).copied();
             if moved(before, Some(touched(process.pid))) && !self.left.contains(&process) {
@@ -315,37 +313,41 @@ impl SharedFiles {
         rows.sort_by_key(|(rise, _)| *rise);
         rows.into_iter().map(|(_, row)| row).collect()
     }
-}
 
-impl Collector {
-    /// Looks at shared memory, of which the machine has `shared`; true when there was news.
-    pub(super) fn sample_shared_files(&mut self, now: BootTime, shared: Bytes) -> bool {
+    /// Looks at shared memory, of which the machine has `shared`, and processes have `touched` of it; true when there was news.
+    pub(super) fn sample(
+        &mut self,
+        now: BootTime,
+        shared: Bytes,
+        known: &Processes,
+        touched: impl Fn(Pid) -> Bytes,
+        out: &mut Output,
+    ) -> bool {
         let began = clock::cpu_time();
         let took = || clock::cpu_time().saturating_sub(began);
-        let state = &mut self.shared_files;
-        for (id, file) in &mut state.files {
-            file.measure(*id, &self.known);
+        for (id, file) in &mut self.files {
+            file.measure(*id, known);
         }
-        if state.left.is_empty() && state.is_due(now, shared) {
-            state.begin(now, &self.known);
+        if self.left.is_empty() && self.is_due(now, shared) {
+            self.begin(now, known);
         }
-        state.look_again(&self.known, |pid| self.samples.shared(pid));
+        self.look_again(known, &touched);
         while took() < LONGEST
-            && let Some(process) = state.left.pop()
+            && let Some(process) = self.left.pop()
         {
-            let known = self.known.get(&process.pid);
-            if let Some(role) = known.map(|known| known.role) {
-                state.look_at(process, role, self.samples.shared(process.pid));
+            let pid = process.pid;
+            if let Some(role) = known.get(pid).map(|known| known.role) {
+                self.look_at(process, role, touched(pid));
             }
-            if state.left.is_empty() {
-                state.unexplained = Some(Bytes(shared.0.saturating_sub(state.sum())));
+            if self.left.is_empty() {
+                self.unexplained = Some(Bytes(shared.0.saturating_sub(self.sum())));
             }
         }
-        state.looked += took();
-        let news = state.news();
+        self.looked += took();
+        let news = self.news();
         let any = !news.is_empty();
         for file in news {
-            self.emit(Source::Proc, now, Observation::SharedFile(file));
+            out.emit(Source::Proc, now, Observation::SharedFile(file));
         }
         any
     }

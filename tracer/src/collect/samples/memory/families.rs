@@ -13,8 +13,9 @@ use std::{
     time::Duration,
 };
 
-use super::{Collector, Samples};
+use super::Memories;
 use crate::{
+    collect::{output::Output, processes::Processes},
     ids::{BootTime, Bytes, Pid, SECOND_NS},
     observe::forks,
 };
@@ -70,7 +71,7 @@ fn of_root(root: Member, children: &[Member]) -> u64 {
     root.anon + most.unwrap_or(0).saturating_sub(root.shared())
 }
 
-impl Samples {
+impl Memories {
     /// The forks, with what each has faulted in, by the root of their family.
     fn families(&mut self, parent: impl Fn(Pid) -> Option<Pid>) -> BTreeMap<Pid, Vec<Child>> {
         let mut forks: HashMap<Pid, Bytes> = HashMap::new();
@@ -160,22 +161,25 @@ impl Samples {
         }
         told
     }
-}
 
-impl Collector {
     /// Measures the families whose turn it is, and writes a row for each process of which the
     /// figure moved.
-    pub(super) fn measure_families(&mut self, now: BootTime) {
-        if now < self.samples.families.due {
+    pub(in crate::collect::samples) fn measure_families(
+        &mut self,
+        now: BootTime,
+        near: bool,
+        known: &Processes,
+        out: &mut Output,
+    ) {
+        if now < self.families.due {
             return;
         }
-        let known = &self.known;
-        let parent = |pid: Pid| known.get(&pid)?.process.parent;
-        let families = self.samples.families(parent);
-        self.samples.without_family(&families);
+        let parent = |pid: Pid| known.get(pid)?.process.parent;
+        let families = self.families(parent);
+        self.without_family(&families);
         let mut order: Vec<(Option<BootTime>, Pid)> = families
             .keys()
-            .map(|root| (self.samples.families.measured.get(root).copied(), *root))
+            .map(|root| (self.families.measured.get(root).copied(), *root))
             .collect();
         order.sort_unstable();
         let mut left = BUDGET;
@@ -184,17 +188,17 @@ impl Collector {
             if left.is_zero() || children.is_empty() {
                 continue;
             }
-            self.samples.families.measured.insert(root, now);
-            for pid in self.samples.measure(root, children, &mut left) {
-                self.sample_process(pid);
+            self.families.measured.insert(root, now);
+            for pid in self.measure(root, children, &mut left) {
+                self.sample_one(pid, known, out);
             }
         }
         let spent = BUDGET.saturating_sub(left).as_nanos();
         let rest = i64::try_from(spent)
             .unwrap_or(i64::MAX)
             .saturating_mul(REST);
-        let each = if self.samples.near { NEAR_NS } else { FAR_NS };
-        self.samples.families.due = now.plus(each.max(rest));
+        let each = if near { NEAR_NS } else { FAR_NS };
+        self.families.due = now.plus(each.max(rest));
     }
 }
 

@@ -12,9 +12,10 @@ use std::{
     time::{Instant, SystemTime},
 };
 
-use super::{Collector, Known, discover::held};
+use super::Logs;
 use crate::{
-    event::{Cluster, Observation, Process, Role, Source},
+    collect::clusters::Clusters,
+    event::Cluster,
     ids::{BootTime, Pid, ProcessKey, SECOND_NS},
     observe::{
         clock, processes,
@@ -40,7 +41,7 @@ const REST: i64 = 200;
 #[derive(Default)]
 pub(super) struct Drivers {
     sessions: HashMap<ProcessKey, Session>,
-    waiting: Vec<Waiting>,
+    waiting: Vec<DriverLog>,
     /// Whose folder is read first.
     turn: usize,
     /// Logs that were not looked at, because there were too many.
@@ -63,12 +64,12 @@ struct Session {
 }
 
 /// A log that is to be looked at.
-struct Waiting {
-    cluster: ProcessKey,
+pub(in crate::collect) struct DriverLog {
+    pub(in crate::collect) cluster: ProcessKey,
     /// The process that Ray knows by the number in its name, where one lives.
-    driver: Option<Pid>,
-    name: String,
-    folder: Arc<Folder>,
+    pub(in crate::collect) driver: Option<Pid>,
+    pub(super) name: String,
+    pub(super) folder: Arc<Folder>,
 }
 
 impl Session {
@@ -140,7 +141,7 @@ impl Drivers {
             if session.seen.len() >= SEEN {
                 self.left_out += 1;
             } else if session.is_new(&name) {
-                let log = Waiting {
+                let log = DriverLog {
                     cluster,
                     driver: process_of(driver),
                     name,
@@ -162,106 +163,56 @@ impl Drivers {
     }
 
     /// The next that have their turn.
-    fn next(&mut self) -> Vec<Waiting> {
+    fn next(&mut self) -> Vec<DriverLog> {
         let most = self.waiting.len().saturating_sub(LOGS);
         self.waiting.split_off(most)
     }
 }
 
-impl Collector {
-    /// Looks for new drivers.
-    pub fn find_drivers(&mut self) {
+impl Logs {
+    /// The logs of drivers that are new in the clusters' folders and have their turn.
+    pub(in crate::collect) fn new_drivers(&mut self, clusters: &Clusters) -> Vec<DriverLog> {
         let now = clock::boot();
-        let mut all: Vec<(&ProcessKey, &Cluster)> = self.clusters.iter().collect();
+        let mut all: Vec<(ProcessKey, &Cluster)> = clusters.all().collect();
         // Each begins once: who has many files takes nobody's turn.
         let turn = self.drivers.turn.checked_rem(all.len()).unwrap_or(0);
         all.rotate_left(turn);
         let mut left = NAMES;
         for (key, cluster) in all {
             self.drivers.turn += 1;
-            if let Some(folder) = held(&mut self.folders, *key, cluster) {
+            if let Some(folder) = self.folders.of(key, cluster) {
                 let mut inside = Inside::of(cluster);
                 let process_of = |ray_pid| inside.process_of(ray_pid);
-                let read = self.drivers.look(*key, &folder, left, now, process_of);
+                let read = self.drivers.look(key, &folder, left, now, process_of);
                 left = left.saturating_sub(read);
             }
             if left == 0 {
                 break;
             }
         }
-        let next = self.drivers.next();
-        let mut found = false;
-        for log in &next {
-            found |= self.look_at_log(log);
-        }
-        if found {
-            self.track_family();
-        }
+        self.drivers.next()
+    }
+}
+
+impl DriverLog {
+    /// The file, where it may be one of a driver that lives or has just ended: a session may hold the logs of thousands of jobs that are over.
+    pub(in crate::collect) fn file(&self) -> Option<File> {
+        let may_be = self.driver.is_some() || self.is_fresh();
+        let file = || self.folder.file(self.name.as_ref());
+        may_be.then(file).flatten()
     }
 
-    /// Whether it is one of a driver that lives or has just ended: a session may hold the logs of thousands of jobs that are over.
-    fn look_at_log(&mut self, log: &Waiting) -> bool {
-        let driver = log.driver;
-        let name = log.name.as_ref();
-        if driver.is_none()
-            && !log
-                .folder
-                .entry(name)
-                .is_some_and(|entry| is_fresh(entry.written))
-        {
-            return false;
-        }
-        let Some(file) = log.folder.file(name) else {
-            return false;
-        };
-        let is_its = driver.is_some_and(|pid| self.found_driver(log, pid, file));
-        let is_wanted = is_its
-            || log
-                .folder
-                .entry(name)
-                .is_some_and(|entry| is_fresh(entry.written));
-        if is_wanted && let Some(cluster) = self.clusters.get(&log.cluster) {
-            let offset = cluster.log_utc_offset_s;
-            self.logs
-                .follow(log.cluster, &log.folder, &log.name, offset);
-        }
-        is_wanted
+    /// Whether it was written so lately that its process may have ended just now.
+    pub(in crate::collect) fn is_fresh(&self) -> bool {
+        let entry = self.folder.entry(self.name.as_ref());
+        entry.is_some_and(|entry| is_fresh(entry.written))
     }
 
-    /// Tracks a driver, once; its log names the pid that it has in Ray's namespace. False where it is not the one who writes it.
-    fn found_driver(&mut self, log: &Waiting, pid: Pid, file: File) -> bool {
-        let known = self.known.get(&pid);
-        if known.is_some_and(|known| known.identified) {
-            return true;
-        }
+    /// The driver that lives by its number, and has it open.
+    pub(in crate::collect) fn is_open_in(&self, pid: Pid, file: File) -> bool {
         // The log of a driver that is gone may name a pid that somebody else has now, and anybody can make a file that names init.
-        let is_it = |path: &Path| path.file_name() == Some(log.name.as_ref());
-        if !processes::holds_open(pid, file, is_it) {
-            return false;
-        }
-        let Some(process) = processes::describe(pid) else {
-            return false;
-        };
-        self.track_one(process.process);
-        let process = Process {
-            cluster: Some(log.cluster),
-            ..process
-        };
-        self.emit(
-            Source::Proc,
-            clock::boot(),
-            Observation::Process(process.clone()),
-        );
-        let key = process.process;
-        self.know(Known {
-            process,
-            role: Role::Other,
-            identified: false,
-        });
-        if !self.identify(key.pid) {
-            self.identities.expect(key, clock::boot());
-        }
-        true
+        let is_it = |path: &Path| path.file_name() == Some(self.name.as_ref());
+        processes::holds_open(pid, file, is_it)
     }
 }
 

@@ -8,11 +8,11 @@
 
 use std::collections::HashSet;
 
-use super::Collector;
+use super::Clusters;
 use crate::{
-    event::{Observation, Signal, Source},
+    event::{Cluster, Process, Signal},
     ids::{Pid, ProcessKey},
-    observe::{clock, rooted},
+    observe::rooted,
     ray::tool::{self, Installation},
 };
 
@@ -35,55 +35,54 @@ impl Commands {
     }
 }
 
-impl Collector {
-    /// Notes the path that a sender was started by, where it leads to the `ray` of its target's cluster.
-    pub(super) fn look_at_command(&mut self, signal: &Signal) {
-        let Some((cluster, script)) = self.unknown_script(signal) else {
-            return;
-        };
-        let raylet = self.known_as(cluster);
-        let installation = raylet.and_then(|raylet| Installation::of_raylet(&raylet.argv));
-        let Some(installation) = installation else {
-            return;
-        };
+impl Clusters {
+    /// Notes the path that a sender was started by, where it leads to the `ray` of its target's cluster:
+    /// the cluster as it is known then. `known` finds the processes that live.
+    pub(in crate::collect) fn look_at_command<'a>(
+        &mut self,
+        signal: &Signal,
+        known: impl Fn(ProcessKey) -> Option<&'a Process>,
+    ) -> Option<Cluster> {
+        let adopted = known(signal.target).and_then(|target| target.cluster);
+        let (cluster, script) = self.unknown_script(signal, adopted)?;
+        let installation = Installation::of_raylet(&known(cluster)?.argv)?;
         if installation.scripts().any(|own| own == script) || !self.commands.is_due(cluster, script)
         {
-            return;
+            return None;
         }
         // `ray stop` ends the raylet first, and then lives for a while.
         let roots = [cluster.pid, signal.sender.process.pid];
         if !roots.into_iter().any(|of| leads(of, script, &installation)) {
-            return;
+            return None;
         }
-        let Some(found) = self.clusters.get_mut(&cluster) else {
-            return;
-        };
+        let found = &mut self.followed.get_mut(&cluster)?.cluster;
         found.commands.push(script.to_owned());
-        let found = Observation::Cluster(found.clone());
-        self.emit(Source::Proc, clock::boot(), found);
+        Some(found.clone())
     }
 
     /// The script that a sender in the cluster's root was started by, and the cluster, unless it is known
     /// already.
-    fn unknown_script<'a>(&self, signal: &'a Signal) -> Option<(ProcessKey, &'a str)> {
+    fn unknown_script<'a>(
+        &self,
+        signal: &'a Signal,
+        adopted: Option<ProcessKey>,
+    ) -> Option<(ProcessKey, &'a str)> {
         let sender = &signal.sender;
         if !sender.same_root || !sender.exec_seen {
             return None;
         }
         let run = tool::run(&sender.argv).filter(|run| run.verb.is_some())?;
-        let target = self.known_as(signal.target);
-        let adopted = target.and_then(|target| target.cluster);
         let cluster = adopted
             .map(ProcessKey::truncated)
-            .or_else(|| self.only_cluster())?;
-        let known = &self.clusters.get(&cluster)?.commands;
+            .or_else(|| self.only_one())?;
+        let known = &self.get(cluster)?.commands;
         let is_new = known.len() < MOST && !known.iter().any(|path| path == run.script);
         is_new.then_some((cluster, run.script))
     }
 
     /// The cluster of a part of Ray that is not known to belong to one, where the machine runs one alone.
-    fn only_cluster(&self) -> Option<ProcessKey> {
-        let mut all = self.clusters.keys();
+    fn only_one(&self) -> Option<ProcessKey> {
+        let mut all = self.followed.keys();
         all.next().copied().filter(|_| all.next().is_none())
     }
 }

@@ -13,11 +13,10 @@ use rustix::{
     process::{PidfdFlags, pidfd_open},
 };
 
-use super::{Collector, endings::Heard, sweep::is_dead};
+use super::{Processes, sweep::is_dead};
 use crate::{
-    event::{MemorySplit, Observation, Source},
     ids::{BootTime, Pid, ProcessKey, SECOND_NS},
-    observe::{clock, processes},
+    observe::processes,
 };
 
 /// Processes that are watched at most: each costs a descriptor.
@@ -137,53 +136,13 @@ fn status(fd: &OwnedFd) -> Option<i32> {
     (result == 0 && info.mask & PIDFD_INFO_EXIT != 0).then_some(info.exit_code)
 }
 
-impl Collector {
-    /// In procfs mode: the ends of watched processes.
-    pub(super) fn poll_pidfds(&mut self) {
-        let Some(pidfds) = &mut self.pidfds else {
-            return;
-        };
-        let ended = pidfds.ended(clock::boot());
-        let deaths = !ended.is_empty();
-        for (process, time, status) in ended {
-            self.found_ended(process, status, Heard::Now(Source::Pidfd, time));
-        }
-        if deaths {
-            self.read_logs();
-        }
-    }
-
-    /// In procfs mode: processes that started since the last look.
-    pub fn look_for_children(&mut self) {
-        if self.pidfds.is_some() {
-            self.track_family();
-            let names: Vec<Pid> = self.known.keys().copied().collect();
-            for pid in names {
-                self.refresh_title(pid);
-            }
-        }
-    }
-
-    /// A title changes with what runs; without the kernel's word at death, the last one seen counts.
-    fn refresh_title(&mut self, pid: Pid) {
-        let argv = processes::argv(pid);
-        let Some(known) = self.known.get_mut(&pid) else {
-            return;
-        };
-        if argv.is_empty() || argv == known.process.argv {
-            return;
-        }
-        let process = known.process.process;
-        known.process.argv.clone_from(&argv);
-        if let [title] = argv.as_slice()
-            && title.starts_with("ray::")
-        {
-            let what = Observation::Title {
-                process,
-                title: title.clone(),
-                memory: MemorySplit::default(),
-            };
-            self.emit(Source::Proc, clock::boot(), what);
-        }
+impl Processes {
+    /// In procfs mode: who has ended, with the time and the wait status.
+    pub(in crate::collect) fn ended(
+        &mut self,
+        now: BootTime,
+    ) -> Vec<(ProcessKey, BootTime, Option<i32>)> {
+        let pidfds = self.watched.pidfds.as_mut();
+        pidfds.map_or_else(Vec::new, |pidfds| pidfds.ended(now))
     }
 }

@@ -9,15 +9,15 @@ use std::collections::HashSet;
 
 use raytrace_ebpf::records::Hook;
 
-use super::{
-    Collector,
-    discover::{Table, table},
-    endings::Heard,
-};
+use super::{Processes, Table};
 use crate::{
-    event::{Ledger, Process, Source},
+    event::Ledger,
     ids::ProcessKey,
-    observe::{clock, processes},
+    judge::Judge,
+    observe::{
+        kernel::{Ledgers, Tracked},
+        processes,
+    },
 };
 
 /// What /proc tells of a process.
@@ -61,97 +61,101 @@ pub(super) fn may_have_been_told(process: ProcessKey, stat: Option<&processes::S
     look(process, stat) != Found::Alive || stat.is_none_or(|stat| stat.exiting)
 }
 
-impl Collector {
-    /// Gives each tracked process that is gone without an exit event its death, with what is known. It must be gone at two looks, so that
-    /// an event that is under way has come.
-    pub fn sweep(&mut self) {
-        self.sweep_in(&table());
-    }
+/// Whether a process is alive by a table that was read just before.
+fn lives(table: &Table, process: ProcessKey) -> bool {
+    let stat = table.get(&process.pid);
+    stat.is_some() && look(process, stat) == Found::Alive
+}
 
-    /// The same by a table that was read just before: who lived then lives.
-    pub(super) fn sweep_in(&mut self, table: &Table) {
-        let tracked = self.tracked.as_ref();
-        let all = tracked.map(super::Tracked::all).unwrap_or_default();
-        let suspects = std::mem::take(&mut self.suspects);
-        if !self.late.is_empty() {
+/// Who may have ended unseen.
+#[derive(Default)]
+pub(super) struct Sweep {
+    /// Who was in the tracked set and gone at the last look.
+    suspects: Vec<ProcessKey>,
+    /// Who was known and not in /proc at the last look.
+    stale: Vec<ProcessKey>,
+    /// Ends of processes that no event told.
+    missed_exits: u64,
+}
+
+impl Processes {
+    /// Each tracked process that is gone without an exit event, with its wait status where that is there. It must be gone at two
+    /// looks, so that an event that is under way has come. Who lived by the table lives.
+    pub(in crate::collect) fn missed(
+        &mut self,
+        table: &Table,
+        judge: &Judge,
+    ) -> Vec<(ProcessKey, Option<i32>)> {
+        let tracked = self.watched.tracked.as_ref();
+        let all = tracked.map(Tracked::all).unwrap_or_default();
+        let suspects = std::mem::take(&mut self.sweep.suspects);
+        if !self.watched.late.is_empty() {
             let there: HashSet<ProcessKey> = all.iter().copied().collect();
-            self.late.retain(|late| there.contains(late));
+            self.watched.late.retain(|late| there.contains(late));
         }
-        let mut any = false;
-        let lived = |process: ProcessKey| {
-            let stat = table.get(&process.pid);
-            stat.is_some() && look(process, stat) == Found::Alive
-        };
-        for process in all.into_iter().filter(|process| !lived(*process)) {
+        let mut missed = Vec::new();
+        for process in all.into_iter().filter(|process| !lives(table, *process)) {
             let stat = processes::stat(process.pid);
             let Found::Gone(status) = look(process, stat.as_ref()) else {
                 continue;
             };
-            let told = self.judge.has_ended(process);
+            let told = judge.has_ended(process);
             if !told && !suspects.contains(&process) {
-                self.suspects.push(process);
+                self.sweep.suspects.push(process);
                 continue;
             }
             // The hook takes it out of the set before it leaves /proc: who is in it after that was missed, or was put in too late.
-            let tracked = self.tracked.as_mut();
-            if tracked.is_some_and(|tracked| tracked.take(process)) && !told {
-                if !self.late.contains(&process) {
-                    self.missed_exits += 1;
-                } else if self
-                    .known_as(process)
-                    .is_none_or(|known| !known.role.is_rays())
-                {
-                    // It ended before it was tracked, and nobody will ask for it.
-                    self.gone(process);
-                    continue;
-                }
-                any = true;
-                self.found_ended(process, status, Heard::Now(Source::Proc, clock::boot()));
+            let tracked = self.watched.tracked.as_mut();
+            if tracked.is_some_and(|tracked| tracked.take(process))
+                && !told
+                && self.is_owed(process)
+            {
+                missed.push((process, status));
             }
         }
-        any |= self.drop_stale_processes(lived);
-        if any {
-            self.read_logs();
+        missed
+    }
+
+    /// Whether the end of one that is gone is to be told.
+    fn is_owed(&mut self, process: ProcessKey) -> bool {
+        if !self.watched.late.contains(&process) {
+            self.sweep.missed_exits += 1;
+            return true;
         }
+        let known = self.known_as(process);
+        let is_rays = known.is_some_and(|known| known.role.is_rays());
+        if !is_rays {
+            // It ended before it was tracked, and nobody will ask for it.
+            self.gone(process);
+        }
+        is_rays
     }
 
     /// Who is known and not in /proc, at two looks: its end was dropped on the way here, though the recording has it, or it could not be
-    /// watched, and then it is told now. Else a later process with its pid would pass for it.
-    fn drop_stale_processes(&mut self, lived: impl Fn(ProcessKey) -> bool) -> bool {
-        let known = self.known.values().map(|known| known.process.process);
-        let pidfds = self.pidfds.as_ref();
+    /// watched. Else a later process with its pid would pass for it.
+    pub(in crate::collect) fn stale(&mut self, table: &Table) -> Vec<ProcessKey> {
+        let known = self.all().map(|known| known.process.process);
+        let pidfds = self.watched.pidfds.as_ref();
         let is_gone = |process: &ProcessKey| {
-            !lived(*process)
+            !lives(table, *process)
                 && look(*process, processes::stat(process.pid).as_ref()) != Found::Alive
                 && !pidfds.is_some_and(|pidfds| pidfds.waits_for(*process))
         };
         let gone: Vec<ProcessKey> = known.filter(is_gone).collect();
-        let before = std::mem::replace(&mut self.stale, gone);
-        let both: Vec<ProcessKey> = self
-            .stale
-            .extract_if(.., |process| before.contains(process))
-            .collect();
-        let mut told = false;
-        for process in both {
-            if self.pidfds.is_some() && !self.judge.has_ended(process) {
-                self.found_ended(process, None, Heard::Now(Source::Proc, clock::boot()));
-                told = true;
-            }
-            self.gone(process);
-        }
-        told
+        let before = std::mem::replace(&mut self.sweep.stale, gone);
+        let stale = &mut self.sweep.stale;
+        let both = stale.extract_if(.., |process| before.contains(process));
+        both.collect()
     }
 
-    pub(super) fn known_as(&self, process: ProcessKey) -> Option<&Process> {
-        let known = self.known.get(&process.pid).map(|known| &known.process);
-        known.filter(|known| known.process.same(process))
-    }
-
-    /// Puts the exits that were missed into the ledger's row.
-    pub(super) fn count_missed(&self, rows: &mut [Ledger]) {
+    /// The loss ledger of the hooks, with the exits that were missed.
+    pub(in crate::collect) fn ledger(&self) -> Vec<Ledger> {
+        let ledgers = self.watched.ledgers.as_ref();
+        let mut rows = ledgers.map(Ledgers::read).unwrap_or_default();
         if let Some(row) = rows.iter_mut().find(|row| row.hook == Hook::Exit.name()) {
-            row.missed = self.missed_exits;
+            row.missed = self.sweep.missed_exits;
         }
+        rows
     }
 }
 

@@ -1,0 +1,198 @@
+//! The clusters that are followed: which raylets are wanted, how many there may be, what names them, when they are over.
+
+mod commands;
+
+use std::{
+    collections::{HashMap, HashSet},
+    path::{Path, PathBuf},
+};
+
+use commands::Commands;
+
+use crate::{
+    event::{Cluster, Process, Role},
+    ids::{HexId, Pid, ProcessKey},
+    observe::clusters,
+    ray::identify,
+};
+
+/// Clusters that are followed, of all users and of one: what calls itself a raylet costs some descriptors.
+const MOST_CLUSTERS: usize = 512;
+const MOST_OF_ONE: usize = 128;
+/// Looks, ten seconds apart, at which nothing of it was alive: last lines are written and causes asked for until then.
+pub(super) const ROUNDS: u32 = 15;
+
+/// Which raylets are wanted.
+#[derive(Debug, Clone, Default)]
+pub struct ClusterFilter {
+    /// Only the one of this session folder.
+    pub session_dir: Option<PathBuf>,
+    /// Only this raylet.
+    pub raylet: Option<Pid>,
+    /// Only raylets of this user.
+    pub user: Option<u32>,
+}
+
+/// All that are followed, and the raylets that are not.
+#[derive(Default)]
+pub(super) struct Clusters {
+    wanted: ClusterFilter,
+    followed: HashMap<ProcessKey, Followed>,
+    /// Raylets that are not followed because too many are; and how many there were.
+    refused: HashSet<ProcessKey>,
+    pub(super) left_out: u64,
+    commands: Commands,
+}
+
+/// One cluster.
+struct Followed {
+    cluster: Cluster,
+    /// The user of its raylet.
+    owner: Option<u32>,
+    /// Rounds in which nothing of it was alive.
+    over: u32,
+}
+
+impl Clusters {
+    pub(super) fn new(wanted: ClusterFilter) -> Self {
+        Self {
+            wanted,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.followed.len()
+    }
+
+    /// Each with its raylet, without the part of its start that /proc does not tell.
+    pub(super) fn all(&self) -> impl Iterator<Item = (ProcessKey, &Cluster)> {
+        let all = self.followed.iter();
+        all.map(|(raylet, one)| (*raylet, &one.cluster))
+    }
+
+    pub(super) fn get(&self, raylet: ProcessKey) -> Option<&Cluster> {
+        let known = self.followed.get(&raylet.truncated());
+        known.map(|known| &known.cluster)
+    }
+
+    /// The user whose clusters alone are wanted.
+    pub(super) fn wanted_user(&self) -> Option<u32> {
+        self.wanted.user
+    }
+
+    /// Forgets who was refused and is no raylet any more.
+    pub(super) fn keep_refused(&mut self, raylets: &[Pid]) {
+        self.refused
+            .retain(|refused| raylets.contains(&refused.pid));
+    }
+
+    pub(super) fn is_refused(&self, raylet: ProcessKey) -> bool {
+        self.refused.contains(&raylet)
+    }
+
+    /// Takes up the cluster of a raylet that is new, where it is wanted.
+    pub(super) fn take_up(&mut self, raylet: &Process) -> Option<Cluster> {
+        let key = raylet.process.truncated();
+        if self.followed.contains_key(&key) || !self.has_room(raylet) {
+            return None;
+        }
+        let cluster = clusters::describe(raylet);
+        if !self.is_wanted(raylet, cluster.session_dir.as_deref()) {
+            return None;
+        }
+        let followed = Followed {
+            cluster: cluster.clone(),
+            owner: raylet.uid,
+            over: 0,
+        };
+        self.followed.insert(key, followed);
+        Some(cluster)
+    }
+
+    /// Whether one more cluster of this raylet's user may be followed. Those that are over count until they are let go.
+    fn has_room(&mut self, raylet: &Process) -> bool {
+        let all = self.followed.values();
+        let of_user = all.filter(|one| one.owner == raylet.uid);
+        let has_room = self.followed.len() < MOST_CLUSTERS && of_user.count() < MOST_OF_ONE;
+        if !has_room && self.refused.insert(raylet.process.truncated()) {
+            self.left_out += 1;
+        }
+        has_room
+    }
+
+    fn is_wanted(&self, raylet: &Process, session_dir: Option<&str>) -> bool {
+        let wanted = &self.wanted;
+        let by_pid = wanted.raylet.is_none_or(|pid| pid == raylet.process.pid);
+        let by_folder = wanted.session_dir.as_ref().is_none_or(|wanted| {
+            let real = std::fs::canonicalize(wanted).unwrap_or_else(|_| wanted.clone());
+            session_dir
+                .is_some_and(|folder| Path::new(folder) == wanted || Path::new(folder) == real)
+        });
+        let by_user = wanted.user.is_none_or(|user| raylet.uid == Some(user));
+        by_pid && by_folder && by_user
+    }
+
+    /// The cluster that a command line names.
+    pub(super) fn named(&self, argv: &[String]) -> Option<ProcessKey> {
+        let found = self.all().find(|(_, cluster)| names(argv, cluster));
+        found.map(|(raylet, _)| raylet)
+    }
+
+    /// Reads the zones of Ray's logs again, which change their offset twice a year; those that have changed.
+    pub(super) fn new_log_offsets(
+        &mut self,
+        lives: impl Fn(ProcessKey) -> bool,
+    ) -> Vec<(ProcessKey, Option<i32>)> {
+        let mut changed = Vec::new();
+        for (raylet, one) in self
+            .followed
+            .iter_mut()
+            .filter(|(raylet, _)| lives(**raylet))
+        {
+            let offset = Some(clusters::log_offset(raylet.pid));
+            if one.cluster.log_utc_offset_s != offset {
+                one.cluster.log_utc_offset_s = offset;
+                changed.push((*raylet, offset));
+            }
+        }
+        changed
+    }
+
+    /// Called with each look at the whole machine: lets those go of which nothing has been alive for a while.
+    ///
+    /// A node of days sees many of them, and a file that is held keeps its file system from being taken away.
+    pub(super) fn release(&mut self, alive: &HashSet<ProcessKey>) -> Vec<ProcessKey> {
+        for (raylet, one) in &mut self.followed {
+            one.over = if alive.contains(raylet) {
+                0
+            } else {
+                one.over + 1
+            };
+        }
+        let over = self.followed.extract_if(|_, one| one.over >= ROUNDS);
+        over.map(|(raylet, _)| raylet).collect()
+    }
+
+    /// Each minute: what a path led to before it may lead to no more.
+    pub(super) fn forget_commands(&mut self) {
+        self.commands.forget();
+    }
+}
+
+/// Whether a command line names the session or the GCS of a cluster, and no other node of it: one host may carry several.
+fn names(argv: &[String], cluster: &Cluster) -> bool {
+    let node = identify::option(argv, "node-id").and_then(HexId::parse);
+    if node.is_some() && cluster.node_id.is_some() && node != cluster.node_id {
+        return false;
+    }
+    let of_head = matches!(identify::role("", argv), Some(Role::Gcs | Role::Dashboard));
+    if of_head && !cluster.head {
+        return false;
+    }
+    let marks = [cluster.session.as_deref(), cluster.gcs_address.as_deref()];
+    let marks = marks.into_iter().flatten().filter(|mark| !mark.is_empty());
+    marks
+        .into_iter()
+        .any(|mark| argv.iter().any(|argument| argument.contains(mark)))
+}

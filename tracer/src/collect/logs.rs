@@ -1,0 +1,296 @@
+//! What logs say, handed on: Ray's as it comes, at a worker's end, at the recorder's end; the kernel's; and what of it is lost.
+
+mod drivers;
+
+use std::{
+    collections::HashMap,
+    fs::File,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+pub(super) use drivers::DriverLog;
+use drivers::Drivers;
+
+use super::{
+    clusters::{Clusters, ROUNDS},
+    output::Output,
+    processes::{Found, OwnLog, Processes},
+};
+use crate::{
+    event::{Cluster, Ledger, Observation, Role, Source, Worker},
+    ids::{Pid, ProcessKey},
+    observe::{
+        clock, clusters,
+        kmsg::Kmsg,
+        ray_logs::{Line, RayLogs},
+        rooted::Folder,
+        stall,
+    },
+    ray::log::file_name,
+};
+
+/// At the end logs that are not read to theirs are read on for so long.
+const CATCH_UP: Duration = Duration::from_secs(5);
+/// A batch is written in about this time.
+const A_BATCH: Duration = Duration::from_millis(10);
+
+/// All logs.
+#[derive(Default)]
+pub(super) struct Logs {
+    files: RayLogs,
+    kmsg: Option<Kmsg>,
+    folders: Folders,
+    drivers: Drivers,
+    /// Records of logs so far.
+    words: u64,
+    /// Lines of logs that were not read before the end.
+    unread: u64,
+}
+
+/// The log folders of clusters.
+#[derive(Default)]
+struct Folders(HashMap<ProcessKey, Arc<Folder>>);
+
+impl Folders {
+    /// That of one cluster, held open once it is there.
+    fn of(&mut self, raylet: ProcessKey, cluster: &Cluster) -> Option<Arc<Folder>> {
+        if let Some(folder) = self.0.get(&raylet) {
+            return Some(Arc::clone(folder));
+        }
+        let folder = Arc::new(Folder::logs(cluster)?);
+        self.0.insert(raylet, Arc::clone(&folder));
+        Some(folder)
+    }
+}
+
+impl Logs {
+    pub(super) fn new(kmsg: Option<Kmsg>) -> Self {
+        Self {
+            kmsg,
+            ..Self::default()
+        }
+    }
+
+    /// Follows the logs of Ray's own that are there by now: a raylet makes its file some time after it started.
+    pub(super) fn follow(&mut self, clusters: &Clusters, processes: &Processes) {
+        for (raylet, cluster) in clusters.all() {
+            let Some(folder) = self.folders.of(raylet, cluster) else {
+                continue;
+            };
+            let known = processes.known_as(raylet);
+            let argv = known.map_or(&[][..], |known| &known.argv);
+            let own = clusters::log_name(raylet.pid, argv);
+            for name in [own.as_str(), "gcs_server.out"] {
+                self.files
+                    .follow(raylet, &folder, name, cluster.log_utc_offset_s);
+            }
+        }
+    }
+
+    /// Follows a driver's log, or holds a worker's for its end: in the session's folder, else where the process has it.
+    pub(super) fn hold(
+        &mut self,
+        process: ProcessKey,
+        cluster: ProcessKey,
+        log: &OwnLog,
+        clusters: &Clusters,
+    ) {
+        let Some(name) = log.path.file_name().and_then(|name| name.to_str()) else {
+            return;
+        };
+        let known = clusters.get(cluster);
+        let session = known.and_then(|known| self.folders.of(cluster.truncated(), known));
+        let there = session.filter(|folder| folder.file(name.as_ref()).is_some());
+        let elsewhere = || Folder::of_open_file(process.pid, &log.path).map(Arc::new);
+        let Some(folder) = there.or_else(elsewhere) else {
+            return;
+        };
+        let offset = known.and_then(|known| known.log_utc_offset_s);
+        if log.name.driver {
+            self.files.follow(cluster, &folder, name, offset);
+        } else {
+            self.files.hold(process, cluster, &folder, name, offset);
+        }
+    }
+
+    /// Follows the log of a driver.
+    pub(super) fn follow_driver(&mut self, log: &DriverLog, clusters: &Clusters) {
+        if let Some(cluster) = clusters.get(log.cluster) {
+            let offset = cluster.log_utc_offset_s;
+            self.files
+                .follow(log.cluster, &log.folder, &log.name, offset);
+        }
+    }
+
+    /// The zone of a cluster's logs has another offset now.
+    pub(super) fn set_offset(&mut self, cluster: ProcessKey, offset: Option<i32>) {
+        self.files.set_offset(cluster, offset);
+    }
+
+    /// A cluster is over.
+    pub(super) fn forget(&mut self, cluster: ProcessKey) {
+        self.folders.0.remove(&cluster);
+        self.drivers.forget(cluster);
+        self.files.forget(cluster);
+    }
+
+    /// Lets the logs go of drivers that have been over for a while.
+    pub(super) fn forget_drivers(&mut self, processes: &Processes) {
+        let lives = |cluster, pid| processes.lives_in(cluster, pid);
+        self.files.forget_drivers(ROUNDS, lives);
+    }
+
+    /// Reads what a dying worker last wrote.
+    pub(super) fn last_words(
+        &mut self,
+        process: ProcessKey,
+        ns_pid: Option<Pid>,
+        found: Found<'_>,
+        out: &mut Output,
+    ) {
+        if may_be_worker(process, found.processes, out) {
+            self.hold_late(process, ns_pid, found.clusters, out);
+        }
+        let mut lines = Vec::new();
+        self.files.last_words(process, &mut |line| lines.push(line));
+        self.say(lines, out);
+    }
+
+    /// Opens the log of a worker that died before anyone looked: by the pid in the names of its session's files.
+    fn hold_late(
+        &mut self,
+        process: ProcessKey,
+        ns_pid: Option<Pid>,
+        clusters: &Clusters,
+        out: &mut Output,
+    ) {
+        let ending = format!("_{}.log", ns_pid.unwrap_or(process.pid));
+        let own = out.judge().cluster(process);
+        let is_own = |raylet: ProcessKey| own.is_none_or(|own| own.same(raylet));
+        let mut found = Vec::new();
+        for (raylet, cluster) in clusters.all().filter(|(raylet, _)| is_own(*raylet)) {
+            let Some(folder) = self.folders.of(raylet, cluster) else {
+                continue;
+            };
+            let ours =
+                |name: &String| name.starts_with("python-core-worker-") && name.ends_with(&ending);
+            let names = folder.names().into_iter().filter(ours);
+            let offset = cluster.log_utc_offset_s;
+            found.extend(names.map(|name| (raylet, Arc::clone(&folder), name, offset)));
+        }
+        // The pid may have been another worker's before: only an unambiguous name counts, of a file that it can have made.
+        if let [(raylet, folder, name, offset)] = found.as_slice()
+            && folder
+                .file(name.as_ref())
+                .is_some_and(|log| made_by(log, process))
+        {
+            self.files.hold(process, *raylet, folder, name, *offset);
+            if let Some(worker_id) = file_name::parse(name).and_then(|name| name.worker_id) {
+                let from = name.clone();
+                let worker = Worker {
+                    process,
+                    worker_id,
+                    job_id: None,
+                    actor_class: None,
+                    driver: false,
+                    from,
+                };
+                out.emit_now(Source::Proc, Observation::Worker(worker));
+            }
+        }
+    }
+
+    /// Reads what Ray wrote since the last time, as far as there is room for it.
+    pub(super) fn read(&mut self, out: &mut Output) {
+        if !out.recording.has_room_for_words() {
+            return;
+        }
+        let mut lines = Vec::new();
+        self.files.poll(&mut |line| lines.push(line));
+        self.say(lines, out);
+    }
+
+    /// Reads what the kernel wrote since the last time.
+    pub(super) fn read_kmsg(&mut self, out: &mut Output) {
+        if let Some(kmsg) = &mut self.kmsg {
+            kmsg.poll(|time, line| out.emit(Source::Kmsg, time, Observation::Kmsg(line)));
+        }
+    }
+
+    /// Reads what frameworks print of their settings.
+    pub(super) fn read_configurations(&mut self, out: &mut Output) {
+        let mut lines = Vec::new();
+        self.files.configurations(&mut |line| lines.push(line));
+        self.say(lines, out);
+    }
+
+    fn say(&mut self, lines: Vec<Line>, out: &mut Output) {
+        self.words += lines.len() as u64;
+        for line in lines {
+            out.emit(line.source, line.time, Observation::RayLog(line.log));
+        }
+        out.forget_words();
+    }
+
+    /// Reads on where somebody wrote faster than logs are read, and counts what is left then.
+    pub(super) fn catch_up(&mut self, out: &mut Output) {
+        let began = Instant::now();
+        while self.files.is_behind() && began.elapsed() < CATCH_UP {
+            self.read(out);
+            if !out.recording.has_room_for_words() {
+                thread::sleep(A_BATCH);
+            }
+        }
+        self.unread = self.files.unread();
+    }
+
+    /// Records of the kernel log that were overwritten before they were read.
+    pub(super) fn lost_of_kernel(&self) -> u64 {
+        self.kmsg.as_ref().map_or(0, |kmsg| kmsg.lost)
+    }
+
+    /// Logs of drivers that were not looked at, because there were too many.
+    pub(super) fn left_out_drivers(&self) -> u64 {
+        self.drivers.left_out
+    }
+
+    /// Records of logs that found no room, lines that were not read before the end, files that were not opened.
+    pub(super) fn ledger(&self, out: &Output) -> Ledger {
+        let dropped = out.recording.dropped_words();
+        Ledger {
+            hook: "ray logs".into(),
+            seen: self.words,
+            submitted: self.words,
+            received: self.words,
+            written: self.words.saturating_sub(dropped),
+            dropped,
+            missed: self.unread + self.files.skipped,
+            ..Ledger::default()
+        }
+    }
+}
+
+/// Whether one that ends may be a worker that nobody has looked at.
+fn may_be_worker(process: ProcessKey, processes: &Processes, out: &Output) -> bool {
+    let known = processes.get(process.pid);
+    let other = out.judge().role(process);
+    other.is_none_or(|role| role == Role::Worker)
+        && known.is_none_or(|known| !known.identified && known.role == Role::Worker)
+}
+
+/// Whether a process was there when the file was made.
+fn made_by(log: File, process: ProcessKey) -> bool {
+    let made = move || {
+        let data = log.metadata().ok()?;
+        data.created().or_else(|_| data.modified()).ok()
+    };
+    let Some(made) = stall::ask_for(process.pid, made) else {
+        return false;
+    };
+    let age = made.elapsed().unwrap_or_default();
+    let lived = clock::boot().since(process.start);
+    // Starts are counted in hundredths of a second.
+    lived + 20_000_000 >= i64::try_from(age.as_nanos()).unwrap_or(i64::MAX)
+}

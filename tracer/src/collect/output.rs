@@ -1,0 +1,121 @@
+//! Where events go: to the recording, to the judge, and what the judge says of them is told.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use crate::{
+    deaths::{DeathUpdate, Deaths},
+    event::{Event, LimitWarning, Observation, Source},
+    ids::{BootTime, EventId},
+    judge::{Judge, foresight::Foresight, report::Utc},
+    observe::clock,
+    recording,
+};
+
+/// Gives events their ids; shared by the threads that make events.
+#[derive(Clone, Default)]
+pub struct Ids(Arc<AtomicU64>);
+
+impl Ids {
+    /// The next id, from 1.
+    #[must_use]
+    pub fn next(&self) -> EventId {
+        EventId(self.0.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+}
+
+/// The recording, the judge, and what is not told yet.
+pub(super) struct Output {
+    pub(super) ids: Ids,
+    pub(super) recording: recording::Sender,
+    judge: Judge,
+    deaths: Deaths,
+    foresight: Foresight,
+    /// What was foreseen and is not told yet.
+    foreseen: Vec<(BootTime, LimitWarning)>,
+}
+
+impl Output {
+    pub(super) fn new(ids: Ids, recording: recording::Sender) -> Self {
+        Self {
+            ids,
+            recording,
+            judge: Judge::default(),
+            deaths: Deaths::default(),
+            foresight: Foresight::default(),
+            foreseen: Vec::new(),
+        }
+    }
+
+    /// Records an observation of the collector's own.
+    pub(super) fn emit(&mut self, source: Source, time: BootTime, what: Observation) {
+        let event = Event {
+            id: self.ids.next(),
+            time,
+            source,
+            what,
+        };
+        self.observe(&event);
+        self.recording.send(event);
+    }
+
+    /// The same of what is found now.
+    pub(super) fn emit_now(&mut self, source: Source, what: Observation) {
+        self.emit(source, clock::boot(), what);
+    }
+
+    /// Takes in an event that the recording has or is about to get.
+    pub(super) fn observe(&mut self, event: &Event) {
+        self.judge.observe(event);
+        match &event.what {
+            Observation::Exit(exit) => self.deaths.add(event.id, exit.process, event.time),
+            Observation::Call(call) => self.foresight.called(call),
+            _ => {}
+        }
+    }
+
+    /// What was observed so far.
+    pub(super) fn judge(&self) -> &Judge {
+        &self.judge
+    }
+
+    /// Drops what logs said long ago.
+    pub(super) fn forget_words(&mut self) {
+        self.judge.forget_words();
+    }
+
+    /// Looks ahead: when each limit will be met.
+    pub(super) fn foresee(&mut self) {
+        let now = clock::boot();
+        for near in self.foresight.look(now, &self.judge) {
+            self.foreseen.push((now, near.clone()));
+            self.emit(Source::Recorder, now, Observation::Near(near));
+        }
+    }
+
+    /// What was foreseen, or has passed, since the last call, with its time.
+    pub(super) fn foreseen(&mut self) -> Vec<(Option<Utc>, LimitWarning)> {
+        let told = std::mem::take(&mut self.foreseen);
+        let wall = |(time, near)| (self.judge.wall(time), near);
+        told.into_iter().map(wall).collect()
+    }
+
+    /// Deaths whose verdict is new or has settled since the last call.
+    pub(super) fn told(&mut self) -> Vec<DeathUpdate> {
+        let (told, done) = self.deaths.tell(&self.judge, clock::boot());
+        for update in &told {
+            self.foresight.died(&update.death);
+        }
+        for process in done {
+            self.judge.forget(process);
+        }
+        told
+    }
+
+    /// Whether a verdict waits for what Ray's logs will say.
+    pub(super) fn any_waiting(&self) -> bool {
+        self.deaths.any_waiting()
+    }
+}

@@ -1,0 +1,106 @@
+//! Who belongs to a cluster: descendants of what is known, and what of a session lost its parent.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{Processes, Table, sweep::is_dead};
+use crate::{
+    collect::clusters::Clusters,
+    event::Process,
+    ids::{BootTime, Pid, ProcessKey},
+    judge::Judge,
+    observe::processes::{self, Stat},
+    ray::identify,
+};
+
+/// Processes that were looked at and are no part of Ray, by their start.
+#[derive(Default)]
+pub(super) struct Strangers(HashMap<Pid, BootTime>);
+
+impl Strangers {
+    fn has(&self, pid: Pid, stat: &Stat) -> bool {
+        self.0.get(&pid) == Some(&stat.start)
+    }
+}
+
+impl Processes {
+    /// A cluster is new: who was nobody's may be its part.
+    pub(in crate::collect) fn forget_strangers(&mut self) {
+        self.strangers = Strangers::default();
+    }
+
+    /// Who belongs to the clusters by this table, and is not known.
+    pub(in crate::collect) fn new_family(
+        &mut self,
+        table: &Table,
+        clusters: &Clusters,
+        judge: &Judge,
+    ) -> Vec<ProcessKey> {
+        let own = Pid(std::process::id());
+        let mut family: HashSet<Pid> = self.known.keys().copied().collect();
+        family.extend(self.parts(table, clusters));
+        loop {
+            let more: Vec<Pid> = table
+                .iter()
+                .filter(|(pid, stat)| {
+                    **pid != own && !family.contains(pid) && family.contains(&stat.parent)
+                })
+                .map(|(pid, _)| *pid)
+                .collect();
+            if more.is_empty() {
+                break;
+            }
+            family.extend(more);
+        }
+        family
+            .into_iter()
+            .filter(|pid| !self.known.contains_key(pid))
+            .filter_map(|pid| {
+                // Who was dead when the recorder came is no death of this recording.
+                let stat = table.get(&pid).filter(|stat| !is_dead(stat))?;
+                Some(ProcessKey {
+                    pid,
+                    start: stat.start,
+                })
+            })
+            // One that gives up tens of gigabytes is in /proc for seconds after its end was told.
+            .filter(|process| !judge.has_ended(*process))
+            .collect()
+    }
+
+    /// Parts of the known clusters that are nobody's children any more: `ray start` leaves the GCS, the dashboard and its helpers
+    /// to init. Their command lines name the session or the GCS.
+    fn parts(&mut self, table: &Table, clusters: &Clusters) -> Vec<Pid> {
+        let is_new = |pid: &Pid, stat: &Stat| {
+            !self.known.contains_key(pid) && !self.strangers.has(*pid, stat)
+        };
+        let is_part = |pid: Pid, stat: &Stat| {
+            let argv = processes::argv(pid);
+            identify::role(&stat.comm, &argv).is_some() && clusters.named(&argv).is_some()
+        };
+        let new = table.iter().filter(|(pid, stat)| is_new(pid, stat));
+        let found = new.filter(|(pid, stat)| is_part(**pid, stat));
+        let found = found.map(|(pid, _)| *pid).collect();
+        let seen = table.iter().map(|(pid, stat)| (*pid, stat.start));
+        self.strangers = Strangers(seen.collect());
+        found
+    }
+
+    /// The cluster that a process belongs to: its parent's, or the one whose command line it names.
+    pub(super) fn cluster_of(&self, process: &Process, clusters: &Clusters) -> Option<ProcessKey> {
+        let of = |pid: Pid| self.get(pid).and_then(|known| known.process.cluster);
+        if let Some(known) = of(process.process.pid) {
+            return Some(known);
+        }
+        let mut parent = process.parent;
+        for _ in 0..16 {
+            let Some(pid) = parent else { break };
+            if let Some(cluster) = of(pid) {
+                return Some(cluster);
+            }
+            parent = processes::stat(pid)
+                .map(|stat| stat.parent)
+                .filter(|pid| pid.0 > 1);
+        }
+        clusters.named(&process.argv)
+    }
+}

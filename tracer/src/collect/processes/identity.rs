@@ -1,0 +1,178 @@
+//! Who a process is, found out while it lives: by its command line, and by the log files that it holds open.
+
+use std::path::PathBuf;
+
+use super::{Known, Processes};
+use crate::{
+    collect::{clusters::Clusters, output::Output},
+    event::{Observation, Process, Role, Source, Worker},
+    ids::{BootTime, ProcessKey},
+    observe::{clusters, processes},
+    ray::log::{FileKind, file_name},
+};
+
+/// After exec a worker opens its logs within a second; /proc is asked then, and a few times more.
+const LOOKS_NS: [i64; 5] = [
+    150_000_000,
+    500_000_000,
+    1_500_000_000,
+    4_000_000_000,
+    10_000_000_000,
+];
+
+/// A process that is to be looked at, the time of its exec, and how often it was.
+pub(in crate::collect) type DueLook = (ProcessKey, BootTime, usize);
+
+/// All that are to be looked at.
+#[derive(Default)]
+pub(super) struct Identities {
+    due: Vec<DueLook>,
+}
+
+impl Identities {
+    pub(super) fn expect(&mut self, process: ProcessKey, exec: BootTime) {
+        self.forget(process);
+        self.due.push((process, exec, 0));
+    }
+
+    /// Looks once more at one that is not known for sure, unless that is due.
+    pub(super) fn expect_again(&mut self, process: ProcessKey, now: BootTime) {
+        if !self.due.iter().any(|(known, ..)| known.same(process)) {
+            self.due.push((process, now, 0));
+        }
+    }
+
+    pub(super) fn forget(&mut self, process: ProcessKey) {
+        self.due.retain(|(known, ..)| !known.same(process));
+    }
+
+    fn take(&mut self, now: BootTime) -> Vec<DueLook> {
+        let ready =
+            |look: &DueLook| now.since(look.1) >= LOOKS_NS.get(look.2).copied().unwrap_or(0);
+        self.due.extract_if(.., |look| ready(look)).collect()
+    }
+}
+
+/// A log that a process holds open as its own.
+pub(in crate::collect) struct OwnLog {
+    pub(in crate::collect) path: PathBuf,
+    pub(in crate::collect) name: file_name::FileName,
+}
+
+/// What a look at a process gave.
+#[derive(Default)]
+pub(in crate::collect) struct Looked {
+    /// Nothing more is to be learnt.
+    pub(in crate::collect) done: bool,
+    /// The cluster that the process is of, and the logs that are to be held from now on.
+    pub(in crate::collect) cluster: Option<ProcessKey>,
+    pub(in crate::collect) logs: Vec<OwnLog>,
+}
+
+impl Processes {
+    /// Those whose turn it is to be looked at.
+    pub(in crate::collect) fn due_looks(&mut self, now: BootTime) -> Vec<DueLook> {
+        self.identities.take(now)
+    }
+
+    /// Looks again later at one of them.
+    pub(in crate::collect) fn look_later(&mut self, (process, exec, looks): DueLook) {
+        if looks + 1 < LOOKS_NS.len() {
+            self.identities.due.push((process, exec, looks + 1));
+        }
+    }
+
+    /// Takes in a process that is no raylet, and finds its worker id.
+    pub(in crate::collect) fn identify(
+        &mut self,
+        mut process: Process,
+        role: Option<Role>,
+        clusters: &Clusters,
+        out: &mut Output,
+    ) -> Looked {
+        let key = process.process;
+        if process.argv.is_empty() && self.known_as(key).is_some() {
+            // It is ending, or cannot be read now: what is known of it stays.
+            return Looked::default();
+        }
+        process.cluster = self.cluster_of(&process, clusters);
+        process.role = role.unwrap_or(Role::Other);
+        if self
+            .get(key.pid)
+            .is_none_or(|known| known.process != process)
+        {
+            self.describe(&process, out);
+        }
+        let may_be_worker = matches!(process.role, Role::Worker | Role::Other | Role::Driver);
+        let was_identified = self.get(key.pid).is_some_and(|known| known.identified);
+        let is_same = self.get_as(key).is_some();
+        let mut logs = Vec::new();
+        let identified = (was_identified && is_same) || {
+            if may_be_worker {
+                logs = own_logs(&process);
+            }
+            let worker = worker_by(&logs, key);
+            let found = worker.is_some();
+            if let Some(worker) = worker {
+                out.emit_now(Source::Proc, Observation::Worker(worker));
+            }
+            found
+        };
+        let role = if identified && process.role == Role::Other {
+            Role::Driver
+        } else {
+            process.role
+        };
+        if identified && !was_identified && role == Role::Driver {
+            emit_settings(key, out);
+        }
+        let cluster = process.cluster;
+        self.know(Known {
+            process,
+            role,
+            identified,
+        });
+        Looked {
+            done: identified || !may_be_worker,
+            cluster,
+            logs,
+        }
+    }
+}
+
+/// The logs of Ray that a process holds open, and that are its own.
+fn own_logs(process: &Process) -> Vec<OwnLog> {
+    // A child inherits its worker's standard output: the pid in the name must be its own.
+    let own = process.ns_pid.unwrap_or(process.process.pid);
+    let open = processes::open_logs(process.process.pid).into_iter();
+    open.filter_map(|path| {
+        let name = file_name::parse(path.file_name()?.to_str()?)?;
+        (name.pid == Some(own)).then_some(OwnLog { path, name })
+    })
+    .collect()
+}
+
+/// The worker that a process is by its logs.
+fn worker_by(logs: &[OwnLog], process: ProcessKey) -> Option<Worker> {
+    let logs = logs.iter().rev();
+    let log = logs
+        .into_iter()
+        .find(|log| log.name.kind == FileKind::CoreWorker)?;
+    Some(Worker {
+        process,
+        worker_id: log.name.worker_id.clone()?,
+        job_id: log.name.job_id.clone(),
+        actor_class: None,
+        driver: log.name.driver,
+        from: log.path.to_string_lossy().into_owned(),
+    })
+}
+
+/// The `RAY_*` variables of a driver, once it is known as one.
+fn emit_settings(process: ProcessKey, out: &mut Output) {
+    let settings = clusters::settings(process.pid);
+    if !settings.is_empty() {
+        let what = Observation::DriverSettings { process, settings };
+        out.emit_now(Source::Proc, what);
+    }
+}

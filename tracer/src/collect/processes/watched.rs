@@ -1,0 +1,109 @@
+//! How processes are watched: in the kernel's tracked set and its table of memory, or by a pidfd each.
+
+use std::{
+    collections::HashSet,
+    os::fd::{AsFd as _, BorrowedFd},
+};
+
+use super::{pidfds::Pidfds, sweep};
+use crate::{
+    event::Step,
+    ids::ProcessKey,
+    observe::{
+        kernel::{Growth, Ledgers, Tracked},
+        processes,
+    },
+};
+
+/// How processes are watched.
+#[expect(clippy::large_enum_variant, reason = "there is one, for a moment")]
+pub enum Watch {
+    /// In the kernel.
+    Kernel {
+        /// The tracked set.
+        tracked: Tracked,
+        /// The loss ledger.
+        ledgers: Ledgers,
+        /// What processes map, where the kernel tells it.
+        growth: Option<Growth>,
+    },
+    /// By pidfds.
+    Pidfds,
+}
+
+impl Watch {
+    /// What becomes readable when something large is mapped; [`crate::collect::Collector::take_mappings`] is to be called then, and now and again.
+    #[must_use]
+    pub fn mappings(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Kernel { growth, .. } => growth.as_ref().map(|growth| growth.as_fd()),
+            Self::Pidfds => None,
+        }
+    }
+}
+
+/// The ways that there are here.
+#[derive(Default)]
+pub(super) struct Watched {
+    pub(super) tracked: Option<Tracked>,
+    pub(super) ledgers: Option<Ledgers>,
+    pub(super) growth: Option<Growth>,
+    pub(super) pidfds: Option<Pidfds>,
+    /// Whose end had begun when they were put into the tracked set: no event is owed for them.
+    pub(super) late: HashSet<ProcessKey>,
+}
+
+impl Watched {
+    pub(super) fn new(watch: Watch) -> Self {
+        let mut own = Self::default();
+        match watch {
+            Watch::Kernel {
+                tracked,
+                ledgers,
+                growth,
+            } => {
+                (own.tracked, own.ledgers, own.growth) = (Some(tracked), Some(ledgers), growth);
+            }
+            Watch::Pidfds => own.pidfds = Some(Pidfds::default()),
+        }
+        own
+    }
+
+    pub(super) fn track(&mut self, process: ProcessKey) {
+        if let Some(tracked) = &mut self.tracked
+            && !tracked.contains(process.pid.0)
+        {
+            tracked.add(process);
+            if sweep::may_have_been_told(process, processes::stat(process.pid).as_ref()) {
+                self.late.insert(process);
+            }
+        }
+        if let Some(pidfds) = &mut self.pidfds {
+            pidfds.watch(process);
+        }
+    }
+
+    pub(super) fn while_tracked<T>(&mut self, process: ProcessKey, what: impl FnOnce() -> T) -> T {
+        if let Some(tracked) = &mut self.tracked {
+            tracked.add(process);
+        }
+        let done = what();
+        if let Some(tracked) = &mut self.tracked {
+            tracked.remove(process);
+        }
+        done
+    }
+
+    /// The memory of one that is described is watched from then on.
+    pub(super) fn described(&mut self, process: ProcessKey) {
+        if let Some(growth) = &mut self.growth {
+            growth.watch(process);
+        }
+    }
+
+    /// The last steps of its memory.
+    pub(super) fn forget(&mut self, process: ProcessKey) -> Vec<Step> {
+        let growth = self.growth.as_mut();
+        growth.map_or_else(Vec::new, |growth| growth.forget(process))
+    }
+}

@@ -1,0 +1,270 @@
+//! The memory of tracked processes: those that the kernel saw move before others; a row only when a figure moved.
+
+mod families;
+mod turns;
+
+use std::collections::HashMap;
+
+use families::Families;
+use turns::{Asked, Before, Turns};
+
+use super::moved;
+use crate::{
+    collect::{
+        output::Output,
+        processes::{Change, Processes},
+    },
+    event::{MemorySplit, Observation, ProcessMemory, Source},
+    ids::{BootTime, Bytes, MINUTE_NS, Pid, ProcessKey},
+    observe::{
+        clock, forks,
+        kernel::{Growth, ResidentLevel, Slot},
+        memory::{self, MemoryFiles},
+    },
+};
+
+/// Without a move a row is written this often: thousands of processes rest all day.
+const AT_LEAST_NS: i64 = 10 * MINUTE_NS;
+/// All figures of a process are read at each tenth look, and whenever the cheap ones say that shared memory moved.
+const FULL_LOOKS: u64 = 10;
+/// Looks between two of the clock.
+const LOOKS_AT_ONCE: usize = 8;
+
+/// All processes that are sampled.
+#[derive(Default)]
+pub(super) struct Memories {
+    processes: HashMap<Pid, Sampled>,
+    turns: Turns,
+    families: Families,
+}
+
+/// One process between two looks.
+struct Sampled {
+    files: Option<MemoryFiles>,
+    /// Its place in the kernel's table.
+    slot: Option<Slot>,
+    before: Before,
+    looks: u64,
+    /// Whether it has executed a program since its fork: then it shares with nobody above it.
+    executed: bool,
+    /// What of its anonymous memory counts as a relative's, where it has such by fork.
+    shared: Option<i64>,
+    /// The figures of the last look, and of the last row with its time.
+    last: MemorySplit,
+    row: Option<(BootTime, MemorySplit)>,
+}
+
+impl Sampled {
+    fn new(pid: Pid) -> Self {
+        Self {
+            files: MemoryFiles::open(pid).ok(),
+            slot: None,
+            before: Before::default(),
+            looks: 0,
+            executed: false,
+            shared: None,
+            last: MemorySplit::default(),
+            row: None,
+        }
+    }
+
+    /// What the kernel has seen of it.
+    fn level(&mut self, process: ProcessKey, growth: Option<&Growth>) -> Option<ResidentLevel> {
+        let growth = growth?;
+        self.slot = self.slot.or_else(|| growth.slot(process));
+        Some(growth.levels()?.of(self.slot?, process))
+    }
+
+    /// The figures now, when the kernel has seen `level`; `None` when the process is gone.
+    fn look_at(
+        &mut self,
+        now: BootTime,
+        pid: Pid,
+        level: Option<ResidentLevel>,
+    ) -> Option<MemorySplit> {
+        let swap = |level: Option<ResidentLevel>| level.map(|level| Bytes(level.swap()));
+        if moved(swap(self.before.level), swap(level)) {
+            // `statm` does not count it.
+            self.looks = 0;
+        }
+        let last = self.last;
+        let split = self.look(pid).map(|split| self.with_own(pid, split));
+        let has_moved = split
+            .is_some_and(|split| moved(last.anon, split.anon) || moved(last.shmem, split.shmem));
+        self.before = Before {
+            looked: Some(now),
+            level,
+            moved: if has_moved {
+                Some(now)
+            } else {
+                self.before.moved
+            },
+        };
+        split
+    }
+
+    fn execute(&mut self) {
+        (self.executed, self.shared) = (true, None);
+    }
+
+    /// With what of it is its own, where it is a fork or has forked. Until its family is measured,
+    /// that is at most what it has faulted in.
+    fn with_own(&mut self, pid: Pid, split: MemorySplit) -> MemorySplit {
+        let Some(anon) = split.anon else { return split };
+        if !self.executed && self.shared.is_none() {
+            match forks::forked(pid) {
+                Some(fork) => {
+                    self.shared = Some(anon.0.saturating_sub(fork.faulted.0).cast_signed());
+                }
+                None => self.executed = true,
+            }
+        }
+        let own = self.shared.map(|shared| {
+            let own = anon.0.cast_signed() - shared;
+            Bytes(u64::try_from(own).unwrap_or(0))
+        });
+        MemorySplit { own, ..split }
+    }
+
+    /// The figures now; `None` when the process is gone.
+    fn look(&mut self, pid: Pid) -> Option<MemorySplit> {
+        let turn = self.looks.is_multiple_of(FULL_LOOKS);
+        self.looks += 1;
+        let Some(files) = &self.files else {
+            // No descriptor could be had.
+            return memory::process(pid);
+        };
+        let count = files.count()?;
+        let last = &self.last;
+        let shared = last.file.unwrap_or_default().0 + last.shmem.unwrap_or_default().0;
+        let split = if turn || moved(Some(Bytes(shared)), Some(count.shared)) {
+            files.split()?
+        } else {
+            let resident = Bytes(count.anon.0 + count.shared.0);
+            MemorySplit {
+                anon: Some(count.anon),
+                peak: last.peak.max(Some(resident)),
+                ..*last
+            }
+        };
+        self.last = split;
+        Some(split)
+    }
+
+    /// Whether `split` is worth a row.
+    fn is_news(&self, now: BootTime, split: &MemorySplit) -> bool {
+        self.row.is_none_or(|(since, row)| {
+            now.since(since) >= AT_LEAST_NS
+                || moved(row.anon, split.anon)
+                || moved(row.private(), split.private())
+                || moved(row.file, split.file)
+                || moved(row.shmem, split.shmem)
+                || moved(row.swap, split.swap)
+                || moved(row.peak, split.peak)
+        })
+    }
+}
+
+impl Memories {
+    /// Begins with who is new and forgets who is gone.
+    pub(super) fn follow(&mut self, changes: Vec<Change>) {
+        for change in changes {
+            match change {
+                Change::Began(process) => self.turns.add(process),
+                // It shares nothing any more.
+                Change::Executed(pid) => {
+                    if let Some(sampled) = self.processes.get_mut(&pid) {
+                        sampled.execute();
+                    }
+                }
+                Change::Gone(pid) => {
+                    self.processes.remove(&pid);
+                }
+            }
+        }
+    }
+
+    /// Shared memory that a process has mapped and touched, as it was last seen.
+    pub(super) fn shared(&self, pid: Pid) -> Bytes {
+        let sampled = self.processes.get(&pid);
+        let last = sampled.and_then(|sampled| sampled.last.shmem);
+        last.unwrap_or_default()
+    }
+
+    /// Looks at those whose turn it is, as long as there is time. `near`: whether a limit is.
+    pub(super) fn sample(
+        &mut self,
+        now: BootTime,
+        near: bool,
+        known: &Processes,
+        out: &mut Output,
+    ) {
+        let growth = known.growth();
+        let samples = &mut self.processes;
+        let levels = growth.and_then(Growth::levels);
+        let ask = |process: ProcessKey| {
+            known.get_as(process)?;
+            let sampled = samples.entry(process.pid);
+            let sampled = sampled.or_insert_with(|| Sampled::new(process.pid));
+            let level = sampled.level(process, growth);
+            Some(Asked {
+                slot: sampled.slot,
+                turn: sampled.before.turn(now, near, level),
+            })
+        };
+        let due = self.turns.take(now, near, levels, ask);
+        let budget = if near {
+            turns::BUDGET_NEAR
+        } else {
+            turns::BUDGET_FAR
+        };
+        let began = clock::cpu_time();
+        for (done, pid) in due.into_iter().enumerate() {
+            // The clock costs as much as a look on a small machine.
+            if done % LOOKS_AT_ONCE == 0 && clock::cpu_time().saturating_sub(began) >= budget {
+                break;
+            }
+            self.sample_one(pid, known, out);
+        }
+    }
+
+    fn sample_one(&mut self, pid: Pid, known: &Processes, out: &mut Output) {
+        let Some(process) = known.get(pid).map(|known| known.process.process) else {
+            return;
+        };
+        let Some(sampled) = self.processes.get_mut(&pid) else {
+            return;
+        };
+        let level = sampled.level(process, known.growth());
+        let now = clock::boot();
+        let Some(split) = sampled.look_at(now, pid, level) else {
+            return;
+        };
+        if sampled.is_news(now, &split) {
+            sampled.row = Some((now, split));
+            let memory = split;
+            let what = Observation::Memory(ProcessMemory { process, memory });
+            out.emit(Source::Proc, now, what);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_that_reads_less_says_the_same() {
+        let pid = Pid(std::process::id());
+        let mut sampled = Sampled::new(pid);
+        let full = sampled.look(pid).expect("status");
+        let quick = sampled.look(pid).expect("statm");
+        let anon = |split: MemorySplit| split.anon.expect("anon").0;
+        assert!(
+            anon(full).abs_diff(anon(quick)) < 8 << 20,
+            "{full:?} {quick:?}"
+        );
+        assert_eq!((full.swap, quick.shmem), (quick.swap, full.shmem));
+        assert!(!sampled.is_news(BootTime(0), &quick) || sampled.row.is_none());
+    }
+}

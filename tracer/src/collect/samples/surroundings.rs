@@ -1,0 +1,181 @@
+//! What bears on tracked processes from around them: their memory cgroups, `/dev/shm`, and what kills when it is full.
+
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    path::Path,
+};
+
+use super::{
+    margins::{Counts, Limit},
+    rows::{Rows, moved},
+};
+use crate::{
+    collect::{
+        output::Output,
+        processes::{Found, Processes},
+    },
+    event::{CgroupState, Cluster, NodeMemory, Observation, SharedMemory, Source},
+    ids::{BootTime, Bytes, ProcessKey},
+    observe::{
+        cgroups::{self, Hierarchy},
+        sessions,
+    },
+    ray::{
+        memory_monitor::{self, Config},
+        version::Version,
+    },
+};
+
+/// The last row of each, and the hierarchy.
+pub(super) struct Surroundings {
+    hierarchy: Option<Hierarchy>,
+    /// The cgroups that tracked processes are in, as of the last second.
+    paths: BTreeSet<String>,
+    cgroups: Rows<String, CgroupState>,
+    shared_memory: Rows<ProcessKey, SharedMemory>,
+}
+
+impl Default for Surroundings {
+    fn default() -> Self {
+        Self {
+            hierarchy: Hierarchy::find(),
+            paths: BTreeSet::new(),
+            cgroups: Rows::default(),
+            shared_memory: Rows::default(),
+        }
+    }
+}
+
+impl Surroundings {
+    /// The cgroup of each tracked process, and what of those above it has a limit. Which cgroups these are is found out where it is the `turn`.
+    pub(super) fn read_cgroups(&mut self, turn: bool, processes: &Processes) -> Vec<CgroupState> {
+        if turn {
+            let all = processes.all();
+            let paths = all.filter_map(|known| known.process.cgroup.as_deref());
+            let paths: BTreeSet<&str> = paths.collect();
+            self.paths = paths.into_iter().map(str::to_owned).collect();
+        }
+        let Some(hierarchy) = &self.hierarchy else {
+            return Vec::new();
+        };
+        let mut levels: HashMap<String, CgroupState> = HashMap::new();
+        for path in self.paths.iter().map(String::as_str) {
+            let found = hierarchy.on_path(path).into_iter();
+            let kept = found.filter(|level| level.limit.is_some() || level.path == path);
+            levels.extend(kept.map(|level| (level.path.clone(), level)));
+        }
+        levels.into_values().collect()
+    }
+
+    /// A row for each cgroup of which something moved.
+    pub(super) fn sample_cgroups(
+        &mut self,
+        now: BootTime,
+        levels: Vec<CgroupState>,
+        out: &mut Output,
+    ) {
+        let there: HashSet<&str> = levels.iter().map(|level| level.path.as_str()).collect();
+        self.cgroups.retain(|path| there.contains(path.as_str()));
+        for state in levels {
+            let path = state.path.clone();
+            let row = self.cgroups.next(now, path, state, |last, state| {
+                last.oom_kills != state.oom_kills
+                    || last.limit != state.limit
+                    || moved(Some(last.usage), Some(state.usage))
+                    || moved(last.anon, state.anon)
+                    || moved(last.shmem, state.shmem)
+                    || moved(last.swap, state.swap)
+            });
+            if let Some(state) = row {
+                out.emit(Source::Cgroup, now, Observation::Cgroup(state));
+            }
+        }
+    }
+
+    /// `/dev/shm` as each raylet that lives sees it: the pid of one that is gone may be another's by now.
+    pub(super) fn sample_shared_memory(
+        &mut self,
+        now: BootTime,
+        found: Found<'_>,
+        out: &mut Output,
+    ) {
+        for cluster in live(found) {
+            let raylet = cluster.raylet;
+            let Some((free, total)) = sessions::space_seen_by(raylet.pid, "/dev/shm") else {
+                continue;
+            };
+            let used = Bytes(total.0.saturating_sub(free.0));
+            let state = SharedMemory {
+                raylet,
+                total,
+                used,
+            };
+            let is_news = |last: &SharedMemory, state: &SharedMemory| {
+                moved(Some(last.used), Some(state.used))
+            };
+            if let Some(state) = self.shared_memory.next(now, raylet, state, is_news) {
+                out.emit(Source::Proc, now, Observation::SharedMemory(state));
+            }
+        }
+    }
+
+    /// A raylet is gone for good.
+    pub(super) fn forget(&mut self, raylet: ProcessKey) {
+        self.shared_memory.retain(|known| !known.same(raylet));
+    }
+}
+
+/// The clusters of which the raylet lives.
+fn live(found: Found<'_>) -> impl Iterator<Item = &Cluster> {
+    let all = found.clusters.all().map(|(_, cluster)| cluster);
+    all.filter(move |cluster| found.processes.known_as(cluster.raylet).is_some())
+}
+
+/// Everything that kills when it is full: the machine, the cgroups, and what each raylet's monitor counts.
+pub(super) fn limits(node: &NodeMemory, cgroups: &[CgroupState], found: Found<'_>) -> Vec<Limit> {
+    let mut limits = vec![Limit {
+        name: "machine".into(),
+        used: node.used(),
+        limit: node.total,
+        counts: Counts::Machine,
+        raylet: None,
+    }];
+    limits.extend(cgroups.iter().filter_map(|level| {
+        Some(Limit {
+            name: level.path.clone(),
+            used: level.needed(),
+            limit: level.limit?,
+            counts: Counts::Cgroup(level.path.clone()),
+            raylet: None,
+        })
+    }));
+    for cluster in live(found) {
+        let monitor = Config::of(&cluster.settings);
+        if monitor.refresh_ms == 0 {
+            continue;
+        }
+        let raylet = cluster.raylet;
+        let version = cluster.ray_version.as_deref().and_then(Version::parse);
+        let root = cgroups::root_of(raylet.pid);
+        let count = memory_monitor::count(node, root.as_ref(), version);
+        let own = found.processes.known_as(raylet);
+        let own = own.and_then(|raylet| raylet.cgroup.as_deref());
+        let own = own.filter(|_| count.total != node.total);
+        limits.push(Limit {
+            name: format!("raylet {}", raylet.pid),
+            used: count.used,
+            limit: monitor.threshold(count.total),
+            counts: own.map_or(Counts::Machine, |own| counted_by(own, count.total, cgroups)),
+            raylet: Some(raylet),
+        });
+    }
+    limits
+}
+
+/// Whose memory a raylet in this cgroup counts, which takes `total` for all there is: that of the cgroup on its path with this limit.
+fn counted_by(own: &str, total: Bytes, cgroups: &[CgroupState]) -> Counts {
+    let on_path = |level: &&CgroupState| Path::new(own).starts_with(&level.path);
+    let mut levels = cgroups.iter().filter(on_path);
+    let level = levels.find(|level| level.limit == Some(total));
+    Counts::Cgroup(level.map_or(own, |level| &level.path).to_owned())
+}

@@ -1,0 +1,135 @@
+//! From the bytes of a record to what several hooks have: keys, names, arguments, paths, memory.
+
+use raytrace_ebpf::records;
+
+use crate::{
+    event::{self, MemorySplit},
+    ids::{Bytes, Pid, ProcessKey},
+    observe::kernel::Native,
+};
+
+/// Copies the first `need` bytes (at least) of a record into a `T`, zeroes behind.
+pub(super) fn take<T: Copy>(bytes: &[u8], need: usize) -> Option<T> {
+    let bytes = bytes.get(..bytes.len().min(size_of::<T>()))?;
+    if bytes.len() < need {
+        return None;
+    }
+    let mut value = std::mem::MaybeUninit::<T>::zeroed();
+    // SAFETY: every T here is a repr(C) record of integers and byte arrays, valid for any bits; at most its size is copied.
+    unsafe {
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), value.as_mut_ptr().cast::<u8>(), bytes.len());
+        Some(value.assume_init())
+    }
+}
+
+pub(super) fn key(process: records::Process) -> ProcessKey {
+    ProcessKey::new(process.tgid, process.start)
+}
+
+pub(super) fn ns_pid(inner: u32, outer: u32) -> Option<Pid> {
+    (inner != 0 && inner != outer).then_some(Pid(inner))
+}
+
+/// Bytes up to the first NUL, as text.
+pub(super) fn text(bytes: &[u8]) -> String {
+    let end = bytes
+        .iter()
+        .position(|byte| *byte == 0)
+        .unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+/// NUL-separated arguments, without the NULs that a shortened title leaves behind.
+pub(super) fn arguments(bytes: &[u8]) -> Vec<String> {
+    let end = bytes
+        .iter()
+        .rposition(|byte| *byte != 0)
+        .map_or(0, |last| last + 1);
+    if end == 0 {
+        return Vec::new();
+    }
+    bytes[..end]
+        .split(|byte| *byte == 0)
+        .map(|part| String::from_utf8_lossy(part).into_owned())
+        .collect()
+}
+
+/// A path from its names, innermost first; the root's name is empty.
+pub(super) fn path(names: &[String]) -> String {
+    let parts: Vec<&str> = names
+        .iter()
+        .rev()
+        .map(String::as_str)
+        .filter(|name| !name.is_empty() && *name != "/")
+        .collect();
+    format!("/{}", parts.join("/"))
+}
+
+/// The kernel gives no file the number 0.
+pub(super) fn file(record: records::File) -> Option<event::FileId> {
+    (record.inode != 0).then_some(event::FileId {
+        inode: record.inode,
+        device: record.device,
+    })
+}
+
+/// The memory of a process, told in pages of this size.
+pub(super) fn memory(memory: &records::Memory, page: u64) -> MemorySplit {
+    let bytes = |pages: i64| {
+        u64::try_from(pages)
+            .ok()
+            .map(|pages| Bytes(pages.saturating_mul(page)))
+    };
+    // A batched counter can lie a little below zero while memory goes up and down on several CPUs.
+    let counter = |pages: i64| {
+        if pages == -1 {
+            None
+        } else {
+            bytes(pages.max(0))
+        }
+    };
+    MemorySplit {
+        anon: counter(memory.anon),
+        file: counter(memory.file),
+        shmem: counter(memory.shmem),
+        swap: counter(memory.swap),
+        peak: bytes(memory.peak),
+        own: None,
+    }
+}
+
+/// The native part of a record, from its byte `at` on.
+pub(super) fn native(item: &[u8], at: usize) -> Option<Native> {
+    let part = item.get(at..).filter(|part| !part.is_empty())?;
+    let before = std::mem::offset_of!(records::Native, stack);
+    let (head, stack) = part.split_at_checked(before)?;
+    let words: Vec<u64> = head
+        .chunks_exact(8)
+        .filter_map(|word| Some(u64::from_le_bytes(word.try_into().ok()?)))
+        .collect();
+    let (registers, bytes) = words.split_first_chunk()?;
+    let bytes = usize::try_from(*bytes.first()?).ok()?;
+    Some(Native {
+        registers: *registers,
+        stack: stack.get(..bytes).filter(|stack| !stack.is_empty())?.into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_padded_title_loses_its_padding_only() {
+        assert_eq!(arguments(b"ray::A.go\0\0\0\0"), ["ray::A.go"]);
+        assert_eq!(arguments(b"a\0\0b\0"), ["a", "", "b"]);
+        assert!(arguments(b"\0\0").is_empty());
+    }
+
+    #[test]
+    fn a_cgroup_path_is_put_together_from_the_inside_out() {
+        let names = ["leaf".to_owned(), "ray".to_owned(), String::new()];
+        assert_eq!(path(&names), "/ray/leaf");
+        assert_eq!(path(&names[2..]), "/");
+    }
+}

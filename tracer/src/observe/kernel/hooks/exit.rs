@@ -1,0 +1,42 @@
+//! The last thread of a process ended: its status, its last title, its memory.
+
+use raytrace_ebpf::records::Exit;
+
+use super::{
+    Deaths, Decoder,
+    bytes::{arguments, key, memory, ns_pid, take, text},
+};
+use crate::{
+    event::{self, Observation},
+    ids::Pid,
+};
+
+pub(super) const HOOK: Deaths = Deaths {
+    is_needed: true,
+    offsets: |fields, offsets| {
+        offsets.task_exit_code = fields.need("task_struct", "exit_code")?;
+        offsets.signal_live = fields.need("signal_struct", "live")?;
+        Ok(())
+    },
+    // Its last field is cut to what was read.
+    decode: |decoder, bytes| {
+        take(bytes, std::mem::offset_of!(Exit, title)).map(|record| exit(decoder, &record))
+    },
+};
+
+fn exit(decoder: &Decoder, record: &Exit) -> Observation {
+    let length = usize::try_from(record.title_length).ok();
+    Observation::Exit(event::Exit {
+        process: key(record.process),
+        ns_pid: ns_pid(record.ns_pid, record.process.tgid),
+        parent: (record.parent != 0).then_some(Pid(record.parent)),
+        comm: text(&record.comm),
+        status: Some(record.status & 0xffff),
+        title: length
+            .map(|length| arguments(record.title.get(..length).unwrap_or(&record.title)).join(" ")),
+        memory: memory(&record.memory, decoder.page),
+        mm: record.mm,
+        uid: Some(record.uid),
+        harvested: false,
+    })
+}

@@ -1,0 +1,93 @@
+//! Loads an object and attaches a hook's programs, each in the first form that the kernel takes.
+
+use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
+
+use aya::{
+    Btf as AyaBtf, Ebpf, EbpfLoader,
+    programs::{BtfTracePoint, Program, ProgramError, RawTracePoint},
+};
+
+use super::error::chain;
+use crate::event::{Probe, ProbeState};
+
+/// A loader that relocates nothing. aya reads all types of the kernel (24 MiB) when a loader is made, whether it will use them or not.
+pub(super) fn loader<'a>() -> EbpfLoader<'a> {
+    let mut loader = EbpfLoader::new();
+    loader.btf(None);
+    give_back();
+    loader
+}
+
+/// Memory that was used for a moment, which glibc would keep.
+pub(super) fn give_back() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: malloc_trim only releases free memory of the heaps; it takes malloc's own locks.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+/// Attaches one program of a hook as `tp_btf`, else as raw tracepoint; a raw tracepoint sees the same, a little later in the load.
+/// Whether the probe is required is for the caller to say.
+pub(super) fn attach_hook(
+    ebpf: &mut Ebpf,
+    btf: &AyaBtf,
+    hook: &str,
+    stem: &str,
+) -> (Probe, Option<RawFd>) {
+    let tracepoint = tracepoint(hook);
+    let probe = |state, reason| Probe {
+        name: hook.to_owned(),
+        state,
+        reason,
+        required: false,
+    };
+    let first = match by_btf(ebpf, btf, &format!("{stem}_btf"), tracepoint) {
+        Ok(fd) => return (probe(ProbeState::Ok, None), Some(fd)),
+        Err(error) => chain(&error),
+    };
+    match by_raw(ebpf, &format!("{stem}_raw"), tracepoint) {
+        Ok(fd) => (
+            probe(
+                ProbeState::Ok,
+                Some(format!("as raw tracepoint; as BTF tracepoint: {first}")),
+            ),
+            Some(fd),
+        ),
+        Err(error) => {
+            let reason = format!(
+                "as BTF tracepoint: {first}; as raw tracepoint: {}",
+                chain(&error)
+            );
+            (probe(ProbeState::Missing, Some(reason)), None)
+        }
+    }
+}
+
+/// `mark_victim` of `oom/mark_victim`.
+pub(super) fn tracepoint(hook: &str) -> &str {
+    hook.rsplit('/').next().unwrap_or(hook)
+}
+
+fn by_btf(
+    ebpf: &mut Ebpf,
+    btf: &AyaBtf,
+    program: &str,
+    tracepoint: &str,
+) -> Result<RawFd, ProgramError> {
+    let program: &mut BtfTracePoint = program_mut(ebpf, program)?.try_into()?;
+    program.load(tracepoint, btf)?;
+    program.attach()?;
+    Ok(program.fd()?.as_fd().as_raw_fd())
+}
+
+fn by_raw(ebpf: &mut Ebpf, program: &str, tracepoint: &str) -> Result<RawFd, ProgramError> {
+    let program: &mut RawTracePoint = program_mut(ebpf, program)?.try_into()?;
+    program.load()?;
+    program.attach(tracepoint)?;
+    Ok(program.fd()?.as_fd().as_raw_fd())
+}
+
+fn program_mut<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut Program, ProgramError> {
+    ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)
+}
