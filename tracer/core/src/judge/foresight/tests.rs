@@ -103,3 +103,34 @@ fn after_a_kill_the_next_approach_is_told_as_if_it_were_the_first() {
     assert_eq!(turns(&told), [true, false, true], "{told:?}");
     assert!((230..240).contains(&told[1].0), "{told:?}");
 }
+
+#[test]
+fn what_was_not_freed_yet_when_a_kill_was_told_is_no_peak_that_passed() {
+    // Looked at just before a step of the last tooth, told of the kill, and looked at again before the memory was freed.
+    let level = |second: u32| match second {
+        ..60 => 15.0,
+        60..100 => 15.0 + f64::from(second - 60) * 2.0,
+        100 => 99.9,
+        101 => 60.0,
+        102..140 => 15.0,
+        _ => (15.0 + f64::from(second - 140) * 1.7).min(88.0),
+    };
+    let mut approach = Approach::new(Point {
+        time: 1000.0,
+        level: level(0) * GIB,
+    });
+    let mut found = Vec::new();
+    for second in 1..200 {
+        if second == 100 {
+            approach.killed(1099.6);
+        }
+        let point = Point {
+            time: 1000.0 + f64::from(second),
+            level: level(second) * GIB,
+        };
+        let turn = approach.step(point, 100.0 * GIB);
+        found.extend(turn.map(|turn| (second, matches!(turn, ApproachChange::Near(_)))));
+    }
+    let again = found.iter().any(|(second, near)| *near && *second > 140);
+    assert!(again, "{found:?}");
+}
