@@ -21,8 +21,9 @@ use raytrace_tests::{
 use rustix::process::Signal;
 use serde_json::Value;
 
-/// The kill may come so much sooner or later than the interval: two of ten are meant to lie outside, and a busy machine stretches steps.
-const WIDER: f64 = 3.0;
+/// The kill may come so much sooner or later than the interval: two of ten are meant to lie outside, and a job that was starved when it
+/// was warned may go on at many times its pace. The bench of the forecast says how good intervals are.
+const WIDER: f64 = 10.0;
 /// So long before its kill the job knows at least.
 const LEAD_MS: f64 = 4_000.0;
 
