@@ -15,14 +15,15 @@ use raytrace::{
 use raytrace_tests::{
     publishing::{folders, lines, publish, record, until},
     recorder::{raytrace, report},
-    skipped, soak, staging,
+    staging,
     truth::Sight,
 };
 use rustix::process::Signal;
 use serde_json::Value;
 
-/// The kill may come so much sooner or later than the interval: two of ten are meant to lie outside, and a busy machine stretches steps.
-const WIDER: f64 = 3.0;
+/// The kill may come so much sooner or later than the interval: two of ten are meant to lie outside, and a job that was starved when it
+/// was warned may go on at many times its pace. The bench of the forecast says how good intervals are.
+const WIDER: f64 = 10.0;
 /// So long before its kill the job knows at least.
 const LEAD_MS: f64 = 4_000.0;
 
@@ -39,13 +40,13 @@ fn is_over(line: &Value) -> bool {
     line["raytrace.warning.over"] == true
 }
 
-/// Waits until so many warnings were told in all, and the last one stands or is over.
-fn told(own: &Path, count: usize, over: bool) -> Vec<Value> {
-    let what = format!("warning {count}, over: {over}");
+/// Waits until a warning was told after the first `before` lines, and the last one stands or is over.
+fn told(own: &Path, before: usize, over: bool) -> Vec<Value> {
+    let what = format!("a warning after {before} lines, over: {over}");
     until(&what, || {
         let lines = warnings(own);
-        let begun = lines.iter().filter(|line| !is_over(line)).count();
-        let found = begun >= count && is_over(lines.last()?) == over;
+        let mut new = lines.iter().skip(before);
+        let found = new.any(|line| !is_over(line)) && is_over(lines.last()?) == over;
         found.then_some(lines)
     })
 }
@@ -105,12 +106,22 @@ fn only(folder: &Path) -> PathBuf {
     found.expect("a recording")
 }
 
+/// Keeps the recording, of a run that failed as well: what was not foreseen is found by a replay of it.
+struct Kept<'a>(&'a Path);
+
+impl Drop for Kept<'_> {
+    fn drop(&mut self) {
+        let files = fs::read_dir(self.0).into_iter().flatten().flatten();
+        for file in files.map(|file| file.path()) {
+            if let Err(error) = raytrace_tests::keep::file(&file) {
+                eprintln!("{error:#}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_run_that_is_warned_of_its_kill_loses_no_step_and_what_passes_is_taken_back() {
-    if !soak() {
-        skipped("only in cargo xtask soak");
-        return;
-    }
     let held = tempfile::tempdir().expect("a folder");
     let (folder, own) = folders(held.path());
     let path = |name: &str| held.path().join(name).display().to_string();
@@ -127,6 +138,7 @@ fn a_run_that_is_warned_of_its_kill_loses_no_step_and_what_passes_is_taken_back(
     let mut script =
         staging::start_held("2.60.0", "warned.py", &arguments, held.path()).expect("a script");
     let raylet = script.raylet_at("ready").expect("a raylet").to_string();
+    let _kept = Kept(&folder);
     let mut recorder = record(&folder, &raylet);
     let (_publisher, _) = publish(&folder, &own, |command| {
         command.arg("--with-arguments");
@@ -134,12 +146,12 @@ fn a_run_that_is_warned_of_its_kill_loses_no_step_and_what_passes_is_taken_back(
     script.go_on().expect("the script");
     script.wait_for("survived").expect("the loop");
     no_step_is_lost(&fs::read_to_string(&steps).expect("steps"));
-    told(&own, 1, true);
+    let of_kill = told(&own, 0, true);
     script.go_on().expect("the script");
     script.wait_for("again").expect("the loader");
-    told(&own, 2, false);
+    told(&own, of_kill.len(), false);
     script.go_on().expect("the script");
-    let lines = told(&own, 2, true);
+    let lines = told(&own, of_kill.len(), true);
     script.wait_for("passed").expect("the loader");
     let truth = script.finish().expect("staging");
     recorder.signal(Signal::INT).expect("a signal");
@@ -151,10 +163,23 @@ fn a_run_that_is_warned_of_its_kill_loses_no_step_and_what_passes_is_taken_back(
     );
 
     let file = only(&folder);
-    raytrace_tests::keep::file(&file).expect("kept");
     let report = report(&file).expect("a report");
     let wrong = truth.compare(&report, Sight::Full).wrong;
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    told_of_the_kill(&file, &report);
+    for line in lines.iter().filter(|line| !is_over(line)) {
+        let name = &line["raytrace.warning.grower"];
+        assert!(name == "Trainer" || name == "Loader", "{lines:#?}");
+        assert_eq!(&line["raytrace.warning.likely_victim"], name, "{lines:#?}");
+        assert!(line["raytrace.limit.seconds_left"].is_number());
+    }
+    said(&file, &mut recorder);
+    fetched(&held.path().join("collected"));
+    counted_by_duckdb(&json);
+}
+
+/// A warning stood at the kill, and was taken back; then there was one of the approach that passed, and it was taken back too.
+fn told_of_the_kill(file: &Path, report: &Value) {
     let deaths = report["deaths"].as_array().expect("deaths");
     let kills = deaths
         .iter()
@@ -162,18 +187,22 @@ fn a_run_that_is_warned_of_its_kill_loses_no_step_and_what_passes_is_taken_back(
     let [death] = kills.collect::<Vec<_>>()[..] else {
         panic!("{deaths:#?}");
     };
-    let rows = nears(&file);
+    let rows = nears(file);
     let over: Vec<bool> = rows.iter().map(|(_, near)| near.within.is_none()).collect();
-    assert_eq!(over, [false, true, false, true], "{rows:#?}");
-    foreseen(&rows[0].1, death);
-    assert_eq!(lines[0]["raytrace.warning.grower"], "Trainer", "{lines:#?}");
-    assert_eq!(lines[0]["raytrace.warning.likely_victim"], "Trainer");
-    assert!(lines[0]["raytrace.limit.seconds_left"].is_number());
-    let passed = rows[3].1.doer.as_ref().expect("who gave back");
-    assert_eq!(passed.name, "Loader");
-    said(&file, &mut recorder);
-    fetched(&held.path().join("collected"));
-    counted_by_duckdb(&json);
+    // On a busy machine a step takes so long that the first approach may seem to pass before it goes on.
+    let alternate = over
+        .iter()
+        .enumerate()
+        .all(|(row, over)| *over == (row % 2 == 1));
+    assert!(alternate, "{rows:#?}");
+    let [.., (_, before), (_, first_over), (_, near), (_, passed)] = &rows[..] else {
+        panic!("{rows:#?}");
+    };
+    foreseen(before, death);
+    assert!(first_over.within.is_none() && passed.within.is_none());
+    let name = |near: &LimitWarning| near.doer.as_ref().map(|doer| doer.name.clone());
+    assert_eq!(name(near).as_deref(), Some("Loader"), "{near:?}");
+    assert_eq!(name(passed).as_deref(), Some("Loader"), "{passed:?}");
 }
 
 /// What the driver of examples/fleet fetched from the node is a recording that tells of the kill.

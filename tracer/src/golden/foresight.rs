@@ -3,6 +3,7 @@
 use super::read;
 use crate::{
     event::{LimitName, NearProcess, Observation},
+    ids::SECOND_NS,
     judge::{Judge, foresight::Foresight},
 };
 
@@ -10,18 +11,20 @@ use crate::{
 fn a_real_run_is_warned_of_half_a_minute_before_ray_kills_it() {
     let events = read("verl-d").events;
     let (mut judge, mut foresight) = (Judge::default(), Foresight::default());
-    let (mut told, mut second, mut killed) = (Vec::new(), 0, None);
+    let (mut told, mut killed) = (Vec::new(), None);
+    let mut look = events.first().expect("an event").time;
     for event in &events {
+        // Each second, as the recorder does.
+        while look <= event.time {
+            let near = foresight.look(look, &judge);
+            told.extend(near.into_iter().map(|near| (look, near)));
+            look = look.plus(SECOND_NS);
+        }
         judge.observe(event);
         match &event.what {
             Observation::Call(call) => foresight.called(call),
             Observation::Signal(signal) if signal.signal == 9 => {
                 killed = killed.or(Some(event.time));
-            }
-            Observation::Node(_) if event.time.0 / 1_000_000_000 > second => {
-                second = event.time.0 / 1_000_000_000;
-                let near = foresight.look(event.time, &judge);
-                told.extend(near.into_iter().map(|near| (event.time, near)));
             }
             _ => {}
         }

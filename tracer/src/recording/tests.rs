@@ -190,6 +190,7 @@ fn near(process: ProcessKey) -> LimitWarning {
         doer: Some(doer.clone()),
         victim: Some(doer),
         seen_ms: 9,
+        at_once: 12,
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{
     show::{live::duration, sanitize, size::size, time::Zone, words},
 };
 
-/// `08:39:40.000Z NEAR Ray's monitor: 465.0 GiB of 493.5 GiB, reached in 60 s to 110 s (TaskRunner +1.9 GiB in 40 s); likely victim: compute_score`,
+/// `08:39:40.000Z NEAR Ray's monitor: 465.0 GiB of 493.5 GiB, reached in 60 s to 110 s (TaskRunner +1.9 GiB in 40 s); likely victim: compute_score; save within 60 s`,
 /// and where it passes `07:12:58.000Z over: TaskRunner gave back 31.0 GiB; 58.0 GiB left at Ray's monitor`.
 #[must_use]
 pub fn line(time: Option<Utc>, near: &LimitWarning, zone: &Zone) -> String {
@@ -35,11 +35,28 @@ pub fn told(near: &LimitWarning) -> String {
         format!("; likely victim: {}", name(victim))
     });
     format!(
-        "NEAR {who}: {} of {}, reached in {}{}{victim}",
+        "NEAR {who}: {} of {}, reached in {}{}{victim}; {}",
         size(near.used),
         size(near.at),
         interval(within),
-        doer(near)
+        doer(near),
+        lever(near, within)
+    )
+}
+
+/// What can still be done without a restart: fewer tasks at the same time, where it is tasks that grow; else a save before the limit is met.
+fn lever(near: &LimitWarning, within: Within) -> String {
+    let save = match within.soonest_ms {
+        ..1000 => "save now".to_owned(),
+        soonest => format!("save within {}", duration(Duration::from_millis(soonest))),
+    };
+    let tasks = near.doer.as_ref().filter(|_| near.at_once > 1);
+    tasks.map_or_else(
+        || save.clone(),
+        |task| {
+            let (count, task) = (near.at_once, name(task));
+            format!("{count} of {task} grow at once: run fewer, or {save}")
+        },
     )
 }
 
@@ -94,6 +111,7 @@ mod tests {
             doer: Some(process("TaskRunner", 31)),
             victim: Some(process("compute_score\u{1b}[2J", 0)),
             seen_ms: 40_000,
+            at_once: 0,
         }
     }
 
@@ -107,7 +125,18 @@ mod tests {
         let told = line(time, &near(Some(within)), &Zone::default());
         let expected = "NEAR Ray's monitor: 465.0 GiB of 493.0 GiB, reached in 60 s to 110 s (TaskRunner +31.0 GiB in 40 s); likely victim: compute_score";
         assert!(told.contains(expected), "{told}");
+        assert!(told.ends_with("; save within 60 s"), "{told}");
         assert!(told.chars().all(sanitize::is_harmless), "{told:?}");
+        let tasks = LimitWarning {
+            at_once: 12,
+            ..near(Some(Within {
+                soonest_ms: 900,
+                ..within
+            }))
+        };
+        let told = line(time, &tasks, &Zone::default());
+        let expected = "; 12 of TaskRunner grow at once: run fewer, or save now";
+        assert!(told.ends_with(expected), "{told}");
         let told = line(time, &near(None), &Zone::default());
         let expected = "over: TaskRunner gave back 31.0 GiB; 28.0 GiB left at Ray's monitor";
         assert!(told.contains(expected), "{told}");

@@ -52,4 +52,6 @@ pub struct LimitWarning {
     pub victim: Option<NearProcess>,
     /// Over so many ms the growth was seen.
     pub seen_ms: u64,
+    /// Workers that ran the doer's task then and grew, the doer included; 0 where it is no task: fewer at once need no restart.
+    pub at_once: u32,
 }

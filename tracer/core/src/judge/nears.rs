@@ -86,6 +86,7 @@ mod tests {
             doer: None,
             victim: None,
             seen_ms: 0,
+            at_once: 0,
         }
     }
 

@@ -196,6 +196,8 @@ pub(super) struct Near {
     #[serde(with = "stored")]
     victim: Option<event::NearProcess>,
     seen_ms: u64,
+    #[serde(default)]
+    at_once: u32,
 }
 
 #[derive(Serialize, Deserialize)]

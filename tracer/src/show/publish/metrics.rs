@@ -634,6 +634,7 @@ mod tests {
             doer: None,
             victim: None,
             seen_ms: 0,
+            at_once: 0,
         };
         let told = BootTime(100_000_000_000);
         let mut snapshot = Snapshot {

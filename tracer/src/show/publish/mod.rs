@@ -273,6 +273,8 @@ pub fn warning(origin: &Origin, time: Option<Utc>, near: &LimitWarning, is_over:
     put(&mut line, "raytrace.limit.seconds_left", soonest);
     let latest = within.map(|within| within.latest_ms / 1000);
     put(&mut line, "raytrace.limit.seconds_left_at_most", latest);
+    let at_once = Some(near.at_once).filter(|count| *count > 1 && !is_over);
+    put(&mut line, "raytrace.warning.tasks_at_once", at_once);
     if origin.with_arguments {
         let name = |process: &Option<NearProcess>| process.as_ref().map(|one| one.name.clone());
         put(&mut line, "raytrace.warning.grower", name(&near.doer));

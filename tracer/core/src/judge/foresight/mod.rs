@@ -18,6 +18,7 @@ use crate::{
         killers::{NextKiller, Who},
         live, nears,
         report::Death,
+        state::processes::ProcessState,
         state::world::World,
     },
 };
@@ -168,6 +169,7 @@ impl Foresight {
             doer: None,
             victim: None,
             seen_ms: 0,
+            at_once: 0,
         };
         match turn {
             ApproachChange::Near(forecast) => {
@@ -179,7 +181,9 @@ impl Foresight {
                     latest_ms: milliseconds(forecast.high),
                 });
                 near.seen_ms = milliseconds(lately);
-                near.doer = grower(world, &threat.who, now, since, title);
+                if let Some((doer, at_once)) = grower(world, &threat.who, now, since, title) {
+                    (near.doer, near.at_once) = (Some(doer), at_once);
+                }
                 near.victim = victim::likely(world, &threat.who, now);
                 limit.warned = Some((now, near.doer.clone()));
             }
@@ -198,7 +202,7 @@ fn counted<'a>(
     world: &'a World,
     who: &'a Who,
     now: BootTime,
-) -> impl Iterator<Item = &'a crate::judge::state::processes::ProcessState> {
+) -> impl Iterator<Item = &'a ProcessState> {
     let counts = move |cgroup: Option<&str>| match who {
         Who::Cgroup(path) => live::is_below(cgroup.unwrap_or("/"), path),
         Who::RayMonitor | Who::Machine => true,
@@ -207,14 +211,14 @@ fn counted<'a>(
     states.filter(move |state| live::is_alive(state, now) && counts(state.cgroup.as_deref()))
 }
 
-/// The process that has grown most since then, where it is a good part of what grew.
+/// The process that has grown most since then, where it is a good part of what grew; and how many run its task and grew.
 fn grower(
     world: &World,
     who: &Who,
     now: BootTime,
     since: BootTime,
     title: Option<&str>,
-) -> Option<NearProcess> {
+) -> Option<(NearProcess, u32)> {
     let risen = |key: ProcessKey| {
         let trail = world.trails.get(&key.truncated());
         trail.map_or(Bytes(0), |trail| trail.risen(since))
@@ -222,12 +226,24 @@ fn grower(
     let grown = counted(world, who, now).map(|state| (state, risen(state.key)));
     let grown: Vec<_> = grown.filter(|(_, risen)| risen.0 > 0).collect();
     let all: u64 = grown.iter().map(|(_, risen)| risen.0).sum();
-    let (state, moved) = grown.into_iter().max_by_key(|(_, risen)| *risen)?;
-    (moved.0 as f64 >= ITS_PART * all as f64).then(|| NearProcess {
-        process: state.key,
-        name: state.owner(),
-        call: title.map(str::to_owned),
-        moved,
+    let (state, moved) = grown.iter().max_by_key(|(_, risen)| *risen)?;
+    let task = state.task();
+    let same = |(other, _): &&(&ProcessState, Bytes)| task.is_some() && other.task() == task;
+    let at_once = grown.iter().filter(same).count();
+    let together = grown
+        .iter()
+        .filter(same)
+        .map(|(_, risen)| risen.0)
+        .sum::<u64>();
+    let part = together.max(moved.0) as f64;
+    (part >= ITS_PART * all as f64).then(|| {
+        let doer = NearProcess {
+            process: state.key,
+            name: state.owner(),
+            call: title.map(str::to_owned),
+            moved: *moved,
+        };
+        (doer, u32::try_from(at_once).unwrap_or(u32::MAX))
     })
 }
 

@@ -1,6 +1,10 @@
 //! Warnings over levels alone.
 
 use super::*;
+use crate::{
+    event::{Event, MemorySplit, Observation, Process, ProcessMemory, Role, Source},
+    ids::EventId,
+};
 
 const GIB: f64 = 1_073_741_824.0;
 
@@ -102,4 +106,97 @@ fn after_a_kill_the_next_approach_is_told_as_if_it_were_the_first() {
     let told = found(true);
     assert_eq!(turns(&told), [true, false, true], "{told:?}");
     assert!((230..240).contains(&told[1].0), "{told:?}");
+}
+
+#[test]
+fn what_was_not_freed_yet_when_a_kill_was_told_is_no_peak_that_passed() {
+    // Looked at just before a step of the last tooth, told of the kill, and looked at again before the memory was freed.
+    let level = |second: u32| match second {
+        60..100 => 15.0 + f64::from(second - 60) * 2.0,
+        100 => 99.9,
+        101 => 60.0,
+        ..140 => 15.0,
+        _ => (15.0 + f64::from(second - 140) * 1.7).min(88.0),
+    };
+    let mut approach = Approach::new(Point {
+        time: 1000.0,
+        level: level(0) * GIB,
+    });
+    let mut found = Vec::new();
+    for second in 1..200 {
+        if second == 100 {
+            approach.killed(1099.6);
+        }
+        let point = Point {
+            time: 1000.0 + f64::from(second),
+            level: level(second) * GIB,
+        };
+        let turn = approach.step(point, 100.0 * GIB);
+        found.extend(turn.map(|turn| (second, matches!(turn, ApproachChange::Near(_)))));
+    }
+    let again = found.iter().any(|(second, near)| *near && *second > 140);
+    assert!(again, "{found:?}");
+}
+
+/// Workers of these titles, each of which grew by so many GiB within a minute.
+fn grown(workers: &[(&str, u64)]) -> Judge {
+    let mut judge = Judge::default();
+    let mut observe = |second: u64, what| {
+        let (id, time) = (EventId(second), BootTime(second * 1_000_000_000));
+        let source = Source::Proc;
+        judge.observe(&Event {
+            id,
+            time,
+            source,
+            what,
+        });
+    };
+    for (pid, (title, gib)) in (1..).zip(workers) {
+        let process = ProcessKey::new(pid, 1);
+        observe(
+            1,
+            Observation::Process(Process {
+                process,
+                parent: None,
+                process_group: None,
+                ns_pid: None,
+                comm: title.chars().take(15).collect(),
+                argv: vec![(*title).to_owned()],
+                exe: None,
+                uid: Some(0),
+                cgroup: None,
+                container_id: None,
+                role: Role::Worker,
+                cluster: None,
+            }),
+        );
+        for (second, held) in [(2, 1), (60, 1 + gib)] {
+            let memory = MemorySplit {
+                anon: Some(Bytes(held << 30)),
+                ..MemorySplit::default()
+            };
+            observe(
+                second,
+                Observation::Memory(ProcessMemory { process, memory }),
+            );
+        }
+    }
+    judge
+}
+
+#[test]
+fn tasks_that_grow_together_are_counted_and_ranks_are_not() {
+    let doer = |workers: &[(&str, u64)]| {
+        let judge = grown(workers);
+        let at = |second: u64| BootTime(second * 1_000_000_000);
+        let found = grower(&judge.world, &Who::Machine, at(61), at(2), None);
+        found.map(|(doer, at_once)| (doer.name, at_once))
+    };
+    let score = |gib| ("ray::compute_score", gib);
+    // None of five has a quarter of what grew, but all have.
+    let tasks = [score(2), score(3), score(2), score(2), score(2), score(0)];
+    assert_eq!(doer(&tasks), Some(("compute_score".to_owned(), 5)));
+    let rank = |gib| ("ray::WorkerDict.generate", gib);
+    let ranks = [rank(5), rank(4), score(1)];
+    assert_eq!(doer(&ranks), Some(("WorkerDict".to_owned(), 0)));
 }

@@ -6,8 +6,9 @@ use super::{Forecast, Kind, history::Point};
 
 /// Peaks that are kept, the last ones.
 const KEPT: usize = 16;
-/// A peak that is overdue by so many periods will not come.
+/// A peak that is overdue by so many periods will not come; one that comes after that is the first of others.
 const OVERDUE: f64 = 1.5;
+const OVERDUE_S: f64 = 2.0;
 /// Standard deviations from the middle to the 90th percentile.
 const TENTH: f64 = 1.28;
 /// A peak is off by this share of the limit at least, and by this part of a period.
@@ -92,6 +93,13 @@ impl Tops {
         between.get(between.len() / 2).copied()
     }
 
+    /// From the last but one to the last.
+    fn last_gap(&self) -> Option<f64> {
+        let mut rows = self.0.iter().rev();
+        let (last, before) = (rows.next()?, rows.next()?);
+        Some(last.time - before.time)
+    }
+
     /// The level at which the next one is expected: as high as any, and as much more as one was more than the last on average.
     pub(super) fn expected(&self) -> Option<f64> {
         let (first, last) = (self.0.front()?, self.0.back()?);
@@ -108,7 +116,8 @@ impl Tops {
     pub(super) fn forecast(&self, now: f64, limit: f64) -> Option<Forecast> {
         let last = self.0.back()?;
         let period = self.period()?;
-        if self.0.len() < 3 || now - last.time > OVERDUE * period + 2.0 {
+        let ends = |since: f64| since > OVERDUE * period + OVERDUE_S;
+        if self.0.len() < 3 || ends(now - last.time) || self.last_gap().is_some_and(ends) {
             return None;
         }
         let (line, points) = self.trend()?;
@@ -196,5 +205,16 @@ mod tests {
         assert_eq!(tops(&[92.0, 90.0, 93.0, 91.0]).forecast(31.0, 95.0), None);
         assert_eq!(tops(&[50.0, 55.0, 60.0]).forecast(60.0, 78.0), None);
         assert_eq!(tops(&[50.0, 55.0]).forecast(11.0, 60.0), None);
+    }
+
+    #[test]
+    fn a_peak_out_of_turn_is_not_the_next_of_those_before_it() {
+        let mut tops = tops(&[50.0, 55.0, 60.0]);
+        let (time, level) = (90.0, 75.0);
+        tops.push(Point { time, level });
+        assert_eq!(tops.forecast(91.0, 78.0), None);
+        let (time, level) = (100.0, 77.0);
+        tops.push(Point { time, level });
+        assert!(tops.forecast(101.0, 85.0).is_some());
     }
 }

@@ -18,6 +18,9 @@ const ORDERS: usize = 3;
 const TITLES: usize = 64;
 const SPIKE: f64 = 0.02;
 
+/// What a kill frees is gone so many seconds later: until then, what is high is what was killed.
+const FREED: f64 = 5.0;
+
 /// A ramp is followed from this share of the limit on.
 const RAMP_FROM: f64 = 0.70;
 /// One that slows down like this ends short of the limit.
@@ -98,7 +101,10 @@ impl Track {
             if point.level >= self.high.level {
                 self.high = point;
             } else if self.high.level - point.level > turn {
-                self.crest(self.high, 0, TURN * limit);
+                // A look may see what the killed process held once more after the kill was told.
+                if self.high.time > self.killed + FREED {
+                    self.crest(self.high, 0, TURN * limit);
+                }
                 (self.rising, self.low) = (false, point);
             }
         } else if point.level <= self.low.level {

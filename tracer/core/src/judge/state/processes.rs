@@ -111,11 +111,15 @@ impl ProcessState {
             .or_else(|| self.actor_class.clone())
     }
 
+    /// The task that it runs, where it is no actor.
+    pub(in crate::judge) fn task(&self) -> Option<String> {
+        let titled = self.title.as_deref().and_then(identify::title)?;
+        titled.task.filter(|_| self.class().is_none())
+    }
+
     /// Whose memory it is: the actor's class, else the task that runs, else the part that it plays.
     pub(in crate::judge) fn owner(&self) -> String {
-        let titled = self.title.as_deref().and_then(identify::title);
-        let task = titled.and_then(|title| title.task);
-        self.class().or(task).unwrap_or_else(|| {
+        self.class().or_else(|| self.task()).unwrap_or_else(|| {
             let part = match self.role {
                 Role::Worker => "idle worker",
                 Role::Driver => "driver",
