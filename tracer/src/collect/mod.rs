@@ -469,7 +469,7 @@ impl Collector {
     /// Whether a verdict waits for what Ray's logs will say, or processes end without the kernel's word.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
-        self.pidfds.is_some() || self.deaths.any_waiting()
+        self.pidfds.is_some() || self.deaths.any_waiting(clock::boot())
     }
 
     /// The loss ledger so far.
