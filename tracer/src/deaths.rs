@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// A verdict that waits for Ray's log is told as such after this time, and again when it is settled.
+/// A verdict that waits is told as such after this time, and again when it is settled.
 const PATIENCE_NS: i64 = 150_000_000;
 /// A verdict that has waited for longer than this waits for the end of another process: many may, and for a minute.
 const LONG_NS: i64 = 2 * SECOND_NS;
@@ -80,10 +80,11 @@ impl Deaths {
         });
     }
 
-    /// Whether a verdict waits for what may still come.
+    /// Whether a verdict waits for what is to be read, and not for the end of another process.
     #[must_use]
-    pub fn any_waiting(&self) -> bool {
-        !self.waiting.is_empty()
+    pub fn any_waiting(&self, now: BootTime) -> bool {
+        let lately = |waiting: &Waiting| now.since(waiting.exit) <= LONG_NS;
+        self.waiting.iter().any(lately)
     }
 
     /// What is to be told now, and the processes that may be forgotten.
@@ -103,7 +104,8 @@ impl Deaths {
             // It follows another death, which has not been seen yet. A driver that leaves normally takes its workers along
             // seconds before it exits, and then nothing is to be told at all.
             let waits_for_another = death.verdict.killer == Killer::RayCollapse;
-            let late = !waits_for_another && waiting.is_late(now);
+            // Nobody asks about what is not listed, and what it is taken for by now may be wrong.
+            let late = death.listed && !waits_for_another && waiting.is_late(now);
             if settled || (waiting.told.is_none() && late) {
                 let before = waiting.told.replace(death.verdict.cause.clone());
                 told.push(DeathUpdate { death, before });

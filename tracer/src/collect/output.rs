@@ -116,6 +116,6 @@ impl Output {
 
     /// Whether a verdict waits for what Ray's logs will say.
     pub(super) fn any_waiting(&self) -> bool {
-        self.deaths.any_waiting()
+        self.deaths.any_waiting(clock::boot())
     }
 }

@@ -4,9 +4,10 @@ use crate::{
     collect::Deaths,
     event::{Event, Observation, Role, Source},
     golden,
-    ids::BootTime,
+    ids::{BootTime, EventId},
     judge::{
         self, Judge,
+        cause::Cause,
         report::{Death, Killer},
     },
 };
@@ -124,4 +125,37 @@ fn nothing_is_told_of_a_run_that_ended_well() {
     let told = told(&golden::read("verl-a").events);
     let listed: Vec<_> = told.iter().filter(|death| death.listed).collect();
     assert!(listed.is_empty(), "{listed:?}");
+}
+
+#[test]
+fn verdicts_stay_as_long_as_they_stand() {
+    for name in ["nodes-2.60.0", "verl-b", "unprivileged-2.60.0"] {
+        let events = golden::read(name).events;
+        let (mut judge, mut now, mut on) = (Judge::default(), BootTime(0), None);
+        let mut open: Vec<(EventId, Killer, Cause)> = Vec::new();
+        for (place, event) in events.iter().enumerate() {
+            if !is_log(event) {
+                now = now.max(event.time);
+            }
+            judge.observe(event);
+            let verdict = |id| judge.death(id, now).expect("a death").verdict;
+            if on.is_some_and(|on| judge.still_stands(on, now)) {
+                for (id, killer, cause) in open.iter().filter(|_| place % 16 == 0) {
+                    let verdict = verdict(*id);
+                    let stays = !verdict.settled && verdict.killer == *killer;
+                    assert!(stays && verdict.cause == *cause, "{name} {id:?} {event:?}");
+                }
+                continue;
+            }
+            on = Some(judge.standing(now));
+            let ended = matches!(event.what, Observation::Exit(_)).then_some(event.id);
+            let ended = ended.filter(|id| judge.death(*id, now).is_some());
+            let all = open.iter().map(|(id, ..)| *id).chain(ended);
+            let verdicts = all.map(|id| (id, verdict(id)));
+            let unsettled = verdicts.filter(|(_, verdict)| !verdict.settled);
+            open = unsettled
+                .map(|(id, verdict)| (id, verdict.killer, verdict.cause))
+                .collect();
+        }
+    }
 }

@@ -13,6 +13,7 @@ mod gcs;
 mod growth;
 mod job_ends;
 mod kernel;
+mod open;
 mod ray;
 mod remedies;
 mod scene;

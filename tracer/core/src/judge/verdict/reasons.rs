@@ -256,7 +256,7 @@ fn after_owner(case: &Case<'_>, owner: Option<ProcessKey>, reason: &str) -> Reas
         Some((_, Some(true))) => Reason::Intended(why),
         Some((key, _)) if outlived_by(case, key) => Reason::Intended(why),
         // It left Ray and lives on: `ray.shutdown()` in a notebook. One that ends tells Ray first and exits later.
-        Some((key, None)) if !case.may_still_end(key) => Reason::Intended(why),
+        Some((key, None)) if lives_on(case, key) => Reason::Intended(why),
         Some((key, _)) => Reason::Collapse {
             why,
             cause: Some(key),
@@ -269,6 +269,11 @@ fn after_owner(case: &Case<'_>, owner: Option<ProcessKey>, reason: &str) -> Reas
             remote: Some(Remote::Owner),
         },
     }
+}
+
+/// Whether `other` has not ended, and is not expected to any more.
+fn lives_on(case: &Case<'_>, other: ProcessKey) -> bool {
+    case.world.exit(other).is_none() && !case.may_still_end(other)
 }
 
 /// Whether `other` lived on for so long that its end is not the reason of this one: a driver that had left Ray by `ray.shutdown()`.
