@@ -208,7 +208,7 @@ impl DriverLog {
         entry.is_some_and(|entry| is_fresh(entry.written))
     }
 
-    /// The driver that lives by its number, and has it open.
+    /// Whether this process has it open.
     pub(in crate::collect) fn is_open_in(&self, pid: Pid, file: File) -> bool {
         // The log of a driver that is gone may name a pid that somebody else has now, and anybody can make a file that names init.
         let is_it = |path: &Path| path.file_name() == Some(self.name.as_ref());

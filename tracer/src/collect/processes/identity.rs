@@ -104,20 +104,17 @@ impl Processes {
             self.describe(&process, out);
         }
         let may_be_worker = matches!(process.role, Role::Worker | Role::Other | Role::Driver);
-        let was_identified = self.get(key.pid).is_some_and(|known| known.identified);
-        let is_same = self.get_as(key).is_some();
-        let mut logs = Vec::new();
-        let identified = (was_identified && is_same) || {
-            if may_be_worker {
-                logs = own_logs(&process);
-            }
-            let worker = worker_by(&logs, key);
-            let found = worker.is_some();
-            if let Some(worker) = worker {
-                out.emit_now(Source::Proc, Observation::Worker(worker));
-            }
-            found
+        let was_identified = self.get_as(key).is_some_and(|known| known.identified);
+        let logs = if may_be_worker && !was_identified {
+            own_logs(&process)
+        } else {
+            Vec::new()
         };
+        let worker = worker_by(&logs, key);
+        let identified = was_identified || worker.is_some();
+        if let Some(worker) = worker {
+            out.emit_now(Source::Proc, Observation::Worker(worker));
+        }
         let role = if identified && process.role == Role::Other {
             Role::Driver
         } else {
@@ -154,10 +151,8 @@ fn own_logs(process: &Process) -> Vec<OwnLog> {
 
 /// The worker that a process is by its logs.
 fn worker_by(logs: &[OwnLog], process: ProcessKey) -> Option<Worker> {
-    let logs = logs.iter().rev();
-    let log = logs
-        .into_iter()
-        .find(|log| log.name.kind == FileKind::CoreWorker)?;
+    let is_its = |log: &&OwnLog| log.name.kind == FileKind::CoreWorker;
+    let log = logs.iter().rfind(is_its)?;
     Some(Worker {
         process,
         worker_id: log.name.worker_id.clone()?,
