@@ -12,6 +12,9 @@ const ENOUGH_DISK: Bytes = Bytes(1 << 30);
 
 pub(super) fn checks(machine: &Machine) -> Vec<Check> {
     let mut checks = vec![mode(machine)];
+    if machine.mode.is_none() {
+        return checks;
+    }
     checks.extend(attached(&machine.probes));
     let others = machine.probes.iter().filter(|probe| {
         probe.state != ProbeState::Ok && (machine.mode == Some(Mode::Ebpf) || probe.name != "ebpf")
