@@ -5,7 +5,7 @@ use raytrace_ebpf::records::{Hook, Offsets};
 use super::{error::KernelError, fields::Fields, hooks};
 
 /// CPUs that the programs sum at most (`MAX_CPUS` there).
-const MAX_CPUS: u32 = 256;
+const MAX_CPUS: u32 = 512;
 
 /// The offsets on the kernel that `fields` describe.
 pub(super) fn find(
