@@ -13,7 +13,7 @@ const SAYS: [(&str, &[&str]); 12] = [
         "verl/doctor.txt",
         &[
             "IGNORED    RAY_object_store_memory=#",
-            "ray start --object-store-memory=#",
+            "unset RAY_object_store_memory",
             "Ray's monitor: at # GiB (#)",
         ],
     ),

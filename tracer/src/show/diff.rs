@@ -216,7 +216,7 @@ fn fits(page: &mut Page, diff: &Diff) {
         );
     }
     for fit in &diff.cannot {
-        page.paragraph("  Not: ", Colour::new().dimmed(), &line(fit), 7);
+        page.paragraph("  Not by: ", Colour::new().dimmed(), &line(fit), 7);
     }
 }
 

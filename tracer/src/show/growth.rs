@@ -118,7 +118,7 @@ fn fate(line: &GrowthLine) -> String {
     };
     if share(line.shared_bytes, line.grown_bytes) > 0.05 {
         text.push_str(&format!(
-            ", {} of it shared memory",
+            "; {} of the growth is shared memory",
             size(line.shared_bytes)
         ));
     }

@@ -53,7 +53,7 @@ pub fn texts(view: &View<'_>) -> Vec<String> {
         names.push(format!("and {} more", texts.len() - MAX_TEXTS));
     }
     let mut all = vec![format!(
-        "{}: {} {}. Text only: nothing here is proven by an observed act",
+        "{}: {} {}. From logs only: nothing here is PROVEN",
         names.join(" "),
         words::thousands(lines),
         if lines == 1 { "line" } else { "lines" }

@@ -210,19 +210,19 @@ impl Screen {
         match sender.failure() {
             Some(text) if !self.failing => {
                 self.failing = true;
-                self.say(&format!("The recording cannot be written ({text}); deaths are still told here, and it is tried again every 2 s"));
+                self.say(&format!("The recording cannot be written ({text}); deaths are still printed here; retrying every 2 s"));
             }
             Some(_) => {}
             None => self.failing = false,
         }
         if sender.too_large() {
-            self.say("The recording is larger than --max-size and nothing more of it can be given up: what lies around deaths, the last 10 minutes, and who did what to whom stay");
+            self.say("The recording is larger than --max-size and only samples around deaths, the last 10 minutes, and who did what to whom are left, which are kept");
         }
         if let Some(path) = sender.moved() {
-            self.say(&format!("Recording goes on in {}", path.display()));
+            self.say(&format!("Recording continues in {}", path.display()));
         }
         if sender.anew() {
-            self.say("The recording was gone; all that was seen is written to it anew");
+            self.say("The recording was deleted; writing it again with all that was seen");
         }
     }
 
@@ -231,7 +231,7 @@ impl Screen {
         let pids: Vec<String> = pids.iter().map(Pid::to_string).collect();
         if !pids.is_empty() {
             self.say(&format!(
-                "All is written; reads of what pid {} keeps from answering still hang, and this process may end only with them",
+                "The recording is complete. A read of /proc of pid {} hangs; raytrace exits when it returns",
                 pids.join(", ")
             ));
         }

@@ -173,7 +173,7 @@ fn end_of_machine(threat: &NextKiller, machine: &Machine, watch: &Watch) -> Stri
             if machine.swap_total.0 == 0 {
                 ""
             } else {
-                " and the swap"
+                " and fills the swap"
             },
             watch.config.refresh_ms
         ));
@@ -194,8 +194,8 @@ fn apart(watch: &Watch) -> Check {
 }
 
 fn off(watch: &Watch) -> Check {
-    let text = "Ray's monitor is off (RAY_memory_monitor_refresh_ms=0): the next death for memory is the kernel's, without a retry of its own \
-                and without a message of Ray's";
+    let text = "Ray's monitor is off (RAY_memory_monitor_refresh_ms=0): the kernel kills instead, without a message of Ray's, \
+                and Ray's retries after memory kills do not apply";
     problem("monitor.off", "OFF", text.into())
         .value(&watch.config.refresh_ms)
         .expected(&250)

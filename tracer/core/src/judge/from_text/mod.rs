@@ -61,7 +61,7 @@ pub fn judge(gathered: &Gathered, zone: Option<&TimeZone>) -> Report {
     unsettled::add(&mut deaths);
     let version = version(gathered);
     let mut notes = notes::all(gathered, &deaths, version.as_deref());
-    notes.extend(version.map(|version| format!("Ray {version}, by its words")));
+    notes.extend(version.map(|version| format!("Ray {version}, by the wording of its messages")));
     let mut report = Report {
         marks: Vec::new(),
         schema: 1,

@@ -86,10 +86,10 @@ fn count(gathered: &Gathered, deaths: &[Death]) -> Option<String> {
         (0, false) => "agrees".to_owned(),
         (0, true) => "the last minute, or other nodes, are not in the count".to_owned(),
         (missing, _) => format!(
-            "which {missing} more were is in the logs of their node; there: raytrace explain /tmp/ray/session_latest/logs"
+            "the logs of their node name the other {missing}; there: raytrace explain /tmp/ray/session_latest/logs"
         ),
     };
     Some(format!(
-        "Ray's own count: {memory} killed for memory, {other} for other reasons; named in the texts: {found} and {rest}: {verdict}"
+        "Ray counted {memory} killed for memory and {other} for other reasons; these logs name {found} and {rest}: {verdict}"
     ))
 }
