@@ -3,7 +3,7 @@
 use std::{cell::LazyCell, collections::VecDeque};
 
 use crate::{
-    ids::{BootTime, EventId, ProcessKey, SECOND_NS},
+    ids::{BootTime, EventId, MINUTE_NS, ProcessKey, SECOND_NS},
     judge::{
         Judge, Standing,
         cause::Cause,
@@ -21,6 +21,10 @@ const PART: i64 = 8;
 const KEEP_NS: i64 = 150 * SECOND_NS;
 /// And of this many at most.
 const KEEP_MOST: usize = 20_000;
+/// Each death that waits keeps what was around it: beyond so many, none waits for the end of another process.
+const WAIT_MOST: usize = 4096;
+/// After this time nothing is waited for: what to add to a moment at which nothing more comes.
+pub const OVER_NS: i64 = 60 * MINUTE_NS;
 
 /// A death to tell.
 pub struct DeathUpdate {
@@ -91,13 +95,15 @@ impl Deaths {
     pub fn tell(&mut self, judge: &Judge, now: BootTime) -> (Vec<DeathUpdate>, Vec<ProcessKey>) {
         let mut told = Vec::new();
         let kept = &mut self.kept;
+        let too_many = self.waiting.len() > WAIT_MOST;
         let on = LazyCell::new(|| judge.standing(now));
         self.waiting.retain_mut(|waiting| {
-            if !waiting.is_due(judge, now) {
+            let given_up = too_many && now.since(waiting.exit) > LONG_NS;
+            let at = if given_up { now.plus(OVER_NS) } else { now };
+            if !waiting.is_due(judge, at) {
                 return true;
             }
-            waiting.judged = Some(Judged { at: now, on: *on });
-            let Some(death) = judge.death(waiting.id, now) else {
+            let Some(death) = judge.death(waiting.id, at) else {
                 return false;
             };
             let settled = death.verdict.settled;
@@ -112,6 +118,8 @@ impl Deaths {
             }
             if settled {
                 kept.push_back((now, waiting.process));
+            } else {
+                waiting.judged = Some(Judged { at: now, on: *on });
             }
             !settled
         });

@@ -342,8 +342,7 @@ impl Collector {
         self.sample();
         self.growing.end();
         self.write_ledgers();
-        self.out
-            .emit_now(Source::Recorder, Observation::RecordingEnded);
+        self.out.end();
     }
 
     fn write_ledgers(&mut self) {

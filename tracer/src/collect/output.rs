@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use crate::{
-    deaths::{DeathUpdate, Deaths},
+    deaths::{DeathUpdate, Deaths, OVER_NS},
     event::{Event, LimitWarning, Observation, Source},
     ids::{BootTime, EventId},
     judge::{Judge, foresight::Foresight, report::Utc},
@@ -35,6 +35,8 @@ pub(super) struct Output {
     foresight: Foresight,
     /// What was foreseen and is not told yet.
     foreseen: Vec<(BootTime, LimitWarning)>,
+    /// Whether nothing more comes, so that no verdict waits.
+    over: bool,
 }
 
 impl Output {
@@ -46,7 +48,14 @@ impl Output {
             deaths: Deaths::default(),
             foresight: Foresight::default(),
             foreseen: Vec::new(),
+            over: false,
         }
+    }
+
+    /// Nothing more comes.
+    pub(super) fn end(&mut self) {
+        self.emit_now(Source::Recorder, Observation::RecordingEnded);
+        self.over = true;
     }
 
     /// Records an observation of the collector's own.
@@ -104,7 +113,9 @@ impl Output {
 
     /// Deaths whose verdict is new or has settled since the last call.
     pub(super) fn told(&mut self) -> Vec<DeathUpdate> {
-        let (told, done) = self.deaths.tell(&self.judge, clock::boot());
+        let patience = if self.over { OVER_NS } else { 0 };
+        let now = clock::boot().plus(patience);
+        let (told, done) = self.deaths.tell(&self.judge, now);
         for update in &told {
             self.foresight.died(&update.death);
         }

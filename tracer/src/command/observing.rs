@@ -177,6 +177,7 @@ impl Observing {
         self.collector.sweep();
         tell(&mut self.collector);
         self.collector.end();
+        tell(&mut self.collector);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Replays golden recordings as the live half sees them: what it tells as settled is what the report says later.
 
 use crate::{
-    collect::Deaths,
+    deaths::Deaths,
     event::{Event, Observation, Role, Source},
     golden,
     ids::{BootTime, EventId},

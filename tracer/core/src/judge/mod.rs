@@ -185,8 +185,7 @@ impl Judge {
 
     /// Drops what logs said long ago: the same, where nobody dies.
     pub fn forget_words(&mut self) {
-        self.changes += 1;
-        self.world.bound();
+        self.changes += u64::from(self.world.bound());
     }
 }
 

@@ -21,6 +21,7 @@ pub use growth::{Growth, GrowthLine, UnreadStacks};
 pub use link::{
     CauseLink, DeclaredDead, LinkRule, Machine, NoRecording, Node, Remote, Tie, Unseen,
 };
+pub(in crate::judge) use memory::class_of_title;
 pub use memory::{
     GpuError, GpuReport, GpuUse, InUse, Limit, LimitPeak, MemoryReport, OomReport, Owner,
     OwnerKind, Peak, RestOfClass, SharedFileUse, SharedKind, SharedUse, Suspect, TopProcess,

@@ -10,7 +10,7 @@ use std::{
 
 use super::state::FileState;
 use crate::{
-    deaths::Deaths,
+    deaths::{Deaths, OVER_NS},
     event::{Mode, Observation, Part, RecordingStarted},
     ids::{BootTime, EventId, MINUTE_NS, SECOND_NS},
     judge::{Judge, report::Utc},
@@ -18,8 +18,6 @@ use crate::{
     recording::{Follower, RecordingError, carried},
 };
 
-/// Nothing more is written about the deaths of a recording that has ended.
-const OVER_NS: i64 = 60 * MINUTE_NS;
 /// A recorder writes what the machine holds at least each minute.
 pub(super) const STALE_NS: i64 = 130 * SECOND_NS;
 /// What logs said long ago is given up this often.

@@ -8,9 +8,9 @@ use std::{path::Path, time::Duration};
 use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::{
-    deaths::Deaths,
+    deaths::{Deaths, OVER_NS},
     event::{Mode, Observation},
-    ids::{BootTime, MINUTE_NS},
+    ids::BootTime,
     judge::Judge,
     observe::{clock, host},
     recording::Follower,
@@ -123,8 +123,7 @@ impl Following {
         }
         self.ours &= !ended;
         let now = if self.ours { clock::boot() } else { self.last };
-        // Nothing more is written about the deaths of a recording that has ended.
-        let patience = if self.ours { 0 } else { 60 * MINUTE_NS };
+        let patience = if self.ours { 0 } else { OVER_NS };
         let (told, done) = self.deaths.tell(&self.judge, now.plus(patience));
         for told in told {
             top.died(told.death);

@@ -227,7 +227,12 @@ fn shown(everyone: &[TopProcess]) -> (Vec<TopProcess>, Option<TopRest>) {
     let victim = everyone.iter().skip(TOP).find(|process| process.victim);
     let others = everyone.iter().skip(TOP);
     let others = others.filter(|process| victim.is_none_or(|victim| victim.pid != process.pid));
-    let others = others.map(|process| (process.private_bytes, process.title.clone()));
+    let others = others.map(|process| {
+        let class = report::class_of_title(&process.title);
+        (process.private_bytes, move |other: &str| {
+            class.as_deref() == Some(other)
+        })
+    });
     let top: Vec<TopProcess> = kept.chain(victim).cloned().collect();
     let rest = TopRest::of(others, &top);
     (top, rest)

@@ -95,13 +95,24 @@ fn biggest(
         .collect();
     let rest = found.iter().skip(TOP);
     let rest = rest.filter(|(private, ..)| private.0 > 0);
-    // Thousands may die at once: only what can be of a class is put into words.
-    let classed = |of: &Of<'_>| match of {
-        Of::Dying(Some(state)) | Of::Tracked(state, _) if state.role == Role::Worker => title(of),
-        _ => String::new(),
-    };
-    let rest = TopRest::of(rest.map(|(private, _, of)| (*private, classed(of))), &top);
+    // Thousands may die at once: nothing is copied here.
+    let rest = rest.map(|(private, _, of)| (*private, |class: &str| is_of(world, of, class)));
+    let rest = TopRest::of(rest, &top);
     (top, rest)
+}
+
+/// Whether it is a worker of this class, or one that runs this task.
+fn is_of(world: &World, of: &Of<'_>, class: &str) -> bool {
+    let (Of::Dying(Some(state)) | Of::Tracked(state, _)) = of else {
+        return false;
+    };
+    let calls = world.calls.get(&state.key.truncated());
+    let title = calls.and_then(Calls::latest).or(state.title.as_deref());
+    let named = title.and_then(|title| title.strip_prefix("ray::"));
+    let titled = named
+        .and_then(|name| name.trim_end().strip_prefix(class))
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    state.role == Role::Worker && (titled || state.actor_class.as_deref() == Some(class))
 }
 
 /// What it was called then. Where its calls are known, its title is as old as the first of them.

@@ -286,32 +286,35 @@ pub struct RestOfClass {
 }
 
 impl TopRest {
-    /// Of processes that each held so much, with their titles; `None` where there are none. `classes` are those in the list.
-    pub(in crate::judge) fn of(
-        rest: impl Iterator<Item = (Bytes, String)>,
+    /// Of processes that each held so much, with whether they are of a class; `None` where there are none.
+    pub(in crate::judge) fn of<F: Fn(&str) -> bool>(
+        rest: impl Iterator<Item = (Bytes, F)>,
         listed: &[TopProcess],
     ) -> Option<Self> {
-        let listed: Vec<String> = listed.iter().filter_map(|one| class(&one.title)).collect();
+        let listed: Vec<String> = listed
+            .iter()
+            .filter_map(|one| class_of_title(&one.title))
+            .collect();
         let mut all = Self {
             processes: 0,
             private_bytes: Bytes(0),
             classes: Vec::new(),
         };
-        for (bytes, title) in rest {
+        for (bytes, is_of) in rest {
             all.processes += 1;
             all.private_bytes.0 += bytes.0;
-            if let Some(class) = class(&title).filter(|class| listed.contains(class)) {
+            if let Some(class) = listed.iter().find(|class| is_of(class)) {
                 all.add(class, bytes);
             }
         }
         (all.processes > 0).then_some(all)
     }
 
-    fn add(&mut self, class: String, bytes: Bytes) {
+    fn add(&mut self, class: &str, bytes: Bytes) {
         let at = self.classes.iter().position(|one| one.class == class);
         let at = at.unwrap_or_else(|| {
             self.classes.push(RestOfClass {
-                class,
+                class: class.to_owned(),
                 processes: 0,
                 private_bytes: Bytes(0),
             });
@@ -323,7 +326,7 @@ impl TopRest {
 }
 
 /// The actor class of a worker's title, else its task.
-fn class(title: &str) -> Option<String> {
+pub(in crate::judge) fn class_of_title(title: &str) -> Option<String> {
     let title = identify::title(title)?;
     title.actor_class.or(title.task)
 }

@@ -123,6 +123,12 @@ impl Calls {
         identify::title(&latest.find(|call| call.began <= time)?.title)
     }
 
+    /// The title of the call that runs, or ran last.
+    pub(in crate::judge) fn latest(&self) -> Option<&str> {
+        let latest = self.running.as_ref().or(self.complete.back())?;
+        Some(&latest.title)
+    }
+
     /// The title that its calls give it: of the one that has run for a second, else its class alone, for shorter calls are not told as
     /// they begin. `None` where no call is known.
     pub(in crate::judge) fn title(&self) -> Option<String> {

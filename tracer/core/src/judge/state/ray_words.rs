@@ -79,10 +79,10 @@ impl RayWords {
         self.records.get(number.checked_sub(self.first)?)
     }
 
-    /// Drops the older half when there are more than `most`.
-    pub(in crate::judge) fn trim(&mut self, most: usize) {
+    /// Drops the older half when there are more than `most`; whether there were.
+    pub(in crate::judge) fn trim(&mut self, most: usize) -> bool {
         if self.records.len() <= most {
-            return;
+            return false;
         }
         let dropped = self.records.len() - most / 2;
         for record in self.records.drain(..dropped) {
@@ -103,6 +103,7 @@ impl RayWords {
         self.by_worker.retain(|_, numbers| keep(numbers));
         self.by_pid.retain(|_, numbers| keep(numbers));
         self.by_cluster.retain(|_, numbers| keep(numbers));
+        true
     }
 }
 

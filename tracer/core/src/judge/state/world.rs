@@ -543,14 +543,15 @@ impl World {
         self.bound();
     }
 
-    /// Gives up what is oldest of what a live judge would keep for ever.
-    pub(in crate::judge) fn bound(&mut self) {
-        self.ray_words.trim(MAX_RAY_WORDS);
-        trim(&mut self.kernel_log);
-        trim(&mut self.victims);
-        trim(&mut self.driver_settings);
-        trim(&mut self.shared_memory);
-        self.cgroups.values_mut().for_each(trim);
+    /// Gives up what is oldest of what a live judge would keep for ever; whether there was any.
+    pub(in crate::judge) fn bound(&mut self) -> bool {
+        let mut dropped = self.ray_words.trim(MAX_RAY_WORDS);
+        dropped |= trim(&mut self.kernel_log);
+        dropped |= trim(&mut self.victims);
+        dropped |= trim(&mut self.driver_settings);
+        dropped |= trim(&mut self.shared_memory);
+        let cgroups = self.cgroups.values_mut();
+        cgroups.fold(dropped, |dropped, states| trim(states) || dropped)
     }
 
     /// The exit of a process, if it was seen.
@@ -666,8 +667,10 @@ fn of_the_worker_itself(fact: &RayFact) -> bool {
 }
 
 /// Drops the older half of what has become too much.
-fn trim<T>(kept: &mut Vec<T>) {
-    if kept.len() > MAX_KERNEL_WORDS {
+fn trim<T>(kept: &mut Vec<T>) -> bool {
+    let too_many = kept.len() > MAX_KERNEL_WORDS;
+    if too_many {
         kept.drain(..MAX_KERNEL_WORDS / 2);
     }
+    too_many
 }

@@ -48,7 +48,10 @@ const WAITS_NS: [i64; 3] = [LEARN_NS, reasons::GIVE_UP_NS, LATE_NS];
 
 /// Until when verdicts of `now` stay what they are if nothing is seen: then the first of those that wait waits no longer.
 pub(super) fn waits_until(world: &World, now: BootTime) -> Option<BootTime> {
-    let ends = world.exits.values().map(|exit| exit.time);
+    // Exits are kept nearly in the order of their times, and for longer than any verdict waits.
+    let recent = world.exits.values().rev();
+    let recent = recent.take_while(|exit| now.since(exit.time) < 2 * LATE_NS);
+    let ends = recent.map(|exit| exit.time);
     let waits = ends.flat_map(|end| WAITS_NS.map(|wait| end.plus(wait)));
     waits.filter(|until| now < *until).min()
 }

@@ -432,7 +432,7 @@ fn agent_of(case: &Case<'_>, raylet: ProcessKey, name: &str, time: BootTime) -> 
 fn gcs_that_left(case: &Case<'_>, raylet: ProcessKey) -> Option<ProcessKey> {
     // One that failed by itself meanwhile did not do so as the raylet gave up too.
     let told = is_agent(case) || gave_up(case, raylet, case.exit.time);
-    gcs_before(case, raylet).filter(|_| told)
+    told.then(|| gcs_before(case, raylet)).flatten()
 }
 
 /// Whether the raylet may still say that it has given up the GCS, without which this process may have failed.
