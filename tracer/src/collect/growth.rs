@@ -34,7 +34,7 @@ impl Growing {
 
     /// Ends the thread, which writes its last rows.
     pub(super) fn end(&mut self) {
-        drop(self.stacks.take());
+        self.stacks = None;
     }
 
     /// Takes what was told since the last call, some microseconds to milliseconds after it happened.
