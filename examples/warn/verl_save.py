@@ -1,6 +1,6 @@
 """verl, which saves a checkpoint after each step while raytrace warns; the arguments are those of verl.trainer.main_ppo.
 
-    RAYTRACE_WARNINGS=/var/log/raytrace/deaths.jsonl python verl_save.py trainer.save_freq=100 …
+    RAYTRACE_WARNINGS="$PWD/warnings.jsonl" python verl_save.py trainer.save_freq=100 …
 
 verl 0.6.1 and 0.7.0 ask after each step whether the machine will be taken away soon, and save if so. Here they get a second reason.
 """

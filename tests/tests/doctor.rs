@@ -190,10 +190,7 @@ fn variables_that_no_ray_reads_are_without_effect() {
         said.text
     );
     let check = said.check("setting.RAY_object_store_memory");
-    assert_eq!(
-        check["command"],
-        "ray start --object-store-memory=32212254720"
-    );
+    assert_eq!(check["command"], "unset RAY_object_store_memory");
 }
 
 #[test]

@@ -164,7 +164,7 @@ fn a_file_that_is_deleted_under_it_is_written_anew_with_all_that_it_saw() {
         wait_until("deaths in the file", some);
         fs::remove_file(format!("{}{end_of_name}", file.display())).expect("it is there");
         recorder
-            .wait_for("was gone", PATIENCE)
+            .wait_for("was deleted", PATIENCE)
             .expect("a word about it");
         end(recorder, &stream);
         complete(&file, &stream);
