@@ -126,7 +126,7 @@ impl Kernel {
                 ..
             }) => {
                 let oom = KernelOom {
-                    scope: scope(&constraint),
+                    scope: Scope::parse(&constraint),
                     cgroup: oom_memcg,
                     task_cgroup: task_memcg,
                     ..KernelOom::default()
@@ -379,16 +379,6 @@ pub(super) fn gpu_error(line: &LogLine, place: Place, remarks: &mut Remarks) {
         && let Some(told @ KernelLog::Xid { .. }) = kernel_log::parse(&line.text)
     {
         remarks.gpu_errors.told((place, line.stamp), &told);
-    }
-}
-
-fn scope(constraint: &str) -> Option<Scope> {
-    match constraint {
-        "CONSTRAINT_MEMCG" => Some(Scope::Memcg),
-        "CONSTRAINT_NONE" => Some(Scope::Global),
-        "CONSTRAINT_CPUSET" => Some(Scope::Cpuset),
-        "CONSTRAINT_MEMORY_POLICY" => Some(Scope::Mempolicy),
-        _ => None,
     }
 }
 

@@ -329,6 +329,18 @@ pub enum Scope {
 }
 
 impl Scope {
+    /// What the kernel prints of its constraint: `CONSTRAINT_MEMCG` (`oom_constraint_text` of `mm/oom_kill.c`).
+    #[must_use]
+    pub fn parse(constraint: &str) -> Option<Self> {
+        match constraint {
+            "CONSTRAINT_MEMCG" => Some(Self::Memcg),
+            "CONSTRAINT_NONE" => Some(Self::Global),
+            "CONSTRAINT_CPUSET" => Some(Self::Cpuset),
+            "CONSTRAINT_MEMORY_POLICY" => Some(Self::Mempolicy),
+            _ => None,
+        }
+    }
+
     /// The name of the kernel's constraint, as `oom.constraint` has it in the JSON.
     #[must_use]
     pub fn constraint(self) -> &'static str {

@@ -170,11 +170,7 @@ fn ray_actor(world: &World, key: ProcessKey) -> Option<HexId> {
         .ray_about(key)
         .iter()
         .find_map(|record| match &record.what.fact {
-            RayFact::MonitorKill(kill) => kill
-                .selected
-                .iter()
-                .find(|one| one.worker_id == worker)
-                .and_then(|one| one.actor_id.clone()),
+            RayFact::MonitorKill(kill) => kill.of_worker(worker.as_ref())?.actor_id.clone(),
             RayFact::KillActorRequested { actor_id, .. } => actor_id.clone(),
             RayFact::ActorState { actor_id, .. } => Some(actor_id.clone()),
             _ => None,

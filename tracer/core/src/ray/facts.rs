@@ -389,6 +389,13 @@ impl MonitorKill {
     pub fn is_understood(&self) -> bool {
         !self.selected.is_empty()
     }
+
+    /// What the record says of one worker.
+    #[must_use]
+    pub fn of_worker(&self, worker: Option<&HexId>) -> Option<&Candidate> {
+        let mut selected = self.selected.iter();
+        selected.find(|one| one.worker_id.as_ref() == worker)
+    }
 }
 
 /// A worker in a kill record.

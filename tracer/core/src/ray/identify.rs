@@ -15,6 +15,14 @@ pub struct Title {
     pub task: Option<String>,
 }
 
+impl Title {
+    /// What a worker of this title is counted under: its actor's class, else its task.
+    #[must_use]
+    pub fn class(self) -> Option<String> {
+        self.actor_class.or(self.task)
+    }
+}
+
 /// Names that engines and Ray's workers have.
 const ENGINES: [&str; 5] = ["ray::", "VLLM::", "sglang::", "python", "pt_main_thread"];
 

@@ -122,7 +122,7 @@ fn remedy(
     each: f64,
     cpus: Option<(f64, f64)>,
 ) -> Vec<String> {
-    let mut remedy = remedy::keys_for(run, Aim::Fewer, class.name);
+    let mut remedy = remedy::keys_for(run, Aim::Fewer, Some(class.name));
     if run.framework().starts_workers() {
         let halved = ranks::halved(run).filter(|fewer| fewer.value as f64 <= fit);
         if let Some(fewer) = halved

@@ -5,15 +5,11 @@ use crate::ray::framework::{self as frameworks, Aim, Effect, Framework, Lever, l
 
 /// What to turn for an aim, each with its present value where that was seen.
 pub(super) fn keys(run: Run<'_>, aim: Aim) -> Vec<String> {
-    turns(run, aim, None)
+    keys_for(run, aim, None)
 }
 
-/// The same of what acts on a class.
-pub(super) fn keys_for(run: Run<'_>, aim: Aim, class: &str) -> Vec<String> {
-    turns(run, aim, Some(class))
-}
-
-fn turns(run: Run<'_>, aim: Aim, class: Option<&str>) -> Vec<String> {
+/// The same of what acts on a class, where one is given.
+pub(super) fn keys_for(run: Run<'_>, aim: Aim, class: Option<&str>) -> Vec<String> {
     let framework = run.framework();
     let by_class_alone = run.named_framework().is_none();
     let printed = is_printed(run);

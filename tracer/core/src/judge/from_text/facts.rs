@@ -13,7 +13,7 @@ use crate::{
     },
     path,
     ray::{
-        identify,
+        identify::{self, Title},
         start::{Start, Traces},
     },
 };
@@ -71,7 +71,7 @@ fn held(process: &TopProcess) -> Held {
         pid: process.pid,
         role,
         doing: title.as_ref().and_then(|title| title.task.clone()),
-        class: title.and_then(|title| title.actor_class.or(title.task)),
+        class: title.and_then(Title::class),
         private: process.private_bytes,
         shared: Bytes(0),
         before: None,

@@ -9,7 +9,7 @@ use crate::{
         snapshot::{LiveProcesses, Member},
         world::World,
     },
-    ray::identify,
+    ray::identify::{self, Title},
 };
 
 /// Processes that a death keeps.
@@ -79,6 +79,6 @@ pub(in crate::judge) fn idle(world: &World, state: &ProcessState) -> Option<Idle
 /// The class of its actor, else the task that it runs.
 pub(in crate::judge) fn class(state: &ProcessState) -> Option<String> {
     let title = state.title.as_deref().and_then(identify::title);
-    let of_title = title.and_then(|title| title.actor_class.or(title.task));
+    let of_title = title.and_then(Title::class);
     of_title.or_else(|| state.actor_class.clone())
 }

@@ -76,7 +76,7 @@ pub(in crate::judge) fn from_kernel_log(world: &World, exit: &ExitSeen) -> Optio
                 pid: named,
                 ..
             } if *named == pid => {
-                let constraint = parse(constraint);
+                let constraint = Scope::parse(constraint);
                 context = Some(logged_context(
                     constraint,
                     oom_memcg.clone(),
@@ -126,20 +126,10 @@ fn logged(
             pid: named,
             ..
         } if *named == pid && seen.time.since(victim.time).abs() < 10 * SECOND_NS => {
-            Some((parse(constraint), oom_memcg.clone()))
+            Some((Scope::parse(constraint), oom_memcg.clone()))
         }
         _ => None,
     })
-}
-
-fn parse(constraint: &str) -> Option<Scope> {
-    match constraint {
-        "CONSTRAINT_MEMCG" => Some(Scope::Memcg),
-        "CONSTRAINT_NONE" => Some(Scope::Global),
-        "CONSTRAINT_CPUSET" => Some(Scope::Cpuset),
-        "CONSTRAINT_MEMORY_POLICY" => Some(Scope::Mempolicy),
-        _ => None,
-    }
 }
 
 fn by_stack(stack: &[String]) -> Option<Scope> {

@@ -327,8 +327,7 @@ impl TopRest {
 
 /// The actor class of a worker's title, else its task.
 pub(in crate::judge) fn class_of_title(title: &str) -> Option<String> {
-    let title = identify::title(title)?;
-    title.actor_class.or(title.task)
+    identify::title(title)?.class()
 }
 
 /// Memory of an actor class, a task, a driver or a part of Ray.

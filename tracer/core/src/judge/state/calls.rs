@@ -136,7 +136,7 @@ impl Calls {
             return Some(running.title.clone());
         }
         let last = identify::title(&self.complete.back()?.title)?;
-        Some(format!("ray::{}", last.actor_class.or(last.task)?))
+        Some(format!("ray::{}", last.class()?))
     }
 
     /// When Ray gave it its worker: a task's last call, an actor's first one, as far as that is kept.

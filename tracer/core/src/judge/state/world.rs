@@ -604,11 +604,7 @@ impl World {
         self.ray_about(key)
             .iter()
             .find_map(|record| match &record.what.fact {
-                RayFact::MonitorKill(kill) => kill
-                    .selected
-                    .iter()
-                    .find(|one| one.worker_id == worker)
-                    .and_then(|one| one.job_id.clone()),
+                RayFact::MonitorKill(kill) => kill.of_worker(worker.as_ref())?.job_id.clone(),
                 RayFact::Marker { name, value, .. } if name == "job_id" => HexId::parse(value),
                 RayFact::Disconnected { job_id, .. } => job_id.clone(),
                 _ => None,
