@@ -26,7 +26,7 @@ from cluster import BIN, Cluster  # noqa: E402
 from truth import command_line  # noqa: E402
 
 # For one job.
-PATIENCE = 420
+PATIENCE = 1200
 # A process of less is not looked at with smaps_rollup, which takes the lock of its memory map.
 SMALL = 60 * MIB
 

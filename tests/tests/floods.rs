@@ -124,6 +124,15 @@ fn thousands_of_deaths_at_one_moment_have_a_row_or_are_counted() {
     none_vanished(&report, 3, number);
 }
 
+/// Renames that were left out: most of the ring is kept for deaths. The recorder sees those of every Ray cluster of the machine.
+fn renames(report: &Value) -> u64 {
+    let rows = report["recordings"][0]["ledgers"].as_array();
+    let mut rows = rows.into_iter().flatten();
+    let row = rows.find(|row| row["hook"] == "task/task_rename");
+    row.and_then(|row| row["ring_full"].as_u64())
+        .unwrap_or_default()
+}
+
 /// The ring has room for so many, so that none is lost however long its reader waits for the processor.
 #[test]
 fn thousands_that_are_killed_at_one_moment_each_have_their_killer() {
@@ -139,9 +148,8 @@ fn thousands_that_are_killed_at_one_moment_each_have_their_killer() {
     });
     let (killed, told) = (killed.count() as u64, told.count() as u64);
     let missed = report["recordings"][0]["lost_events"].as_u64();
-    let lost = missed
-        .unwrap_or_default()
-        .saturating_sub(missed_besides_events(&report));
+    let others = missed_besides_events(&report) + renames(&report);
+    let lost = missed.unwrap_or_default().saturating_sub(others);
     eprintln!(
         "    {killed} of {number} killed processes have a row, {told} their killer, {lost} events were lost"
     );

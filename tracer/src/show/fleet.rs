@@ -124,12 +124,13 @@ pub fn gaps(view: &View<'_>, most: usize) -> Vec<String> {
             names(&blind)
         ));
     }
-    let lost = nodes_where(report, |recording| recording.lost_events > 0);
-    if !lost.is_empty() {
-        lines.push(format!(
-            "events were lost on {}: deaths may be missing or judged on less evidence",
-            names(&lost)
-        ));
+    for missing in [header::FEWER_DEATHS, header::LESS_DETAIL] {
+        let lost = nodes_where(report, |recording| {
+            recording.lost_events > 0 && header::what_is_missing(recording) == missing
+        });
+        if !lost.is_empty() {
+            lines.push(format!("events were lost on {}: {missing}", names(&lost)));
+        }
     }
     let open = nodes_where(report, |recording| !recording.clean_end);
     if !open.is_empty() {

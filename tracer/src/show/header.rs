@@ -264,6 +264,25 @@ fn went_away_line(view: &View<'_>, gone: &WentAway) -> String {
     )
 }
 
+/// Rows of the ledger that tell what a process ran or held, and nothing of how it ended.
+const CALLS_AND_MEMORY: [&str; 3] = ["task/task_rename", "samples", "reads that hang"];
+
+/// What a report lacks where only rows of [`CALLS_AND_MEMORY`] lost events.
+pub const LESS_DETAIL: &str = "calls and memory may be incomplete, no death is missing";
+/// What it lacks where others did.
+pub const FEWER_DEATHS: &str = "deaths may be missing or judged on less evidence";
+
+/// What a report lacks where events were lost.
+#[must_use]
+pub fn what_is_missing(recording: &Recording) -> &'static str {
+    let lost = (recording.ledgers.iter()).filter(|ledger| ledger.lost() > 0);
+    let mut hooks = lost.map(|ledger| ledger.hook.as_str()).peekable();
+    if hooks.peek().is_some() && hooks.all(|hook| CALLS_AND_MEMORY.contains(&hook)) {
+        return LESS_DETAIL;
+    }
+    FEWER_DEATHS
+}
+
 fn loss_line(recording: &Recording) -> String {
     let hooks: Vec<String> = recording
         .ledgers
@@ -283,7 +302,7 @@ fn loss_line(recording: &Recording) -> String {
     } else {
         format!(" ({})", hooks.join(", "))
     };
-    format!("{lost} lost{by_hook}: deaths may be missing or judged on less evidence")
+    format!("{lost} lost{by_hook}: {}", what_is_missing(recording))
 }
 
 /// How many first causes and deaths there are; without a kill for memory, the peak.

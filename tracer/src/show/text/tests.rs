@@ -75,6 +75,15 @@ fn deaths_that_are_no_memory_kills_and_a_recording_with_gaps() {
 }
 
 #[test]
+fn lost_renames_leave_no_death_out() {
+    let mut report = sample::others();
+    report.recordings[0].ledgers[0].hook = "task/task_rename".into();
+    let text = whole(&report, 200);
+    let line = "12 events were lost (task/task_rename 12): calls and memory may be incomplete, no death is missing";
+    assert!(text.contains(line), "{text}");
+}
+
+#[test]
 fn a_hostile_name_stays_text_on_a_bounded_line() {
     let text = whole(&sample::hostile(), 100);
     insta::assert_snapshot!(text);
