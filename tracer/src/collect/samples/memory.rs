@@ -47,6 +47,8 @@ struct Sampled {
     looks: u64,
     /// Whether it has executed a program since its fork: then it shares with nobody above it.
     executed: bool,
+    /// What it had faulted in since its fork, and when that was read.
+    faulted: Option<(BootTime, Bytes)>,
     /// What of its anonymous memory counts as a relative's, where it has such by fork.
     shared: Option<i64>,
     /// The figures of the last look, and of the last row with its time.
@@ -62,6 +64,7 @@ impl Sampled {
             before: Before::default(),
             looks: 0,
             executed: false,
+            faulted: None,
             shared: None,
             last: MemorySplit::default(),
             row: None,
@@ -104,7 +107,7 @@ impl Sampled {
     }
 
     fn execute(&mut self) {
-        (self.executed, self.shared) = (true, None);
+        (self.executed, self.shared, self.faulted) = (true, None, None);
     }
 
     /// With what of it is its own, where it is a fork or has forked. Until its family is measured,

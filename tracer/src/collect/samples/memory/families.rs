@@ -28,6 +28,10 @@ const REST: i64 = 50;
 const BUDGET: Duration = Duration::from_millis(100);
 /// What a smaller fork shares is not worth a look: it counts by its faults.
 const SMALLEST: u64 = 8 << 20;
+/// Forks whose faults are read in one round, those first that were not read for the longest.
+const FORKS_AT_ONCE: usize = 200;
+/// A figure that moved by less waits for the process's own turn.
+const NEWS: u64 = 1 << 20;
 /// A chain of forks without exec is followed so far.
 const GENERATIONS: usize = 32;
 
@@ -73,19 +77,12 @@ fn of_root(root: Member, children: &[Member]) -> u64 {
 
 impl Memories {
     /// The forks, with what each has faulted in, by the root of their family.
-    fn families(&mut self, parent: impl Fn(Pid) -> Option<Pid>) -> BTreeMap<Pid, Vec<Child>> {
-        let mut forks: HashMap<Pid, Bytes> = HashMap::new();
-        for (pid, sampled) in &mut self.processes {
-            if sampled.executed {
-                continue;
-            }
-            match forks::forked(*pid) {
-                Some(fork) => {
-                    forks.insert(*pid, fork.faulted);
-                }
-                None => sampled.execute(),
-            }
-        }
+    fn families(
+        &mut self,
+        now: BootTime,
+        parent: impl Fn(Pid) -> Option<Pid>,
+    ) -> BTreeMap<Pid, Vec<Child>> {
+        let forks = self.forks(now);
         let mut families: BTreeMap<Pid, Vec<Child>> = BTreeMap::new();
         for (pid, faulted) in &forks {
             let mut root = *pid;
@@ -102,6 +99,27 @@ impl Memories {
             }
         }
         families
+    }
+
+    /// The forks without exec, with what each had faulted in when that was last read.
+    fn forks(&mut self, now: BootTime) -> HashMap<Pid, Bytes> {
+        let all = self.processes.iter();
+        let mut turns: Vec<(Option<BootTime>, Pid)> = all
+            .filter(|(_, sampled)| !sampled.executed)
+            .map(|(pid, sampled)| (sampled.faulted.map(|(read, _)| read), *pid))
+            .collect();
+        turns.sort_unstable();
+        for (_, pid) in turns.iter().take(FORKS_AT_ONCE) {
+            let Some(sampled) = self.processes.get_mut(pid) else {
+                continue;
+            };
+            match forks::forked(*pid) {
+                Some(fork) => sampled.faulted = Some((now, fork.faulted)),
+                None => sampled.execute(),
+            }
+        }
+        let read = |(_, pid): (_, Pid)| Some((pid, self.processes.get(&pid)?.faulted?.1));
+        turns.into_iter().filter_map(read).collect()
     }
 
     fn anon(&self, pid: Pid) -> u64 {
@@ -127,7 +145,7 @@ impl Memories {
         }
     }
 
-    /// Looks at one family; the processes of which a figure is known now.
+    /// Looks at one family; the processes whose figure moved.
     fn measure(&mut self, root: Pid, children: &[Child], left: &mut Duration) -> Vec<Pid> {
         let mut own = |pid: Pid, anon: u64| {
             if left.is_zero() || anon < SMALLEST {
@@ -155,8 +173,10 @@ impl Memories {
         let mut told = Vec::new();
         for (pid, elsewhere) in pids.zip(elsewhere).chain([(root, of_root)]) {
             if let Some(sampled) = self.processes.get_mut(&pid) {
-                sampled.shared = Some(elsewhere);
-                told.push(pid);
+                let before = sampled.shared.replace(elsewhere);
+                if before.is_none_or(|before| before.abs_diff(elsewhere) >= NEWS) {
+                    told.push(pid);
+                }
             }
         }
         told
@@ -175,7 +195,7 @@ impl Memories {
             return;
         }
         let parent = |pid: Pid| known.get(pid)?.process.parent;
-        let families = self.families(parent);
+        let families = self.families(now, parent);
         self.without_family(&families);
         let mut order: Vec<(Option<BootTime>, Pid)> = families
             .keys()

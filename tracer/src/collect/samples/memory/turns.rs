@@ -49,8 +49,17 @@ pub(super) struct Before {
 pub(super) enum SampleTurn {
     /// Its own, as urgent as that.
     Now(Rank),
-    /// Not before then, unless the kernel sees it run.
-    From(BootTime),
+    /// Not before then, unless that happens.
+    From(BootTime, Unless),
+}
+
+/// What gives a process a turn before its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unless {
+    /// The kernel sees it run.
+    Runs,
+    /// It has run already; the kernel sees it move by so much.
+    Moves { since: ResidentLevel, by: u64 },
 }
 
 impl Before {
@@ -71,8 +80,8 @@ impl Before {
             return SampleTurn::Now(Rank { moved: 0, age });
         };
         let before = self.level.unwrap_or_default();
-        let moved = level.moved(&before);
-        if moved >= (before.resident() / 100).max(1 << 20) {
+        let (moved, news) = (level.moved(&before), (before.resident() / 100).max(1 << 20));
+        if moved >= news {
             return SampleTurn::Now(Rank { moved, age });
         }
         // What it takes between two ticks nobody sees: who moves is followed for a while.
@@ -80,7 +89,8 @@ impl Before {
         if near && moves {
             return SampleTurn::Now(Rank { moved: 1, age });
         }
-        let at_least = match (level.ran(&before), near) {
+        let ran = level.ran(&before);
+        let at_least = match (ran, near) {
             (true, true) => RUNS_NEAR_NS,
             (false, true) => SLEEPS_NEAR_NS,
             (true, false) => RUNS_FAR_NS,
@@ -89,7 +99,13 @@ impl Before {
         if age >= at_least {
             SampleTurn::Now(Rank { moved: 0, age })
         } else {
-            SampleTurn::From(looked.plus(at_least))
+            let unless = if ran {
+                let (since, by) = (before, news);
+                Unless::Moves { since, by }
+            } else {
+                Unless::Runs
+            };
+            SampleTurn::From(looked.plus(at_least), unless)
         }
     }
 }
@@ -109,6 +125,20 @@ struct Waiting {
     /// The kernel's looks at it so far.
     looks: u64,
     from: BootTime,
+    unless: Unless,
+}
+
+impl Waiting {
+    /// Whether what would give it a turn before its time has not happened.
+    fn rests(&self, levels: Option<Levels>, looks: u64) -> bool {
+        match (self.unless, levels.zip(self.slot)) {
+            _ if looks == self.looks => true,
+            (Unless::Moves { since, by }, Some((levels, slot))) => {
+                levels.of(slot, self.process).moved(&since) < by
+            }
+            _ => false,
+        }
+    }
 }
 
 /// What is known of a process that may have a turn.
@@ -127,6 +157,7 @@ impl Turns {
             slot: None,
             looks: 0,
             from: BootTime(0),
+            unless: Unless::Runs,
         });
     }
 
@@ -143,20 +174,20 @@ impl Turns {
         self.all.retain_mut(|one| {
             let looks = levels.zip(one.slot);
             let looks = looks.map_or(0, |(levels, slot)| levels.looks(slot));
-            if !all_may && looks == one.looks && now < one.from {
+            if !all_may && now < one.from && one.rests(levels, looks) {
                 return true;
             }
             let Some(Asked { slot, turn }) = ask(one.process) else {
                 return false;
             };
             (one.slot, one.looks) = (slot, looks);
-            one.from = match turn {
+            (one.from, one.unless) = match turn {
                 SampleTurn::Now(rank) => {
                     due.push((rank, one.process.pid));
                     // Asked again in the next round: there may be no time for it in this one.
-                    BootTime(0)
+                    (BootTime(0), Unless::Runs)
                 }
-                SampleTurn::From(time) => time,
+                SampleTurn::From(time, unless) => (time, unless),
             };
             true
         });
@@ -192,7 +223,7 @@ mod tests {
     fn rank(own: &Before, now: BootTime, near: bool, level: Option<ResidentLevel>) -> Option<Rank> {
         match own.turn(now, near, level) {
             SampleTurn::Now(rank) => Some(rank),
-            SampleTurn::From(time) => {
+            SampleTurn::From(time, _) => {
                 assert!(time > now);
                 None
             }
@@ -270,7 +301,7 @@ mod tests {
             (asked, due)
         };
         let now = SampleTurn::Now(Rank { moved: 0, age: 1 });
-        let later = SampleTurn::From(at(20));
+        let later = SampleTurn::From(at(20), Unless::Runs);
         // Who is gone is asked for once.
         assert_eq!(
             round(&mut turns, at(0), false, now),
@@ -285,7 +316,7 @@ mod tests {
         assert_eq!(round(&mut turns, at(19), false, later), (vec![], vec![]));
         assert_eq!(round(&mut turns, at(20), false, later), (vec![one], vec![]));
         // Another pace holds as soon as a limit is near.
-        let later = SampleTurn::From(at(40));
+        let later = SampleTurn::From(at(40), Unless::Runs);
         assert_eq!(round(&mut turns, at(21), false, later), (vec![one], vec![]));
         assert_eq!(round(&mut turns, at(22), false, later), (vec![], vec![]));
         assert_eq!(
@@ -305,7 +336,7 @@ mod tests {
         let ask = |_| {
             Some(Asked {
                 slot: Some(slot),
-                turn: SampleTurn::From(at(600)),
+                turn: SampleTurn::From(at(600), Unless::Runs),
             })
         };
         let mut asked = |levels| {
@@ -319,5 +350,31 @@ mod tests {
         assert_eq!((asked(levels), asked(levels), asked(levels)), (1, 1, 0));
         words[7] = 4;
         assert_eq!(asked(levels_of(&words)), 1);
+    }
+    #[test]
+    fn who_runs_on_without_moving_is_not_asked_again() {
+        let mut words = vec![0; 6];
+        let (process, slot) = (ProcessKey::new(1, 0), slot_of(0));
+        let mut turns = Turns::default();
+        turns.add(process);
+        let (since, by) = (ResidentLevel::default(), 8192);
+        let unless = Unless::Moves { since, by };
+        let mut asked = |words: &[u64]| {
+            let mut count = 0;
+            turns.take(at(1), false, Some(levels_of(words)), |_| {
+                count += 1;
+                let turn = SampleTurn::From(at(600), unless);
+                let slot = Some(slot);
+                Some(Asked { slot, turn })
+            });
+            count
+        };
+        words[1] = 1;
+        assert_eq!((asked(&words), asked(&words), asked(&words)), (1, 0, 0));
+        words[1] = 2;
+        words[3] = 1;
+        assert_eq!(asked(&words), 0);
+        words[3] = 2;
+        assert_eq!(asked(&words), 1);
     }
 }
