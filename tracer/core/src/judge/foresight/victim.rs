@@ -11,7 +11,7 @@ use crate::{
         live,
         state::{processes::ProcessState, world::World},
     },
-    ray::{identify, version::Version},
+    ray::version::Version,
 };
 
 /// From this version on idle workers that hold this much go first.

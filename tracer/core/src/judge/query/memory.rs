@@ -6,9 +6,7 @@ use crate::{
     judge::{
         query::{crowd, minute, monitor},
         report::{MemoryReport, TopProcess, TopRest},
-        state::{
-            processes::ProcessState, snapshot::Snapshot, trail::Outside, world::World,
-        },
+        state::{processes::ProcessState, snapshot::Snapshot, trail::Outside, world::World},
     },
 };
 
@@ -106,7 +104,10 @@ fn is_of(of: &Of<'_>, class: &str) -> bool {
     let (Of::Dying(Some(state)) | Of::Tracked(state, _)) = of else {
         return false;
     };
-    let named = state.title.as_deref().and_then(|title| title.strip_prefix("ray::"));
+    let named = state
+        .title
+        .as_deref()
+        .and_then(|title| title.strip_prefix("ray::"));
     let titled = named
         .and_then(|name| name.trim_end().strip_prefix(class))
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
