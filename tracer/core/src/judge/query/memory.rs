@@ -6,7 +6,9 @@ use crate::{
     judge::{
         query::{crowd, minute, monitor},
         report::{MemoryReport, TopProcess, TopRest},
-        state::{processes::ProcessState, snapshot::Snapshot, trail::Outside, world::World},
+        state::{
+            calls::Calls, processes::ProcessState, snapshot::Snapshot, trail::Outside, world::World,
+        },
     },
 };
 
@@ -94,20 +96,20 @@ fn biggest(
     let rest = found.iter().skip(TOP);
     let rest = rest.filter(|(private, ..)| private.0 > 0);
     // Thousands may die at once: nothing is copied here.
-    let rest = rest.map(|(private, _, of)| (*private, |class: &str| is_of(of, class)));
+    let rest = rest.map(|(private, _, of)| (*private, |class: &str| is_of(world, of, class)));
     let rest = TopRest::of(rest, &top);
     (top, rest)
 }
 
-/// Whether it is a worker of this class, or one that runs this task.
-fn is_of(of: &Of<'_>, class: &str) -> bool {
+/// Whether it is a worker of this class, or one that runs this task or ran it last: what that took is still there when its title says
+/// that it is idle.
+fn is_of(world: &World, of: &Of<'_>, class: &str) -> bool {
     let (Of::Dying(Some(state)) | Of::Tracked(state, _)) = of else {
         return false;
     };
-    let named = state
-        .title
-        .as_deref()
-        .and_then(|title| title.strip_prefix("ray::"));
+    let calls = world.calls.get(&state.key.truncated());
+    let title = calls.and_then(Calls::latest).or(state.title.as_deref());
+    let named = title.and_then(|title| title.strip_prefix("ray::"));
     let titled = named
         .and_then(|name| name.trim_end().strip_prefix(class))
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));

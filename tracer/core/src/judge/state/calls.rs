@@ -126,6 +126,12 @@ impl Calls {
         identify::title(&latest.find(|call| call.began <= time)?.title)
     }
 
+    /// The title of the call that runs, or ran last.
+    pub(in crate::judge) fn latest(&self) -> Option<&str> {
+        let latest = self.running.as_ref().or(self.complete.back())?;
+        Some(&latest.title)
+    }
+
     /// When Ray gave it its worker: a task's last call, an actor's first one, as far as that is kept.
     pub(in crate::judge) fn leased(&self, task: bool) -> Option<BootTime> {
         let all = || self.complete.iter().chain(&self.running);
