@@ -293,7 +293,11 @@ pub fn counts(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
     let mut lines = Vec::new();
     let pending = &shown.report.pending;
     if shown.totals.0 == 0 && pending.is_empty() {
-        lines.push(format!("0 kills.{}", peak(view)));
+        lines.push(if shown.report.texts.is_empty() {
+            format!("0 kills.{}", peak(view))
+        } else {
+            "These logs name no death.".to_owned()
+        });
     }
     if shown.filtered && causes.is_empty() && !shown.lists_normal {
         lines.push(
@@ -333,7 +337,7 @@ fn count_line(view: &View<'_>, causes: &[Cause<'_>]) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// ` Peak 152.3 of 188.0 GiB (81.0 %) at 07:12:40Z; nearest limit Ray's threshold, 26.3 GiB away.`
+/// ` Peak 152.3 of 188.0 GiB (81.0 %) without page cache at 07:12:40Z; nearest limit Ray's threshold, 26.3 GiB away.`
 fn peak(view: &View<'_>) -> String {
     let Some(peak) = &view.shown.report.peak else {
         return String::new();
@@ -342,7 +346,7 @@ fn peak(view: &View<'_>) -> String {
     let share = percent(peak.used_bytes, peak.total_bytes);
     let at = view.style.zone.seconds(peak.time);
     format!(
-        " Peak {figures} ({share}) at {at}{}.",
+        " Peak {figures} ({share}) without page cache at {at}{}.",
         nearest_limit(&view.shown.report, peak)
     )
 }
