@@ -3,7 +3,7 @@
 use crate::{
     event::{Mode, ProbeState},
     ids::Bytes,
-    judge::report::{Death, Peak, Recording, Report, WentAway},
+    judge::report::{Death, Killer, Peak, Recording, Report, WentAway},
     path,
     show::{
         causes::Cause,
@@ -293,10 +293,11 @@ pub fn counts(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
     let mut lines = Vec::new();
     let pending = &shown.report.pending;
     if shown.totals.0 == 0 && pending.is_empty() {
-        lines.push(if shown.report.texts.is_empty() {
-            format!("0 kills.{}", peak(view))
-        } else {
-            "These logs name no death.".to_owned()
+        let report = &shown.report;
+        lines.push(match (report.texts.is_empty(), report.deaths.is_empty()) {
+            (true, _) => format!("0 kills.{}", peak(view)),
+            (false, true) => "These logs name no death.".to_owned(),
+            (false, false) => "These logs name no abnormal death.".to_owned(),
         });
     }
     if shown.filtered && causes.is_empty() && !shown.lists_normal {
@@ -310,7 +311,14 @@ pub fn counts(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
     let waiting = pending.iter().map(|death| death.verdict.killer);
     let memory = killers.chain(waiting).any(words::is_memory_kill);
     if shown.totals.0 > 0 && !memory && !shown.filtered {
-        lines.push(format!("No kill for memory.{}", peak(view)));
+        // Whoever ended it may have done so for memory.
+        let mut killers = causes.iter().map(|cause| cause.death.verdict.killer);
+        let known = if killers.any(|killer| killer == Killer::Unknown) {
+            " is known"
+        } else {
+            ""
+        };
+        lines.push(format!("No kill for memory{known}.{}", peak(view)));
     }
     lines
 }

@@ -58,6 +58,12 @@ fn a_first_cause_that_a_job_survived_is_named_once() {
 }
 
 #[test]
+fn a_death_whose_killer_is_unknown_may_be_one_for_memory() {
+    let shown = whole(&sample::others(), 100);
+    assert!(shown.contains("No kill for memory is known."), "{shown}");
+}
+
+#[test]
 fn logs_that_name_no_death_are_not_said_to_have_no_kills() {
     let mut report = sample::quiet();
     report.texts = vec![TextSource {
@@ -67,8 +73,14 @@ fn logs_that_name_no_death_are_not_said_to_have_no_kills() {
         clock: "no times".into(),
     }];
     let shown = whole(&report, 100);
-    assert!(shown.contains("These logs name no death."), "{shown}");
+    assert!(
+        shown.contains("These logs name no abnormal death."),
+        "{shown}"
+    );
     assert!(!shown.contains("0 kills"), "{shown}");
+    report.deaths.clear();
+    let shown = whole(&report, 100);
+    assert!(shown.contains("These logs name no death."), "{shown}");
 }
 
 #[test]
