@@ -1,4 +1,4 @@
-"""A job that pre-flight would have stopped: its data loader writes batches into a /dev/shm that is too small.
+"""A job that `raytrace doctor` would have warned of: its data loader writes batches into a /dev/shm that is too small.
 
 What lies in /dev/shm is only paid for when it is written, so that the write dies, of SIGBUS, and nothing says why.
 """

@@ -9,7 +9,7 @@ import sys
 import time
 
 import ray
-from warned import Warned
+from warned import Warnings
 
 MIB = 1 << 20
 
@@ -17,7 +17,7 @@ MIB = 1 << 20
 @ray.remote(max_restarts=-1)
 class Trainer:
     def __init__(self, warnings, checkpoint):
-        self.warned, self.checkpoint, self.kept, self.step = Warned(warnings), checkpoint, [], 0
+        self.warned, self.checkpoint, self.kept, self.step = Warnings(warnings), checkpoint, [], 0
         if os.path.exists(checkpoint):
             with open(checkpoint) as file:
                 self.step = json.load(file)["step"]
@@ -29,7 +29,7 @@ class Trainer:
         del batch
         time.sleep(0.7)
         self.step += 1
-        if self.warned.stands() or self.step % 1000 == 0:
+        if self.warned.active() or self.step % 1000 == 0:
             self.save()
         return self.step
 

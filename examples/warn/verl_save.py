@@ -10,7 +10,7 @@ import os
 import hydra
 import ray
 import verl.trainer.main_ppo as main_ppo
-from warned import Warned
+from warned import Warnings
 
 CONFIG = os.path.join(os.path.dirname(main_ppo.__file__), "config")
 WARNINGS = os.environ["RAYTRACE_WARNINGS"]
@@ -20,10 +20,10 @@ class TaskRunner(main_ppo.TaskRunner):
     def run(self, config):
         from verl.trainer.ppo import ray_trainer
 
-        warned, before = Warned(WARNINGS), ray_trainer.should_save_ckpt_esi
+        warned, before = Warnings(WARNINGS), ray_trainer.should_save_ckpt_esi
 
         def should_save(*arguments, **named):
-            return bool(warned.stands()) or before(*arguments, **named)
+            return bool(warned.active()) or before(*arguments, **named)
 
         ray_trainer.should_save_ckpt_esi = should_save
         return super().run(config)

@@ -1,12 +1,12 @@
-"""Whether a warning of raytrace stands: reads what is new in the file that `raytrace publish --json FILE` writes."""
+"""The active warnings of raytrace: reads what is new in the file that `raytrace publish --json FILE` writes."""
 
 import json
 import os
 
 
-class Warned:
+class Warnings:
     def __init__(self, path):
-        self.path, self.file, self.rest, self.standing = path, None, "", {}
+        self.path, self.file, self.rest, self.open_warnings = path, None, "", {}
         self._open(at_end=True)
 
     def _open(self, at_end=False):
@@ -25,12 +25,12 @@ class Warned:
         *lines, self.rest = (self.rest + new).split("\n")
         return lines
 
-    def stands(self):
-        """The warnings that stand, one for each limit that is about to be met; empty, and so false, where there is none."""
+    def active(self):
+        """The active warnings, one for each limit that is about to be met; empty, and so false, where there is none."""
         for line in map(json.loads, self._lines()):
             if line["event.name"] == "raytrace.warning":
                 limit = (line["host.name"], line["raytrace.killer"], line.get("raytrace.limit.cgroup"))
-                self.standing.pop(limit, None)
+                self.open_warnings.pop(limit, None)
                 if not line["raytrace.warning.over"]:
-                    self.standing[limit] = line
-        return list(self.standing.values())
+                    self.open_warnings[limit] = line
+        return list(self.open_warnings.values())

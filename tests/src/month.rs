@@ -150,12 +150,12 @@ pub fn write(file: &Path, plan: Plan, mut each: impl FnMut(Hour)) -> Result<Vec<
 }
 
 /// Waits until the writer has room, and each five minutes until what is old was given up, as it would be in real time; how many events waited.
-fn caught_up(writer: &Writer, now: u64, thinned: bool) -> Result<usize> {
+fn caught_up(writer: &Writer, now: u64, downsampled: bool) -> Result<usize> {
     let began = Instant::now();
     let (most, _) = writer.waiting();
     loop {
         let (waiting, settled) = writer.waiting();
-        if waiting < WAITING && (!thinned || settled.0 >= now) {
+        if waiting < WAITING && (!downsampled || settled.0 >= now) {
             return Ok(most);
         }
         ensure!(

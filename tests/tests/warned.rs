@@ -237,7 +237,7 @@ fn said(file: &Path, recorder: &mut raytrace_tests::recorder::Recorder) {
     let line = line.unwrap_or_else(|| panic!("{shown}"));
     println!("{line}");
     assert!(
-        line.contains("warned ") && line.contains(" before: Trainer, "),
+        line.contains(" before the kill; forecast then: ") && line.contains(", Trainer growing"),
         "{line}"
     );
     let printed = recorder.lines();

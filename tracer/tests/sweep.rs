@@ -76,7 +76,7 @@ fn who_is_gone_without_an_exit_event_has_a_death_once_and_the_ledger_counts_it()
     while told.len() < 2 {
         assert!(Instant::now() < until, "told: {told:?}");
         std::thread::sleep(Duration::from_millis(50));
-        told.extend(collector.told().into_iter().map(|told| told.death));
+        told.extend(collector.take_updates().into_iter().map(|told| told.death));
     }
     told.sort_by_key(|death| death.end.signal);
     let found: Vec<_> = told

@@ -25,8 +25,8 @@ const TOLD_NS: i64 = SECOND_NS;
 /// A recorder looks at an idle machine too; what was asleep for longer than this is not looked at second by second.
 const LONGEST_S: i64 = 3600;
 
-/// What was told, with its time.
-type Told = Vec<(BootTime, LimitWarning)>;
+/// Warnings, each with its time.
+type Warnings = Vec<(BootTime, LimitWarning)>;
 
 /// The killers that act at a limit of memory.
 fn limit_of(death: &Death) -> Option<LimitName> {
@@ -40,7 +40,7 @@ fn limit_of(death: &Death) -> Option<LimitName> {
 }
 
 /// The deaths by a limit of memory, and what is told of `events` where they are looked at once a second.
-fn recorded(events: &[Event]) -> (Vec<Death>, Told) {
+fn recorded(events: &[Event]) -> (Vec<Death>, Warnings) {
     let mut whole = Judge::default();
     for event in events {
         whole.observe(event);
@@ -83,7 +83,7 @@ pub fn of_file(file: &Path) -> Result<String> {
     let (kills, told) = recorded(&events);
     let mut text = String::new();
     for (time, near) in &told {
-        let line = raytrace::show::near::told(near);
+        let line = raytrace::show::near::sentence(near);
         text += &format!("{:.1} s: {line}\n", seconds(*time));
     }
     for death in &kills {
@@ -97,7 +97,7 @@ pub fn of_file(file: &Path) -> Result<String> {
 }
 
 /// How long before a kill the warning was told that stood then.
-fn standing<'a>(death: &Death, told: &'a Told) -> Option<(f64, &'a LimitWarning)> {
+fn standing<'a>(death: &Death, told: &'a Warnings) -> Option<(f64, &'a LimitWarning)> {
     let limit = limit_of(death);
     let of_it = |row: &&(BootTime, LimitWarning)| {
         Some(&row.1.limit) == limit.as_ref() && row.0 <= death.when.act_time
@@ -107,7 +107,7 @@ fn standing<'a>(death: &Death, told: &'a Told) -> Option<(f64, &'a LimitWarning)
     near.within.map(|_| (lead, near))
 }
 
-fn kill(death: &Death, told: &Told) -> String {
+fn kill(death: &Death, told: &Warnings) -> String {
     let Some((lead, near)) = standing(death, told) else {
         return "killed, not warned of".to_owned();
     };

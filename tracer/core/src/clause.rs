@@ -84,7 +84,7 @@ pub fn because(because: &Because) -> String {
             format!("{ended}; {} on {node}", tie(link))
         }
         Because::NoDeathSeen { code } => format!(
-            "its driver exited with code {code}; no death of its workers that Ray left unretried was seen before"
+            "its driver exited with code {code}; raytrace saw no earlier death of its workers that Ray did not retry"
         ),
     }
 }

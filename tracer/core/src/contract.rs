@@ -17,7 +17,7 @@ use crate::{
 
 /// A death as the contract has it; the order of fields is the JSON's.
 #[derive(Serialize)]
-struct Told<'a> {
+struct DeathJson<'a> {
     id: EventId,
     recording_id: Option<u32>,
     cluster: Option<u32>,
@@ -29,7 +29,7 @@ struct Told<'a> {
     work: &'a Work,
     #[serde(flatten)]
     end: &'a End,
-    verdict: ToldVerdict<'a>,
+    verdict: VerdictJson<'a>,
     sender: &'a Option<SenderReport>,
     #[serde(flatten)]
     memory: &'a Memory,
@@ -42,7 +42,7 @@ struct Told<'a> {
 
 /// A verdict as the contract has it.
 #[derive(Serialize)]
-struct ToldVerdict<'a> {
+struct VerdictJson<'a> {
     killer: Killer,
     certainty: Certainty,
     reason_certainty: Certainty,
@@ -57,7 +57,7 @@ struct ToldVerdict<'a> {
     missing: &'a Option<Missing>,
 }
 
-impl<'a> ToldVerdict<'a> {
+impl<'a> VerdictJson<'a> {
     fn of(verdict: &'a Verdict, summary: String) -> Self {
         Self {
             killer: verdict.killer,
@@ -78,7 +78,7 @@ impl<'a> ToldVerdict<'a> {
 
 impl Serialize for Death {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Told {
+        DeathJson {
             id: self.id,
             recording_id: self.recording_id,
             cluster: self.cluster,
@@ -86,7 +86,7 @@ impl Serialize for Death {
             process: &self.process,
             work: &self.work,
             end: &self.end,
-            verdict: ToldVerdict::of(&self.verdict, clause::summary(self)),
+            verdict: VerdictJson::of(&self.verdict, clause::summary(self)),
             sender: &self.sender,
             memory: &self.memory,
             activity: &self.activity,

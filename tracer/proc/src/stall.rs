@@ -268,10 +268,10 @@ mod tests {
         static OWN: Mutex<Helpers> = Mutex::new(Helpers::NONE);
         let seven = |pid| on_helper(&OWN, pid, || 7);
         let hangs = |pid| {
-            let (let_go, wait) = mpsc::channel::<()>();
+            let (release, wait) = mpsc::channel::<()>();
             let hung = on_helper(&OWN, pid, move || wait.recv().is_ok());
             assert_eq!(hung, None);
-            let_go
+            release
         };
         // One user's, as nobody is: no process has such pids.
         let [first, second, third] = [5_000_001, 5_000_002, 5_000_003].map(Pid);

@@ -110,7 +110,7 @@ impl Clusters {
         Some(cluster)
     }
 
-    /// Whether one more cluster of this raylet's user may be followed. Those that are over count until they are let go.
+    /// Whether one more cluster of this raylet's user may be followed. Those that are over count until their logs are closed.
     fn has_room(&mut self, raylet: &Process) -> bool {
         let all = self.followed.values();
         let of_user = all.filter(|one| one.owner == raylet.uid);

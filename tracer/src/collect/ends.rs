@@ -11,14 +11,14 @@ use crate::{
 };
 
 impl Collector {
-    /// The kernel told it, and the recording has it.
-    pub(super) fn told_ended(&mut self, exit: &Exit, event: &Event) {
+    /// The kernel reported it, and the recording has it.
+    pub(super) fn reported_ended(&mut self, exit: &Exit, event: &Event) {
         self.last_words(exit);
         self.out.observe(event);
         self.forget(exit, event.time);
     }
 
-    /// No event tells it.
+    /// No event reports it.
     fn found_ended(
         &mut self,
         process: ProcessKey,

@@ -171,7 +171,7 @@ impl Collector {
 
     fn kernel_event(&mut self, event: &Event) {
         if let Observation::Exit(exit) = &event.what {
-            return self.told_ended(exit, event);
+            return self.reported_ended(exit, event);
         }
         self.out.observe(event);
         match &event.what {
@@ -363,8 +363,8 @@ impl Collector {
 /// What there is to say.
 impl Collector {
     /// Deaths whose verdict is new or has settled since the last call.
-    pub fn told(&mut self) -> Vec<DeathUpdate> {
-        self.out.told()
+    pub fn take_updates(&mut self) -> Vec<DeathUpdate> {
+        self.out.take_updates()
     }
 
     /// What was foreseen, or has passed, since the last call, with its time.

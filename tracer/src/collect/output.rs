@@ -112,7 +112,7 @@ impl Output {
     }
 
     /// Deaths whose verdict is new or has settled since the last call.
-    pub(super) fn told(&mut self) -> Vec<DeathUpdate> {
+    pub(super) fn take_updates(&mut self) -> Vec<DeathUpdate> {
         let patience = if self.over { OVER_NS } else { 0 };
         let now = clock::boot().plus(patience);
         let (told, done) = self.deaths.tell(&self.judge, now);

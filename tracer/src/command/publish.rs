@@ -51,6 +51,7 @@ such as a service with Group=, lets that group read them.
 
 Exit codes:
   0  ended by a signal
+  1  the output could not be written
   2  nothing to publish was named, or the folder is missing")]
 pub struct PublishArgs {
     /// Folder of the recordings.

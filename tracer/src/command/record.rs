@@ -48,7 +48,8 @@ const FIRST_EVENTS: Duration = Duration::from_secs(10);
 
 Exit codes:
   0  success; with -- COMMAND, the command's own
-  1  the end of the recording could not be written
+  1  the recording could not be written: it exists, no permission, a network file system
+  2  a bad option, or no session in --session-dir
   3  a privilege is missing (--require-ebpf)
   4  the kernel lacks a feature (--require-ebpf)
   5  no Ray is running (--require-ray)
@@ -310,7 +311,7 @@ impl Session {
                 _ = signals.terminate.recv(), if wrapped.is_none() => return None,
                 () = &mut over => return None,
             }
-            for told in self.observing.collector.told() {
+            for told in self.observing.collector.take_updates() {
                 self.screen.death(&told);
             }
         }
@@ -332,7 +333,7 @@ impl Session {
         service::ending();
         let screen = &mut self.screen;
         let tell = |collector: &mut Collector| {
-            for told in collector.told() {
+            for told in collector.take_updates() {
                 screen.death(&told);
             }
         };

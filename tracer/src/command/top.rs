@@ -39,7 +39,7 @@ Exit codes:
   2  stdout is not a terminal, or the file is missing
   6  the recording is damaged or from a newer raytrace")]
 pub struct TopArgs {
-    /// Recording to follow [default: none, attach to the clusters of this machine].
+    /// Recording to follow [default: attach to the clusters of this machine].
     file: Option<PathBuf>,
 }
 
@@ -48,7 +48,7 @@ pub fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
     if !std::io::stdout().is_terminal() {
         return Err(Failure {
             code: code::USAGE,
-            message: "top draws on a terminal, and stdout is none; for a file or a pipe: raytrace record, then raytrace report"
+            message: "stdout is not a terminal; for a file or a pipe: raytrace record, then raytrace report"
                 .into(),
         }
         .into());

@@ -60,6 +60,7 @@ pub(super) fn line(line: &LogLine, remarks: &mut Remarks) {
             remarks.summaries.insert((node, time), (memory, other));
         }
     }
+    remarks.actor_died |= text.contains("The actor died unexpectedly before finishing this task");
     if let Some(found) = RELEASE.captures(text) {
         remarks.ray_version = Some(found[1].to_owned());
     }

@@ -227,7 +227,7 @@ impl RayLogs {
         all.map(|(one, size)| one.unread(size.unwrap_or(0))).sum()
     }
 
-    /// The last words in a dead worker's files, which are let go.
+    /// The last words in a dead worker's files, which are then closed.
     pub fn last_words(&mut self, worker: ProcessKey, sink: &mut impl FnMut(Line)) {
         let Some(files) = self.workers.remove(&worker.truncated()) else {
             return;
@@ -614,7 +614,7 @@ mod tests {
     }
 
     #[test]
-    fn the_log_of_a_driver_that_is_over_is_let_go_and_the_raylets_is_not() {
+    fn the_log_of_a_driver_that_is_over_is_closed_and_the_raylets_is_not() {
         let folder = tempfile::tempdir().expect("folder");
         let names = [
             "raylet.out".to_owned(),

@@ -16,7 +16,7 @@ use super::{
     error::RecordingError,
     lock,
     place::beside,
-    retention::{Space, Thinning},
+    retention::{Downsampling, Space},
     row::Class,
     schema,
 };
@@ -127,13 +127,17 @@ impl Disk {
     }
 
     /// Gives up some of what is older than wanted.
-    pub(super) fn thin(&self, thinning: &mut Thinning, at_most: Duration) -> rusqlite::Result<()> {
-        if thinning.is_busy() {
+    pub(super) fn downsample(
+        &self,
+        downsampling: &mut Downsampling,
+        at_most: Duration,
+    ) -> rusqlite::Result<()> {
+        if downsampling.is_busy() {
             // The batch before may have held a death; nobody waits for this one.
             self.connection
                 .pragma_update(None, "synchronous", "NORMAL")?;
         }
-        thinning.work(&self.connection, at_most)
+        downsampling.work(&self.connection, at_most)
     }
 
     /// The next file at `path`, which begins with what lives on; this one is ended as if its recorder had.

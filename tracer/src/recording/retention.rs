@@ -110,7 +110,7 @@ struct Pass {
 }
 
 /// Keeps a recording within its bounds.
-pub(super) struct Thinning {
+pub(super) struct Downsampling {
     retention: Retention,
     ends: Ends,
     samples: Vec<Samples>,
@@ -122,7 +122,7 @@ pub(super) struct Thinning {
     too_large: bool,
 }
 
-impl Thinning {
+impl Downsampling {
     pub(super) fn new(retention: Retention) -> Self {
         Self {
             retention,
@@ -191,12 +191,12 @@ impl Thinning {
             Next::Samples(table) => match self.samples.get_mut(table) {
                 Some(samples) => {
                     let until = before(pass.now, pass.keep.saturating_mul(samples.times()));
-                    samples.thin(&transaction, until, ends)?
+                    samples.downsample(&transaction, until, ends)?
                 }
                 None => true,
             },
-            Next::Stacks => self.stacks.thin(&transaction, until, ends)?,
-            Next::Rows => self.rows.thin(&transaction, until, ends)?,
+            Next::Stacks => self.stacks.downsample(&transaction, until, ends)?,
+            Next::Rows => self.rows.downsample(&transaction, until, ends)?,
             Next::Halve(table) => match self.samples.get_mut(table) {
                 Some(samples) => samples.halve(&transaction, before(pass.now, SHORTEST), ends)?,
                 None => true,
@@ -243,9 +243,9 @@ impl Thinning {
         }
         self.keep = pass.keep;
         if self.ends.give_up() {
-            self.samples.iter_mut().for_each(Samples::thin_anew);
-            self.stacks.thin_anew();
-            self.rows.thin_anew();
+            self.samples.iter_mut().for_each(Samples::downsample_anew);
+            self.stacks.downsample_anew();
+            self.rows.downsample_anew();
             return Ok(Some(Next::Samples(0)));
         }
         // All halvings to come give back as much as the last one did.

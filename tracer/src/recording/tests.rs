@@ -603,8 +603,8 @@ fn what_is_old_by_the_clock_is_given_up_though_nothing_new_comes() {
         ..Retention::default()
     };
     let prepared = Writer::prepare(&path, None, retention).expect("a file");
-    // Before the first time to thin all has been written.
-    let prepared = prepared.thinning_every(Duration::from_secs(2));
+    // Before the first time to downsample all has been written.
+    let prepared = prepared.downsampling_every(Duration::from_secs(2));
     let sender = prepared.sender();
     for id in 1..=100 {
         sender.send(sample(id));

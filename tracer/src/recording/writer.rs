@@ -14,7 +14,7 @@ use super::{
     Retention, Rotation,
     disk::Disk,
     error::RecordingError,
-    retention::{Space, Thinning},
+    retention::{Downsampling, Space},
     rotation::Rotating,
     row::Class,
 };
@@ -31,9 +31,9 @@ const SAMPLES_QUEUE: usize = 16_384;
 /// What was seen is on disk within a second: a batch each half.
 const BATCH: Duration = Duration::from_millis(500);
 /// What is older than wanted is given up this often.
-const THIN: Duration = Duration::from_secs(300);
+const DOWNSAMPLE_EVERY: Duration = Duration::from_secs(300);
 /// For so long at a time, and after each such time the writer rests as long, unless there is something to write.
-const THIN_FOR: Duration = Duration::from_millis(30);
+const DOWNSAMPLE_FOR: Duration = Duration::from_millis(30);
 /// The first batch takes some ms.
 const FIRST_LOOK: Duration = Duration::from_millis(1);
 /// After a failure (a full disk) it is tried again this often.
@@ -72,7 +72,7 @@ struct Shared {
     settled: AtomicU64,
 }
 
-/// The time by which a recording thins.
+/// The time by which a recording downsamples.
 type Clock = Arc<dyn Fn() -> BootTime + Send + Sync>;
 
 impl Shared {
@@ -225,7 +225,7 @@ pub struct Prepared {
     shared: Arc<Shared>,
     disk: Disk,
     retention: Retention,
-    thin_every: Duration,
+    downsample_every: Duration,
     rotation: Option<Rotation>,
     clock: Clock,
 }
@@ -241,8 +241,11 @@ impl Prepared {
     }
 
     #[cfg(test)]
-    pub(super) fn thinning_every(self, thin_every: Duration) -> Self {
-        Self { thin_every, ..self }
+    pub(super) fn downsampling_every(self, downsample_every: Duration) -> Self {
+        Self {
+            downsample_every,
+            ..self
+        }
     }
 
     /// Begins a new file from time to time.
@@ -264,16 +267,16 @@ impl Prepared {
             shared,
             disk,
             retention,
-            thin_every,
+            downsample_every,
             rotation,
             clock,
         } = self;
         let files = Files {
             disk,
-            thinning: Thinning::new(retention),
+            downsampling: Downsampling::new(retention),
             retention,
             rotating: rotation.map(Rotating::new),
-            thinned: clock(),
+            downsampled: clock(),
             looked: BootTime(0),
             clock,
             is_starved: false,
@@ -282,7 +285,7 @@ impl Prepared {
             .name("writer".into())
             .stack_size(512 << 10);
         let for_thread = Arc::clone(&shared);
-        match thread.spawn(move || run(&for_thread, files, thin_every)) {
+        match thread.spawn(move || run(&for_thread, files, downsample_every)) {
             Ok(thread) => Ok(Writer {
                 shared,
                 thread: Some(thread),
@@ -311,7 +314,7 @@ impl Writer {
         };
         Ok(Prepared {
             retention,
-            thin_every: THIN,
+            downsample_every: DOWNSAMPLE_EVERY,
             rotation: None,
             clock: Arc::new(clock::boot),
             path: path.to_owned(),
@@ -404,12 +407,12 @@ impl Writer {
 /// The file that is written, and when the next one is begun.
 struct Files {
     disk: Disk,
-    thinning: Thinning,
+    downsampling: Downsampling,
     retention: Retention,
     rotating: Option<Rotating>,
     clock: Clock,
     /// When the last look for what has become old began.
-    thinned: BootTime,
+    downsampled: BootTime,
     /// When there was last seen to that.
     looked: BootTime,
     /// There is no room on the disk, and nothing more to give up: samples are left out.
@@ -418,16 +421,17 @@ struct Files {
 
 impl Files {
     /// Gives up some of what has become old.
-    fn thin(&mut self, shared: &Shared, every: Duration) -> rusqlite::Result<()> {
+    fn downsample(&mut self, shared: &Shared, every: Duration) -> rusqlite::Result<()> {
         let now = (self.clock)();
         self.looked = now;
-        if now.since(self.thinned) >= i64::try_from(every.as_nanos()).unwrap_or(i64::MAX) {
-            self.thinned = now;
-            self.thinning.begin(now, self.disk.space());
+        if now.since(self.downsampled) >= i64::try_from(every.as_nanos()).unwrap_or(i64::MAX) {
+            self.downsampled = now;
+            self.downsampling.begin(now, self.disk.space());
         }
-        let was = self.thinning.is_too_large();
-        self.disk.thin(&mut self.thinning, THIN_FOR)?;
-        let is = self.thinning.is_too_large();
+        let was = self.downsampling.is_too_large();
+        self.disk
+            .downsample(&mut self.downsampling, DOWNSAMPLE_FOR)?;
+        let is = self.downsampling.is_too_large();
         self.is_starved = is && self.disk.space().is_some_and(Space::is_short);
         shared.too_large.fetch_or(is && !was, Ordering::Relaxed);
         Ok(())
@@ -461,7 +465,7 @@ impl Files {
             }
         };
         let last = std::mem::replace(&mut self.disk, next);
-        self.thinning = Thinning::new(self.retention);
+        self.downsampling = Downsampling::new(self.retention);
         // It is complete with its -wal file too.
         if let Err(error) = last.close(Duration::ZERO) {
             tracing::info!("{} is not one file: {error}", last.path().display());
@@ -477,15 +481,15 @@ impl Files {
 }
 
 /// The thread: a batch each half second, at once for a death, until it is told to close.
-fn run(shared: &Shared, mut files: Files, thin_every: Duration) -> Option<EndFailure> {
+fn run(shared: &Shared, mut files: Files, downsample_every: Duration) -> Option<EndFailure> {
     let mut backlog: Vec<Event> = Vec::new();
     if let Some(rotating) = &files.rotating {
         rotating.prune(files.disk.path());
     }
     loop {
-        let wait = match (backlog.is_empty(), files.thinning.is_busy()) {
+        let wait = match (backlog.is_empty(), files.downsampling.is_busy()) {
             (false, _) => RETRY,
-            (true, true) => THIN_FOR,
+            (true, true) => DOWNSAMPLE_FOR,
             (true, false) => BATCH,
         };
         let closing = take(shared, &mut backlog, wait);
@@ -495,7 +499,7 @@ fn run(shared: &Shared, mut files: Files, thin_every: Duration) -> Option<EndFai
             files.disk.write(&backlog)
         });
         if result.is_ok() {
-            files.thinning.note(&backlog);
+            files.downsampling.note(&backlog);
             shared
                 .written
                 .fetch_add(backlog.len() as u64, Ordering::Relaxed);
@@ -510,9 +514,9 @@ fn run(shared: &Shared, mut files: Files, thin_every: Duration) -> Option<EndFai
             if closing {
                 return Ok(());
             }
-            files.thin(shared, thin_every)
+            files.downsample(shared, downsample_every)
         });
-        if result.is_ok() && !files.thinning.is_busy() {
+        if result.is_ok() && !files.downsampling.is_busy() {
             shared.settled.store(files.looked.0, Ordering::Relaxed);
         }
         if let Err(error) = result {

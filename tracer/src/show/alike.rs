@@ -19,7 +19,7 @@ use crate::{
 /// Longer lists of numbers leave the headline no room; each line below has its own.
 const LONGEST_LABEL: usize = 30;
 
-/// `KILLS 1, 3 and 5–9`, or `56 KILLS (first 2)`.
+/// `KILLS 1, 3 and 5–9`, or `KILLS 2, 4, 6 and 53 more`.
 #[must_use]
 pub fn label(causes: &[Cause<'_>]) -> String {
     let numbers: Vec<u32> = causes.iter().map(|cause| cause.number).collect();
@@ -32,7 +32,10 @@ pub fn label(causes: &[Cause<'_>]) -> String {
     if sanitize::columns(&label) <= LONGEST_LABEL {
         return label;
     }
-    format!("{} {word} (first {})", causes.len(), causes[0].number)
+    let first = numbers.iter().take(3).map(u32::to_string);
+    let first: Vec<String> = first.collect();
+    let more = numbers.len() - first.len();
+    format!("{word} {} and {more} more", first.join(", "))
 }
 
 /// Label, headline and the death with the least certain verdict, of one first cause or of several alike.
@@ -112,9 +115,11 @@ fn most_common(deaths: &[&Death]) -> String {
     let ways: BTreeSet<&String> = clauses.iter().collect();
     match clauses.iter().rev().max_by_key(|clause| count(clause)) {
         Some(most) if count(most) > 1 => {
-            let others = words::count(ways.len() - 1, "other way", "other ways");
+            let were = most.strip_prefix("was ");
+            let were = were.map_or_else(|| most.clone(), |rest| format!("were {rest}"));
             format!(
-                "{most} ({} of them; the rest ended in {others})",
+                "ended in {} ways: {} of them {were}",
+                ways.len(),
                 count(most)
             )
         }

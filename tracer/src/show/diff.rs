@@ -203,7 +203,8 @@ fn fits(page: &mut Page, diff: &Diff) {
         page.paragraph("  ", Colour::new(), none, 2);
     }
     let line = |fit: &Fit| {
-        let key = sanitize::line(&fit.key, KEY);
+        // It is copied from here.
+        let key = sanitize::line(&fit.key, sanitize::EVIDENCE);
         format!("{key}: {}", sanitize::line(&fit.why, sanitize::EVIDENCE))
     };
     for (number, fit) in (1..).zip(&diff.fits) {
@@ -216,7 +217,12 @@ fn fits(page: &mut Page, diff: &Diff) {
         );
     }
     for fit in &diff.cannot {
-        page.paragraph("  Not by: ", Colour::new().dimmed(), &line(fit), 7);
+        page.paragraph(
+            "  Cannot be the reason: ",
+            Colour::new().dimmed(),
+            &line(fit),
+            4,
+        );
     }
 }
 

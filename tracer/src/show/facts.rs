@@ -72,14 +72,16 @@ pub fn all(view: &View<'_>, death: &Death) -> Vec<Fact> {
     facts
 }
 
-/// `warned 74 s before: TaskRunner, 60 s to 110 s`.
+/// `warned 74 s before the kill; forecast then: 60 s to 110 s, TaskRunner growing`.
 fn foreseen(death: &Death) -> Option<String> {
     let foreseen = death.memory.foreseen.as_ref()?;
     let told = |ms| live::duration(Duration::from_millis(ms));
     let grower = foreseen.grower.as_deref();
-    let grower = grower.map_or_else(String::new, |name| format!("{}, ", sanitize::name(name)));
+    let grower = grower.map_or_else(String::new, |name| {
+        format!(", {} growing", sanitize::name(name))
+    });
     Some(format!(
-        "warned {} before: {grower}{} to {}",
+        "warned {} before the kill; forecast then: {} to {}{grower}",
         told(foreseen.ms_before),
         told(foreseen.soonest_ms),
         told(foreseen.latest_ms)
@@ -242,7 +244,7 @@ fn limit(oom: &OomReport) -> Option<String> {
         let charged = oom.charging.is_some();
         return match oom.constraint {
             Some(Scope::Global) => {
-                charged.then(|| format!("none of a cgroup: the machine{charging}"))
+                charged.then(|| format!("the machine's memory, no cgroup's{charging}"))
             }
             Some(Scope::Memcg) => Some(format!(
                 "a cgroup whose name was not seen{figures}{charging}"
@@ -455,7 +457,7 @@ fn late_monitor(view: &View<'_>, death: &Death) -> Option<String> {
     }
     let threshold = monitor.threshold_bytes.filter(|above| *above > limit)?;
     Some(format!(
-        "Ray's monitor acts above {} only: this limit comes first",
+        "Ray's monitor acts only above {}: this limit comes first",
         size(threshold)
     ))
 }

@@ -19,9 +19,9 @@ pub struct FindingText<'a> {
     pub parts: Vec<(&'static str, String)>,
 }
 
-/// Each finding. A limit that Ray cannot see is told once, however many cgroups have such a limit, unless all is asked for.
+/// Each finding. A limit that Ray cannot see is shown once, however many cgroups have such a limit, unless all is asked for.
 #[must_use]
-pub fn told<'a>(view: &View<'a>) -> Vec<FindingText<'a>> {
+pub fn texts<'a>(view: &View<'a>) -> Vec<FindingText<'a>> {
     let findings: &'a [Finding] = &view.shown.report.findings;
     let hidden = |finding: &&Finding| finding.rule == HIDDEN_LIMIT;
     let folds = !view.shown.all && !view.shown.detail;
@@ -45,7 +45,7 @@ pub fn lines(view: &View<'_>) -> Vec<String> {
         let parts = parts.map(|(label, text)| format!(" {label}: {}", sentence(text)));
         told.summary + &parts.collect::<String>()
     };
-    told(view).into_iter().map(line).collect()
+    texts(view).into_iter().map(line).collect()
 }
 
 fn summary(finding: &Finding, more: usize) -> String {

@@ -3,7 +3,7 @@
 use crate::{
     event::{Mode, ProbeState},
     ids::Bytes,
-    judge::report::{Death, Peak, Recording, Report, WentAway},
+    judge::report::{Death, Killer, Peak, Recording, Report, WentAway},
     path,
     show::{
         causes::Cause,
@@ -312,7 +312,12 @@ pub fn counts(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
     let mut lines = Vec::new();
     let pending = &shown.report.pending;
     if shown.totals.0 == 0 && pending.is_empty() {
-        lines.push(format!("0 kills.{}", peak(view)));
+        let report = &shown.report;
+        lines.push(match (report.texts.is_empty(), report.deaths.is_empty()) {
+            (true, _) => format!("0 kills.{}", peak(view)),
+            (false, true) => "These logs name no death.".to_owned(),
+            (false, false) => "These logs name no abnormal death.".to_owned(),
+        });
     }
     if shown.filtered && causes.is_empty() && !shown.lists_normal {
         lines.push(
@@ -325,7 +330,14 @@ pub fn counts(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
     let waiting = pending.iter().map(|death| death.verdict.killer);
     let memory = killers.chain(waiting).any(words::is_memory_kill);
     if shown.totals.0 > 0 && !memory && !shown.filtered {
-        lines.push(format!("No kill for memory.{}", peak(view)));
+        // Whoever ended it may have done so for memory.
+        let mut killers = causes.iter().map(|cause| cause.death.verdict.killer);
+        let known = if killers.any(|killer| killer == Killer::Unknown) {
+            " is known"
+        } else {
+            ""
+        };
+        lines.push(format!("No kill for memory{known}.{}", peak(view)));
     }
     lines
 }
@@ -352,7 +364,7 @@ fn count_line(view: &View<'_>, causes: &[Cause<'_>]) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// ` Peak 152.3 of 188.0 GiB (81.0 %) at 07:12:40Z; nearest limit Ray's threshold, 26.3 GiB away.`
+/// ` Peak 152.3 of 188.0 GiB (81.0 %) without page cache at 07:12:40Z; nearest limit Ray's threshold, 26.3 GiB away.`
 fn peak(view: &View<'_>) -> String {
     let Some(peak) = &view.shown.report.peak else {
         return String::new();
@@ -361,7 +373,7 @@ fn peak(view: &View<'_>) -> String {
     let share = percent(peak.used_bytes, peak.total_bytes);
     let at = view.style.zone.seconds(peak.time);
     format!(
-        " Peak {figures} ({share}) at {at}{}.",
+        " Peak {figures} ({share}) without page cache at {at}{}.",
         nearest_limit(&view.shown.report, peak)
     )
 }

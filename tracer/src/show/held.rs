@@ -10,7 +10,7 @@ use crate::{
     show::{
         causes::Entry,
         fleet, growth, rank, sanitize,
-        size::{Unit, share, size},
+        size::{share, size},
         view::View,
         words::{self, HeldByClass},
     },
@@ -82,14 +82,7 @@ fn class(view: &View<'_>, held: &HeldByClass<'_>, victim: &Death) -> (String, Ve
     let of_class = words::class(victim) == held.class;
     let mut deaths: Vec<&Death> = of_class.then_some(victim).into_iter().collect();
     deaths.extend((held.top.iter()).filter_map(|member| death_of(view, member.pid)));
-    let (name, private) = (&held.class, size(held.private));
-    let mut text = match held.processes {
-        1 => format!("{name} {private}"),
-        count => {
-            let each = Unit::of(held.private).figure(held.each());
-            format!("{count} {name} {private} ({each} each)")
-        }
-    };
+    let mut text = amount(held);
     let calls = calls(held, &deaths);
     if !calls.is_empty() {
         text.push_str(&format!(", in {}", words::join(&calls)));
@@ -99,6 +92,19 @@ fn class(view: &View<'_>, held: &HeldByClass<'_>, victim: &Death) -> (String, Ve
         lines.extend(last_line(&deaths));
     }
     (text, lines)
+}
+
+/// `2 WorkerDict 5.9 GiB (2.9 each)`.
+fn amount(held: &HeldByClass<'_>) -> String {
+    let (name, private) = (&held.class, size(held.private));
+    if held.processes == 1 {
+        return format!("{name} {private}");
+    }
+    let each = size(held.each());
+    // A unit that the sum has named is not named again.
+    let unit = private.rsplit(' ').next().unwrap_or_default();
+    let each = each.strip_suffix(unit).map_or(each.as_str(), str::trim_end);
+    format!("{} {name} {private} ({each} each)", held.processes)
 }
 
 /// The calls that its processes ran then: by number where they died in it, else by name.
@@ -124,7 +130,7 @@ fn calls(held: &HeldByClass<'_>, deaths: &[&Death]) -> Vec<String> {
 }
 
 /// What its lines still held, the most first; where that is known of none, what they took. Where more processes of the class grew than
-/// were alive, the figure is of them all.
+/// were alive, the figure is of them all; more than what was held is no part of that.
 fn lines(view: &View<'_>, held: &HeldByClass<'_>, deaths: &[&Death]) -> Vec<String> {
     let Some(growth) = growth_of(view, &held.class, deaths) else {
         return Vec::new();
@@ -145,19 +151,23 @@ fn lines(view: &View<'_>, held: &HeldByClass<'_>, deaths: &[&Death]) -> Vec<Stri
         known.retain(|(bytes, _)| *bytes <= held.private);
         freed = " (may have been freed since)";
     }
-    let of_all = if more {
-        format!(" in {} processes", growth.processes)
-    } else {
-        String::new()
-    };
     let most = if view.shown.all {
         usize::MAX
     } else {
         MAX_LINES
     };
     let told = known.into_iter().take(most);
-    told.map(|(bytes, line)| format!("{}{of_all} by {}{freed}", size(bytes), growth::place(line)))
-        .collect()
+    told.map(|(bytes, line)| {
+        let (figure, place) = (size(bytes), growth::place(line));
+        match growth.processes {
+            all if more && bytes > held.private => {
+                format!("by {place}: {figure} in all {all} processes of the recording{freed}")
+            }
+            all if more => format!("{figure} in {all} processes by {place}{freed}"),
+            _ => format!("{figure} by {place}{freed}"),
+        }
+    })
+    .collect()
 }
 
 /// Those that matter of what the class held, the most first.
@@ -267,9 +277,31 @@ mod tests {
     }
 
     #[test]
+    fn what_each_held_has_the_unit_of_the_sum_or_its_own() {
+        let of = |gib: f64, processes| {
+            let held = HeldByClass {
+                class: "WorkerDict".into(),
+                top: Vec::new(),
+                processes,
+                private: sample::gib(gib),
+            };
+            amount(&held)
+        };
+        assert_eq!(of(0.9, 1), "WorkerDict 0.9 GiB");
+        assert_eq!(of(0.9, 2), "2 WorkerDict 0.9 GiB (0.4 each)");
+        assert_eq!(of(0.9, 12), "12 WorkerDict 0.9 GiB (77 MiB each)");
+    }
+
+    #[test]
     fn a_figure_of_more_processes_than_are_listed_says_so() {
         let held = told_of(8, vec![line("score", Some(500))]);
         let lines = &held.expect("a kill").classes[0].1;
-        assert_eq!(lines, &["500.0 GiB in 8 processes by reward.py:5 score"]);
+        assert_eq!(
+            lines,
+            &["by reward.py:5 score: 500.0 GiB in all 8 processes of the recording"]
+        );
+        let held = told_of(8, vec![line("score", Some(300))]);
+        let lines = &held.expect("a kill").classes[0].1;
+        assert_eq!(lines, &["300.0 GiB in 8 processes by reward.py:5 score"]);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    judge::report::{Job, Outcome},
+    judge::report::{Job, Outcome, Recovery, Survived},
     show::{
         causes::{self, Cause},
         clause, sanitize,
@@ -102,12 +102,18 @@ fn ended_by_label(view: &View<'_>, job: &Job, causes: &[Cause<'_>]) -> Option<St
 fn survived(view: &View<'_>, job: &Job, causes: &[Cause<'_>]) -> String {
     let roots = causes::roots(&view.shown.report);
     let mut by_how: BTreeMap<String, Vec<u32>> = BTreeMap::new();
-    for survived in &job.survived {
+    // Of several deaths of one first cause, what Ray did about one says more than that the job went on.
+    let mut survived: Vec<&Survived> = job.survived.iter().collect();
+    survived.sort_by_key(|one| one.how == Recovery::WentOn);
+    for survived in survived {
         let root = roots.get(&survived.death_id).copied();
         let shown = root.and_then(|root| causes.iter().find(|cause| cause.death.id == root));
         if let Some(cause) = shown {
+            let is_listed = by_how.values().flatten().any(|one| *one == cause.number);
+            if is_listed && survived.how == Recovery::WentOn {
+                continue;
+            }
             let numbers = by_how.entry(clause::recovery(&survived.how)).or_default();
-            // Several deaths of one cascade are one first cause.
             if !numbers.contains(&cause.number) {
                 numbers.push(cause.number);
             }

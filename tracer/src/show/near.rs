@@ -14,12 +14,12 @@ use crate::{
 #[must_use]
 pub fn line(time: Option<Utc>, near: &LimitWarning, zone: &Zone) -> String {
     let time = time.map_or_else(|| "time unknown".to_owned(), |time| zone.clock(time));
-    format!("{time} {}", told(near))
+    format!("{time} {}", sentence(near))
 }
 
 /// The same without its time.
 #[must_use]
-pub fn told(near: &LimitWarning) -> String {
+pub fn sentence(near: &LimitWarning) -> String {
     let who = words::who_kills(&who(near));
     let Some(within) = near.within else {
         let left = Bytes(near.at.0.saturating_sub(near.used.0));

@@ -233,15 +233,21 @@ fn with_others(death: &Death, alone: &str, act: GroupKill) -> String {
     let sender = death.sender.as_ref();
     let sent = sender.and_then(|sender| Some((sender, sender.signal?)));
     match (death.verdict.killer, sent) {
-        (Killer::Signal, Some((sender, signal))) => format!(
-            "{} {} sent {} to {} processes and ended {} of them; first {}",
-            sanitize::name(&sender.comm),
-            sender.pid,
-            signals::name(signal),
-            act.signalled,
-            act.victims,
-            subject(death)
-        ),
+        (Killer::Signal, Some((sender, signal))) => {
+            let ended = if act.victims == act.signalled {
+                "all".to_owned()
+            } else {
+                act.victims.to_string()
+            };
+            format!(
+                "{} {} sent {} to {} processes and ended {ended} of them; first {}",
+                sanitize::name(&sender.comm),
+                sender.pid,
+                signals::name(signal),
+                act.signalled,
+                subject(death)
+            )
+        }
         _ => format!("{alone}, and {others} more in one decision"),
     }
 }
@@ -454,7 +460,7 @@ pub fn thousands(number: u64) -> String {
     shown
 }
 
-/// `1, 3 and 5–9`.
+/// `1, 3 and 5–9`; two are no range: `1, 3, 5 and 6`.
 #[must_use]
 pub fn ranges(numbers: &[u32]) -> String {
     let mut sorted = numbers.to_vec();
@@ -467,11 +473,14 @@ pub fn ranges(numbers: &[u32]) -> String {
             _ => runs.push((number, number)),
         }
     }
+    // Two are no range.
+    let runs = runs.into_iter().flat_map(|(start, end)| match end - start {
+        1 => vec![(start, start), (end, end)],
+        _ => vec![(start, end)],
+    });
     let shown: Vec<String> = runs
-        .iter()
         .map(|(start, end)| match end - start {
             0 => start.to_string(),
-            1 => format!("{start}, {end}"),
             _ => format!("{start}–{end}"),
         })
         .collect();

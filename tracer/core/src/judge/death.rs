@@ -36,7 +36,7 @@ pub(super) fn of(verdicts: &Verdicts<'_>, exit: &ExitSeen) -> Death {
     let key = exit.exit.process;
     let unknown = ProcessState::unknown(key);
     let state = world.processes.get(key).unwrap_or(&unknown);
-    let title = exit.exit.title.clone().or_else(|| state.title.clone());
+    let title = state.title_now();
     let named = title.as_deref().and_then(identify::title);
     let evidence = evidence::gather(world, exit, &draft);
     let listed = listed(state, exit, &draft);
@@ -80,10 +80,9 @@ pub(super) fn of(verdicts: &Verdicts<'_>, exit: &ExitSeen) -> Death {
             worker_id: state.worker_id.clone(),
             actor_id: ray_actor(world, key).or_else(|| Some(actor?.actor_id.clone())),
             actor_class: named
-                .as_ref()
-                .and_then(|title| title.actor_class.clone())
+                .and_then(|title| title.actor_class)
                 .or_else(|| state.actor_class.clone()),
-            task_name: named.and_then(|title| title.task),
+            task_name: state.doing(),
             gcs: gcs::report(world, state, job_id.as_ref()),
             job_id,
             attempt: None,

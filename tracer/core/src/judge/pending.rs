@@ -41,7 +41,7 @@ fn waiting(world: &World, key: ProcessKey) -> Option<Death> {
         parent: state.parent,
         comm: state.comm.clone(),
         status: None,
-        title: state.title.clone(),
+        title: None,
         memory: MemorySplit::default(),
         mm: 0,
         uid: state.uid,

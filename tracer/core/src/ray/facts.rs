@@ -390,9 +390,10 @@ impl MonitorKill {
         !self.selected.is_empty()
     }
 
-    /// What the record says of one worker.
+    /// What the record says of one worker; `None` where it has no row, or the worker's id is not known.
     #[must_use]
     pub fn of_worker(&self, worker: Option<&HexId>) -> Option<&Candidate> {
+        let worker = Some(worker?);
         let mut selected = self.selected.iter();
         selected.find(|one| one.worker_id.as_ref() == worker)
     }
@@ -424,4 +425,24 @@ pub struct TopUser {
     pub used: Bytes,
     /// Command or title, cut by Ray.
     pub command: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_without_a_workers_id_is_no_unknown_workers() {
+        let row = |worker_id: Option<HexId>| Candidate {
+            worker_id,
+            ..Candidate::default()
+        };
+        let known = HexId::parse("00ff").expect("hex");
+        let kill = MonitorKill {
+            selected: vec![row(None), row(Some(known.clone()))],
+            ..MonitorKill::default()
+        };
+        assert_eq!(kill.of_worker(None), None);
+        assert_eq!(kill.of_worker(Some(&known)), Some(&kill.selected[1]));
+    }
 }

@@ -57,7 +57,7 @@ pub(super) fn is_dead(stat: &processes::Stat) -> bool {
 }
 
 /// Whether the hook at the exit, which runs after the flag is set, may have run already for a process that is as this look at it found it.
-pub(super) fn may_have_been_told(process: ProcessKey, stat: Option<&processes::Stat>) -> bool {
+pub(super) fn may_have_been_reported(process: ProcessKey, stat: Option<&processes::Stat>) -> bool {
     look(process, stat) != Found::Alive || stat.is_none_or(|stat| stat.exiting)
 }
 
@@ -197,16 +197,16 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_had_begun_before_it_was_tracked_may_have_been_told_before() {
+    fn an_end_that_had_begun_before_it_was_tracked_may_have_been_reported_before() {
         let running = stat('R', 1);
-        assert!(!may_have_been_told(PROCESS, Some(&running)));
+        assert!(!may_have_been_reported(PROCESS, Some(&running)));
         let exiting = processes::Stat {
             exiting: true,
             ..running
         };
-        assert!(may_have_been_told(PROCESS, Some(&exiting)));
-        assert!(may_have_been_told(PROCESS, Some(&stat('Z', 1))));
-        assert!(may_have_been_told(PROCESS, None));
+        assert!(may_have_been_reported(PROCESS, Some(&exiting)));
+        assert!(may_have_been_reported(PROCESS, Some(&stat('Z', 1))));
+        assert!(may_have_been_reported(PROCESS, None));
     }
 
     #[test]

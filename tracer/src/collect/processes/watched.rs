@@ -74,7 +74,7 @@ impl Watched {
             && !tracked.contains(process.pid.0)
         {
             tracked.add(process);
-            if sweep::may_have_been_told(process, processes::stat(process.pid).as_ref()) {
+            if sweep::may_have_been_reported(process, processes::stat(process.pid).as_ref()) {
                 self.late.insert(process);
             }
         }

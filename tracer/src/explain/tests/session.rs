@@ -50,6 +50,17 @@ fn a_session_without_deaths_has_no_after_effects() {
 }
 
 #[test]
+fn a_message_without_the_name_of_its_actor_is_told_as_such() {
+    let text =
+        "ray.exceptions.RayActorError: The actor died unexpectedly before finishing this task.";
+    let report = explain(&[("driver.log", text)]);
+    assert!(report.deaths.is_empty(), "{:?}", report.deaths);
+    let unnamed =
+        |note: &String| note.starts_with("an actor died, and these lines do not say which");
+    assert!(report.notes.iter().any(unnamed), "{:?}", report.notes);
+}
+
+#[test]
 fn an_old_link_counts_in_a_log_and_not_in_a_dashboards_settings() {
     let text =
         "see https://docs.ray.io/en/latest/ray-core/scheduling/ray-oom-prevention.html for more";

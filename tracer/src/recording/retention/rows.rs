@@ -55,7 +55,7 @@ struct Minute {
     last: i64,
 }
 
-/// How far the rows were thinned.
+/// How far the rows were downsampled.
 pub(super) struct Rows {
     mark: i64,
     calls: HashMap<ProcessKey, VecDeque<i64>>,
@@ -82,12 +82,12 @@ impl Default for Rows {
 
 impl Rows {
     /// All rows are looked at again: less is kept around deaths.
-    pub(super) fn thin_anew(&mut self) {
+    pub(super) fn downsample_anew(&mut self) {
         *self = Self::default();
     }
 
     /// Looks at some rows of before `until`; whether those were the last.
-    pub(super) fn thin(
+    pub(super) fn downsample(
         &mut self,
         connection: &Connection,
         until: i64,

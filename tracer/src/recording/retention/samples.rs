@@ -21,7 +21,7 @@ const TABLES: [(&str, &str, &str); 4] = [
     ("mapped", "pid || ' ' || start", "bytes"),
 ];
 
-/// A table and how far it was thinned to one in so long.
+/// A table and how far it was downsampled to one in so long.
 pub(super) struct Samples {
     table: &'static str,
     select: String,
@@ -82,20 +82,20 @@ impl Samples {
         rows.collect()
     }
 
-    /// Of which age on its rows are thinned, in wanted times.
+    /// Of which age on its rows are downsampled, in wanted times.
     pub(super) fn times(&self) -> u32 {
         self.times
     }
 
     /// All rows are looked at again: less is kept around deaths.
-    pub(super) fn thin_anew(&mut self) {
+    pub(super) fn downsample_anew(&mut self) {
         self.mark = i64::MIN;
         self.span = i64::MIN;
         self.highest.clear();
     }
 
     /// Thins some rows of before `until`; whether those were the last.
-    pub(super) fn thin(
+    pub(super) fn downsample(
         &mut self,
         connection: &Connection,
         until: i64,

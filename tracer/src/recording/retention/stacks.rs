@@ -17,7 +17,7 @@ const ROWS: usize = 250;
 /// Both kinds of frames.
 type Frames = Option<Arc<(Vec<PythonFrame>, Vec<NativeFrame>)>>;
 
-/// How far both kinds were thinned.
+/// How far both kinds were downsampled.
 pub(super) struct Stacks {
     stacks: i64,
     freed: i64,
@@ -52,12 +52,12 @@ struct Seen {
 
 impl Stacks {
     /// All rows are looked at again.
-    pub(super) fn thin_anew(&mut self) {
+    pub(super) fn downsample_anew(&mut self) {
         *self = Self::default();
     }
 
     /// Puts some rows of before `until` together; whether those were the last.
-    pub(super) fn thin(
+    pub(super) fn downsample(
         &mut self,
         connection: &Connection,
         until: i64,

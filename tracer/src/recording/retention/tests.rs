@@ -14,10 +14,10 @@ use crate::{
 const SECOND: i64 = 1_000_000_000;
 const DAY: i64 = 86_400;
 
-/// A recording in memory that is thinned at the end of its day.
+/// A recording in memory that is downsampled at the end of its day.
 struct Scene {
     connection: Connection,
-    thinning: Thinning,
+    downsampling: Downsampling,
     next: u64,
 }
 
@@ -27,7 +27,7 @@ impl Scene {
         schema::create(&connection).expect("tables");
         Self {
             connection,
-            thinning: Thinning::new(retention),
+            downsampling: Downsampling::new(retention),
             next: 1_000_000,
         }
     }
@@ -62,18 +62,18 @@ impl Scene {
             what,
         };
         schema::insert(&self.connection, &event).expect("a row");
-        self.thinning.note(&[event]);
+        self.downsampling.note(&[event]);
         self.next
     }
 
-    fn thin(&mut self) {
-        self.thinning
+    fn downsample(&mut self) {
+        self.downsampling
             .begin(BootTime((DAY * SECOND).cast_unsigned()), None);
-        while self.thinning.is_busy() {
+        while self.downsampling.is_busy() {
             let done = self
-                .thinning
+                .downsampling
                 .work(&self.connection, Duration::from_millis(1));
-            done.expect("thinned");
+            done.expect("downsampled");
         }
     }
 
@@ -158,7 +158,7 @@ fn full_detail(scene: &Scene, around: i64) -> bool {
 fn old_samples_keep_the_highest_of_each_minute_and_deaths_their_detail() {
     let mut scene = Scene::of_samples(Retention::default());
     scene.at(43_200, exit(1, Some(9)));
-    scene.thin();
+    scene.downsample();
     assert_eq!(scene.samples(3600, 3660), [900, 900], "one a process");
     assert!(full_detail(&scene, 43_200));
     let last = scene.samples(DAY - 600, DAY);
@@ -173,7 +173,7 @@ fn a_size_shortens_the_time_of_full_detail_but_not_the_detail_of_a_death() {
         ..Retention::default()
     });
     scene.at(43_200, exit(1, Some(9)));
-    scene.thin();
+    scene.downsample();
     let after = scene.size();
     assert!(after < before / 2, "{before} to {after}");
     assert!(full_detail(&scene, 43_200));
@@ -186,17 +186,17 @@ fn what_cannot_fit_is_said_and_leaves_the_last_minutes_alone() {
         max_bytes: 1,
         ..Retention::default()
     });
-    scene.thin();
-    assert!(scene.thinning.is_too_large());
+    scene.downsample();
+    assert!(scene.downsampling.is_too_large());
     let left = scene.samples(0, DAY).len();
     assert_eq!(scene.samples(DAY - 600, DAY).len(), 2 * 60);
     for _ in 0..3 {
-        scene.thin();
+        scene.downsample();
     }
     assert_eq!(scene.samples(0, DAY).len(), left, "no halving again");
-    scene.thinning.retention.max_bytes = u64::MAX;
-    scene.thin();
-    assert!(!scene.thinning.is_too_large());
+    scene.downsampling.retention.max_bytes = u64::MAX;
+    scene.downsample();
+    assert!(!scene.downsampling.is_too_large());
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn detail_stays_around_ends_that_somebody_asks_about() {
     scene.at(40_000, exit(4, Some(1 << 8)));
     scene.at(50_000, exit(4, None));
     scene.at(60_000, exit(4, Some(11)));
-    scene.thin();
+    scene.downsample();
     let kept = [10_000, 20_000, 30_000, 40_000, 50_000, 60_000];
     let kept = kept.map(|around| full_detail(&scene, around));
     assert_eq!(kept, [true, true, false, false, false, true]);
@@ -224,7 +224,7 @@ fn spans_that_touch_are_one() {
     for time in [9000, 5000, 8500, 100_000, 5060, 7000, 6000] {
         scene.at(time, exit(1, Some(9)));
     }
-    let keep = |time: i64| scene.thinning.ends.keep(time * SECOND);
+    let keep = |time: i64| scene.downsampling.ends.keep(time * SECOND);
     let kept =
         [4399, 4400, 5120, 5121, 5400, 6060, 6061, 6400, 7060, 7900].map(|time| (time, keep(time)));
     let expected = [
@@ -249,7 +249,7 @@ fn of_old_calls_the_first_and_the_last_of_each_process_stay() {
         scene.at(i64::from(nth), call(nth));
     }
     scene.at(DAY - 60, call(1001));
-    scene.thin();
+    scene.downsample();
     let numbers = scene.left("call").into_iter().map(|what| match what {
         Observation::Call(call) => call.nth,
         other => panic!("{other:?}"),
@@ -265,7 +265,7 @@ fn calls_before_a_death_stay() {
         scene.at(i64::from(nth), call(nth));
     }
     scene.at(500, exit(7, Some(9)));
-    scene.thin();
+    scene.downsample();
     assert_eq!(scene.left("call").len(), 500);
 }
 
@@ -310,8 +310,8 @@ fn old_short_lives_are_forgotten_as_a_whole_and_no_other() {
     lives(&mut scene, DAY - 60, 1, 305, 0);
     // What is looked at goes on for a while.
     lives(&mut scene, DAY - 50_000, 1, 306, 0);
-    scene.thin();
-    scene.thin();
+    scene.downsample();
+    scene.downsample();
     let pids = |kind: &str| -> Vec<u32> {
         let of = |what| match what {
             Observation::Fork { child, .. } => child.pid.0,
@@ -376,7 +376,7 @@ fn the_growth_of_a_stack_is_one_row_a_minute_and_each_row_has_its_frames() {
         scene.at(time, stack(line, grown, repeats));
     }
     scene.at(DAY - 60, stack(3, 9, true));
-    scene.thin();
+    scene.downsample();
     let expected = [
         (1, 21, false),
         (2, 40, false),
@@ -393,7 +393,7 @@ fn a_process_at_one_line_for_hours_leaves_a_row_a_step() {
     for second in 0..3600 {
         scene.at(second, stack(1, 0, second > 0));
     }
-    scene.thin();
+    scene.downsample();
     let left = lines(&scene);
     assert!(left.len() <= 16, "{}", left.len());
     assert_eq!(left.first(), Some(&(1, 0, false)));
@@ -411,7 +411,7 @@ fn what_was_given_back_in_a_minute_is_one_sum() {
         };
         scene.at(second, freed);
     }
-    scene.thin();
+    scene.downsample();
     let sums = scene.left("freed").into_iter().map(|what| match what {
         Observation::Freed { bytes, .. } => bytes.0,
         other => panic!("{other:?}"),
@@ -434,7 +434,7 @@ fn of_a_file_of_shared_memory_the_highest_and_the_last_of_a_minute_stay() {
         };
         scene.at(second, Observation::SharedFile(file));
     }
-    scene.thin();
+    scene.downsample();
     let sizes = scene
         .left("shared_file")
         .into_iter()
@@ -453,13 +453,13 @@ fn a_step_is_short_whatever_waits() {
         scene.at(time, exit(pid, Some(9)));
     }
     scene
-        .thinning
+        .downsampling
         .begin(BootTime((DAY * SECOND).cast_unsigned()), None);
     scene
-        .thinning
+        .downsampling
         .work(&scene.connection, Duration::ZERO)
         .expect("a step");
-    assert!(scene.thinning.is_busy(), "one step of many");
+    assert!(scene.downsampling.is_busy(), "one step of many");
     assert!(
         scene.samples(0, DAY).len() > 17_280 - 2_000,
         "of one step of rows"
@@ -473,7 +473,7 @@ fn a_log_that_is_hours_ahead_stops_nothing() {
     for nth in 1..=100 {
         scene.at(i64::from(nth), call(nth));
     }
-    scene.thin();
+    scene.downsample();
     assert_eq!(scene.left("call").len(), 65);
 }
 
@@ -483,7 +483,7 @@ fn the_older_samples_are_the_further_apart_they_stay() {
         keep: Duration::from_secs(1800),
         ..Retention::default()
     });
-    scene.thin();
+    scene.downsample();
     let each = |from: i64| scene.samples(from, from + 3600).len();
     assert_eq!(each(22 * 3600), 2 * 60, "up to two hours a minute apart");
     assert_eq!(each(12 * 3600), 2 * 6, "up to fourteen hours ten minutes");
@@ -496,7 +496,7 @@ fn a_loop_of_crashes_keeps_its_begin_and_its_end_and_little_between() {
     for time in (10_000..40_000).step_by(5) {
         scene.at(time, exit(1, Some(9)));
     }
-    scene.thin();
+    scene.downsample();
     assert!(full_detail(&scene, 10_000) && full_detail(&scene, 11_100));
     assert!(full_detail(&scene, 39_000));
     let between = scene.samples(20_000, 26_000).len();
@@ -515,7 +515,7 @@ fn where_there_is_no_room_the_oldest_deaths_lose_their_detail_but_the_first_and_
     for time in (3_000..DAY - 600).step_by(3_000) {
         scene.at(time, exit(1, Some(9)));
     }
-    scene.thin();
+    scene.downsample();
     assert!(full_detail(&scene, 3_000), "the first");
     assert!(full_detail(&scene, 84_000), "the last");
     assert!(!full_detail(&scene, 30_000), "one of the oldest");
@@ -535,7 +535,7 @@ fn the_recorders_own_rows_are_one_an_hour_and_a_step_of_the_clock_stays() {
         let wall = crate::ids::WallTime(minute * 60 * SECOND + ahead);
         scene.at(minute * 60, Observation::Clock { wall, error: None });
     }
-    scene.thin();
+    scene.downsample();
     let ledger = scene.left("ledger");
     assert_eq!(ledger.len(), 10);
     let Some(Observation::Ledger(last)) = ledger.last() else {

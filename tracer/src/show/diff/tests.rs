@@ -90,6 +90,19 @@ fn long_cells_go_on_in_their_column() {
 }
 
 #[test]
+fn a_setting_that_cannot_be_the_reason_keeps_its_whole_key() {
+    let key = "actor_rollout_ref.ref.fsdp_config.optimizer_offload";
+    let with = |value: &str| {
+        let mut report = run(value, 3.2, false);
+        report.settings[0].key = key.into();
+        report
+    };
+    let shown = text(&with("True"), &with("False"));
+    let expected = format!("Cannot be the reason: {key}: ");
+    assert!(shown.contains(&expected), "{shown}");
+}
+
+#[test]
 fn hostile_names_are_made_harmless() {
     let mut hostile = run("true", 64.8, true);
     hostile.settings[0].value = "\u{1b}[31mred\u{202e}".into();

@@ -23,7 +23,7 @@ const MAX_NODE_POINTS: usize = 30_000;
 const MAX_CGROUPS: usize = 3;
 /// Processes with a row.
 const MAX_PROCESSES: usize = 4000;
-/// A thinned series keeps at least so many.
+/// A downsampled series keeps at least so many.
 const FEWEST: usize = 8;
 /// Before a listed death its process's points are kept as they are: people look there.
 const LAST_NS: i64 = MINUTE_NS;
@@ -64,7 +64,7 @@ struct ProcessData {
     points: Vec<u64>,
 }
 
-/// The thinned series of `timeline`.
+/// The downsampled series of `timeline`.
 pub(super) fn of(report: &Report, timeline: &Timeline) -> Series {
     let listed: HashSet<EventId> = report
         .deaths

@@ -189,7 +189,7 @@ pub struct EventCounts {
     pub failed: u64,
 }
 
-/// A limit of which a warning stands.
+/// A limit with an active warning.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Warned {
     /// Who kills there.
@@ -222,7 +222,7 @@ pub struct Snapshot {
     pub counts: Counts,
     /// The limits, the nearest first; none where nobody records.
     pub limits: Vec<NextKiller>,
-    /// Those of which a warning stands.
+    /// Those with an active warning.
     pub near: Vec<Warned>,
     /// The clusters whose raylet lives.
     pub clusters: Vec<ClusterReport>,
@@ -379,7 +379,7 @@ fn limits(registry: &mut Registry, snapshot: &Snapshot) {
     gauges(
         registry,
         "raytrace_limit_warned",
-        "1 where a warning stands that the limit will be met, else 0",
+        "1 while a warning is active, else 0",
         rows(&|threat| Some(f64::from(u8::from(warned(threat).is_some())))),
     );
     let quantiles = [("0.1", 0), ("0.9", 1)].map(|(quantile, end)| {
@@ -395,7 +395,7 @@ fn limits(registry: &mut Registry, snapshot: &Snapshot) {
     gauges(
         registry,
         "raytrace_limit_forecast_seconds",
-        "Time until the limit is met by the forecast, its 10th and 90th percentile; absent where no warning stands",
+        "Time until the limit is met by the forecast, its 10th and 90th percentile; absent without an active warning",
         quantiles.concat(),
     );
     gauges(

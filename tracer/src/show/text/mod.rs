@@ -83,7 +83,12 @@ fn top(view: &View<'_>, page: &mut Page, causes: &[Cause<'_>]) {
         page.paragraph("Peaks: ", Colour::new().bold(), &line, 2);
     }
     if let Some(sum) = &view.shown.report.in_use {
-        page.paragraph("At the peak: ", Colour::new().bold(), &in_use::line(sum), 2);
+        page.paragraph(
+            "Machine at its peak: ",
+            Colour::new().bold(),
+            &in_use::line(sum),
+            2,
+        );
     }
     if let Some(line) = shared_files::line(&view.shown.report) {
         page.paragraph("Shared memory: ", Colour::new().bold(), &line, 2);
@@ -100,7 +105,7 @@ fn bottom(view: &View<'_>, page: &mut Page) {
     if !report.findings.is_empty() {
         heading(page, "WHAT TO CHANGE");
     }
-    for (number, told) in (1..).zip(findings::told(view)) {
+    for (number, told) in (1..).zip(findings::texts(view)) {
         let lead = format!("  {number} ");
         page.paragraph(&lead, Colour::new().bold(), &told.summary, 4);
         for (label, text) in &told.parts {

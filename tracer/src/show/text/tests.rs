@@ -1,8 +1,11 @@
 //! What the report says, at the widths of real terminals.
 
 use crate::{
-    ids::HexId,
-    judge::{fleet, report::Report},
+    ids::{EventId, HexId},
+    judge::{
+        fleet,
+        report::{Recovery, Report, Survived, TextSource},
+    },
     show::{
         Style, sample,
         sanitize::{columns, is_harmless},
@@ -37,6 +40,47 @@ fn the_verl_job_at_120_columns() {
 #[test]
 fn the_verl_job_at_80_columns() {
     insta::assert_snapshot!(whole(&sample::verl(), 80));
+}
+
+#[test]
+fn a_first_cause_that_a_job_survived_is_named_once() {
+    let mut report = sample::verl();
+    let retried = Recovery::TaskRetried { left: None };
+    report.jobs[0].survived = [Recovery::WentOn, retried]
+        .map(|how| Survived {
+            death_id: EventId(4100),
+            how,
+        })
+        .into();
+    let shown = whole(&report, 200);
+    assert!(shown.contains("did not end it: task retried."), "{shown}");
+    assert!(!shown.contains("the job went on"), "{shown}");
+}
+
+#[test]
+fn a_death_whose_killer_is_unknown_may_be_one_for_memory() {
+    let shown = whole(&sample::others(), 100);
+    assert!(shown.contains("No kill for memory is known."), "{shown}");
+}
+
+#[test]
+fn logs_that_name_no_death_are_not_said_to_have_no_kills() {
+    let mut report = sample::quiet();
+    report.texts = vec![TextSource {
+        name: "driver.log".into(),
+        lines: 3,
+        utc_offset_s: None,
+        clock: "no times".into(),
+    }];
+    let shown = whole(&report, 100);
+    assert!(
+        shown.contains("These logs name no abnormal death."),
+        "{shown}"
+    );
+    assert!(!shown.contains("0 kills"), "{shown}");
+    report.deaths.clear();
+    let shown = whole(&report, 100);
+    assert!(shown.contains("These logs name no death."), "{shown}");
 }
 
 #[test]

@@ -81,7 +81,7 @@ pub(super) fn lines(top: &Top, width: usize, short: bool) -> Vec<Line<'static>> 
     lines.extend(threats.map(|(place, one)| threat(top, place, one, width)));
     let near = top.live.near.iter().take(2);
     lines.extend(
-        near.map(|(_, near)| Line::from(Span::styled(cut(&near::told(near), width), bold()))),
+        near.map(|(_, near)| Line::from(Span::styled(cut(&near::sentence(near), width), bold()))),
     );
     lines.extend(top.live.race.as_ref().and_then(too_late));
     lines

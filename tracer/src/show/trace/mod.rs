@@ -33,7 +33,7 @@ use rows::{Place, Rows};
 const MAX_POINTS: usize = 300_000;
 /// Calls of all processes together, at about 300 bytes each: Perfetto opens some 100 MB well.
 const MAX_CALLS: usize = 100_000;
-/// A thinned series keeps at least so many.
+/// A downsampled series keeps at least so many.
 const FEWEST: usize = 8;
 
 /// The list of events, an event a line, each written as it is made: a long recording has millions of them.

@@ -273,7 +273,7 @@ impl Watch {
             .map(|(pid, _)| *pid)
             .collect();
         for pid in gone {
-            self.let_go(pid);
+            self.stop_watching(pid);
         }
         for (process, slot) in processes {
             self.take_on(*process);
@@ -299,7 +299,7 @@ impl Watch {
         self.others.insert(key, Other { next, wait });
     }
 
-    fn let_go(&mut self, pid: Pid) {
+    fn stop_watching(&mut self, pid: Pid) {
         if let Some(mut gone) = self.watched.remove(&pid) {
             if let Some(pythons) = &mut self.pythons {
                 pythons.remove(pid);
@@ -317,7 +317,7 @@ impl Watch {
         };
         before.lost_its_memory(clock::boot(), Instant::now());
         let numbers = before.mappings_so_far();
-        self.let_go(process.pid);
+        self.stop_watching(process.pid);
         self.take_on(process);
         if let Some(new) = self.watched.get_mut(&process.pid) {
             new.number_mappings_from(numbers);
@@ -328,7 +328,7 @@ impl Watch {
     fn is_here(&mut self, process: ProcessKey) {
         let known = self.watched.get(&process.pid).map(Watched::process);
         if known.is_some_and(|known| !known.same(process)) {
-            self.let_go(process.pid);
+            self.stop_watching(process.pid);
         }
         self.others.remove(&process.truncated());
         self.take_on(process);
@@ -397,7 +397,7 @@ impl Watch {
         };
         let done = what(watched, &mut look);
         if done.is_err() {
-            self.let_go(pid);
+            self.stop_watching(pid);
         }
     }
 

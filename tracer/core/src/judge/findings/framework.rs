@@ -72,7 +72,7 @@ fn worse(run: Run<'_>, name: &str, given: &[Given]) -> Option<Finding> {
     let moves = |(_, one): &(&Given, &Spoken)| one.effect == Effect::MovesToHost;
     let (cost, wrong_if) = if costly.iter().any(moves) {
         (
-            "as much more GPU memory",
+            "that much more GPU memory is needed",
             "private and pinned memory of the ranks stays level while the GPU's falls",
         )
     } else {

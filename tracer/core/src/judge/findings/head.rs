@@ -13,8 +13,10 @@ use crate::{
     ray::start::{Change, Start},
 };
 
-/// At least this share of the limit.
+/// More than this share of the limit.
 const SHARE: f64 = 0.1;
+/// A smaller part of what all processes held is not what was missing: without it the others would have met the limit a little later.
+const PART: u64 = 4;
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
@@ -31,7 +33,9 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         let inside = run.inside(death).iter();
         let own = |member: &&Held| words(member.role, Start::default()).is_some();
         let biggest = inside.filter(own).max_by_key(|member| member.private)?;
-        if biggest.private.gib() <= SHARE * limit.gib() {
+        let all = run.inside(death).iter().map(|member| member.private.0);
+        let is_part = biggest.private.0.saturating_mul(PART) >= all.sum();
+        if biggest.private.gib() <= SHARE * limit.gib() || !is_part {
             return None;
         }
         let (name, remedy) = words(biggest.role, run.started(death))?;

@@ -84,7 +84,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         finding.remedy = remedy(run, &class, fit, each, cpus);
         finding.cost = Some("less parallelism".into());
         finding.wrong_if =
-            Some("one of them alone would fill the limit: look at its growth then".into());
+            Some("a single one would reach the limit; then look at its growth".into());
         Some((class.name.to_owned(), finding))
     });
     merged(found)

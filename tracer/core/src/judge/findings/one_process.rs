@@ -37,7 +37,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         }
         let name = victim.title.trim_start_matches("ray::");
         let summary = format!(
-            "{name} alone held {} private memory, {:.0} % of the limit of {}: it was killed for its own memory",
+            "{name} alone held {} of private memory, {:.0} % of the limit of {}: it was killed for its own memory",
             size(victim.private_bytes),
             100.0 * share,
             size(limit)

@@ -72,7 +72,7 @@ fn sigbus(run: Run<'_>, death: &Death) -> Finding {
         ),
         None => (
             Certainty::Unknown,
-            "SIGBUS: a write into a full /dev/shm does that, and so does a file that was cut while it was mapped; /dev/shm was not seen full"
+            "SIGBUS: a write into a full /dev/shm does that, and so does a file that was truncated while it was mapped; /dev/shm was not seen full"
                 .to_owned(),
         ),
     };
@@ -83,7 +83,7 @@ fn sigbus(run: Run<'_>, death: &Death) -> Finding {
         .collect();
     finding.remedy = remedy(run.started(death));
     finding.wrong_if =
-        Some("the file that it had mapped was cut: its own log names it then".into());
+        Some("the file that it had mapped was truncated; its own log then names it".into());
     finding
 }
 

@@ -11,7 +11,7 @@ use crate::{
         live,
         state::{processes::ProcessState, world::World},
     },
-    ray::{identify, version::Version},
+    ray::version::Version,
 };
 
 /// From this version on idle workers that hold this much go first.
@@ -60,9 +60,10 @@ fn by_ray(world: &World, now: BootTime) -> Option<&ProcessState> {
     let takes_idle = version.is_none_or(|version| version >= BY_TIME) && !by_group;
     let oldest = setting("RAY_worker_killing_policy") == "retriable_fifo";
     let work = |state: &ProcessState| {
-        let title = state.title.as_deref().and_then(identify::title);
+        let calls = world.calls.get(&state.key.truncated());
+        let is_idle = calls.is_some_and(|calls| calls.is_idle(now));
         let is_actor = state.class().is_some();
-        match title.and_then(|title| title.task) {
+        match state.task().filter(|_| !is_idle) {
             _ if is_actor => Some(Work::Actor),
             Some(_) => Some(Work::Task),
             None => (takes_idle && private(state) >= IDLE).then_some(Work::Idle),

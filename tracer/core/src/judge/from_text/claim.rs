@@ -281,6 +281,8 @@ pub struct Statement {
 pub struct Remarks {
     /// Ray's own counts of kills, by node and time: `(for memory, for other reasons)`.
     pub summaries: BTreeMap<(String, i64), (u64, u64)>,
+    /// Whether a line says that an actor died. It does not say which: that is in the lines below it.
+    pub actor_died: bool,
     /// Lines that stand for several: `repeated 3x across cluster`.
     pub repeated: u64,
     /// Warnings by rule: how often, the first place, its line.

@@ -18,6 +18,11 @@ pub(super) fn all(gathered: &Gathered, deaths: &[Death], version: Option<&str>) 
     notes.extend(dialect::unread(unread.count(), version));
     notes.extend(after_effects(gathered, deaths));
     notes.extend(count(gathered, deaths));
+    if deaths.is_empty() && gathered.remarks.actor_died {
+        notes.push(
+            "an actor died, and these lines do not say which: give the whole log, or on its node: raytrace explain /tmp/ray/session_latest".to_owned(),
+        );
+    }
     if gathered.remarks.old_page {
         notes.push(format!(
             "the page that Ray's message links to is the one of Ray up to 2.57; today: {PAGE}"

@@ -43,11 +43,7 @@ pub(in crate::judge) fn around(
         class: class(state),
         cluster: state.cluster,
         cgroup: state.cgroup.clone(),
-        doing: state
-            .title
-            .as_deref()
-            .and_then(identify::title)
-            .and_then(|title| title.task),
+        doing: state.doing(),
         private,
         shared: state
             .memory
@@ -76,7 +72,7 @@ pub(in crate::judge) fn idle(world: &World, state: &ProcessState) -> Option<Idle
     calls.idle(world.last_time)
 }
 
-/// The class of its actor, else the task that it runs.
+/// The class of its actor, else the task that it runs or ran last.
 pub(in crate::judge) fn class(state: &ProcessState) -> Option<String> {
     let title = state.title.as_deref().and_then(identify::title);
     let of_title = title.and_then(Title::class);

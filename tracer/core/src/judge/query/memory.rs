@@ -72,8 +72,8 @@ fn biggest(
     let mut found: Vec<(Bytes, Pid, Of<'_>)> = alive.chain(own).chain(outside).collect();
     found.sort_by_key(|(private, pid, _)| std::cmp::Reverse((*private, *pid)));
     let title = |of: &Of<'_>| match of {
-        Of::Dying(state) => state.map_or_else(String::new, |state| title_then(world, state)),
-        Of::Tracked(state, _) => title_then(world, state),
+        Of::Dying(state) => state.map_or_else(String::new, ProcessState::label),
+        Of::Tracked(state, _) => state.label(),
         Of::Outside(one, _) => one.name.clone(),
     };
     let top: Vec<TopProcess> = (found.iter().take(TOP))
@@ -101,7 +101,8 @@ fn biggest(
     (top, rest)
 }
 
-/// Whether it is a worker of this class, or one that runs this task.
+/// Whether it is a worker of this class, or one that runs this task or ran it last: what that took is still there when its title says
+/// that it is idle.
 fn is_of(world: &World, of: &Of<'_>, class: &str) -> bool {
     let (Of::Dying(Some(state)) | Of::Tracked(state, _)) = of else {
         return false;
@@ -113,15 +114,6 @@ fn is_of(world: &World, of: &Of<'_>, class: &str) -> bool {
         .and_then(|name| name.trim_end().strip_prefix(class))
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
     state.role == Role::Worker && (titled || state.actor_class.as_deref() == Some(class))
-}
-
-/// What it was called then. Where its calls are known, its title is as old as the first of them.
-fn title_then(world: &World, state: &ProcessState) -> String {
-    let calls = world.calls.get(&state.key.truncated());
-    let by_calls = calls.filter(|_| state.role == Role::Worker);
-    by_calls
-        .and_then(Calls::title)
-        .unwrap_or_else(|| state.label())
 }
 
 fn at_death(

@@ -105,7 +105,7 @@ pub struct Process {
     pub comm: String,
     /// What it was to Ray.
     pub role: Role,
-    /// Its title at the end.
+    /// Its title at the end; between two calls its class alone.
     pub title: Option<String>,
     /// Its parent.
     pub ppid: Option<Pid>,

@@ -26,6 +26,9 @@ const STEADY: u64 = 5;
 /// So many of the last calls tell what one takes while it runs.
 const LAST: usize = 3;
 
+/// A call that runs is told of within this time.
+const UNTOLD_NS: i64 = 2 * SECOND_NS;
+
 /// The calls of one process.
 #[derive(Debug, Clone, Default)]
 pub(in crate::judge) struct Calls {
@@ -127,16 +130,6 @@ impl Calls {
     pub(in crate::judge) fn latest(&self) -> Option<&str> {
         let latest = self.running.as_ref().or(self.complete.back())?;
         Some(&latest.title)
-    }
-
-    /// The title that its calls give it: of the one that has run for a second, else its class alone, for shorter calls are not told as
-    /// they begin. `None` where no call is known.
-    pub(in crate::judge) fn title(&self) -> Option<String> {
-        if let Some(running) = &self.running {
-            return Some(running.title.clone());
-        }
-        let last = identify::title(&self.complete.back()?.title)?;
-        Some(format!("ray::{}", last.class()?))
     }
 
     /// When Ray gave it its worker: a task's last call, an actor's first one, as far as that is kept.
@@ -274,6 +267,13 @@ impl Calls {
             calls,
             kept: Bytes(kept),
         })
+    }
+
+    /// Whether it runs nothing: a call that has run for a second would have been told of by `now`.
+    pub(in crate::judge) fn is_idle(&self, now: BootTime) -> bool {
+        let last = self.complete.back().filter(|_| self.running.is_none());
+        let ended = last.and_then(|call| call.ended);
+        ended.is_some_and(|ended| now.since(ended) > UNTOLD_NS)
     }
 
     /// How long nothing has run by `now`, and which task left most of what is held, where all that ran were tasks.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use rustc_hash::FxHashMap;
 
 use crate::{
-    event::{Exec, FileId, MemorySplit, Process, Role, Worker},
+    event::{Call, Exec, FileId, MemorySplit, Process, Role, Worker},
     ids::{BootTime, ByProcess, Bytes, EventId, HexId, Pid, ProcessKey},
     ray::identify,
 };
@@ -28,7 +28,10 @@ pub(in crate::judge) struct ProcessState {
     pub(in crate::judge) worker_id: Option<HexId>,
     pub(in crate::judge) job_id: Option<HexId>,
     pub(in crate::judge) actor_class: Option<String>,
+    /// What it runs, or ran last.
     pub(in crate::judge) title: Option<String>,
+    /// Whether the call that its title names has ended. What runs since then is told of after a second, or when it has ended.
+    call_ended: bool,
     /// The last sample and its time.
     pub(in crate::judge) memory: Option<(BootTime, MemorySplit)>,
     /// Its private memory, as sampled, when its title last changed.
@@ -69,6 +72,7 @@ impl ProcessState {
             job_id: None,
             actor_class: None,
             title: None,
+            call_ended: false,
             memory: None,
             before: None,
             exit: None,
@@ -84,6 +88,44 @@ impl ProcessState {
             self.before = self.memory.and_then(|(_, split)| split.private());
             self.title = Some(title.to_owned());
         }
+        self.call_ended = false;
+    }
+
+    /// It runs a call, or has run one. A short call is told of only when it has ended.
+    pub(in crate::judge) fn called(&mut self, call: &Call) {
+        if call.ended.is_none() {
+            self.retitle(&call.title);
+            self.before = call.before;
+        } else {
+            self.title = Some(call.title.clone());
+            self.before = None;
+            self.call_ended = true;
+        }
+    }
+
+    /// Its title was this one when it ended.
+    pub(in crate::judge) fn ended_as(&mut self, title: &str) {
+        // When a title that is seen only now was put on is not known.
+        if self.call_ended || self.title.as_deref() != Some(title) {
+            self.before = None;
+        }
+        self.title = Some(title.to_owned());
+        self.call_ended = false;
+    }
+
+    /// The method or task that it runs now; `None` between two calls.
+    pub(in crate::judge) fn doing(&self) -> Option<String> {
+        let title = self.title.as_deref().filter(|_| !self.call_ended)?;
+        identify::title(title)?.task
+    }
+
+    /// Its title now: between two calls the class alone.
+    pub(in crate::judge) fn title_now(&self) -> Option<String> {
+        if !self.call_ended {
+            return self.title.clone();
+        }
+        let last = identify::title(self.title.as_deref()?)?;
+        Some(format!("ray::{}", last.class()?))
     }
 
     /// The pid that Ray's logs print for it.
@@ -111,13 +153,13 @@ impl ProcessState {
             .or_else(|| self.actor_class.clone())
     }
 
-    /// The task that it runs, where it is no actor.
+    /// The task that it runs, or ran last, where it is no actor.
     pub(in crate::judge) fn task(&self) -> Option<String> {
         let titled = self.title.as_deref().and_then(identify::title)?;
         titled.task.filter(|_| self.class().is_none())
     }
 
-    /// Whose memory it is: the actor's class, else the task that runs, else the part that it plays.
+    /// Whose memory it is: the actor's class, else the task that runs or ran last, else the part that it plays.
     pub(in crate::judge) fn owner(&self) -> String {
         self.class().or_else(|| self.task()).unwrap_or_else(|| {
             let part = match self.role {
@@ -132,8 +174,8 @@ impl ProcessState {
 
     /// What a person would call it: its title, else its command line, else its name.
     pub(in crate::judge) fn label(&self) -> String {
-        match &self.title {
-            Some(title) if !title.is_empty() => title.clone(),
+        match self.title_now() {
+            Some(title) if !title.is_empty() => title,
             _ if self.argv.iter().any(|argument| !argument.is_empty()) => self.argv.join(" "),
             _ => self.comm.clone(),
         }
@@ -352,5 +394,52 @@ fn child_role(parent: Role) -> Role {
     match parent {
         Role::Worker | Role::Driver | Role::Descendant => Role::Descendant,
         _ => Role::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(title: &str, ended: Option<u64>) -> Call {
+        Call {
+            process: ProcessKey::new(7, 1),
+            title: title.into(),
+            nth: 1,
+            began: BootTime(1),
+            ended: ended.map(BootTime),
+            before: Some(Bytes(1)),
+            after: None,
+            peak: None,
+        }
+    }
+
+    #[test]
+    fn a_call_that_has_ended_is_not_what_a_process_does() {
+        let mut state = ProcessState::unknown(ProcessKey::new(7, 1));
+        state.called(&call("ray::WorkerDict.load_checkpoint", None));
+        let does = Some("WorkerDict.load_checkpoint".to_owned());
+        assert_eq!((state.doing(), state.before), (does, Some(Bytes(1))));
+        state.called(&call("ray::WorkerDict.load_checkpoint", Some(2)));
+        assert_eq!((state.doing(), state.before), (None, None));
+        assert_eq!(state.label(), "ray::WorkerDict");
+        // Short calls are told of when they have ended.
+        state.called(&call("ray::WorkerDict.step", Some(3)));
+        assert_eq!(state.doing(), None);
+        state.ended_as("ray::WorkerDict.step");
+        assert_eq!(state.doing().as_deref(), Some("WorkerDict.step"));
+        assert_eq!(state.before, None);
+    }
+
+    #[test]
+    fn a_worker_is_counted_under_the_task_that_it_ran_last() {
+        let mut state = ProcessState::unknown(ProcessKey::new(7, 1));
+        state.called(&call("ray::load", None));
+        state.called(&call("ray::load", Some(2)));
+        state.called(&call("ray::train", Some(3)));
+        assert_eq!(
+            (state.doing(), state.task().as_deref()),
+            (None, Some("train"))
+        );
     }
 }

@@ -354,12 +354,7 @@ impl World {
 
     fn called(&mut self, call: &Call, time: BootTime) {
         let state = self.processes.touch(call.process);
-        if call.ended.is_none() {
-            state.retitle(&call.title);
-            state.before = call.before;
-        } else {
-            state.before = None;
-        }
+        state.called(call);
         let calls = self.calls.entry(call.process.truncated()).or_default();
         calls.fold(call);
         // A short call is told when it has ended.
@@ -392,11 +387,7 @@ impl World {
             state.comm.clone_from(&exit.comm);
         }
         if let Some(title) = &exit.title {
-            // When a title that is seen only now was put on is not known.
-            if state.title.as_ref() != Some(title) {
-                state.before = None;
-            }
-            state.title = Some(title.clone());
+            state.ended_as(title);
         }
         self.processes.index(exit.process, None);
         self.owned(exit.process, time);

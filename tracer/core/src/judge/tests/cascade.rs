@@ -133,7 +133,7 @@ fn a_fork_that_has_its_workers_title_is_no_worker() {
 }
 
 #[test]
-fn workers_that_a_driver_let_go_are_not_called_lost_when_it_is_killed_hours_later() {
+fn workers_that_a_driver_released_are_not_called_lost_when_it_is_killed_hours_later() {
     for (hours, killer) in [(2, Killer::RayIntended), (0, Killer::RayCollapse)] {
         let mut scene = Scene::new();
         scene.ray_worker(7).says(RayFact::OwnerDied {

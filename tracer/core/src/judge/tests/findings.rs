@@ -274,6 +274,14 @@ fn a_head_component_that_holds_a_tenth_of_the_limit_is_named() {
     let finding = fires(&scene, "head-component");
     assert!(finding.remedy[0].contains("rayStartParams"), "{finding:?}");
     silent(&with_gcs(512), "head-component");
+    // Workers that hold most met the limit, and not what little the GCS held beside them.
+    let mut workers = Scene::new();
+    workers.process(60, 50, "gcs_server", Role::Gcs);
+    holds(&mut workers, 60, 1024);
+    worker(&mut workers, 8, "ray::hog", 6 * 1024);
+    workers.ray_worker(7);
+    ray_kills(&mut workers, 7);
+    silent(&workers, "head-component");
 }
 
 #[test]

@@ -32,7 +32,7 @@ impl Own {
         if second {
             self.refresh(top);
         }
-        let told = self.0.collector.told();
+        let told = self.0.collector.take_updates();
         let changed = second || !told.is_empty();
         for told in told {
             top.died(told.death);

@@ -155,7 +155,7 @@ fn damaged_symbols_are_others_or_none() {
 }
 
 #[test]
-fn a_stack_that_reads_too_much_of_its_process_is_let_go() {
+fn a_stack_that_reads_too_much_of_its_process_is_given_up() {
     let (pid, memory) = own();
     let budget = Budget {
         memory: &memory,
