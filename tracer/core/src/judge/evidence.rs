@@ -174,7 +174,6 @@ fn source(source: Source) -> &'static str {
         Source::Cgroup => "cgroup",
         Source::RayLog => "ray log",
         Source::WorkerLog => "worker log",
-        Source::Text => "text",
         Source::Nvml => "nvml",
         Source::Gcs => "gcs",
         Source::Recorder => "recorder",

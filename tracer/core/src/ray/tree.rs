@@ -1,4 +1,4 @@
-//! Ray's process tree: who starts whom, who watches whom and by which means, and whom Ray ends at its own shutdown.
+//! Ray's process tree: who starts whom, who watches whom, and by which means.
 //!
 //! Read in Ray 2.9.3, 2.44.1, 2.51.1, 2.55.1 and 2.60.0; the files are those of 2.60. Every "its X died first" rests on a row here.
 
@@ -145,15 +145,6 @@ impl Part {
     pub fn ends_with_an_agent(self) -> bool {
         let raylet_does = Part::Raylet.watches(Part::DashboardAgent);
         raylet_does && (self == Part::Raylet || self.watches(Part::Raylet))
-    }
-
-    /// Whether the raylet ends this part when it shuts down itself (`NodeManager::Stop`, `src/ray/raylet/node_manager.cc`).
-    #[must_use]
-    pub fn is_the_raylets(self) -> bool {
-        matches!(
-            self,
-            Part::Worker | Part::DashboardAgent | Part::RuntimeEnvAgent
-        )
     }
 }
 
