@@ -44,7 +44,7 @@ pub struct Watch {
 }
 
 /// Who ends because of whom.
-pub const WATCHES: [Watch; 14] = [
+pub(crate) const WATCHES: [Watch; 14] = [
     Watch {
         who: Part::Worker,
         whom: Part::Raylet,
@@ -142,7 +142,7 @@ impl Part {
 
     /// Whether this part ends when one of the agents of its node has: the raylet watches those, and ends its workers.
     #[must_use]
-    pub fn ends_with_an_agent(self) -> bool {
+    pub(crate) fn ends_with_an_agent(self) -> bool {
         let raylet_does = Part::Raylet.watches(Part::DashboardAgent);
         raylet_does && (self == Part::Raylet || self.watches(Part::Raylet))
     }
