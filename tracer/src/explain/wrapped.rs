@@ -17,9 +17,7 @@ const MAX_PARTS: u32 = 24;
 const MAX_BYTES: usize = 8192;
 
 /// Words that begin a sentence, and whether it has come to its point.
-const SENTENCES: [Sentence; 6] = [
-    kill::SENTENCES[0],
-    kill::SENTENCES[1],
+static SENTENCES: [Sentence; 4] = [
     ("A worker died or was killed while executing", |text| {
         text.contains("Worker exit detail: ")
     }),
@@ -119,12 +117,16 @@ impl Wrapped {
     }
 }
 
+fn sentences() -> impl Iterator<Item = &'static Sentence> {
+    kill::SENTENCES.iter().chain(&SENTENCES)
+}
+
 fn begins(text: &str) -> bool {
-    SENTENCES.iter().any(|(words, _)| text.contains(words))
+    sentences().any(|(words, _)| text.contains(words))
 }
 
 /// Whether the last sentence that begins in `text` lacks its point.
 fn incomplete(text: &str) -> bool {
     let lacks = |(words, whole): &Sentence| text.rfind(words).is_some_and(|at| !whole(&text[at..]));
-    text.len() <= MAX_BYTES && SENTENCES.iter().any(lacks)
+    text.len() <= MAX_BYTES && sentences().any(lacks)
 }

@@ -53,7 +53,7 @@ pub const ANCHORS: [&str; 9] = [
 pub type Sentence = (&'static str, fn(&str) -> bool);
 
 /// The long sentences, which a terminal may have broken.
-pub const SENTENCES: [Sentence; 2] = [
+pub static SENTENCES: [Sentence; 2] = [
     (NODE_BEGINS, |text| {
         if text.contains("where the ") {
             has_whole_id(text, KILLED)
