@@ -158,7 +158,7 @@ impl Observing {
         let events = self.events.as_ref().map_or(0, mpsc::Receiver::len);
         let (deaths, samples) = self.collector.waiting_to_be_written();
         tracing::debug!(
-            "looked over the machine in {took:?}; {events} events wait for the collector, {deaths} and {samples} samples to be written"
+            "looked over the machine in {took:?}; {events} events wait for the collector, {deaths} others and {samples} samples to be written"
         );
     }
 
