@@ -23,8 +23,14 @@ const KEEP_NS: i64 = 150 * SECOND_NS;
 const KEEP_MOST: usize = 20_000;
 /// Each death that waits keeps what was around it: beyond so many, none waits for the end of another process.
 const WAIT_MOST: usize = 4096;
-/// After this time nothing is waited for: what to add to a moment at which nothing more comes.
-pub const OVER_NS: i64 = 60 * MINUTE_NS;
+/// After this time nothing is waited for.
+const OVER_NS: i64 = 60 * MINUTE_NS;
+
+/// When to judge if nothing more comes after `last`: so late that no verdict waits.
+#[must_use]
+pub fn over(last: BootTime) -> BootTime {
+    last.plus(OVER_NS)
+}
 
 /// A death to tell.
 pub struct DeathUpdate {
@@ -99,7 +105,7 @@ impl Deaths {
         let on = LazyCell::new(|| judge.standing(now));
         self.waiting.retain_mut(|waiting| {
             let given_up = too_many && now.since(waiting.exit) > LONG_NS;
-            let at = if given_up { now.plus(OVER_NS) } else { now };
+            let at = if given_up { over(now) } else { now };
             if !waiting.is_due(judge, at) {
                 return true;
             }

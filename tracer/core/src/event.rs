@@ -61,8 +61,6 @@ pub enum Source {
     RayLog,
     /// A log file that a worker process writes itself: true about the worker at most, never about others.
     WorkerLog,
-    /// Text handed to `explain`.
-    Text,
     /// NVML.
     Nvml,
     /// Ray's GCS, asked by gRPC.

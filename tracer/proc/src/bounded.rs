@@ -12,7 +12,7 @@ use std::{
 
 use rustix::fs::OFlags;
 
-use crate::ids::Pid;
+use crate::{ids::Pid, trouble};
 
 /// A short file of the kernel's: some lines, or figures of one thing.
 pub const SMALL: u64 = 64 << 10;
@@ -29,7 +29,10 @@ pub fn read(source: impl Read, most: u64) -> io::Result<Vec<u8>> {
 
 /// The same of a file, which is opened without waiting: a FIFO that nobody writes is empty.
 pub fn file(path: impl AsRef<Path>, most: u64) -> io::Result<Vec<u8>> {
-    read(open(path.as_ref())?, most)
+    let path = path.as_ref();
+    open(path)
+        .and_then(|file| read(file, most))
+        .inspect_err(|error| trouble::note(path, error))
 }
 
 /// The same as text. What is not UTF-8, such as a name that a process gave itself, is replaced.

@@ -25,3 +25,4 @@ pub mod rooted;
 #[path = "../../src/skips.rs"]
 mod skips;
 pub mod stall;
+pub mod trouble;

@@ -32,6 +32,7 @@ use crate::{
     event::Cluster,
     ids::{Bytes, Pid},
     stall,
+    trouble::noted,
 };
 
 /// File systems whose files are made when they are read, some of which are used up by that (`/proc/kmsg`, `trace_pipe`): proc, sysfs,
@@ -157,7 +158,9 @@ impl Folder {
         let name = name.to_owned();
         self.ask(move |folder| {
             let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            regular(&openat(folder, &name, flags, Mode::empty()).ok()?)
+            let path = Path::new(&name);
+            let opened = openat(folder, path, flags, Mode::empty());
+            regular(&noted(path, opened)?, path)
         })
     }
 
@@ -317,7 +320,7 @@ pub fn file(pid: Pid, path: &Path) -> Option<File> {
                 let folder = Folder::at(pid, inside.parent()?)?;
                 folder.file(inside.file_name()?)
             }
-            opened => regular(&opened.ok()?),
+            opened => regular(&noted(&relative, opened)?, &relative),
         }
     })
 }
@@ -326,7 +329,8 @@ pub fn file(pid: Pid, path: &Path) -> Option<File> {
 #[must_use]
 pub fn read(pid: Pid, path: &Path, most: u64) -> Option<Vec<u8>> {
     let file = file(pid, path)?;
-    stall::ask_for(pid, move || bounded::read(file, most).ok())
+    let path = path.to_owned();
+    stall::ask_for(pid, move || noted(&path, bounded::read(file, most)))
 }
 
 /// The device and the inode of such a file.
@@ -340,16 +344,15 @@ pub fn identity(pid: Pid, path: &Path) -> Option<(u64, u64)> {
 }
 
 /// Opens for reading what was opened as a path alone, if it is a regular file: to open a FIFO or a device does something.
-fn regular(path: &OwnedFd) -> Option<File> {
-    let is_file = FileType::from_raw_mode(fstat(path).ok()?.st_mode).is_file();
-    let kind = fstatfs(path).ok()?.f_type;
+fn regular(opened: &OwnedFd, name: &Path) -> Option<File> {
+    let is_file = FileType::from_raw_mode(fstat(opened).ok()?.st_mode).is_file();
+    let kind = fstatfs(opened).ok()?.f_type;
     if !is_file || MADE_WHEN_READ.contains(&u64::try_from(kind).ok()?) {
         return None;
     }
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    Some(File::from(
-        openat(CWD, path_of(path), flags, Mode::empty()).ok()?,
-    ))
+    let opened = openat(CWD, path_of(opened), flags, Mode::empty());
+    noted(name, opened).map(File::from)
 }
 
 /// openat2(2); where a container's filter refuses it, each step is opened by itself, and no link is followed at all.

@@ -47,6 +47,14 @@ impl Collector {
         let Some(cluster) = self.clusters.take_up(&process) else {
             return;
         };
+        tracing::info!(
+            "raylet {} of {:?} is followed",
+            cluster.raylet,
+            cluster
+                .session_dir
+                .as_deref()
+                .unwrap_or("no folder that is known")
+        );
         self.processes.track(process.process);
         let found = Observation::Cluster(cluster.clone());
         self.out.emit_now(Source::Proc, found);

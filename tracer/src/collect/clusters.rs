@@ -116,6 +116,7 @@ impl Clusters {
         let of_user = all.filter(|one| one.owner == raylet.uid);
         let has_room = self.followed.len() < MOST_CLUSTERS && of_user.count() < MOST_OF_ONE;
         if !has_room && self.refused.insert(raylet.process.truncated()) {
+            tracing::info!("raylet {} is not followed: too many are", raylet.process);
             self.left_out += 1;
         }
         has_room

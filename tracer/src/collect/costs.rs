@@ -57,7 +57,7 @@ pub(super) struct Costs {
 impl Default for Costs {
     fn default() -> Self {
         Self {
-            counted: tracing::enabled!(tracing::Level::DEBUG),
+            counted: tracing::enabled!(tracing::Level::TRACE),
             times: [Duration::ZERO; Cause::ALL.len()],
         }
     }
@@ -94,6 +94,6 @@ impl Costs {
             // Writing to a String cannot fail.
             let _ = write!(line, " {name}={}", time.as_micros());
         }
-        tracing::debug!("{line}");
+        tracing::trace!("{line}");
     }
 }

@@ -328,6 +328,7 @@ impl Collector {
     /// Lets go of clusters and drivers that are over.
     fn release(&mut self) {
         for cluster in self.clusters.release(&self.processes.clusters()) {
+            tracing::info!("raylet {cluster} is let go: nothing of its cluster lives");
             self.logs.forget(cluster);
             self.samples.forget(cluster);
         }
@@ -384,6 +385,12 @@ impl Collector {
             lost: self.ledger().iter().map(Ledger::lost).sum(),
             ..self.out.judge().live(clock::boot())
         }
+    }
+
+    /// Events that wait to be written: about deaths, and samples.
+    #[must_use]
+    pub fn waiting_to_be_written(&self) -> (usize, usize) {
+        self.out.recording.waiting()
     }
 
     /// Clusters that are known.

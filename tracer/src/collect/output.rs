@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use crate::{
-    deaths::{DeathUpdate, Deaths, OVER_NS},
+    deaths::{self, DeathUpdate, Deaths},
     event::{Event, LimitWarning, Observation, Source},
     ids::{BootTime, EventId},
     judge::{Judge, foresight::Foresight, report::Utc},
@@ -113,8 +113,8 @@ impl Output {
 
     /// Deaths whose verdict is new or has settled since the last call.
     pub(super) fn take_updates(&mut self) -> Vec<DeathUpdate> {
-        let patience = if self.over { OVER_NS } else { 0 };
-        let now = clock::boot().plus(patience);
+        let now = clock::boot();
+        let now = if self.over { deaths::over(now) } else { now };
         let (told, done) = self.deaths.tell(&self.judge, now);
         for update in &told {
             self.foresight.died(&update.death);

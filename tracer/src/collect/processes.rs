@@ -160,10 +160,12 @@ impl Processes {
     /// Keeps what is known of a process.
     fn know(&mut self, known: Known) {
         let process = known.process.process;
+        let role = known.role;
         let before = self.known.insert(process.pid, known);
         if before.is_some_and(|before| before.process.process.same(process)) {
             return;
         }
+        tracing::debug!("process {process} is known as {role:?}");
         // Of an earlier one with its pid.
         self.changes.push(Change::Gone(process.pid));
         self.changes.push(Change::Began(process));

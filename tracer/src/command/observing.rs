@@ -149,8 +149,17 @@ impl Observing {
         let began = clock::cpu_time();
         self.collector.look_over();
         let took = clock::cpu_time().saturating_sub(began);
+        self.log_queues(took);
         self.scan
             .reset_after((took * SCAN_REST).clamp(SCAN, SCAN_AT_MOST));
+    }
+
+    fn log_queues(&self, took: Duration) {
+        let events = self.events.as_ref().map_or(0, mpsc::Receiver::len);
+        let (deaths, samples) = self.collector.waiting_to_be_written();
+        tracing::debug!(
+            "looked over the machine in {took:?}; {events} events wait for the collector, {deaths} others and {samples} samples to be written"
+        );
     }
 
     /// Takes the event and those that wait behind it, but not for ever while ever more come; true when there may be more.

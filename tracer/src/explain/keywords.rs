@@ -5,11 +5,10 @@ use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
-use crate::ray::log::{after_effects, gpu_moved};
+use crate::ray::log::{after_effects, gpu_moved, kill};
 
 use super::{
-    configured, daemons, kernel, ray_actor, ray_component, ray_monitor, ray_words, ray_worker,
-    warnings,
+    configured, daemons, kernel, ray_actor, ray_component, ray_words, ray_worker, warnings,
 };
 
 /// Whose words stand in a line, as a set.
@@ -56,7 +55,7 @@ fn index() -> Index {
         words.extend(more);
         groups.extend(more.iter().map(|_| group.0));
     };
-    add(Groups::MONITOR, &ray_monitor::ANCHORS);
+    add(Groups::MONITOR, &kill::ANCHORS);
     add(Groups::ACTOR, &ray_actor::ANCHORS);
     add(Groups::COMPONENT, &ray_component::ANCHORS);
     add(Groups::WORKER, &ray_worker::ANCHORS);

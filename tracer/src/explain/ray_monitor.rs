@@ -10,20 +10,6 @@ use crate::{
     ray::{facts::Candidate, log::kill},
 };
 
-/// Words that open or belong to a record.
-pub(super) const ANCHORS: [&str; 9] = [
-    TABLE[0],
-    TABLE[1],
-    "Killing worker with task",
-    "Memory on the node (",
-    "memory used=",
-    "low on memory",
-    "Selected to kill: (",
-    "worker(s), kill details",
-    "exceeded threshold of ",
-];
-/// The head of its table of the biggest processes, with tabs and with spaces. Ray prints it with a kill for memory, and nowhere else.
-const TABLE: [&str; 2] = ["PID\tMEM(GB)\tCOMMAND", "PID MEM(GB) COMMAND"];
 /// Lines of one record: 100 candidates, the object store's state and ten users.
 const MAX_LINES: u32 = 160;
 /// The biggest processes kept.
@@ -62,11 +48,8 @@ impl Monitor {
     /// Takes a line.
     pub(super) fn line(&mut self, line: &LogLine, place: Place, out: &mut Vec<Statement>) {
         let text = line.text.as_str();
-        let opens = text.contains("Memory on the node (")
-            || text.contains("kill details:")
-            || text.starts_with("Killing worker with task")
-            || super::ray_exit::killed_for_memory(text);
-        let table = TABLE.iter().any(|head| text.contains(head));
+        let opens = kill::opens(text) || super::ray_exit::killed_for_memory(text);
+        let table = kill::heads_table(text);
         let done = self.open.as_ref().is_some_and(|open| {
             line.component.is_some()
                 || open.lines >= MAX_LINES
@@ -79,7 +62,7 @@ impl Monitor {
         }
         let listed = || {
             let mut listed = kill::listed(text).into_iter();
-            text.contains("actual memory used=") && listed.any(|(one, _)| has_whole_ids(&one))
+            listed.any(|(one, _)| has_whole_ids(&one))
         };
         if self.open.is_none() && !opens && !table && !listed() {
             return;
@@ -113,22 +96,20 @@ impl Block {
     fn read(&mut self, line: &LogLine, place: Place) {
         let text = line.text.as_str();
         self.claims |= super::ray_exit::killed_for_memory(text);
-        self.kills |= text.contains("kill details:");
+        self.kills |= kill::says_kill(text);
         if let Some((ip, id)) = kill::node(text) {
             self.ip = Some(ip);
             self.node = Some(id);
         }
         self.figures(text);
-        if text.contains("Memory on the node (")
+        if kill::is_of_node(text)
             && let Some(one) = kill::one(text).and_then(uncut)
         {
             self.add(one, line, place);
         }
-        if text.contains("actual memory used=") {
-            for (one, killed) in kill::listed(text) {
-                if killed && has_whole_ids(&one) {
-                    self.add(one, line, place);
-                }
+        for (one, killed) in kill::listed(text) {
+            if killed && has_whole_ids(&one) {
+                self.add(one, line, place);
             }
         }
         let room = MAX_TOP.saturating_sub(self.figures.top.len());
@@ -142,8 +123,7 @@ impl Block {
     /// Those of the first line that has any; exact ones are better.
     fn figures(&mut self, text: &str) {
         let found = kill::figures(text);
-        let exact = text.contains("exceeded threshold of ");
-        if exact {
+        if kill::is_exact(text) {
             self.figures.used = found.used.or(self.figures.used);
             self.figures.threshold = found.threshold.or(self.figures.threshold);
         } else {

@@ -3,30 +3,21 @@
 //! Only a line that begins one of Ray's long sentences and does not come to its point waits for the next ones.
 
 use super::{
-    HexIds as _,
     keywords::{self, Groups},
     peel::LogLine,
 };
-use crate::judge::from_text::claim::Place;
+use crate::{
+    judge::from_text::claim::Place,
+    ray::log::kill::{self, Sentence},
+};
 
 /// Lines that one sentence is broken into at most.
 const MAX_PARTS: u32 = 24;
 /// Longest sentence.
 const MAX_BYTES: usize = 8192;
 
-/// Words that begin a sentence, and whether the text behind them holds its point.
-type Sentence = (&'static str, fn(&str) -> bool);
-
 /// Words that begin a sentence, and whether it has come to its point.
-const SENTENCES: [Sentence; 6] = [
-    ("Memory on the node (", |text| {
-        if text.contains("where the ") {
-            has_id(text, "Ray killed this worker (ID: ")
-        } else {
-            text.contains(") was ")
-        }
-    }),
-    ("Selected to kill: (", |text| has_id(text, "worker ID=")),
+static SENTENCES: [Sentence; 4] = [
     ("A worker died or was killed while executing", |text| {
         text.contains("Worker exit detail: ")
     }),
@@ -126,17 +117,16 @@ impl Wrapped {
     }
 }
 
+fn sentences() -> impl Iterator<Item = &'static Sentence> {
+    kill::SENTENCES.iter().chain(&SENTENCES)
+}
+
 fn begins(text: &str) -> bool {
-    SENTENCES.iter().any(|(words, _)| text.contains(words))
+    sentences().any(|(words, _)| text.contains(words))
 }
 
 /// Whether the last sentence that begins in `text` lacks its point.
 fn incomplete(text: &str) -> bool {
     let lacks = |(words, whole): &Sentence| text.rfind(words).is_some_and(|at| !whole(&text[at..]));
-    text.len() <= MAX_BYTES && SENTENCES.iter().any(lacks)
-}
-
-/// Whether a whole id follows `words`: `…worker ID=2abec8` at the end of a line goes on in the next.
-fn has_id(text: &str, words: &str) -> bool {
-    text.hex_after(words, 56).is_some()
+    text.len() <= MAX_BYTES && sentences().any(lacks)
 }

@@ -16,7 +16,7 @@ use crate::{
 fn is_log(event: &Event) -> bool {
     matches!(
         event.source,
-        Source::RayLog | Source::WorkerLog | Source::Gcs | Source::Kmsg | Source::Text
+        Source::RayLog | Source::WorkerLog | Source::Gcs | Source::Kmsg
     )
 }
 

@@ -2,18 +2,19 @@
 
 use std::{
     fs::File,
-    io::{Read, Seek, SeekFrom},
+    io::{ErrorKind, Read, Seek, SeekFrom},
     os::{
         fd::{AsFd, BorrowedFd},
         unix::fs::OpenOptionsExt,
     },
+    path::Path,
 };
 
 use crate::{
     event::{KernelLog, Probe, ProbeState},
     ids::{BootTime, SECOND_NS},
     kernel_log::{self, xid},
-    observe::clock,
+    observe::{clock, trouble},
 };
 
 /// The reader; a record a read.
@@ -25,6 +26,7 @@ pub struct Kmsg {
     late: Vec<(BootTime, KernelLog)>,
 }
 
+const KMSG: &str = "/dev/kmsg";
 /// Taken at once: who floods the kernel's log delays nobody else.
 const RECORDS: usize = 4096;
 /// A GPU in trouble writes hundreds of equal lines a second: one each second is told, and of at most so many kinds.
@@ -39,7 +41,7 @@ impl Kmsg {
         let mut file = File::options()
             .read(true)
             .custom_flags(libc::O_NONBLOCK)
-            .open("/dev/kmsg")?;
+            .open(KMSG)?;
         file.seek(SeekFrom::End(0))?;
         Ok(Self {
             file,
@@ -68,7 +70,8 @@ impl Kmsg {
                 }
                 // EPIPE: records were overwritten; the next read goes on behind the gap.
                 Err(error) if error.raw_os_error() == Some(libc::EPIPE) => self.lost += 1,
-                Err(_) => return,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) => return trouble::note(Path::new(KMSG), &error),
             }
         }
     }
@@ -114,7 +117,7 @@ pub fn probe(opened: &std::io::Result<Kmsg>) -> Probe {
         ),
     };
     Probe {
-        name: "/dev/kmsg".into(),
+        name: KMSG.into(),
         state,
         reason,
         required: false,

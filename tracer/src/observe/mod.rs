@@ -16,7 +16,7 @@ pub mod sessions;
 pub mod shared_files;
 
 pub use raytrace_proc::{
-    cgroup_namespace, cgroups, clock, maps, memory, pagemap, processes, rooted, stall,
+    cgroup_namespace, cgroups, clock, maps, memory, pagemap, processes, rooted, stall, trouble,
 };
 #[cfg(feature = "stacks")]
 pub use raytrace_stacks as stacks;

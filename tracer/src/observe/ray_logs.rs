@@ -3,7 +3,7 @@
 //! Files are opened once and held, so that a container deleted after its death stays readable. Only regular files are read, no
 //! planted link is followed ([`super::rooted`]), and a file that shrank (copytruncate) or was renamed (rotation) is taken up anew.
 
-use std::{collections::HashMap, fs::File, os::unix::fs::FileExt as _, sync::Arc};
+use std::{collections::HashMap, fs::File, os::unix::fs::FileExt as _, path::Path, sync::Arc};
 
 use crate::{
     event::{RayLog, Source},
@@ -12,6 +12,7 @@ use crate::{
         clock, clusters,
         rooted::{Folder, Opened},
         stall,
+        trouble::noted,
     },
     ray::{
         facts::RayFact,
@@ -131,13 +132,15 @@ impl RayLogs {
         let Some(Opened { file, size, inode }) = folder.opened(name.as_ref()) else {
             return false;
         };
+        let position = size.saturating_sub(LOOK_BACK);
+        tracing::debug!("{name:?} of {cluster} is followed from byte {position} on");
         self.followed.push(Followed {
             cluster,
             name: name.to_owned(),
             folder: Arc::clone(folder),
             file: Arc::new(file),
             inode,
-            position: size.saturating_sub(LOOK_BACK),
+            position,
             partial: Vec::new(),
             parser: LogParser::new(parsed.kind, parsed.worker_id),
             offset_s,
@@ -175,6 +178,7 @@ impl RayLogs {
             return;
         }
         if let Some(Opened { file, .. }) = folder.opened(name.as_ref()) {
+            tracing::debug!("{name:?} is held for the end of {worker}");
             self.held += 1;
             let (kind, worker_id) = (parsed.kind, parsed.worker_id);
             files.push(WorkerFile {
@@ -308,6 +312,7 @@ impl Followed {
     fn read(&mut self, size: u64, records: &mut Vec<Record>) {
         // Most polls find nothing: they cost one fstat and no buffer.
         if size < self.position {
+            tracing::debug!("{:?} has become shorter: read anew", self.name);
             self.position = 0;
             self.partial.clear();
         }
@@ -351,6 +356,7 @@ impl Followed {
         if named.is_some_and(|entry| entry.inode != self.inode)
             && let Some(opened) = self.folder.opened(self.name.as_ref())
         {
+            tracing::debug!("{:?} is another file now: read anew", self.name);
             self.file = Arc::new(opened.file);
             self.inode = opened.inode;
             self.position = 0;
@@ -489,7 +495,8 @@ fn part(raylet: Pid, file: &Arc<File>, start: u64, length: u64) -> Option<Vec<u8
         let mut bytes = vec![0; usize::try_from(length.min(CHUNK as u64)).ok()?];
         let mut read = 0;
         while read < bytes.len() {
-            match file.read_at(&mut bytes[read..], start + read as u64).ok()? {
+            let more = file.read_at(&mut bytes[read..], start + read as u64);
+            match noted(Path::new("a log of Ray"), more)? {
                 0 => break,
                 more => read += more,
             }

@@ -125,6 +125,15 @@ impl Sender {
         true
     }
 
+    /// Events that wait to be written: about deaths, and samples.
+    #[must_use]
+    pub fn waiting(&self) -> (usize, usize) {
+        self.0.as_ref().map_or((0, 0), |shared| {
+            let queues = shared.queues.lock().unwrap_or_else(PoisonError::into_inner);
+            (queues.deaths.len(), queues.samples.len())
+        })
+    }
+
     /// Events that were dropped: about deaths, and samples.
     #[must_use]
     pub fn dropped(&self) -> (u64, u64) {

@@ -60,8 +60,8 @@ pub(super) fn death(id: u64, pid: u32, time: i64, killer: Killer, cause: Cause) 
             ..Work::default()
         },
         end: End {
-            exit_code: None,
             signal: Some(9),
+            ..End::default()
         },
         ..Death::new(process, Verdict::new(killer, Certainty::Proven, cause))
     }

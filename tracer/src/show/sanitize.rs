@@ -3,6 +3,8 @@
 //!
 //! Control characters, escape sequences and characters that reorder or hide text become visible escapes; long text is cut.
 
+use unicode_width::UnicodeWidthChar as _;
+
 /// Longest name that is shown.
 pub const NAME: usize = 60;
 /// Longest piece of evidence that is shown where space is short.
@@ -41,9 +43,7 @@ pub fn is_harmless(character: char) -> bool {
 /// The columns that harmless text takes on a terminal: East Asian wide characters take two.
 #[must_use]
 pub fn columns(text: &str) -> usize {
-    text.chars()
-        .map(|character| 1 + usize::from(is_wide(character)))
-        .sum()
+    text.chars().map(columns_of).sum()
 }
 
 /// Harmless text, cut to `width` columns; what is cut ends in `…`.
@@ -54,13 +54,17 @@ pub fn cut_columns(text: &str, width: usize) -> String {
     }
     let mut left = width.saturating_sub(1);
     let fits = |character: &char| {
-        let taken = 1 + usize::from(is_wide(*character));
+        let taken = columns_of(*character);
         let fits = taken <= left;
         left = left.saturating_sub(taken);
         fits
     };
     let kept: String = text.chars().take_while(fits).collect();
     kept + if width > 0 { "…" } else { "" }
+}
+
+fn columns_of(character: char) -> usize {
+    character.width().unwrap_or(1)
 }
 
 fn cut(text: &str, limit: usize) -> String {
@@ -116,22 +120,6 @@ fn is_combining(character: char) -> bool {
             | '\u{1dc0}'..='\u{1dff}'
             | '\u{20d0}'..='\u{20ff}'
             | '\u{fe20}'..='\u{fe2f}'
-    )
-}
-
-fn is_wide(character: char) -> bool {
-    matches!(
-        character,
-        '\u{1100}'..='\u{115e}'
-            | '\u{2e80}'..='\u{303e}'
-            | '\u{3041}'..='\u{a4cf}'
-            | '\u{ac00}'..='\u{d7a3}'
-            | '\u{f900}'..='\u{faff}'
-            | '\u{fe30}'..='\u{fe6f}'
-            | '\u{ff00}'..='\u{ff60}'
-            | '\u{ffe0}'..='\u{ffe6}'
-            | '\u{1f300}'..='\u{1faff}'
-            | '\u{20000}'..='\u{3fffd}'
     )
 }
 

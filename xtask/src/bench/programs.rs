@@ -8,22 +8,28 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 
+use crate::layout;
+
 const STATISTICS: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
-/// The programs in the order of their load.
-const NAMES: [&str; 11] = [
-    "oom/mark_victim",
-    "signal/signal_generate",
-    "signal/signal_deliver",
-    "sched/sched_process_fork",
-    "sched/sched_process_fork, second",
-    "sched/sched_process_exec",
-    "sched/sched_process_exit",
-    "sched/sched_process_exit, second",
-    "task/task_rename",
-    "mmap/vm_unmapped_area",
-    "timer/hrtimer_expire_entry",
-];
+/// Has a line for each hook, in the order in which their programs are loaded:
+/// `Fork: "sched/sched_process_fork", ["fork", "fork_second"], required: true;`.
+const HOOKS: &str = "tracer-ebpf/src/records.rs";
+
+/// The names of the programs: that of the hook, and of the second program of one that has two.
+fn names() -> Result<Vec<String>> {
+    let text = fs::read_to_string(layout::root().join(HOOKS))?;
+    let lines = text.lines().filter(|line| line.contains("\"], required: "));
+    let mut names = Vec::new();
+    for line in lines {
+        let mut quoted = line.split('"').skip(1).step_by(2);
+        let hook = quoted.next().context("a hook has a name")?;
+        let programs = quoted.count();
+        names.push(hook.to_owned());
+        names.extend((1..programs).map(|_| format!("{hook}, second")));
+    }
+    Ok(names)
+}
 
 /// A table: calls and nanoseconds a call.
 pub(super) fn measure(raytrace: &Path) -> Result<String> {
@@ -37,6 +43,7 @@ pub(super) fn measure(raytrace: &Path) -> Result<String> {
 }
 
 fn table(raytrace: &Path) -> Result<String> {
+    let names = names()?;
     let folder = tempfile::tempdir()?;
     // The command reads the statistics of its parent, the recorder, when it has made enough processes.
     let script = "i=0; while [ $i -lt 2000 ]; do i=$((i+1)); /bin/true; done; kill -0 $$; grep -H . /proc/$PPID/fdinfo/*";
@@ -61,14 +68,14 @@ fn table(raytrace: &Path) -> Result<String> {
     programs.sort_unstable();
     programs.dedup();
     ensure!(
-        programs.len() == NAMES.len(),
+        programs.len() == names.len(),
         "{} programs have statistics, and {} are expected; the recorder ended with {}",
         programs.len(),
-        NAMES.len(),
+        names.len(),
         output.status
     );
     let mut table = String::from("| hook | calls | ns a call |\n|---|---|---|\n");
-    for (name, (_, calls, nanoseconds)) in NAMES.iter().zip(&programs) {
+    for (name, (_, calls, nanoseconds)) in names.iter().zip(&programs) {
         let each = if *calls == 0 { 0 } else { nanoseconds / calls };
         table += &format!("| `{name}` | {calls} | {each} |\n");
     }
@@ -78,4 +85,22 @@ fn table(raytrace: &Path) -> Result<String> {
 fn field(text: &str, name: &str) -> Option<u64> {
     let rest = text.split(name).nth(1)?;
     rest.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_programs_are_named_by_their_hooks_in_the_order_of_their_load() {
+        let names = super::names().expect("names");
+        assert_eq!(names[0], "oom/mark_victim");
+        let fork = names
+            .iter()
+            .position(|name| name == "sched/sched_process_fork");
+        let second = fork.and_then(|at| names.get(at + 1)).map(String::as_str);
+        assert_eq!(second, Some("sched/sched_process_fork, second"));
+        assert_eq!(
+            names.last().map(String::as_str),
+            Some("timer/hrtimer_expire_entry")
+        );
+    }
 }

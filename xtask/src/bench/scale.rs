@@ -157,7 +157,7 @@ fn run(raytrace: &Path, beside: Beside, near: bool, count: u32) -> Result<Run> {
         Beside::Herd(_) => None,
     };
     let mut command = Command::new(raytrace);
-    command.env("RUST_LOG", "raytrace::collect::costs=debug");
+    command.env("RUST_LOG", "raytrace::collect::costs=trace");
     command.args(["record", "--require-ebpf"]);
     if near {
         command.arg("--armed");

@@ -1,6 +1,6 @@
 //! What signals do to a process, and how it ends by itself, in words.
 
-use libc::SIGKILL;
+use libc::{SIGKILL, SIGTERM};
 
 use super::{ClauseContext, party, with_user};
 use crate::{judge::cause::Cause, signals};
@@ -102,8 +102,10 @@ impl ClauseContext {
                 code, exception, ..
             } => {
                 let exception = last_exception(exception.as_deref());
-                match code {
-                    15 => format!("exited with code 15, most likely at a SIGTERM{exception}"),
+                match *code {
+                    SIGTERM => {
+                        format!("exited with code {code}, most likely at a SIGTERM{exception}")
+                    }
                     _ => format!("exited with code {code}, by itself or at a SIGTERM{exception}"),
                 }
             }

@@ -174,16 +174,14 @@ impl Exit {
     /// The signal that ended it, if one did.
     #[must_use]
     pub fn signal(&self) -> Option<i32> {
-        self.status
-            .map(|status| status & 0x7f)
-            .filter(|signal| *signal != 0)
+        let signalled = self.status.filter(|status| libc::WIFSIGNALED(*status));
+        signalled.map(|status| libc::WTERMSIG(status))
     }
 
     /// Its exit code, if it exited by itself.
     #[must_use]
     pub fn code(&self) -> Option<i32> {
-        self.status
-            .filter(|status| status & 0x7f == 0)
-            .map(|status| (status >> 8) & 0xff)
+        let exited = self.status.filter(|status| libc::WIFEXITED(*status));
+        exited.map(|status| libc::WEXITSTATUS(status))
     }
 }

@@ -61,13 +61,16 @@ pub(super) fn report_of(world: &World, mut deaths: Vec<Death>) -> Report {
         unread_stacks: world.blame.unread(),
         settings: Vec::new(),
         findings: Vec::new(),
-        peak: world.peak.and_then(|(time, used_bytes, total_bytes)| {
-            Some(Peak {
-                time: world.clock.wall(time)?,
-                used_bytes,
-                total_bytes,
-            })
-        }),
+        peak: world
+            .machine
+            .peak
+            .and_then(|(time, used_bytes, total_bytes)| {
+                Some(Peak {
+                    time: world.clock.wall(time)?,
+                    used_bytes,
+                    total_bytes,
+                })
+            }),
         limits: world.limits.report(&world.clock, machine_bytes(world)),
         in_use: in_use(world),
         shared_memory: shared_files::report(world),
@@ -154,22 +157,22 @@ fn node_ip(world: &World, raylet: ProcessKey) -> Option<String> {
 
 /// All memory of the machine; as much as any where it is not known.
 fn machine_bytes(world: &World) -> Bytes {
-    let sampled = world.peak.map(|(_, _, total)| total);
+    let sampled = world.machine.peak.map(|(_, _, total)| total);
     let started = world.started.as_ref();
     let told = started.map(|(_, started)| started.memory_bytes);
     sampled.or(told).unwrap_or(Bytes(u64::MAX))
 }
 
 fn in_use(world: &World) -> Option<InUse> {
-    let full = world.fullest.as_ref()?;
-    let (node, shared) = (&full.node, &full.shared);
+    let full = world.machine.fullest.as_ref()?;
+    let (node, heads) = (&full.node, &full.heads);
     let anon = node.anon?.0;
     let used = node.total.0.saturating_sub(node.free.0);
-    let error = ((full.processes as u64) << 20) + (full.tracked.0 + used) / 100;
+    let error = ((heads.processes as u64) << 20) + (heads.tracked.0 + used) / 100;
     // Files of earlier versions do not say what forked children share: there it counts for each of them, and what the
     // kernel counts is the only bound.
-    let twice = !world.tells_shares() && full.tracked.0 > anon + error;
-    let tracked = if twice { anon } else { full.tracked.0 };
+    let twice = !world.tells_shares() && heads.tracked.0 > anon + error;
+    let tracked = if twice { anon } else { heads.tracked.0 };
     let others = full
         .others
         .map_or(anon.saturating_sub(tracked), |others| others.0);
@@ -183,8 +186,8 @@ fn in_use(world: &World) -> Option<InUse> {
         others_private_bytes: Bytes(others),
         others_counted: full.others.is_some(),
         shared_bytes: node.shmem,
-        shared_remainder_bytes: shared_files::remainder(node.shmem, shared),
-        shared_files: shared.clone(),
+        shared_remainder_bytes: shared_files::remainder(node.shmem, &heads.shared),
+        shared_files: heads.shared.clone(),
         cache_bytes: node.file?,
         kernel_bytes: Bytes(kernel),
         remainder_bytes: node.remainder()? + unknown,

@@ -1,5 +1,7 @@
 //! The evidence of one death: every observation that bears on it, in order of time.
 
+use libc::{SI_KERNEL, SI_TIMER};
+
 use crate::{
     event::{KernelLog, RayLog, Signal, Source},
     ids::{BootTime, MINUTE_NS, SECOND_NS},
@@ -172,7 +174,6 @@ fn source(source: Source) -> &'static str {
         Source::Cgroup => "cgroup",
         Source::RayLog => "ray log",
         Source::WorkerLog => "worker log",
-        Source::Text => "text",
         Source::Nvml => "nvml",
         Source::Gcs => "gcs",
         Source::Recorder => "recorder",
@@ -182,11 +183,11 @@ fn source(source: Source) -> &'static str {
 fn signal_text(signal: &Signal) -> String {
     let sender = &signal.sender;
     let from = match signal.code {
-        128 => format!(
+        SI_KERNEL => format!(
             "from the kernel (si_code 128), while {} (pid {}) ran",
             sender.comm, sender.process.pid
         ),
-        -2 => format!(
+        SI_TIMER => format!(
             "from a timer of its own (si_code -2), while {} (pid {}) ran",
             sender.comm, sender.process.pid
         ),

@@ -76,7 +76,7 @@ pub fn in_order(
 
 /// A limit that can be met: below all that the machine has.
 #[must_use]
-pub fn binding(level: &CgroupState, node: &NodeMemory) -> Option<Bytes> {
+pub(crate) fn binding(level: &CgroupState, node: &NodeMemory) -> Option<Bytes> {
     level.limit.filter(|limit| *limit < node.total)
 }
 

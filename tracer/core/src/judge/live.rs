@@ -143,7 +143,7 @@ pub(super) fn of(world: &World, now: BootTime) -> Live {
         clusters: clusters(world)
             .map(|cluster| cluster.ray_version.clone())
             .collect(),
-        node: world.node.as_ref().map(|(_, node)| node.clone()),
+        node: world.machine.node.as_ref().map(|(_, node)| node.clone()),
         threats,
         near: world.nears.standing(),
         race,
@@ -181,7 +181,7 @@ fn threats(
     now: BootTime,
     paths: &HashSet<&str>,
 ) -> (Vec<NextKiller>, Option<MonitorHeadroom>) {
-    let Some((_, node)) = &world.node else {
+    let Some((_, node)) = &world.machine.node else {
         return (Vec::new(), None);
     };
     let levels = levels(world, paths);
@@ -214,7 +214,7 @@ fn threats(
 /// What a cgroup, or the machine, has been charged with over time.
 fn points(world: &World, cgroup: Option<&str>) -> Points {
     let Some(path) = cgroup else {
-        return world.whole_trail.points();
+        return world.machine.whole.points();
     };
     let states = world.cgroups.get(path).map_or(&[][..], Vec::as_slice);
     states

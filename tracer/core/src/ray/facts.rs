@@ -386,7 +386,7 @@ pub struct MonitorKill {
 impl MonitorKill {
     /// Whether a grammar knew the record's words: each names at least one worker that was killed.
     #[must_use]
-    pub fn is_understood(&self) -> bool {
+    pub(crate) fn is_understood(&self) -> bool {
         !self.selected.is_empty()
     }
 

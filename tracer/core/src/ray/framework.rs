@@ -9,7 +9,8 @@ mod which;
 
 use serde::Deserialize;
 
-pub use levers::{Aim, Bound, Lever, bound, levers, ranks, words};
+pub use levers::{Aim, Bound, Lever, bound, words};
+pub(crate) use levers::{levers, ranks};
 pub use table::Each;
 use table::{Known, Table};
 pub use which::Framework;
@@ -71,7 +72,7 @@ pub struct Versions {
 impl Spoken {
     /// Whether it holds in this framework.
     #[must_use]
-    pub fn holds_in(&self, framework: Framework) -> bool {
+    pub(crate) fn holds_in(&self, framework: Framework) -> bool {
         !self
             .known
             .not_in
@@ -111,7 +112,7 @@ fn find(key: &str) -> Option<(&'static Table, &'static Known)> {
 
 /// Whether a key decides whom Ray's memory monitor kills, and when.
 #[must_use]
-pub fn decides_kills(key: &str) -> bool {
+pub(crate) fn decides_kills(key: &str) -> bool {
     let mut keys = table::all().iter().flat_map(|table| &table.decide_kills);
     keys.any(|known| known == key)
 }

@@ -28,7 +28,7 @@ const ENGINES: [&str; 5] = ["ray::", "VLLM::", "sglang::", "python", "pt_main_th
 
 /// Whether a process of this name is a worker or an engine.
 #[must_use]
-pub fn is_engine(comm: &str) -> bool {
+pub(crate) fn is_engine(comm: &str) -> bool {
     ENGINES.iter().any(|name| comm.starts_with(name))
 }
 

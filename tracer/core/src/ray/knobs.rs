@@ -204,7 +204,7 @@ fn outside(knob: &Knob, version: Version) -> Option<Ignored> {
 /// What to do about a value that is set where nobody reads it: to set it where the raylet does. A higher threshold is not worth that:
 /// the kernel would kill before Ray does.
 #[must_use]
-pub fn where_it_counts(key: &str, value: &str, in_force: &str) -> Change {
+pub(crate) fn where_it_counts(key: &str, value: &str, in_force: &str) -> Change {
     let number = |text: &str| text.parse::<f64>().ok();
     let raised = number(value) > number(in_force);
     if key == "RAY_memory_usage_threshold" && raised {

@@ -50,7 +50,7 @@ pub fn is_rays_own(file: &str) -> bool {
 
 /// Whether a frame is of the standard library or of one that allocates for its caller.
 #[must_use]
-pub fn is_library(file: &str) -> bool {
+pub(crate) fn is_library(file: &str) -> bool {
     let installed = file.contains("/site-packages/") || file.contains("/dist-packages/");
     let standard = file.starts_with("<frozen") || file.contains("/lib/python3") && !installed;
     standard || LIBRARIES.iter().any(|name| package(file, name).is_some())

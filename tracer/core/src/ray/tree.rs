@@ -1,4 +1,4 @@
-//! Ray's process tree: who starts whom, who watches whom and by which means, and whom Ray ends at its own shutdown.
+//! Ray's process tree: who starts whom, who watches whom, and by which means.
 //!
 //! Read in Ray 2.9.3, 2.44.1, 2.51.1, 2.55.1 and 2.60.0; the files are those of 2.60. Every "its X died first" rests on a row here.
 
@@ -44,7 +44,7 @@ pub struct Watch {
 }
 
 /// Who ends because of whom.
-pub const WATCHES: [Watch; 14] = [
+pub(crate) const WATCHES: [Watch; 14] = [
     Watch {
         who: Part::Worker,
         whom: Part::Raylet,
@@ -142,18 +142,9 @@ impl Part {
 
     /// Whether this part ends when one of the agents of its node has: the raylet watches those, and ends its workers.
     #[must_use]
-    pub fn ends_with_an_agent(self) -> bool {
+    pub(crate) fn ends_with_an_agent(self) -> bool {
         let raylet_does = Part::Raylet.watches(Part::DashboardAgent);
         raylet_does && (self == Part::Raylet || self.watches(Part::Raylet))
-    }
-
-    /// Whether the raylet ends this part when it shuts down itself (`NodeManager::Stop`, `src/ray/raylet/node_manager.cc`).
-    #[must_use]
-    pub fn is_the_raylets(self) -> bool {
-        matches!(
-            self,
-            Part::Worker | Part::DashboardAgent | Part::RuntimeEnvAgent
-        )
     }
 }
 

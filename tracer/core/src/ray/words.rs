@@ -38,7 +38,7 @@ pub struct OwnerGone {
 
 /// `… its owner has died. Owner Id: W Owner Ip address: … Owner's worker process has crashed.`
 #[must_use]
-pub fn owner_gone(reason: &str) -> Option<OwnerGone> {
+pub(crate) fn owner_gone(reason: &str) -> Option<OwnerGone> {
     reason.contains("owner has died").then(|| {
         let owner = reason.split("Owner Id: ").nth(1);
         OwnerGone {
@@ -50,25 +50,25 @@ pub fn owner_gone(reason: &str) -> Option<OwnerGone> {
 
 /// Whether an actor was ended because nothing refers to it any more (`gcs_actor_manager.cc`).
 #[must_use]
-pub fn is_out_of_references(reason: &str) -> bool {
+pub(crate) fn is_out_of_references(reason: &str) -> bool {
     reason.contains("references")
 }
 
 /// Whether a raylet that the GCS took for dead lost the GCS, rather than was marked by it (`node_manager.cc`).
 #[must_use]
-pub fn lost_the_gcs(reason: &str) -> bool {
+pub(crate) fn lost_the_gcs(reason: &str) -> bool {
     !reason.contains("marked")
 }
 
 /// Whether the agent that a raylet names is the dashboard's, rather than that of runtime environments (`agent_manager.cc`).
 #[must_use]
-pub fn is_dashboards_agent(name: &str) -> bool {
+pub(crate) fn is_dashboards_agent(name: &str) -> bool {
     name.contains("dashboard")
 }
 
 /// Whether a worker says in its own log that a SIGTERM ended it (`core_worker_process.cc`).
 #[must_use]
-pub fn names_sigterm(detail: &str) -> bool {
+pub(crate) fn names_sigterm(detail: &str) -> bool {
     detail.contains("SIGTERM")
 }
 

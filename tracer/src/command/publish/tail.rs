@@ -10,7 +10,7 @@ use std::{
 
 use super::state::FileState;
 use crate::{
-    deaths::{Deaths, OVER_NS},
+    deaths::{self, Deaths},
     event::{Mode, Observation, Part, RecordingStarted},
     ids::{BootTime, EventId, MINUTE_NS, SECOND_NS},
     judge::{Judge, report::Utc},
@@ -167,7 +167,7 @@ impl Tail {
         if self.ours && goes_on {
             now
         } else {
-            self.last.plus(OVER_NS)
+            deaths::over(self.last)
         }
     }
 

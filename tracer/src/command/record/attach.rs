@@ -57,6 +57,10 @@ pub(in crate::command) fn attach(narrow: bool, require_ebpf: bool) -> anyhow::Re
     };
     attached.probes.push(log);
     attached.probes.extend(limits());
+    for probe in &attached.probes {
+        let reason = probe.reason.as_deref().unwrap_or("as it should");
+        tracing::debug!("probe {}: {:?}: {reason}", probe.name, probe.state);
+    }
     Ok(attached)
 }
 

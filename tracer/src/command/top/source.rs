@@ -8,7 +8,7 @@ use std::{path::Path, time::Duration};
 use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::{
-    deaths::{Deaths, OVER_NS},
+    deaths::{self, Deaths},
     event::{Mode, Observation},
     ids::BootTime,
     judge::Judge,
@@ -123,8 +123,8 @@ impl Following {
         }
         self.ours &= !ended;
         let now = if self.ours { clock::boot() } else { self.last };
-        let patience = if self.ours { 0 } else { OVER_NS };
-        let (told, done) = self.deaths.tell(&self.judge, now.plus(patience));
+        let until = if self.ours { now } else { deaths::over(now) };
+        let (told, done) = self.deaths.tell(&self.judge, until);
         for told in told {
             top.died(told.death);
         }

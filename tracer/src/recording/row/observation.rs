@@ -23,7 +23,6 @@ pub(super) enum Source {
     Cgroup,
     RayLog,
     WorkerLog,
-    Text,
     Nvml,
     Gcs,
     Recorder,

@@ -96,7 +96,7 @@ macro_rules! variants {
 }
 
 variants!(SOURCES, source, Source:
-    Kernel Kmsg Pidfd Proc Cgroup RayLog WorkerLog Text Nvml Gcs Recorder
+    Kernel Kmsg Pidfd Proc Cgroup RayLog WorkerLog Nvml Gcs Recorder
 );
 variants!(OBSERVATIONS, observation, Observation:
     RecordingStarted RecordingEnded Clock Probe Ledger Cluster Process Worker Fork Exec Title Call Signal Delivered OomVictim Exit Kmsg

@@ -72,7 +72,7 @@ pub(super) fn room(world: &World, cluster: &Cluster) -> Option<Room> {
     let raylet = world.processes.get(cluster.raylet)?;
     let on_path = |path: &String| within(raylet.cgroup.as_deref(), path);
     let last = world.cgroups.iter().filter(|(path, _)| on_path(path));
-    let node = world.node.as_ref().map(|(_, node)| node);
+    let node = world.machine.node.as_ref().map(|(_, node)| node);
     let limits: Vec<(&String, Bytes, Bytes)> = last
         .filter_map(|(path, states)| {
             let state = &states.last()?.what;
@@ -111,7 +111,7 @@ fn threshold(world: &World, cluster: &Cluster, limits: &[(&String, Bytes, Bytes)
     let of_cgroup = limits.iter().find(|(_, _, limit)| *limit == total);
     let of_cgroup = of_cgroup.map(|(_, used, _)| *used);
     let of_machine = || {
-        let (_, node) = world.node.as_ref()?;
+        let (_, node) = world.machine.node.as_ref()?;
         Some(node.used())
     };
     Some(Room {

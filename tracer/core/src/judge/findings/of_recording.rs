@@ -41,7 +41,7 @@ pub(in crate::judge) fn facts(world: &World, deaths: &[Death]) -> Facts {
         around: kills
             .filter_map(|death| Some((death.id, around(world, first_victim(deaths, death))?)))
             .collect(),
-        used_before: world.used_first,
+        used_before: world.machine.used_first,
         nodes: world
             .clusters
             .iter()

@@ -33,7 +33,7 @@ pub struct ProcessClaims {
 impl ProcessClaims {
     /// Whether anything says that it ended.
     #[must_use]
-    pub fn is_death(&self) -> bool {
+    pub(crate) fn is_death(&self) -> bool {
         self.statements
             .iter()
             .any(|one| !matches!(one.claim, Claim::Identity))

@@ -1,5 +1,7 @@
 //! The end of a cluster whose jobs had all ended: who sent its SIGTERMs is nobody's question.
 
+use libc::SIGTERM;
+
 use super::{
     Made,
     claim::{Gathered, Place},
@@ -46,7 +48,7 @@ fn of_a_teardown(death: &Death) -> Option<Killer> {
     match (&death.verdict.cause, death.verdict.killer) {
         (
             Cause::Signal {
-                signal: 15,
+                signal: SIGTERM,
                 sender: None,
             },
             Killer::Unknown,

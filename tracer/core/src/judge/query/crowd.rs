@@ -57,7 +57,7 @@ pub(in crate::judge) fn around(
     LiveProcesses {
         members: alive.into_iter().map(member).collect(),
         tracked,
-        node: world.node.as_ref().map(|(_, node)| node.clone()),
+        node: world.machine.node.as_ref().map(|(_, node)| node.clone()),
     }
 }
 

@@ -64,8 +64,8 @@ pub(in crate::judge) fn before(
             .filter(|one| !one.victim)
             .filter_map(of)
             .collect(),
-        shared_memory_bytes: over(&world.shared_trail, time),
-        node_used_bytes: over(&world.node_trail, time),
+        shared_memory_bytes: over(&world.machine.shared, time),
+        node_used_bytes: over(&world.machine.used, time),
         limits: limits(world, exit.process, time),
         mapped: Vec::new(),
     }

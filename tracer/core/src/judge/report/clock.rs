@@ -62,7 +62,7 @@ pub enum Step {
 impl Step {
     /// Whether the node's end comes first.
     #[must_use]
-    pub fn begins_on_node(self) -> bool {
+    pub(crate) fn begins_on_node(self) -> bool {
         matches!(self, Self::WorkerLeft | Self::WorkerReady | Self::NodeUp)
     }
 }

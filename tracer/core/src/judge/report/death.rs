@@ -70,7 +70,7 @@ impl Death {
 
     /// Whether it was killed and had not ended when the recording did.
     #[must_use]
-    pub fn is_pending(&self) -> bool {
+    pub(crate) fn is_pending(&self) -> bool {
         self.id.row() == EventId::NONE.row()
     }
 }

@@ -140,7 +140,7 @@ impl Killer {
 
     /// The killer that an OOM kill is: one of unknown scope is ascribed to a cgroup only where one was full, and to the machine never.
     #[must_use]
-    pub fn of_oom(oom: &KernelOom) -> Self {
+    pub(crate) fn of_oom(oom: &KernelOom) -> Self {
         match oom.scope {
             Some(Scope::Memcg) => Self::KernelOomMemcg,
             Some(Scope::Global | Scope::Cpuset | Scope::Mempolicy | Scope::Sysrq) => {

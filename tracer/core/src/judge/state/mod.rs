@@ -8,6 +8,7 @@ pub(in crate::judge) mod gone;
 pub(in crate::judge) mod gpu_errors;
 pub(in crate::judge) mod gpus;
 pub(in crate::judge) mod limits;
+pub(in crate::judge) mod machine;
 pub(in crate::judge) mod owners;
 pub(in crate::judge) mod processes;
 pub(in crate::judge) mod ray_words;

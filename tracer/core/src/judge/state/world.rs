@@ -11,10 +11,10 @@ use crate::{
         MonitorCount, NodeMemory, Observation, OomVictim, OutsideMemory, Probe, ProcessMemory,
         PythonStack, RayLog, RecordingStarted, SharedMemory, Signal, Source, Step,
     },
-    ids::{BootTime, ByProcess, Bytes, EventId, HexId, ProcessKey, SECOND_NS},
+    ids::{BootTime, ByProcess, Bytes, EventId, HexId, ProcessKey},
     judge::{
         nears::Nears,
-        report::{Growth, SharedFileUse},
+        report::Growth,
         state::{
             blame::{GrowthAttribution, Owner},
             calls::Calls,
@@ -24,6 +24,7 @@ use crate::{
             gpu_errors::GpuErrors,
             gpus::{self, Gpus},
             limits::Limits,
+            machine::{Heads, Machine},
             owners::{self, Owners},
             processes::{ProcessState, Processes},
             ray_words::RayWords,
@@ -47,25 +48,8 @@ const MAX_SIGNALS: usize = 64;
 /// Figures of one raylet's monitor that are kept: six seconds at ten a second.
 const MAX_MONITOR_COUNTS: usize = 64;
 
-/// A count of what is outside Ray holds so long: it is made every two seconds near a limit.
-const OTHERS_NS: i64 = 3 * SECOND_NS;
-
 /// Mappings of one process that are kept.
 const MAX_MAPPED: usize = 16;
-
-/// The machine at a moment, with all its heads.
-#[derive(Debug)]
-pub(in crate::judge) struct Fullest {
-    pub(in crate::judge) time: BootTime,
-    pub(in crate::judge) node: NodeMemory,
-    /// Private memory of the tracked processes, and how many have some.
-    pub(in crate::judge) tracked: Bytes,
-    pub(in crate::judge) processes: usize,
-    /// That of all others, where they were counted within [`OTHERS_NS`].
-    pub(in crate::judge) others: Option<Bytes>,
-    /// The biggest files of shared memory.
-    pub(in crate::judge) shared: Vec<SharedFileUse>,
-}
 
 /// All that one recording (so far) says.
 #[derive(Debug, Default)]
@@ -97,24 +81,13 @@ pub(in crate::judge) struct World {
     pub(in crate::judge) cgroups: HashMap<String, Vec<Seen<CgroupState>>>,
     /// How near each of them came to its limit.
     pub(in crate::judge) limits: Limits,
-    pub(in crate::judge) node: Option<(BootTime, NodeMemory)>,
-    pub(in crate::judge) peak: Option<(BootTime, Bytes, Bytes)>,
-    /// Private memory outside Ray, when it was counted last.
-    others: Option<(BootTime, Bytes)>,
-    /// The machine when least was available.
-    pub(in crate::judge) fullest: Option<Fullest>,
+    pub(in crate::judge) machine: Machine,
     pub(in crate::judge) shared_files: SharedFiles,
     /// What drivers have set for Ray.
     pub(in crate::judge) driver_settings: Vec<(ProcessKey, Vec<(String, String)>)>,
     pub(in crate::judge) shared_memory: Vec<(BootTime, SharedMemory)>,
-    /// The last two minutes of each process's private memory, of the machine, and of shared memory.
+    /// The last two minutes of each process's private memory.
     pub(in crate::judge) trails: ByProcess<Trail>,
-    pub(in crate::judge) node_trail: Trail,
-    /// What the machine had in use at the first sample.
-    pub(in crate::judge) used_first: Option<Bytes>,
-    /// What the machine's end counts: memory and swap.
-    pub(in crate::judge) whole_trail: Trail,
-    pub(in crate::judge) shared_trail: Trail,
     /// The biggest processes that are not Ray's, near a limit.
     pub(in crate::judge) outside: ByProcess<(BootTime, Outside)>,
     /// The last large mappings of each process.
@@ -437,18 +410,12 @@ impl World {
 
     fn mapped_by(&mut self, time: BootTime, what: Mapped) {
         let of = self.mapped.entry(what.process.truncated()).or_default();
-        if of.len() >= MAX_MAPPED {
-            of.pop_front();
-        }
-        of.push_back(Seen { time, what });
+        push_bounded(of, MAX_MAPPED, Seen { time, what });
     }
 
     fn monitor_counted(&mut self, time: BootTime, what: MonitorCount) {
         let of = self.monitors.entry(what.raylet.truncated()).or_default();
-        if of.len() >= MAX_MONITOR_COUNTS {
-            of.pop_front();
-        }
-        of.push_back(Seen { time, what });
+        push_bounded(of, MAX_MONITOR_COUNTS, Seen { time, what });
     }
 
     /// A process outside Ray; one that has given its memory back, or is gone, is told once more with nothing.
@@ -479,33 +446,13 @@ impl World {
     }
 
     fn node_sampled(&mut self, time: BootTime, node: &NodeMemory) {
-        let used = node.used();
-        self.used_first.get_or_insert(used);
-        self.node_trail.push(time, used);
-        self.others = node.others.map(|others| (time, others)).or(self.others);
-        let whole = Bytes(used.0 + node.swap_used.0);
-        self.whole_trail.push(time, whole);
-        self.shared_trail.push(time, node.shmem);
-        if self.peak.is_none_or(|(_, peak, _)| used > peak) {
-            self.peak = Some((time, used, node.total));
-        }
         self.shared_files.summed(time, node.shmem, &self.processes);
-        let known = self.fullest.as_ref();
-        let fuller = known.is_none_or(|known| node.available < known.node.available);
-        if fuller && node.remainder().is_some() {
-            self.fullest = Some(Fullest {
-                time,
-                node: node.clone(),
-                tracked: self.owners.whole(),
-                processes: self.owners.processes(),
-                others: self
-                    .others
-                    .filter(|(counted, _)| time.since(*counted) <= OTHERS_NS)
-                    .map(|(_, others)| others),
-                shared: self.shared_files.biggest(&self.processes),
-            });
-        }
-        self.node = Some((time, node.clone()));
+        let (owners, files) = (&self.owners, &self.shared_files);
+        self.machine.sampled(time, node, || Heads {
+            tracked: owners.whole(),
+            processes: owners.processes(),
+            shared: files.biggest(&self.processes),
+        });
     }
 
     /// Drops everything about one process; for the live judge.
@@ -651,6 +598,14 @@ fn of_the_worker_itself(fact: &RayFact) -> bool {
             | RayFact::TaskFailed { .. }
             | RayFact::ActorState { .. }
     )
+}
+
+/// Adds one; the oldest goes where there are too many.
+fn push_bounded<T>(kept: &mut VecDeque<T>, most: usize, one: T) {
+    if kept.len() >= most {
+        kept.pop_front();
+    }
+    kept.push_back(one);
 }
 
 /// Drops the older half of what has become too much.

@@ -17,6 +17,7 @@ use crate::{
     ids::BootTime,
     judge::state::seen::Seen,
     ray::facts::{ExitType, RayFact},
+    signals::EXIT_AT_SIGTERM,
 };
 
 /// By when the process was gone or ending by itself: at `act`, or when Ray noted its end, if that was before.
@@ -74,10 +75,10 @@ pub(super) fn was_out_of_reach(case: &Case<'_>) -> bool {
 
 /// Whether a worker has ended with a code that Ray does not end its workers with: those exit with 0 or 1 (`QuickExit`, `sys.exit` in
 /// the handler of SIGTERM). Then it is the program's own, unless the worker said before that Ray had asked it to end. A handler of
-/// the program's may tell the SIGTERM that it caught (143).
+/// the program's may tell the SIGTERM that it caught.
 pub(super) fn has_own_code(case: &Case<'_>) -> bool {
     let code = case.exit.exit.code();
-    case.role() == Role::Worker && code.is_some_and(|code| !matches!(code, 0 | 1 | 143))
+    case.role() == Role::Worker && code.is_some_and(|code| !matches!(code, 0 | 1 | EXIT_AT_SIGTERM))
 }
 
 /// Whether the worker wrote this itself, and so was alive.

@@ -15,6 +15,7 @@ use crate::{
         route::{self, Route},
         state::seen::{ExitSeen, Seen},
     },
+    signals::EXIT_AT_SIGTERM,
 };
 
 pub(super) fn verdict(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
@@ -140,8 +141,10 @@ fn by_starter(case: &Case<'_>, signal: &Seen<Signal>, certainty: Certainty) -> D
 /// The first process of the same `ray start --block` that had failed shortly before it sent this.
 fn failed_beside<'a>(case: &Case<'a>, signal: &Seen<Signal>) -> Option<&'a ExitSeen> {
     // 0, SIGTERM, and what its Python programs exit with at a SIGTERM.
-    let failed =
-        |exit: &Exit| exit.signal() != Some(SIGTERM) && !matches!(exit.code(), Some(0 | 15 | 143));
+    let failed = |exit: &Exit| {
+        exit.signal() != Some(SIGTERM)
+            && !matches!(exit.code(), Some(0 | SIGTERM | EXIT_AT_SIGTERM))
+    };
     case.world
         .exits
         .values()

@@ -1,6 +1,6 @@
 //! Signals that the kernel sent for a reason of its own (`si_code` 128): the OOM killer, and everything else that looks like it.
 
-use libc::SIGKILL;
+use libc::{SIGALRM, SIGKILL, SIGPROF, SIGVTALRM};
 
 use super::{Case, Draft, arranged, limits, self_exit};
 use crate::{
@@ -45,7 +45,7 @@ pub(super) fn verdict(case: &Case<'_>, signal: &Seen<Signal>, way: Way) -> Draft
         )
         .sent(signal, Relation::Other, Mechanism::Tty)
         .without_sender_identity(),
-        (Route::Kernel, number @ (14 | 26 | 27)) => {
+        (Route::Kernel, number @ (SIGALRM | SIGVTALRM | SIGPROF)) => {
             let cause = Cause::Timer {
                 signal: number,
                 created: false,

@@ -47,7 +47,7 @@ pub struct Lever {
 impl Lever {
     /// Whether it changes anything for processes of this class.
     #[must_use]
-    pub fn acts_on(&self, class: &str) -> bool {
+    pub(crate) fn acts_on(&self, class: &str) -> bool {
         self.acts_on.is_empty()
             || self
                 .acts_on
@@ -58,7 +58,7 @@ impl Lever {
     /// Whether each framework whose actors have the same classes has it under the same key: where the class is all that is known,
     /// nothing else may be advised.
     #[must_use]
-    pub fn is_of_all_forks(&self, framework: Framework, aim: Aim) -> bool {
+    pub(crate) fn is_of_all_forks(&self, framework: Framework, aim: Aim) -> bool {
         let has = |fork: &Framework| levers(*fork, aim).iter().any(|lever| lever.key == self.key);
         framework.forks().iter().all(has)
     }
@@ -66,7 +66,7 @@ impl Lever {
 
 /// The levers of a framework for an aim; none where no key is known.
 #[must_use]
-pub fn levers(framework: Framework, aim: Aim) -> Vec<Lever> {
+pub(crate) fn levers(framework: Framework, aim: Aim) -> Vec<Lever> {
     let table = table::of(framework);
     let turns = table.and_then(|table| table.levers.get(&aim));
     turns
@@ -85,7 +85,7 @@ pub fn levers(framework: Framework, aim: Aim) -> Vec<Lever> {
 
 /// The setting that says how many ranks a node has.
 #[must_use]
-pub fn ranks(framework: Framework) -> Option<&'static str> {
+pub(crate) fn ranks(framework: Framework) -> Option<&'static str> {
     table::of(framework)?.ranks.as_deref()
 }
 

@@ -113,7 +113,7 @@ impl Framework {
 
     /// By a driver's command line.
     #[must_use]
-    pub fn of_command_line(argv: &[String]) -> Option<Self> {
+    pub(crate) fn of_command_line(argv: &[String]) -> Option<Self> {
         let has = |word: &str| argv.iter().any(|argument| argument.contains(word));
         let found = WORDS.iter().find(|(word, _)| has(word));
         found.map(|(_, framework)| *framework)
@@ -121,7 +121,7 @@ impl Framework {
 
     /// By the keys of the configuration that it printed.
     #[must_use]
-    pub fn of_keys<'a>(keys: impl Iterator<Item = &'a str>) -> Option<Self> {
+    pub(crate) fn of_keys<'a>(keys: impl Iterator<Item = &'a str>) -> Option<Self> {
         let keys: Vec<&str> = keys.collect();
         if keys.iter().any(|key| FORK_KEYS.contains(key)) {
             return Some(Self::SimpleRl);
@@ -149,13 +149,13 @@ impl Framework {
 
     /// Whether it starts Ray's workers itself, so that its own keys say how many there are.
     #[must_use]
-    pub fn starts_workers(self) -> bool {
+    pub(crate) fn starts_workers(self) -> bool {
         table::of(self).is_some_and(|table| table.starts_workers)
     }
 
     /// Whether its rollouts run vLLM, unless a setting says otherwise.
     #[must_use]
-    pub fn generates_with_vllm(self) -> bool {
+    pub(crate) fn generates_with_vllm(self) -> bool {
         table::of(self).is_some_and(|table| table.generates_with_vllm)
     }
 

@@ -36,13 +36,13 @@ const GLOO: [&str; 3] = [
 ];
 
 /// Where the text names no time-out, an error this long after a death still is its after-effect.
-pub const LONGEST_NS: i64 = 30 * MINUTE_NS;
+pub(crate) const LONGEST_NS: i64 = 30 * MINUTE_NS;
 /// What an error takes beyond its time-out: a watchdog looks now and then, its process ends, clocks differ.
-pub const SLACK_NS: i64 = MINUTE_NS;
+pub(crate) const SLACK_NS: i64 = MINUTE_NS;
 
 /// The time-out that a line names: `Timeout(ms)=600000`, `Timed out waiting 1800000ms`.
 #[must_use]
-pub fn timeout_ms(line: &str) -> Option<u64> {
+pub(crate) fn timeout_ms(line: &str) -> Option<u64> {
     let words = ["Timeout(ms)=", "Timed out waiting "].into_iter();
     let mut rests = words.filter_map(|words| line.split_once(words));
     let (_, rest) = rests.next()?;
@@ -52,7 +52,7 @@ pub fn timeout_ms(line: &str) -> Option<u64> {
 
 /// How long after a death an error of this time-out may still follow from it.
 #[must_use]
-pub fn lasts_ns(timeout_ms: Option<u64>) -> i64 {
+pub(crate) fn lasts_ns(timeout_ms: Option<u64>) -> i64 {
     timeout_ms.map_or(LONGEST_NS, |timeout| {
         i64::try_from(timeout)
             .unwrap_or(i64::MAX)

@@ -80,10 +80,8 @@ fn victim(text: &str) -> Option<(Option<HexId>, Pid)> {
 
 /// The first worker that a line of an `OutOfMemoryError` (≥ 2.55) says was killed.
 fn selected(text: &str) -> Option<Candidate> {
-    let names_victims =
-        text.contains("Selected to kill: (") || text.contains("based on the killing policy: [(");
-    let listed = names_victims.then(|| kill::listed(text)).into_iter();
-    let mut killed = listed.flatten().filter(|(_, killed)| *killed);
+    let listed = kill::listed(text).into_iter();
+    let mut killed = listed.filter(|(_, killed)| *killed);
     killed.next().map(|(candidate, _)| candidate)
 }
 

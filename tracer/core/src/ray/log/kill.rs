@@ -22,10 +22,92 @@ use crate::{
     ray::facts::{Candidate, MonitorKill, TopUser},
 };
 
+/// ≤ 2.54: what opens a record; and its line about the node, which names the worker.
+const ONE_BEGINS: &str = "Killing worker with task";
+const NODE_BEGINS: &str = "Memory on the node (";
+/// ≥ 2.55: what opens a record.
+const MANY_BEGIN: &str = "worker(s), kill details";
+/// ≥ 2.55: before a chosen worker, in each that is listed, and before a list of killed ones alone.
+const CHOSEN: &str = "Selected to kill: (";
+const LISTS: &str = "actual memory used=";
+const ALL_KILLED: &str = "based on the killing policy: [(";
+/// Before figures in bytes.
+const EXACTLY: &str = "exceeded threshold of ";
+/// The head of the table of the biggest processes, with tabs and with spaces. Ray prints it with a kill for memory, and nowhere else.
+const TABLE: [&str; 2] = ["PID\tMEM(GB)\tCOMMAND", "PID MEM(GB) COMMAND"];
+
+/// Words of which each line has one that opens or belongs to a record.
+pub const ANCHORS: [&str; 9] = [
+    TABLE[0],
+    TABLE[1],
+    ONE_BEGINS,
+    NODE_BEGINS,
+    "memory used=",
+    "low on memory",
+    CHOSEN,
+    MANY_BEGIN,
+    EXACTLY,
+];
+
+/// Words that begin a long sentence, and whether the text from there on holds its point.
+pub type Sentence = (&'static str, fn(&str) -> bool);
+
+/// The long sentences, which a terminal may have broken.
+pub static SENTENCES: [Sentence; 2] = [
+    (NODE_BEGINS, |text| {
+        if text.contains("where the ") {
+            has_whole_id(text, KILLED)
+        } else {
+            text.contains(") was ")
+        }
+    }),
+    (CHOSEN, |text| has_whole_id(text, "worker ID=")),
+];
+
+/// Before the id of the worker in a line about the node.
+const KILLED: &str = "Ray killed this worker (ID: ";
+/// Digits of a worker's id.
+const ID_DIGITS: usize = 56;
+
+/// Whether a whole id follows `words`: `…worker ID=2abec8` at the end of a line goes on in the next.
+fn has_whole_id(text: &str, words: &str) -> bool {
+    id_field(text, words).is_some_and(|id| id.0.len() == ID_DIGITS)
+}
+
 /// Whether a text opens a record, of whatever version.
 pub(crate) fn begins(message: &str) -> bool {
-    message.starts_with("Killing worker with task")
-        || (message.starts_with("Killing ") && message.contains(" worker(s), kill details:"))
+    message.starts_with(ONE_BEGINS)
+        || (message.starts_with("Killing ") && message.contains(MANY_BEGIN))
+}
+
+/// Whether a line that may be cut opens a record, or its part about the node.
+#[must_use]
+pub fn opens(line: &str) -> bool {
+    is_of_node(line) || says_kill(line) || line.starts_with(ONE_BEGINS)
+}
+
+/// ≤ 2.54: whether a line is the one about the node.
+#[must_use]
+pub fn is_of_node(line: &str) -> bool {
+    line.contains(NODE_BEGINS)
+}
+
+/// ≥ 2.55: whether a line says that workers are killed.
+#[must_use]
+pub fn says_kill(line: &str) -> bool {
+    line.contains("kill details:")
+}
+
+/// Whether the figures of a line are exact.
+#[must_use]
+pub fn is_exact(line: &str) -> bool {
+    line.contains(EXACTLY)
+}
+
+/// Whether a line holds the head of the table of the biggest processes.
+#[must_use]
+pub fn heads_table(line: &str) -> bool {
+    TABLE.iter().any(|head| line.contains(head))
 }
 
 /// Whether a record of one line is whole: the advice stands at its end.
@@ -119,7 +201,7 @@ pub fn node(text: &str) -> Option<(String, HexId)> {
 
 /// ≤ 2.54: the one worker of a record.
 pub fn one(text: &str) -> Option<Candidate> {
-    let worker_id = id_field(text, "Ray killed this worker (ID: ");
+    let worker_id = id_field(text, KILLED);
     let Some(found) = ONE.captures(text) else {
         let known = NAMELESS.is_match(text) && worker_id.is_some();
         return known.then(|| Candidate {
@@ -140,8 +222,10 @@ pub fn one(text: &str) -> Option<Candidate> {
 /// ≥ 2.55: the workers that a text lists, each with whether it was killed. A list without marks is one of killed workers only where it
 /// says so itself.
 pub fn listed(text: &str) -> Vec<(Candidate, bool)> {
-    let all =
-        text.contains("based on the killing policy: [(") && !text.contains("Selected to kill:");
+    if !text.contains(LISTS) {
+        return Vec::new();
+    }
+    let all = text.contains(ALL_KILLED) && !text.contains(CHOSEN.trim_end_matches([' ', '(']));
     let found = LISTED.captures_iter(text);
     found
         .map(|found| {
@@ -210,7 +294,7 @@ fn title(text: &str) -> String {
 /// A whole record. One that names no worker in known words has nobody selected: it is counted, and no death rests on it.
 pub(super) fn parse(text: &str) -> MonitorKill {
     let body = text.split("Top 10 memory users").next().unwrap_or(text);
-    let (selected, spared) = if text.starts_with("Killing worker with task") {
+    let (selected, spared) = if text.starts_with(ONE_BEGINS) {
         (whole_one(text, body).into_iter().collect(), Vec::new())
     } else {
         split(listed(body))

@@ -4,6 +4,7 @@
 //! tables of the files. All of it is bounded: frames, bytes read a stack, and what is kept from one stack to the next.
 
 mod demangle;
+mod elf;
 mod modules;
 mod names;
 mod row;
@@ -266,10 +267,6 @@ impl Unwinder {
 
 fn word<const LENGTH: usize>(bytes: &[u8], at: usize) -> Option<[u8; LENGTH]> {
     bytes.get(at..at.checked_add(LENGTH)?)?.try_into().ok()
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_le_bytes(word(bytes, at)?))
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {

@@ -5,9 +5,17 @@ use std::{
     time::{Duration, Instant},
 };
 
+use object::{
+    LittleEndian as LE,
+    elf::{PT_GNU_EH_FRAME, PT_LOAD},
+};
 use raytrace_proc::maps;
 
-use super::{Bytes, u16_at, u32_at, u64_at};
+use super::{
+    Bytes,
+    elf::{self, Segment},
+    u32_at,
+};
 use crate::{ids::Pid, path};
 
 /// Text of the mappings that is read: some 20,000 of them.
@@ -19,10 +27,6 @@ const AGAIN: Duration = Duration::from_secs(2);
 const LONGEST_NAME: usize = 80;
 /// More program headers no linker writes.
 const MOST_HEADERS: u16 = 64;
-const PROGRAM_HEADER: usize = 56;
-
-const PT_LOAD: u32 = 1;
-const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
 /// Version 1, relative to itself in four bytes, a count of four bytes, entries of four bytes relative to the table's begin.
 const KNOWN_FORM: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
 
@@ -141,20 +145,20 @@ fn code(text: &str) -> Vec<Code> {
     found
 }
 
-/// Mirrors `elf.h`: a program or library of 64 bits whose first bytes lie at `file`.
+/// Those of the program or library whose first bytes lie at `file`.
 pub(super) fn tables(memory: &impl Bytes, file: u64) -> Option<Tables> {
-    let head = memory.bytes(file, 64)?;
-    if !head.starts_with(b"\x7fELF\x02\x01") || usize::from(u16_at(&head, 54)?) != PROGRAM_HEADER {
+    let head = elf::header(memory, file)?;
+    let count = head.e_phnum.get(LE);
+    if usize::from(head.e_phentsize.get(LE)) != size_of::<Segment>() || count > MOST_HEADERS {
         return None;
     }
-    let count = u16_at(&head, 56).filter(|count| *count <= MOST_HEADERS)?;
-    let at = file.checked_add(u64_at(&head, 32)?)?;
-    let headers = memory.bytes(at, u64::from(count) * PROGRAM_HEADER as u64)?;
+    let at = file.checked_add(head.e_phoff.get(LE))?;
+    let segments = memory.bytes(at, u64::from(count) * size_of::<Segment>() as u64)?;
     let (mut bias, mut header) = (None, None);
-    for one in headers.chunks_exact(PROGRAM_HEADER) {
-        let (kind, offset, address) = (u32_at(one, 0)?, u64_at(one, 8)?, u64_at(one, 16)?);
-        match kind {
-            PT_LOAD if offset == 0 => bias = Some(file.wrapping_sub(address)),
+    for segment in elf::all::<Segment>(&segments) {
+        let address = segment.p_vaddr.get(LE);
+        match segment.p_type.get(LE) {
+            PT_LOAD if segment.p_offset.get(LE) == 0 => bias = Some(file.wrapping_sub(address)),
             PT_GNU_EH_FRAME => header = Some(address),
             _ => {}
         }

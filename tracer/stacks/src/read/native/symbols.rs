@@ -1,26 +1,27 @@
 //! The symbol table of a program or library, gone through once in pieces for some addresses and never held.
 //!
-//! Mirrors `elf.h`, 64 bits. The file may be a job's own: it may be cut or written while it is read, and say anything.
+//! The file may be a job's own: it may be cut or written while it is read, and say anything.
 
-use super::{Bytes, u16_at, u32_at, u64_at};
+use object::{
+    LittleEndian as LE,
+    elf::{SHN_UNDEF, SHT_DYNSYM, SHT_SYMTAB, STT_FUNC, STT_GNU_IFUNC},
+};
+
+use super::{
+    Bytes,
+    elf::{self, Section, Symbol},
+};
 
 /// Larger tables are not gone through: a million symbols take 10 ms.
 const LARGEST: u64 = 24 << 20;
 /// More sections no linker writes; they are 64 bytes each.
 const MOST_SECTIONS: u16 = 4096;
-const SECTION: usize = 64;
-const SYMBOL: usize = 24;
 /// What is read at once: a whole number of symbols.
-const PIECE: u64 = SYMBOL as u64 * 2730;
+const PIECE: u64 = size_of::<Symbol>() as u64 * 2730;
 /// Symbols of one address of which the best name is taken.
 const MOST_ALIASES: usize = 8;
 /// Longer names are not read whole.
 const LONGEST_NAME: u64 = 2048;
-
-const SHT_SYMTAB: u32 = 2;
-const SHT_DYNSYM: u32 = 11;
-const STT_FUNC: u8 = 2;
-const STT_GNU_IFUNC: u8 = 10;
 
 /// A table of symbols and its names.
 struct Table {
@@ -44,7 +45,7 @@ pub(super) fn names(file: &impl Bytes, addresses: &[u64]) -> Vec<Option<String>>
             .checked_add(done)
             .and_then(|at| file.bytes(at, length));
         let Some(piece) = piece else { break };
-        for symbol in piece.chunks_exact(SYMBOL) {
+        for symbol in elf::all(&piece) {
             take(symbol, addresses, &mut found);
         }
         done += length;
@@ -57,22 +58,23 @@ pub(super) fn names(file: &impl Bytes, addresses: &[u64]) -> Vec<Option<String>>
 
 /// The full table where there is one, else that of what is exported.
 fn table(file: &impl Bytes) -> Option<Table> {
-    let head = file.bytes(0, 64)?;
-    if !head.starts_with(b"\x7fELF\x02\x01") || usize::from(u16_at(&head, 58)?) != SECTION {
+    let head = elf::header(file, 0)?;
+    let count = head.e_shnum.get(LE);
+    if usize::from(head.e_shentsize.get(LE)) != size_of::<Section>() || count > MOST_SECTIONS {
         return None;
     }
-    let count = u16_at(&head, 60).filter(|count| *count <= MOST_SECTIONS)?;
-    let sections = file.bytes(u64_at(&head, 40)?, u64::from(count) * SECTION as u64)?;
-    let section = |number: usize| sections.chunks_exact(SECTION).nth(number);
+    let bytes = u64::from(count) * size_of::<Section>() as u64;
+    let sections = file.bytes(head.e_shoff.get(LE), bytes)?;
+    let sections: &[Section] = elf::all(&sections);
     let of_kind = |kind: u32| {
-        let mut all = sections.chunks_exact(SECTION);
-        let found = all.find(|section| u32_at(section, 4) == Some(kind))?;
-        let names = section(u32_at(found, 40)? as usize)?;
+        let mut all = sections.iter();
+        let found = all.find(|section| section.sh_type.get(LE) == kind)?;
+        let names = sections.get(found.sh_link.get(LE) as usize)?;
         let table = Table {
-            at: u64_at(found, 24)?,
-            bytes: u64_at(found, 32)?,
-            names: u64_at(names, 24)?,
-            names_bytes: u64_at(names, 32)?,
+            at: found.sh_offset.get(LE),
+            bytes: found.sh_size.get(LE),
+            names: names.sh_offset.get(LE),
+            names_bytes: names.sh_size.get(LE),
         };
         (table.bytes > 0 && table.bytes <= LARGEST).then_some(table)
     };
@@ -80,16 +82,13 @@ fn table(file: &impl Bytes) -> Option<Table> {
 }
 
 /// Notes a symbol with those addresses that it covers.
-fn take(symbol: &[u8], addresses: &[u64], found: &mut [Vec<u64>]) {
-    let fields = || {
-        let kind = symbol.get(4)? & 15;
-        let is_function = matches!(kind, STT_FUNC | STT_GNU_IFUNC) && u16_at(symbol, 6)? != 0;
-        let name = u64::from(u32_at(symbol, 0)?);
-        is_function.then_some((name, u64_at(symbol, 8)?, u64_at(symbol, 16)?))
-    };
-    let Some((name, begin, size)) = fields() else {
+fn take(symbol: &Symbol, addresses: &[u64], found: &mut [Vec<u64>]) {
+    let is_function = matches!(symbol.st_type(), STT_FUNC | STT_GNU_IFUNC);
+    if !is_function || symbol.st_shndx.get(LE) == SHN_UNDEF {
         return;
-    };
+    }
+    let name = u64::from(symbol.st_name.get(LE));
+    let (begin, size) = (symbol.st_value.get(LE), symbol.st_size.get(LE));
     let first = addresses.partition_point(|address| *address < begin);
     let covered = addresses[first..]
         .iter()

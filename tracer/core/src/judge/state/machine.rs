@@ -1,0 +1,85 @@
+//! The machine's memory: as it was last, at its peak, and at the moment when least was available.
+
+use crate::{
+    event::NodeMemory,
+    ids::{BootTime, Bytes, SECOND_NS},
+    judge::{report::SharedFileUse, state::trail::Trail},
+};
+
+/// A count of what is outside Ray holds so long: it is made every two seconds near a limit.
+const OTHERS_NS: i64 = 3 * SECOND_NS;
+
+/// What is known of the machine.
+#[derive(Debug, Default)]
+pub(in crate::judge) struct Machine {
+    pub(in crate::judge) node: Option<(BootTime, NodeMemory)>,
+    /// When most was used, how much, and of how much.
+    pub(in crate::judge) peak: Option<(BootTime, Bytes, Bytes)>,
+    /// When least was available.
+    pub(in crate::judge) fullest: Option<Fullest>,
+    /// What was in use at the first sample.
+    pub(in crate::judge) used_first: Option<Bytes>,
+    /// The last two minutes of what is used, of what the machine's end counts (memory and swap), and of shared memory.
+    pub(in crate::judge) used: Trail,
+    pub(in crate::judge) whole: Trail,
+    pub(in crate::judge) shared: Trail,
+    /// Private memory outside Ray, when it was counted last.
+    others: Option<(BootTime, Bytes)>,
+}
+
+/// The machine at a moment, with all its heads.
+#[derive(Debug)]
+pub(in crate::judge) struct Fullest {
+    pub(in crate::judge) time: BootTime,
+    pub(in crate::judge) node: NodeMemory,
+    pub(in crate::judge) heads: Heads,
+    /// Private memory of all others, where they were counted within [`OTHERS_NS`].
+    pub(in crate::judge) others: Option<Bytes>,
+}
+
+/// What other tables say of who has the memory.
+#[derive(Debug)]
+pub(in crate::judge) struct Heads {
+    /// Private memory of the tracked processes, and how many have some.
+    pub(in crate::judge) tracked: Bytes,
+    pub(in crate::judge) processes: usize,
+    /// The biggest files of shared memory.
+    pub(in crate::judge) shared: Vec<SharedFileUse>,
+}
+
+impl Machine {
+    /// Takes a sample; `heads` are those of this moment.
+    pub(super) fn sampled(
+        &mut self,
+        time: BootTime,
+        node: &NodeMemory,
+        heads: impl FnOnce() -> Heads,
+    ) {
+        let used = node.used();
+        self.used_first.get_or_insert(used);
+        self.used.push(time, used);
+        self.whole.push(time, Bytes(used.0 + node.swap_used.0));
+        self.shared.push(time, node.shmem);
+        self.others = node.others.map(|others| (time, others)).or(self.others);
+        if self.peak.is_none_or(|(_, peak, _)| used > peak) {
+            self.peak = Some((time, used, node.total));
+        }
+        if self.is_fuller(node) {
+            let lately = |(counted, _): &(BootTime, _)| time.since(*counted) <= OTHERS_NS;
+            self.fullest = Some(Fullest {
+                time,
+                node: node.clone(),
+                heads: heads(),
+                others: self.others.filter(lately).map(|(_, others)| others),
+            });
+        }
+        self.node = Some((time, node.clone()));
+    }
+
+    /// Whether less is available than ever before, where it is known who has the rest.
+    fn is_fuller(&self, node: &NodeMemory) -> bool {
+        let known = self.fullest.as_ref();
+        let fuller = known.is_none_or(|known| node.available < known.node.available);
+        fuller && node.remainder().is_some()
+    }
+}
