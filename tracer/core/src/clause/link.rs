@@ -36,6 +36,10 @@ pub fn remote(remote: &Remote) -> String {
             pid,
             killer,
         } => format!("{}: {comm} (pid {pid}), {}", tie(because), killer.name()),
+        Remote::DeclaredDead { tie: because, node } => format!(
+            "{}, on {node}, which the GCS had declared dead while its processes lived",
+            tie(because)
+        ),
         Remote::Unrecorded { tie: because, node } => {
             let because = tie(because);
             match (because, node) {

@@ -22,6 +22,10 @@ pub(super) fn redact_remote(scrubber: &mut Scrubber, remote: &mut Remote) {
             redact_tie(scrubber, tie);
             *comm = scrubber.text(comm);
         }
+        Remote::DeclaredDead { tie, node } => {
+            redact_tie(scrubber, tie);
+            *node = scrubber.host(node);
+        }
         Remote::Unrecorded { tie, node } => {
             redact_tie(scrubber, tie);
             *node = node.as_deref().map(|node| scrubber.host(node));

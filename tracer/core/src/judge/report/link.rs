@@ -73,6 +73,13 @@ pub enum Remote {
         /// Who ended it.
         killer: Killer,
     },
+    /// A node that the GCS had declared dead while its processes lived.
+    DeclaredDead {
+        /// What says so.
+        tie: Tie,
+        /// That node.
+        node: String,
+    },
     /// Something on a node without a recording.
     Unrecorded {
         /// What says so.
@@ -169,8 +176,10 @@ pub struct DeclaredDead {
     pub reason: Option<String>,
     /// The GCS's words.
     pub message: Option<String>,
-    /// Whether its raylet's death was seen; false is no death: the node may only have been cut off.
+    /// Whether its raylet had died, by its recording; false is no death: the node may only have been cut off.
     pub raylet_died: Option<bool>,
+    /// Whether its raylet lived then, and ended because it learned of that later.
+    pub raylet_ended_by_it: bool,
 }
 
 /// A time in which no recorder ran on a node.

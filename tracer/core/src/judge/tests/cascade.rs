@@ -5,7 +5,10 @@ use crate::{
     assert_verdict,
     event::{Observation, Role, Source, Worker},
     ids::EventId,
-    judge::report::{Killer, Relation},
+    judge::{
+        cause::Cause,
+        report::{Killer, Relation},
+    },
     ray::facts::RayFact,
 };
 
@@ -403,4 +406,41 @@ fn a_shell_that_kills_a_driver_while_its_supervisor_lives_is_no_watcher() {
     scene.exit(7, 9);
     let death = assert_verdict!(scene, 50, Signal, Proven);
     assert_eq!(death.verdict.cause_death_id, None);
+}
+
+#[test]
+fn what_a_raylet_ends_with_its_drained_node_was_ended_on_purpose() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7);
+    scene.process(30, RAYLET, "ray::DashboardA", Role::Agent);
+    scene.after(1000).says(RayFact::RayletShutdown {
+        reason: "AUTOSCALER_DRAIN_PREEMPTED".into(),
+        message: Some("spot".into()),
+    });
+    scene.after(100).signal(RAYLET, 30, 9, 0, true).after(20);
+    scene.exit(30, 9);
+    scene.signal(RAYLET, 7, 9, 0, true).after(20);
+    scene.exit(7, 9);
+    scene.after(1000).exit(RAYLET, 0);
+    for pid in [30, 7, RAYLET] {
+        let death = assert_verdict!(scene, pid, RayIntended, Inferred);
+        let says = "spot".to_owned();
+        assert_eq!(death.verdict.cause, Cause::NodeDrained { says });
+    }
+}
+
+#[test]
+fn a_raylet_that_learns_that_it_was_declared_dead_takes_its_node_along() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7);
+    scene.after(1000).says(RayFact::RayletMarkedDead {
+        reason: "[Timeout] Exiting because this node manager has mistakenly been marked as dead by the GCS".into(),
+    });
+    let raylet = scene.after(1000).exit(RAYLET, 1 << 8);
+    scene.after(500_000).exit(7, 1 << 8);
+    let death = assert_verdict!(scene, RAYLET, RayCollapse, Inferred);
+    assert!(matches!(death.verdict.cause, Cause::NodeDead { .. }));
+    assert_eq!(death.verdict.cause_death_id, None);
+    let death = assert_verdict!(scene, 7, RayCollapse, Inferred);
+    assert_eq!(death.verdict.cause_death_id, Some(raylet));
 }

@@ -489,6 +489,93 @@ fn a_node_that_was_declared_dead_is_not_one_that_died() {
     assert_eq!(declared.raylet_died, Some(false));
 }
 
+const MARKED: &str = "[Timeout] Exiting because this node manager has mistakenly been marked as dead by the GCS: GCS failed to check the health of this node for 3 times.";
+
+/// Node 2 with its actor in worker 7 is cut off: the driver on node 1 fails as the GCS declares it dead, and both nodes have one clock.
+fn cut_off() -> (Scene, Scene) {
+    let mut scenes = [node(1), node(2)];
+    for scene in &mut scenes {
+        if let Observation::RecordingStarted(started) = &mut scene.events[0].what {
+            started.boot_id = "boot".into();
+        }
+    }
+    let [mut first, mut second] = scenes;
+    second.ray_worker(7);
+    logs(&mut first, "driver", 50, actor_state("ALIVE", 7, 2));
+    first.after(5_000_000);
+    gcs_says(
+        &mut first,
+        RayFact::NodeDied {
+            node_id: node_id(2),
+            reason: Some("UNEXPECTED_TERMINATION".into()),
+            message: Some("health check failed due to missing too many heartbeats".into()),
+        },
+    );
+    logs(&mut first, "driver", 50, actor_state("DEAD", 7, 2));
+    first.after(500_000).exit(50, 1 << 8);
+    (first, second)
+}
+
+/// What a driver failed of that was cut off from its actor: no death.
+fn assert_failed_by_the_declaration(report: &Report) {
+    assert_eq!(link(report, 0, 50), None);
+    let driver = death(report, 0, 50);
+    let Some(Remote::DeclaredDead { node, .. }) = &driver.verdict.cause_remote else {
+        panic!("{:?}", driver.verdict.cause_remote);
+    };
+    assert_eq!(node, "gpu-02");
+    let job = report.jobs.iter().find(|job| job.recording_id == Some(0));
+    assert_eq!(job.and_then(|job| job.ended_by_death_id), Some(driver.id));
+    let declared = report.nodes[1].declared_dead.as_ref().expect("declared");
+    assert_eq!(declared.raylet_died, Some(false));
+}
+
+#[test]
+fn what_ends_as_it_learns_that_its_node_was_declared_dead_ended_nobody_elsewhere() {
+    let (first, mut second) = cut_off();
+    second.after(3_000_000).says(RayFact::RayletMarkedDead {
+        reason: MARKED.into(),
+    });
+    second.after(1000).exit(RAYLET, 1 << 8);
+    second.after(100).signal(0, 7, 9, 128, true).after(20);
+    second.exit(7, 9);
+    let report = joined(&[&first, &second]);
+    assert_failed_by_the_declaration(&report);
+    let declared = report.nodes[1].declared_dead.as_ref();
+    assert!(declared.is_some_and(|declared| declared.raylet_ended_by_it));
+    let raylet = death(&report, 1, RAYLET);
+    assert_eq!(raylet.verdict.killer, Killer::RayCollapse);
+    assert_eq!(raylet.verdict.cause_death_id, None);
+    assert!(clause::summary(raylet).contains("had declared its node dead"));
+}
+
+#[test]
+fn what_is_killed_on_a_node_that_was_cut_off_ended_no_driver_before() {
+    let (first, mut second) = cut_off();
+    second.after(20_000_000).signal(66, 7, 9, 0, true).after(20);
+    second.exit(7, 9);
+    second.after(1000).signal(66, RAYLET, 9, 0, true).after(20);
+    second.exit(RAYLET, 9);
+    let report = joined(&[&first, &second]);
+    assert_failed_by_the_declaration(&report);
+    assert_eq!(death(&report, 1, 7).verdict.killer, Killer::Signal);
+}
+
+#[test]
+fn what_died_before_its_node_was_declared_dead_ended_the_driver() {
+    let (first, mut second) = cut_off();
+    second
+        .after(1_000_000)
+        .signal(66, RAYLET, 9, 0, true)
+        .after(20);
+    second.exit(RAYLET, 9);
+    second.after(1_000_000).exit(7, 1 << 8);
+    let report = joined(&[&first, &second]);
+    assert!(link(&report, 0, 50).is_some());
+    let declared = report.nodes[1].declared_dead.as_ref().expect("declared");
+    assert_eq!(declared.raylet_died, Some(true));
+}
+
 /// On this node a worker of the job aborts because a collective did not end.
 fn peer(number: u32, pid: u32, after: u64, timeout_ms: u64) -> Scene {
     let mut scene = node(number);

@@ -325,13 +325,23 @@ pub(super) fn shutdown(case: &Case<'_>, raylet: ProcessKey, act: BootTime) -> Op
     let with_an_agent = case.part().is_none_or(Part::ends_with_an_agent);
     let mut agent = None;
     let mut lost_gcs = None;
+    let mut marked = None;
+    let mut drained = None;
     let mut told = false;
     for record in case.world.ray_of_cluster(raylet).filter(before) {
         match &record.what.fact {
             RayFact::AgentFailed { agent: name } if with_an_agent => {
                 agent = Some((name.clone(), record.time));
             }
-            RayFact::RayletMarkedDead { reason } => lost_gcs = Some(reason.clone()),
+            RayFact::RayletMarkedDead { reason } if words::lost_the_gcs(reason) => {
+                lost_gcs = Some(reason.clone());
+            }
+            RayFact::RayletMarkedDead { reason } => marked = Some(reason.clone()),
+            RayFact::RayletShutdown { reason, message } if words::was_drained(reason) => {
+                drained = Some(Cause::NodeDrained {
+                    says: message.as_ref().unwrap_or(reason).clone(),
+                });
+            }
             RayFact::RayletSigterm | RayFact::StopSignal { .. } => told = true,
             _ => {}
         }
@@ -345,6 +355,12 @@ pub(super) fn shutdown(case: &Case<'_>, raylet: ProcessKey, act: BootTime) -> Op
             cause,
             remote: None,
         });
+    }
+    if let Some(why) = drained {
+        return Some(Reason::Intended(why));
+    }
+    if let Some(reason) = marked {
+        return Some(declared_dead(case, raylet, reason));
     }
     if let Some(gcs) = gcs_that_left(case, raylet) {
         return Some(Reason::Collapse {
@@ -373,6 +389,18 @@ pub(super) fn shutdown(case: &Case<'_>, raylet: ProcessKey, act: BootTime) -> Op
             remote: None,
         })
     })
+}
+
+/// The GCS had declared the node dead while it lived: its raylet ends as it learns that, and takes the rest along.
+fn declared_dead(case: &Case<'_>, raylet: ProcessKey, reason: String) -> Reason {
+    let itself = case.key().same(raylet);
+    Reason::Collapse {
+        why: Cause::NodeDead {
+            says: Some(reason.clone()),
+        },
+        cause: (!itself).then_some(raylet),
+        remote: itself.then_some(Remote::Says(reason)),
+    }
 }
 
 /// Who told the raylet to end, if a SIGTERM to it was seen before `act`.
