@@ -143,13 +143,21 @@ def drain(stage, number, reason):
 
 
 def parts(node):
-    """A node's raylet, its agents and its workers, each with a label."""
+    """A node's raylet, and its agents and workers, each with a label."""
     named = [("raylet", node.raylet)]
     for who, _ in node.members().values():
         title = command_line(who["pid"]).split(" ")[0]
         if title.startswith("ray::"):
             named.append((f"{title}{who['pid']}", who))
     return named
+
+
+def falls(stage, number, cause, **expected):
+    """What ends on a node as its raylet does, and why; who ends there. Ray ends idle workers at any time."""
+    followers = [(name, victim) for name, victim in parts(stage.node(number))[1:] if not name.startswith("ray::IDLE")]
+    for name, victim in followers:
+        stage.death(name, number, victim, "ray-collapse", cause=cause, **expected)
+    return [victim for _, victim in followers]
 
 
 @stage
@@ -191,20 +199,19 @@ def node_cut_off(stage):
         stage.truth.failed(stage.name, "node 4 did not outlive its being declared dead")
     back = time.time()
     stage.death("raylet", 4, raylet, "ray-collapse", not_before=back, uncaused=True)
-    stage.death("actor", 4, actor, "ray-collapse", not_before=back, cause=stage.label("raylet"))
+    followers = falls(stage, 4, stage.label("raylet"), not_before=back)
     stage.fleet.network.link(4, "up")
-    stage.ended(raylet, actor)
+    stage.ended(raylet, *followers)
 
 
 def follow_the_gcs(stage, cause):
-    """The raylets that are left on other nodes, and their workers, end because the GCS is gone."""
+    """The raylets that are left on other nodes end because the GCS is gone, with their agents and workers."""
+    victims = []
     for node in stage.nodes[1:]:
-        if gone(node.raylet):
-            continue
-        victims = [victim for name, victim in parts(node) if name == "raylet" or "Trainer" in name]
-        for victim in victims:
-            stage.death(f"{victim['pid']}", node.number, victim, "ray-collapse", cause=cause)
-        yield from victims
+        if not gone(node.raylet):
+            stage.death(f"raylet{node.number}", node.number, node.raylet, "ray-collapse", cause=cause)
+            victims += [node.raylet, *falls(stage, node.number, cause)]
+    return victims
 
 
 @stage
@@ -214,7 +221,7 @@ def gcs_killed(stage):
     time.sleep(2)
     gcs, raylet = stage.node(1).one("gcs/gcs_server"), stage.node(1).raylet
     cause = stage.label("gcs")
-    victims = list(follow_the_gcs(stage, cause))
+    victims = follow_the_gcs(stage, cause)
     stage.death("raylet", 1, raylet, "ray-collapse", cause=cause)
     stage.death("driver", 1, stage.driver, ["exit", "ray-collapse"], cause=cause)
     stage.job("failed", "gcs")
@@ -229,7 +236,7 @@ def head_gone(stage):
     time.sleep(2)
     head = stage.node(1)
     cause = stage.label("init")
-    victims = list(follow_the_gcs(stage, cause))
+    victims = follow_the_gcs(stage, cause)
     expected = {"signal": 9, "mechanism": "pid-namespace-exit", "cause": cause, **PROVEN}
     for name, victim in {"raylet": head.raylet, "gcs": head.one("gcs/gcs_server"), "driver": stage.driver}.items():
         stage.death(name, 1, victim, "kernel-other", **expected)

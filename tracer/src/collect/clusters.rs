@@ -13,7 +13,7 @@ use crate::{
     event::{Cluster, Process, Role},
     ids::{HexId, Pid, ProcessKey},
     observe::clusters,
-    ray::identify,
+    ray::{identify, tree::Part},
 };
 
 /// Clusters that are followed, of all users and of one: what calls itself a raylet costs some descriptors.
@@ -186,8 +186,7 @@ fn names(argv: &[String], cluster: &Cluster) -> bool {
     if node.is_some() && cluster.node_id.is_some() && node != cluster.node_id {
         return false;
     }
-    let of_head = matches!(identify::role("", argv), Some(Role::Gcs | Role::Dashboard));
-    if of_head && !cluster.head {
+    if of_head(argv) && !cluster.head {
         return false;
     }
     let marks = [cluster.session.as_deref(), cluster.gcs_address.as_deref()];
@@ -195,4 +194,31 @@ fn names(argv: &[String], cluster: &Cluster) -> bool {
     marks
         .into_iter()
         .any(|mark| argv.iter().any(|argument| argument.contains(mark)))
+}
+
+/// Whether a command line is of a part that only the node with the GCS has.
+fn of_head(argv: &[String]) -> bool {
+    let helper = identify::helper(argv);
+    matches!(identify::role("", argv), Some(Role::Gcs | Role::Dashboard))
+        || matches!(helper, Some(Part::Autoscaler | Part::ClientServer))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_autoscaler_that_names_the_gcs_is_of_the_head_alone() {
+        let mut cluster = Cluster {
+            gcs_address: Some("10.0.0.1:6379".into()),
+            ..Cluster::new(ProcessKey::new(7, 0))
+        };
+        let argv =
+            |script: &str| ["python", script, "--gcs-address=10.0.0.1:6379"].map(str::to_owned);
+        let monitor = argv("/x/ray/autoscaler/_private/monitor.py");
+        let worker = argv("/x/ray/_private/workers/default_worker.py");
+        assert!(!names(&monitor, &cluster) && names(&worker, &cluster));
+        cluster.head = true;
+        assert!(names(&monitor, &cluster) && names(&worker, &cluster));
+    }
 }

@@ -7,7 +7,7 @@ use crate::{
     ids::EventId,
     judge::{
         cause::Cause,
-        report::{Killer, Relation},
+        report::{Certainty, Killer, Relation},
     },
     ray::facts::RayFact,
 };
@@ -422,11 +422,15 @@ fn what_a_raylet_ends_with_its_drained_node_was_ended_on_purpose() {
     scene.signal(RAYLET, 7, 9, 0, true).after(20);
     scene.exit(7, 9);
     scene.after(1000).exit(RAYLET, 0);
-    for pid in [30, 7, RAYLET] {
-        let death = assert_verdict!(scene, pid, RayIntended, Inferred);
-        let says = "spot".to_owned();
-        assert_eq!(death.verdict.cause, Cause::NodeDrained { says });
+    let says = "spot".to_owned();
+    let drained = Cause::NodeDrained { says };
+    for pid in [30, 7] {
+        let death = assert_verdict!(scene, pid, RayIntended, Proven);
+        assert_eq!(death.verdict.reason_certainty, Certainty::Inferred);
+        assert_eq!(death.verdict.cause, drained);
     }
+    let raylet = assert_verdict!(scene, RAYLET, RayIntended, Inferred);
+    assert_eq!(raylet.verdict.cause, drained);
 }
 
 #[test]

@@ -537,8 +537,7 @@ fn what_ends_as_it_learns_that_its_node_was_declared_dead_ended_nobody_elsewhere
         reason: MARKED.into(),
     });
     second.after(1000).exit(RAYLET, 1 << 8);
-    second.after(100).signal(0, 7, 9, 128, true).after(20);
-    second.exit(7, 9);
+    second.after(500_000).exit(7, 1 << 8);
     let report = joined(&[&first, &second]);
     assert_failed_by_the_declaration(&report);
     let declared = report.nodes[1].declared_dead.as_ref();
