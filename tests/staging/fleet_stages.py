@@ -10,6 +10,8 @@ from truth import Roll, command_line, gone, wait_gone
 
 # What an actor may allocate beyond what it has when it is moved to the small cgroup.
 SMALL = 48 << 20
+# The agents of a node before they have titles (up to 2.51).
+AGENTS = ("ray/dashboard/agent.py", "ray/_private/runtime_env/agent/main.py")
 PROVEN = {"certainty": "proven"}
 STAGES = {}
 # How long a node that is cut off goes on after its job has failed: nothing may die there meanwhile.
@@ -146,9 +148,11 @@ def parts(node):
     """A node's raylet, and its agents and workers, each with a label."""
     named = [("raylet", node.raylet)]
     for who, _ in node.members().values():
-        title = command_line(who["pid"]).split(" ")[0]
-        if title.startswith("ray::"):
-            named.append((f"{title}{who['pid']}", who))
+        words = command_line(who["pid"]).split()
+        titles = [word for word in words[:1] if word.startswith("ray::")]
+        titles += [word for word in words[1:4] if word.endswith(AGENTS)]
+        if titles:
+            named.append((f"{titles[0]}-{who['pid']}", who))
     return named
 
 
@@ -221,7 +225,7 @@ def gcs_killed(stage):
     time.sleep(2)
     gcs, raylet = stage.node(1).one("gcs/gcs_server"), stage.node(1).raylet
     cause = stage.label("gcs")
-    victims = follow_the_gcs(stage, cause)
+    victims = [*follow_the_gcs(stage, cause), *falls(stage, 1, cause)]
     stage.death("raylet", 1, raylet, "ray-collapse", cause=cause)
     stage.death("driver", 1, stage.driver, ["exit", "ray-collapse"], cause=cause)
     stage.job("failed", "gcs")

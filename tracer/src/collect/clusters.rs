@@ -49,6 +49,8 @@ struct Followed {
     cluster: Cluster,
     /// The user of its raylet.
     owner: Option<u32>,
+    /// The address of its node, as its raylet's command line has it.
+    address: Option<String>,
     /// Rounds in which nothing of it was alive.
     over: u32,
 }
@@ -104,6 +106,7 @@ impl Clusters {
         let followed = Followed {
             cluster: cluster.clone(),
             owner: raylet.uid,
+            address: address(&raylet.argv).map(str::to_owned),
             over: 0,
         };
         self.followed.insert(key, followed);
@@ -135,8 +138,9 @@ impl Clusters {
 
     /// The cluster that a command line names.
     pub(super) fn named(&self, argv: &[String]) -> Option<ProcessKey> {
-        let found = self.all().find(|(_, cluster)| names(argv, cluster));
-        found.map(|(raylet, _)| raylet)
+        let all = self.followed.iter();
+        let mut found = all.filter(|(_, one)| names(argv, &one.cluster, one.address.as_deref()));
+        found.next().map(|(raylet, _)| *raylet)
     }
 
     /// Reads the zones of Ray's logs again, which change their offset twice a year; those that have changed.
@@ -180,10 +184,19 @@ impl Clusters {
     }
 }
 
+/// The address of the node that a part of Ray was started on.
+fn address(argv: &[String]) -> Option<&str> {
+    identify::option(argv, "node-ip-address")
+}
+
 /// Whether a command line names the session or the GCS of a cluster, and no other node of it: one host may carry several.
-fn names(argv: &[String], cluster: &Cluster) -> bool {
+fn names(argv: &[String], cluster: &Cluster, on: Option<&str>) -> bool {
     let node = identify::option(argv, "node-id").and_then(HexId::parse);
     if node.is_some() && cluster.node_id.is_some() && node != cluster.node_id {
+        return false;
+    }
+    // Agents up to 2.5x name no node.
+    if on.is_some() && address(argv).is_some_and(|address| Some(address) != on) {
         return false;
     }
     if of_head(argv) && !cluster.head {
@@ -199,7 +212,9 @@ fn names(argv: &[String], cluster: &Cluster) -> bool {
 /// Whether a command line is of a part that only the node with the GCS has.
 fn of_head(argv: &[String]) -> bool {
     let helper = identify::helper(argv);
-    matches!(identify::role("", argv), Some(Role::Gcs | Role::Dashboard))
+    let is_gcs = identify::option(argv, "gcs-server-port").is_some();
+    is_gcs
+        || matches!(identify::role("", argv), Some(Role::Dashboard))
         || matches!(helper, Some(Part::Autoscaler | Part::ClientServer))
 }
 
@@ -207,18 +222,44 @@ fn of_head(argv: &[String]) -> bool {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_autoscaler_that_names_the_gcs_is_of_the_head_alone() {
-        let mut cluster = Cluster {
+    fn argv(script: &str, more: &str) -> Vec<String> {
+        [script, "--gcs-address=10.0.0.1:6379", more]
+            .map(str::to_owned)
+            .into()
+    }
+
+    fn cluster() -> Cluster {
+        Cluster {
             gcs_address: Some("10.0.0.1:6379".into()),
             ..Cluster::new(ProcessKey::new(7, 0))
-        };
-        let argv =
-            |script: &str| ["python", script, "--gcs-address=10.0.0.1:6379"].map(str::to_owned);
-        let monitor = argv("/x/ray/autoscaler/_private/monitor.py");
-        let worker = argv("/x/ray/_private/workers/default_worker.py");
-        assert!(!names(&monitor, &cluster) && names(&worker, &cluster));
+        }
+    }
+
+    #[test]
+    fn what_only_a_head_has_is_of_the_head_alone() {
+        let mut cluster = cluster();
+        let worker = argv("/x/ray/_private/workers/default_worker.py", "");
+        let parts = [
+            argv("/x/ray/autoscaler/_private/monitor.py", ""),
+            argv(
+                "/x/ray/core/src/ray/gcs/gcs_server",
+                "--gcs_server_port=6379",
+            ),
+        ];
+        let named = |argv: &[String], cluster: &Cluster| names(argv, cluster, None);
+        assert!(named(&worker, &cluster));
+        assert!(parts.iter().all(|part| !named(part, &cluster)));
         cluster.head = true;
-        assert!(names(&monitor, &cluster) && names(&worker, &cluster));
+        assert!(named(&worker, &cluster));
+        assert!(parts.iter().all(|part| named(part, &cluster)));
+    }
+
+    #[test]
+    fn an_agent_is_of_the_node_whose_address_it_has() {
+        let agent = argv("/x/ray/dashboard/agent.py", "--node-ip-address=10.0.0.2");
+        let cluster = cluster();
+        assert!(names(&agent, &cluster, Some("10.0.0.2")));
+        assert!(names(&agent, &cluster, None));
+        assert!(!names(&agent, &cluster, Some("10.0.0.3")));
     }
 }

@@ -17,6 +17,7 @@ pub fn tie(tie: &Tie) -> String {
             )
         }
         Tie::GcsGone { source } => format!("{} says that the GCS is gone", log_name(source)),
+        Tie::SameMachine => "another recording of the same machine has it".into(),
         Tie::PeerError { source, kind } => {
             format!("{} says {kind} in the same job", log_name(source))
         }

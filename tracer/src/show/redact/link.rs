@@ -10,6 +10,7 @@ pub(super) fn redact_tie(scrubber: &mut Scrubber, tie: &mut Tie) {
         | Tie::NamesOwner { source, .. }
         | Tie::GcsGone { source }
         | Tie::PeerError { source, .. } => *source = scrubber.text(source),
+        Tie::SameMachine => {}
     }
 }
 

@@ -42,6 +42,7 @@ pub fn join(mut reports: Vec<Report>) -> Report {
     for death in &mut report.deaths {
         death.node = Some(names.of_death(death));
     }
+    duplicates::name_nodes(&mut report);
     link(&mut report, &names);
     jobs::ended_elsewhere(&mut report);
     clocks::shift(&mut report, &offsets, 1);

@@ -51,6 +51,8 @@ pub enum Tie {
         /// `NCCL timeout`, `connection reset`, …
         kind: &'static str,
     },
+    /// Its own recording has the cause too, and another one of the same machine knows more of that.
+    SameMachine,
 }
 
 /// A cause that this node's recording does not hold; a sentence in the JSON.
@@ -105,6 +107,8 @@ pub enum LinkRule {
     ActorDied,
     /// It was the GCS's.
     HeadDied,
+    /// It is in its own recording too, and is told as another one of the same machine has it.
+    SameMachine,
     /// It was the first of the job, and a peer says that the connection to others broke.
     PeerError,
 }

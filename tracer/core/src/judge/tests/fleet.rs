@@ -411,6 +411,39 @@ fn a_raylet_that_lost_the_gcs_fell_with_it() {
     assert_eq!(link(&report, 1, RAYLET), Some((LinkRule::HeadDied, 0, 60)));
 }
 
+#[test]
+fn who_gives_up_the_gcs_of_another_node_before_its_raylet_fell_with_it_too() {
+    let mut first = node(1);
+    first.process(60, 1, "gcs_server", crate::event::Role::Gcs);
+    first.after(1000).signal(66, 60, 9, 0, true).after(20);
+    first.exit(60, 9);
+    let mut second = node(2);
+    second.change_cluster(|cluster| cluster.gcs_address = Some("10.0.0.1:6379".into()));
+    second.ray_worker(7).ray_worker(8);
+    second.process(30, RAYLET, "ray::DashboardA", crate::event::Role::Agent);
+    second.after(1_000_000).exit(8, 1 << 8);
+    second.after(9_000_000).exit(7, 1 << 8);
+    second.after(100_000).exit(30, 1 << 8);
+    second.after(1000).says(RayFact::AgentFailed {
+        agent: "dashboard_agent".into(),
+    });
+    second.after(100_000).says(RayFact::RayletMarkedDead {
+        reason: "Failed to connect to GCS within 10 seconds. GCS may have been killed.".into(),
+    });
+    second.after(100).exit(RAYLET, 1 << 8);
+    let report = joined(&[&first, &second]);
+    for pid in [7, 30] {
+        assert_eq!(link(&report, 1, pid), Some((LinkRule::HeadDied, 0, 60)));
+        assert_eq!(death(&report, 1, pid).verdict.killer, Killer::RayCollapse);
+    }
+    let raylet = death(&report, 1, RAYLET);
+    assert_eq!(raylet.verdict.killer, Killer::RayCollapse);
+    assert_eq!(raylet.verdict.cause(), Some(death(&report, 1, 30).id));
+    // Who failed long before failed by itself.
+    assert_eq!(death(&report, 1, 8).verdict.killer, Killer::Exit);
+    assert_eq!(link(&report, 1, 8), None);
+}
+
 /// Node 2 shuts down with its worker 7; the GCS on node 1 says why.
 fn node_ends(reason: &str) -> Report {
     let mut first = node(1);
@@ -628,6 +661,28 @@ fn two_recorders_of_one_machine_tell_a_death_once() {
     killed_by_the_kernel(&mut second, 7);
     let report = joined(&[&second, &second]);
     assert_eq!(report.deaths.len(), 1);
+}
+
+#[test]
+fn a_cause_that_another_recording_of_the_machine_tells_is_a_link_to_it() {
+    let [known, mut both] = [(); 2].map(|()| {
+        let mut scene = node(2);
+        scene.ray_worker(7).after(1000);
+        scene.signal(66, RAYLET, 9, 0, true).after(20);
+        scene.exit(RAYLET, 9);
+        scene
+    });
+    both.after(500_000).exit(7, 1 << 8);
+    let report = joined(&[&known, &both]);
+    assert_eq!(report.deaths.len(), 2);
+    assert_eq!(
+        link(&report, 1, 7),
+        Some((LinkRule::SameMachine, 0, RAYLET))
+    );
+    let worker = &death(&report, 1, 7).verdict;
+    assert_eq!(worker.cause_death_id, None);
+    let node = worker.cause_link.as_ref().map(|link| link.node.as_str());
+    assert_eq!(node, Some("gpu-02"));
 }
 
 #[test]

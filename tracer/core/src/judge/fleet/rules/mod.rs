@@ -42,11 +42,7 @@ pub(super) struct Found {
 
 /// The cause of a death that has none on its own node.
 pub(super) fn find(context: &Context<'_>, death: usize) -> Option<Found> {
-    if context.report.deaths[death]
-        .verdict
-        .cause_death_id
-        .is_some()
-    {
+    if context.report.deaths[death].verdict.cause().is_some() {
         return None;
     }
     let found = owner::find(context, death)
