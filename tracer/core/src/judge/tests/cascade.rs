@@ -448,3 +448,17 @@ fn a_raylet_that_learns_that_it_was_declared_dead_takes_its_node_along() {
     let death = assert_verdict!(scene, 7, RayCollapse, Inferred);
     assert_eq!(death.verdict.cause_death_id, Some(raylet));
 }
+
+#[test]
+fn an_agent_that_tells_a_gcs_which_is_gone_of_its_raylets_end_follows_it_after_a_minute() {
+    let mut scene = Scene::new();
+    scene.dashboard_agent(30);
+    scene.ray_worker(7);
+    scene.after(1000).signal(66, RAYLET, 9, 0, true).after(20);
+    let raylet = scene.exit(RAYLET, 9);
+    scene.after(61_000_000).exit(30, 0);
+    scene.exit(7, 0);
+    let agent = assert_verdict!(scene, 30, RayCollapse, Inferred);
+    assert_eq!(agent.verdict.cause_death_id, Some(raylet));
+    assert_verdict!(scene, 7, Exit, Proven);
+}
