@@ -21,12 +21,13 @@ pub struct Staged {
     pub logs: Vec<PathBuf>,
 }
 
-/// Runs `fleet.py`, with a recorder for each raylet that writes into `folder`.
-pub fn stage(version: &str, folder: &Path) -> Result<Staged> {
+/// Runs `fleet.py`, with a recorder for each raylet that writes into `folder`; `arguments` say what it stages.
+pub fn stage(version: &str, arguments: &[&str], folder: &Path) -> Result<Staged> {
     let logs = folder.join("logs");
     std::fs::create_dir(&logs)?;
-    let keep = ["--keep-logs", &logs.display().to_string()];
-    let mut script = staging::start_held(version, "fleet.py", &keep, folder)?;
+    let kept = logs.display().to_string();
+    let arguments = [&["--keep-logs", &kept], arguments].concat();
+    let mut script = staging::start_held(version, "fleet.py", &arguments, folder)?;
     let raylets = script.raylets_at("ready")?;
     let mut files = Vec::new();
     let mut recorders = Vec::new();

@@ -502,6 +502,16 @@ fn differs(death: &Value, name: &str, wanted: &Value) -> Option<String> {
             let says = says.is_some_and(|(summary, wanted)| summary.contains(wanted));
             return (!says).then(|| format!("it does not say {wanted}"));
         }
+        "remote" => {
+            let remote = death["verdict"]["cause_remote"].as_str();
+            let says = remote.zip(wanted.as_str());
+            let says = says.is_some_and(|(remote, wanted)| remote.contains(wanted));
+            return (!says).then(|| format!("its cause elsewhere is {remote:?}, not {wanted}"));
+        }
+        "uncaused" => {
+            let cause = cause_of(death);
+            return cause.map(|cause| format!("its cause is death {cause}, and there is none"));
+        }
         "not_before" => {
             let times = seconds(&death["time"]).zip(wanted.as_f64());
             let fits = times.is_some_and(|(time, wanted)| time >= wanted);

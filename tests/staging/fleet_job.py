@@ -64,9 +64,36 @@ def owner_killed(roll):
     del waiting
 
 
-def raylet_killed(roll):
-    actor = Trainer.options(**on(4)).remote(roll.folder, "actor")
-    ray.get(actor.sleep.remote())
+def waits_for_an_actor(number):
+    """A driver that fails when its actor on this node is lost."""
+
+    def job(roll):
+        actor = Trainer.options(**on(number)).remote(roll.folder, "actor")
+        ray.get(actor.sleep.remote())
+
+    return job
+
+
+def finishes(*numbers):
+    """A driver whose actors on these nodes wait, until it is told to go: it ends well."""
+
+    def job(roll):
+        actors = [Trainer.options(**on(number)).remote(roll.folder, f"actor{number}") for number in numbers]
+        waiting = [actor.sleep.remote() for actor in actors]
+        told(roll, "go")
+        del waiting
+
+    return job
+
+
+raylet_killed = waits_for_an_actor(4)
+node_cut_off = waits_for_an_actor(4)
+gcs_killed = waits_for_an_actor(2)
+head_gone = waits_for_an_actor(3)
+two_jobs = actor_out_of_memory
+second_job = finishes(2, 3)
+node_drained = finishes(2)
+idle_node_drained = finishes()
 
 
 def main():

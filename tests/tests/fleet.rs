@@ -3,8 +3,9 @@
 use std::{path::PathBuf, process::Command};
 
 use raytrace_tests::{
-    fleet::{explain, report, stage},
+    fleet::{Staged, explain, report, stage},
     recorder::raytrace,
+    skipped, soak,
     truth::Sight,
 };
 use serde_json::Value;
@@ -19,7 +20,18 @@ fn text(files: &[PathBuf], arguments: &[&str]) -> String {
 #[test]
 fn causes_on_other_nodes_are_found_and_the_first_one_leads() {
     let folder = tempfile::tempdir().expect("a folder");
-    let staged = stage("2.60.0", folder.path()).expect("staging");
+    let staged = stage("2.60.0", &[], folder.path()).expect("staging");
+    let (report_of_all, deaths) = as_staged(&staged);
+    assert_eq!(deaths, 10);
+    each_node_has_its_own_deaths(&report_of_all);
+    the_first_screen_names_each_job_and_its_cause(&staged.files);
+    a_missing_recording_is_named(&staged.files);
+    a_jobs_slices_tell_the_same(&staged.files, folder.path());
+    the_session_folders_alone_link_the_owners_workers(&staged.logs);
+}
+
+/// The report of all recordings, which has everything as it was staged, and how many deaths that was.
+fn as_staged(staged: &Staged) -> (Value, usize) {
     let report_of_all = report(&staged.files, &[]).expect("a report");
     let comparison = staged.truth.compare(&report_of_all, Sight::Full);
     assert!(
@@ -27,12 +39,97 @@ fn causes_on_other_nodes_are_found_and_the_first_one_leads() {
         "{}",
         comparison.wrong.join("\n")
     );
-    assert_eq!(comparison.deaths, 10);
-    each_node_has_its_own_deaths(&report_of_all);
-    the_first_screen_names_each_job_and_its_cause(&staged.files);
-    a_missing_recording_is_named(&staged.files);
-    a_jobs_slices_tell_the_same(&staged.files, folder.path());
-    the_session_folders_alone_link_the_owners_workers(&staged.logs);
+    (report_of_all, comparison.deaths)
+}
+
+/// What is staged on a cluster of its own, in an order in which no stage needs what one before has ended.
+const WITHOUT_THE_GCS: [&str; 6] = [
+    "--only",
+    "actor_out_of_memory",
+    "owner_killed",
+    "raylet_killed",
+    "idle_node_drained",
+    "gcs_killed",
+];
+/// The same on another one.
+const WITHOUT_THE_HEAD: [&str; 5] = [
+    "--only",
+    "two_jobs",
+    "node_drained",
+    "node_cut_off",
+    "head_gone",
+];
+
+#[test]
+fn on_ray_2_60_all_follows_a_gcs_that_is_killed() {
+    with_the_gcs_killed("2.60.0");
+}
+
+#[test]
+fn on_ray_2_51_all_follows_a_gcs_that_is_killed() {
+    with_the_gcs_killed("2.51.1");
+}
+
+#[test]
+fn on_ray_2_60_a_node_that_is_cut_off_is_not_dead_and_all_follows_the_head() {
+    with_the_head_gone("2.60.0");
+}
+
+#[test]
+fn on_ray_2_51_a_node_that_is_cut_off_is_not_dead_and_all_follows_the_head() {
+    with_the_head_gone("2.51.1");
+}
+
+fn with_the_gcs_killed(version: &str) {
+    if !soak() {
+        return skipped("only in cargo xtask soak");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let staged = stage(version, &WITHOUT_THE_GCS, folder.path()).expect("staging");
+    let (report, deaths) = as_staged(&staged);
+    eprintln!("Ray {version}, the GCS killed: {deaths} deaths staged, 0 wrong");
+    assert_eq!(declared_dead(&report), [("node3", true), ("node4", true)]);
+}
+
+fn with_the_head_gone(version: &str) {
+    if !soak() {
+        return skipped("only in cargo xtask soak");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let staged = stage(version, &WITHOUT_THE_HEAD, folder.path()).expect("staging");
+    let (report, deaths) = as_staged(&staged);
+    eprintln!("Ray {version}, the head gone: {deaths} deaths staged, 0 wrong");
+    assert_eq!(declared_dead(&report), [("node2", true), ("node4", false)]);
+    let shown = text(&staged.files, &[]);
+    assert!(shown.contains("node4: the GCS declared it dead"), "{shown}");
+    the_head_without_a_recording_is_missed(&staged.files);
+}
+
+/// The nodes that the GCS declared dead, and whether their raylets had died.
+fn declared_dead(report: &Value) -> Vec<(&str, bool)> {
+    let nodes = report["nodes"].as_array().expect("nodes");
+    let declared = nodes.iter().filter_map(|node| {
+        let died = node["declared_dead"]["raylet_died"].as_bool()?;
+        Some((node["name"].as_str()?, died))
+    });
+    declared.collect()
+}
+
+/// A machine that is gone takes its recording along: who followed the head says that the GCS was lost, and no death is invented for it.
+fn the_head_without_a_recording_is_missed(files: &[PathBuf]) {
+    let report = report(&files[1..], &[]).expect("a report");
+    let deaths = report["deaths"].as_array().expect("deaths");
+    let says = |death: &Value| {
+        let words = death["verdict"]["cause_remote"].as_str();
+        words.is_some_and(|words| words.contains("the GCS is gone, and there is no recording"))
+    };
+    let followed: Vec<&Value> = deaths.iter().filter(|death| says(death)).collect();
+    let of_raylets = followed.iter().filter(|death| death["role"] == "raylet");
+    assert_eq!(of_raylets.count(), 1, "{followed:#?}");
+    for death in followed {
+        assert_eq!(death["verdict"]["killer"], "ray-collapse");
+        assert_eq!(death["verdict"]["cause_link"], Value::Null);
+    }
 }
 
 /// Without any recording: who the owner's workers on nodes 3 and 4 followed, inferred at most.

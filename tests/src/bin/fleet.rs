@@ -1,10 +1,16 @@
-//! Makes many recordings of a few: `fleet stage FOLDER` records a cluster of four nodes, `fleet copy FOLDER COUNT TARGET` makes COUNT
-//! recordings of those in FOLDER.
+//! Records a cluster of four nodes: `fleet stage FOLDER [VERSION [ARGUMENTS of fleet.py]]`. `fleet compare FOLDER` says what today's
+//! report of that has wrong, and `fleet copy FOLDER COUNT TARGET` makes COUNT recordings of those in FOLDER.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use anyhow::{Context as _, Result, bail};
-use raytrace_tests::fleet;
+use raytrace_tests::{
+    fleet,
+    truth::{Sight, Truth},
+};
 
 fn main() -> ExitCode {
     match run() {
@@ -20,19 +26,45 @@ fn run() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["stage", folder] => {
-            fleet::stage("2.60.0", folder.as_ref())?;
+            fleet::stage("2.60.0", &[], folder.as_ref())?;
         }
+        ["stage", folder, version, ref arguments @ ..] => {
+            fleet::stage(version, arguments, folder.as_ref())?;
+        }
+        ["compare", folder] => compare(folder.as_ref())?,
         ["copy", folder, count, target] => {
-            let entries = std::fs::read_dir(folder)?;
-            let mut files: Vec<PathBuf> = entries
-                .map(|entry| Ok(entry?.path()))
-                .collect::<Result<_>>()?;
-            files.retain(|path| path.extension().is_some_and(|end| end == "raytrace"));
-            files.sort();
+            let files = recordings(folder.as_ref())?;
             let count = count.parse().context("COUNT is no number")?;
             fleet::multiply(&files, count, target.as_ref())?;
         }
-        _ => bail!("fleet stage FOLDER, or fleet copy FOLDER COUNT TARGET"),
+        _ => bail!(
+            "fleet stage FOLDER [VERSION [ARGUMENTS]], fleet compare FOLDER, or fleet copy FOLDER COUNT TARGET"
+        ),
+    }
+    Ok(())
+}
+
+fn recordings(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(folder)?;
+    let mut files: Vec<PathBuf> = entries
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<_>>()?;
+    files.retain(|path| path.extension().is_some_and(|end| end == "raytrace"));
+    files.sort();
+    Ok(files)
+}
+
+fn compare(folder: &Path) -> Result<()> {
+    let truth = Truth::read(&folder.join("truth.jsonl"))?;
+    let report = fleet::report(&recordings(folder)?, &[])?;
+    let comparison = truth.compare(&report, Sight::Full);
+    println!(
+        "{} deaths staged, {} wrong",
+        comparison.deaths,
+        comparison.wrong.len()
+    );
+    for wrong in comparison.wrong {
+        println!("{wrong}");
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use crate::{
     event::{Cluster, Process, Role},
     ids::{HexId, Pid, ProcessKey},
     observe::clusters,
-    ray::identify,
+    ray::{identify, tree::Part},
 };
 
 /// Clusters that are followed, of all users and of one: what calls itself a raylet costs some descriptors.
@@ -49,6 +49,8 @@ struct Followed {
     cluster: Cluster,
     /// The user of its raylet.
     owner: Option<u32>,
+    /// The address of its node, as its raylet's command line has it.
+    address: Option<String>,
     /// Rounds in which nothing of it was alive.
     over: u32,
 }
@@ -104,6 +106,7 @@ impl Clusters {
         let followed = Followed {
             cluster: cluster.clone(),
             owner: raylet.uid,
+            address: address(&raylet.argv).map(str::to_owned),
             over: 0,
         };
         self.followed.insert(key, followed);
@@ -136,8 +139,9 @@ impl Clusters {
 
     /// The cluster that a command line names.
     pub(super) fn named(&self, argv: &[String]) -> Option<ProcessKey> {
-        let found = self.all().find(|(_, cluster)| names(argv, cluster));
-        found.map(|(raylet, _)| raylet)
+        let all = self.followed.iter();
+        let mut found = all.filter(|(_, one)| names(argv, &one.cluster, one.address.as_deref()));
+        found.next().map(|(raylet, _)| *raylet)
     }
 
     /// Reads the zones of Ray's logs again, which change their offset twice a year; those that have changed.
@@ -181,14 +185,22 @@ impl Clusters {
     }
 }
 
+/// The address of the node that a part of Ray was started on.
+fn address(argv: &[String]) -> Option<&str> {
+    identify::option(argv, "node-ip-address")
+}
+
 /// Whether a command line names the session or the GCS of a cluster, and no other node of it: one host may carry several.
-fn names(argv: &[String], cluster: &Cluster) -> bool {
+fn names(argv: &[String], cluster: &Cluster, on: Option<&str>) -> bool {
     let node = identify::option(argv, "node-id").and_then(HexId::parse);
     if node.is_some() && cluster.node_id.is_some() && node != cluster.node_id {
         return false;
     }
-    let of_head = matches!(identify::role("", argv), Some(Role::Gcs | Role::Dashboard));
-    if of_head && !cluster.head {
+    // Agents up to 2.5x name no node.
+    if on.is_some() && address(argv).is_some_and(|address| Some(address) != on) {
+        return false;
+    }
+    if of_head(argv) && !cluster.head {
         return false;
     }
     let marks = [cluster.session.as_deref(), cluster.gcs_address.as_deref()];
@@ -196,4 +208,59 @@ fn names(argv: &[String], cluster: &Cluster) -> bool {
     marks
         .into_iter()
         .any(|mark| argv.iter().any(|argument| argument.contains(mark)))
+}
+
+/// Whether a command line is of a part that only the node with the GCS has.
+fn of_head(argv: &[String]) -> bool {
+    let helper = identify::helper(argv);
+    let is_gcs = identify::option(argv, "gcs-server-port").is_some();
+    is_gcs
+        || matches!(identify::role("", argv), Some(Role::Dashboard))
+        || matches!(helper, Some(Part::Autoscaler | Part::ClientServer))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn argv(script: &str, more: &str) -> Vec<String> {
+        [script, "--gcs-address=10.0.0.1:6379", more]
+            .map(str::to_owned)
+            .into()
+    }
+
+    fn cluster() -> Cluster {
+        Cluster {
+            gcs_address: Some("10.0.0.1:6379".into()),
+            ..Cluster::new(ProcessKey::new(7, 0))
+        }
+    }
+
+    #[test]
+    fn what_only_a_head_has_is_of_the_head_alone() {
+        let mut cluster = cluster();
+        let worker = argv("/x/ray/_private/workers/default_worker.py", "");
+        let parts = [
+            argv("/x/ray/autoscaler/_private/monitor.py", ""),
+            argv(
+                "/x/ray/core/src/ray/gcs/gcs_server",
+                "--gcs_server_port=6379",
+            ),
+        ];
+        let named = |argv: &[String], cluster: &Cluster| names(argv, cluster, None);
+        assert!(named(&worker, &cluster));
+        assert!(parts.iter().all(|part| !named(part, &cluster)));
+        cluster.head = true;
+        assert!(named(&worker, &cluster));
+        assert!(parts.iter().all(|part| named(part, &cluster)));
+    }
+
+    #[test]
+    fn an_agent_is_of_the_node_whose_address_it_has() {
+        let agent = argv("/x/ray/dashboard/agent.py", "--node-ip-address=10.0.0.2");
+        let cluster = cluster();
+        assert!(names(&agent, &cluster, Some("10.0.0.2")));
+        assert!(names(&agent, &cluster, None));
+        assert!(!names(&agent, &cluster, Some("10.0.0.3")));
+    }
 }

@@ -14,6 +14,7 @@ use crate::{
     ray::{
         facts::{ExitType, RayFact},
         log::{FileKind, LogParser, Record},
+        words::{lost_the_gcs, was_drained},
     },
 };
 
@@ -397,6 +398,10 @@ fn about_raylet(fact: &RayFact, pid: Option<Pid>) -> Option<(Subject, Claim)> {
         }),
         RayFact::RayletShutdown { reason, message } => {
             let words = message.as_deref().unwrap_or(reason);
+            if was_drained(reason) {
+                let says = words.to_owned();
+                return Some((raylet(pid), Claim::Intended(Cause::NodeDrained { says })));
+            }
             let cause = Cause::RayletEndedItself {
                 says: words.to_owned(),
             };
@@ -406,17 +411,26 @@ fn about_raylet(fact: &RayFact, pid: Option<Pid>) -> Option<(Subject, Claim)> {
             }
         }
         RayFact::RayletMarkedDead { reason } => Claim::Collapse {
-            cause: Cause::GcsLost,
+            cause: if lost_the_gcs(reason) {
+                Cause::GcsLost
+            } else {
+                Cause::NodeDead {
+                    says: Some(reason.clone()),
+                }
+            },
             remote: Some(reason.clone()),
         },
         _ => return None,
     };
-    let subject = Subject {
+    Some((raylet(pid), claim))
+}
+
+fn raylet(pid: Option<Pid>) -> Subject {
+    Subject {
         role: Some(Role::Raylet),
         pid,
         ..Subject::default()
-    };
-    Some((subject, claim))
+    }
 }
 
 fn name(exit_type: ExitType) -> &'static str {

@@ -178,8 +178,13 @@ fn cut_off(report: &Report) -> Vec<String> {
         let lived = declared.raylet_died == Some(false);
         let reason = declared.message.as_deref().or(declared.reason.as_deref());
         lived.then(|| {
+            let after = if declared.raylet_ended_by_it {
+                "while its raylet lived, which ended as it learned of that: it had been cut off"
+            } else {
+                "and no death of its raylet was seen before: it may have been cut off"
+            };
             format!(
-                "{}: the GCS declared it dead ({}), and no death of its raylet was seen: it may have been cut off",
+                "{}: the GCS declared it dead ({}), {after}",
                 sanitize::name(&node.name),
                 sanitize::line(reason.unwrap_or("no reason given"), sanitize::EVIDENCE)
             )

@@ -17,6 +17,7 @@ pub fn tie(tie: &Tie) -> String {
             )
         }
         Tie::GcsGone { source } => format!("{} says that the GCS is gone", log_name(source)),
+        Tie::SameMachine => "another recording of the same machine has it".into(),
         Tie::PeerError { source, kind } => {
             format!("{} says {kind} in the same job", log_name(source))
         }
@@ -36,6 +37,10 @@ pub fn remote(remote: &Remote) -> String {
             pid,
             killer,
         } => format!("{}: {comm} (pid {pid}), {}", tie(because), killer.name()),
+        Remote::DeclaredDead { tie: because, node } => format!(
+            "{}, on {node}, which the GCS had declared dead while its processes lived",
+            tie(because)
+        ),
         Remote::Unrecorded { tie: because, node } => {
             let because = tie(because);
             match (because, node) {

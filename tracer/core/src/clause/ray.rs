@@ -103,7 +103,16 @@ impl ClauseContext {
                     self.stopped()
                 )
             }
+            Cause::NodeDead { .. } if itself => {
+                "ended itself: the GCS had declared its node dead".into()
+            }
             Cause::NodeDead { .. } => "ended with its node, which Ray counts as dead".into(),
+            Cause::NodeDrained { says } if itself => {
+                format!("ended itself: its node was drained ({says})")
+            }
+            Cause::NodeDrained { says } => {
+                format!("was {ended} with its node, which was drained ({says})")
+            }
             Cause::AgentDied { agent } if itself => {
                 format!("ended itself because {agent} of its node had died")
             }

@@ -231,6 +231,11 @@ pub enum Cause {
         /// Ray's words.
         says: Option<String>,
     },
+    /// Its node was drained: it was idle, or about to be taken away.
+    NodeDrained {
+        /// Ray's words.
+        says: String,
+    },
     /// An agent of its node had died.
     AgentDied {
         /// `dashboard_agent`, `runtime_env_agent`.

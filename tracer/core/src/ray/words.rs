@@ -60,6 +60,19 @@ pub(crate) fn lost_the_gcs(reason: &str) -> bool {
     !reason.contains("marked")
 }
 
+/// Whether the GCS took a node for dead because that did not answer, by its words (`gcs_node_manager.cc`, 2.9 to 2.60): the node may live.
+#[must_use]
+pub fn did_not_answer(message: &str) -> bool {
+    message.contains("health check failed")
+}
+
+/// Whether a node ended because somebody wanted it drained, by the reason of its end (`AUTOSCALER_DRAIN_IDLE`, `_PREEMPTED` of
+/// `NodeDeathInfo`; 2.9 to 2.60).
+#[must_use]
+pub fn was_drained(reason: &str) -> bool {
+    reason.starts_with("AUTOSCALER_DRAIN_")
+}
+
 /// Whether the agent that a raylet names is the dashboard's, rather than that of runtime environments (`agent_manager.cc`).
 #[must_use]
 pub(crate) fn is_dashboards_agent(name: &str) -> bool {

@@ -24,7 +24,9 @@ pub(super) fn redact(scrubber: &mut Scrubber, cause: &mut Cause) {
         | Cause::CaughtSignalThenReraise { cause }
         | Cause::CaughtSignalThenAbort { cause }
         | Cause::CaughtSignalThenRaylet { cause } => redact(scrubber, cause),
-        Cause::MemoryDaemon { says, .. } | Cause::RayletEndedItself { says } => {
+        Cause::MemoryDaemon { says, .. }
+        | Cause::RayletEndedItself { says }
+        | Cause::NodeDrained { says } => {
             *says = scrubber.text(says);
         }
         Cause::Crash { says, .. }

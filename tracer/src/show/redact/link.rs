@@ -10,6 +10,7 @@ pub(super) fn redact_tie(scrubber: &mut Scrubber, tie: &mut Tie) {
         | Tie::NamesOwner { source, .. }
         | Tie::GcsGone { source }
         | Tie::PeerError { source, .. } => *source = scrubber.text(source),
+        Tie::SameMachine => {}
     }
 }
 
@@ -21,6 +22,10 @@ pub(super) fn redact_remote(scrubber: &mut Scrubber, remote: &mut Remote) {
         Remote::Death { tie, comm, .. } => {
             redact_tie(scrubber, tie);
             *comm = scrubber.text(comm);
+        }
+        Remote::DeclaredDead { tie, node } => {
+            redact_tie(scrubber, tie);
+            *node = scrubber.host(node);
         }
         Remote::Unrecorded { tie, node } => {
             redact_tie(scrubber, tie);

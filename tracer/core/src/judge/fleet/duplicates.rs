@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::{
     ids::{EventId, Pid},
-    judge::report::{Certainty, Death, Report, Utc},
+    judge::report::{CauseLink, Certainty, Death, Killer, LinkRule, Remote, Report, Tie, Utc},
 };
 
 /// Two recorders convert one boot time to wall times that differ by no more.
@@ -54,6 +54,59 @@ pub(super) fn remove(report: &mut Report) {
     let mut gone = gone.into_iter();
     report.deaths.retain(|_| !gone.next().unwrap_or(false));
     replace(report, &instead);
+    link_to_others(report);
+}
+
+/// The id of a cause is of the death's own recording: a cause that is kept as another recording has it is a link.
+fn link_to_others(report: &mut Report) {
+    let known: HashMap<EventId, (String, Pid, Killer)> = (report.deaths.iter())
+        .map(|death| {
+            let (process, verdict) = (&death.process, &death.verdict);
+            (
+                death.id,
+                (process.comm.clone(), process.pid, verdict.killer),
+            )
+        })
+        .collect();
+    for death in &mut report.deaths {
+        let own = death.id.recording();
+        let cause = death.verdict.cause_death_id;
+        let Some(cause) = cause.filter(|cause| cause.recording() != own) else {
+            continue;
+        };
+        let Some((comm, pid, killer)) = known.get(&cause).cloned() else {
+            continue;
+        };
+        death.verdict.cause_death_id = None;
+        death.verdict.cause_remote = Some(Remote::Death {
+            tie: Tie::SameMachine,
+            comm,
+            pid,
+            killer,
+        });
+        death.verdict.cause_link = Some(CauseLink {
+            recording_id: cause.recording(),
+            death_id: cause,
+            node: String::new(),
+            rule: LinkRule::SameMachine,
+            link_certainty: Certainty::Inferred,
+            because: Tie::SameMachine,
+        });
+    }
+}
+
+/// Writes the nodes of causes into links of one machine, once deaths have theirs.
+pub(super) fn name_nodes(report: &mut Report) {
+    let nodes: HashMap<EventId, Option<String>> = (report.deaths.iter())
+        .map(|death| (death.id, death.node.clone()))
+        .collect();
+    for death in &mut report.deaths {
+        if let Some(link) = &mut death.verdict.cause_link
+            && let Some(Some(node)) = nodes.get(&link.death_id)
+        {
+            link.node.clone_from(node);
+        }
+    }
 }
 
 fn is_same(one: &Death, other: &Death) -> bool {

@@ -8,11 +8,12 @@ mod duplicates;
 mod jobs;
 mod merge;
 mod nodes;
+mod order;
 mod rules;
 
 pub(super) use nodes::Host;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use rules::Place;
 
@@ -20,6 +21,7 @@ use crate::{
     ids::{EventId, HexId},
     judge::cause::Cause,
     judge::report::{CauseLink, Certainty, Death, Killer, LogMention, Remote, Report, Saying},
+    ray::words::did_not_answer,
 };
 
 /// Joins the reports of recordings, in their order; one alone stays as it is.
@@ -40,6 +42,7 @@ pub fn join(mut reports: Vec<Report>) -> Report {
     for death in &mut report.deaths {
         death.node = Some(names.of_death(death));
     }
+    duplicates::name_nodes(&mut report);
     link(&mut report, &names);
     jobs::ended_elsewhere(&mut report);
     clocks::shift(&mut report, &offsets, 1);
@@ -125,6 +128,11 @@ fn apply(report: &mut Report, places: &Places, death: usize, found: rules::Found
     } = found;
     let cause = match cause {
         Place::Death(cause) => cause,
+        Place::DeclaredDead { node } => {
+            let remote = Remote::DeclaredDead { tie: because, node };
+            report.deaths[death].verdict.cause_remote = Some(remote);
+            return;
+        }
         Place::Unrecorded { node } => {
             let remote = Remote::Unrecorded { tie: because, node };
             report.deaths[death].verdict.cause_remote = Some(remote);
@@ -212,6 +220,8 @@ struct Context<'a> {
     /// Parts of clusters whose raylet has lost the GCS.
     lost_gcs: HashMap<u32, &'a LogMention>,
     peers: HashMap<(Group, &'a str), &'a LogMention>,
+    /// Nodes that the GCS declared dead because they did not answer.
+    silent: HashSet<(Group, &'a str)>,
 }
 
 impl<'a> Context<'a> {
@@ -233,6 +243,7 @@ impl<'a> Context<'a> {
             dead_actors: HashMap::new(),
             lost_gcs: HashMap::new(),
             peers: HashMap::new(),
+            silent: HashSet::new(),
         };
         for (at, death) in report.deaths.iter().enumerate() {
             context.note_death(at, death);
@@ -296,6 +307,13 @@ impl<'a> Context<'a> {
                 if let Some(by) = by {
                     self.peers.entry((group, by)).or_insert(said);
                 }
+            }
+            Saying::NodeDied {
+                node,
+                message: Some(message),
+                ..
+            } if did_not_answer(message) => {
+                self.silent.insert((group, &node.0));
             }
             Saying::NodeIs { .. } | Saying::NodeDied { .. } => {}
         }

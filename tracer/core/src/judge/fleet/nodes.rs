@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use super::{order, rules};
 use crate::{
     event::Role,
     ids::HexId,
@@ -9,6 +10,7 @@ use crate::{
         Certainty, Death, DeclaredDead, LogMention, NoRecording, Node, Recording, Report, Saying,
         Unseen, Utc,
     },
+    ray::words::did_not_answer,
 };
 
 /// Two recordings of a node closer than this leave no gap.
@@ -326,21 +328,39 @@ fn declared_dead(report: &Report, nodes: &mut [Node]) {
         else {
             continue;
         };
-        let raylet_died = (!of.recordings.is_empty()).then(|| {
-            report.deaths.iter().any(|death| {
-                let cluster = death
-                    .cluster
-                    .and_then(|one| report.clusters.get(one as usize));
-                death.process.role == Role::Raylet
-                    && cluster.is_some_and(|cluster| cluster.node_id.as_ref() == Some(node))
-                    && death.verdict.certainty != Certainty::Unknown
-            })
-        });
+        let is_its_raylet = |death: &&Death| {
+            let cluster = death
+                .cluster
+                .and_then(|one| report.clusters.get(one as usize));
+            death.process.role == Role::Raylet
+                && cluster.is_some_and(|cluster| cluster.node_id.as_ref() == Some(node))
+                && death.verdict.certainty != Certainty::Unknown
+        };
+        let raylet = report.deaths.iter().find(is_its_raylet);
+        let outlived = |death: &Death| outlived_it(report, said, death);
+        let raylet_died =
+            (!of.recordings.is_empty()).then(|| raylet.is_some_and(|death| !outlived(death)));
         of.declared_dead.get_or_insert(DeclaredDead {
             time: said.time,
             reason: reason.clone(),
             message: message.clone(),
             raylet_died,
+            raylet_ended_by_it: raylet.is_some_and(rules::cut_off::ended_by_it),
         });
     }
+}
+
+/// Whether a raylet died after the GCS had declared its node dead for not answering.
+fn outlived_it(report: &Report, declared: &LogMention, raylet: &Death) -> bool {
+    if rules::cut_off::ended_by_it(raylet) {
+        return true;
+    }
+    let cluster = declared
+        .cluster
+        .and_then(|one| report.clusters.get(one as usize));
+    let by = cluster.map(|cluster| cluster.recording_id);
+    let later = |time| order::is_later(report, raylet, (by, time));
+    // A raylet that ends as it should takes its leave before.
+    let silent = matches!(&declared.what, Saying::NodeDied { message: Some(message), .. } if did_not_answer(message));
+    silent && declared.time.is_some_and(later)
 }

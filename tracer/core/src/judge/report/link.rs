@@ -51,6 +51,8 @@ pub enum Tie {
         /// `NCCL timeout`, `connection reset`, …
         kind: &'static str,
     },
+    /// Its own recording has the cause too, and another one of the same machine knows more of that.
+    SameMachine,
 }
 
 /// A cause that this node's recording does not hold; a sentence in the JSON.
@@ -72,6 +74,13 @@ pub enum Remote {
         pid: Pid,
         /// Who ended it.
         killer: Killer,
+    },
+    /// A node that the GCS had declared dead while its processes lived.
+    DeclaredDead {
+        /// What says so.
+        tie: Tie,
+        /// That node.
+        node: String,
     },
     /// Something on a node without a recording.
     Unrecorded {
@@ -98,6 +107,8 @@ pub enum LinkRule {
     ActorDied,
     /// It was the GCS's.
     HeadDied,
+    /// It is in its own recording too, and is told as another one of the same machine has it.
+    SameMachine,
     /// It was the first of the job, and a peer says that the connection to others broke.
     PeerError,
 }
@@ -169,8 +180,10 @@ pub struct DeclaredDead {
     pub reason: Option<String>,
     /// The GCS's words.
     pub message: Option<String>,
-    /// Whether its raylet's death was seen; false is no death: the node may only have been cut off.
+    /// Whether its raylet had died, by its recording; false is no death: the node may only have been cut off.
     pub raylet_died: Option<bool>,
+    /// Whether its raylet lived then, and ended because it learned of that later.
+    pub raylet_ended_by_it: bool,
 }
 
 /// A time in which no recorder ran on a node.

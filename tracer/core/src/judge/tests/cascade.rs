@@ -5,7 +5,10 @@ use crate::{
     assert_verdict,
     event::{Observation, Role, Source, Worker},
     ids::EventId,
-    judge::report::{Killer, Relation},
+    judge::{
+        cause::Cause,
+        report::{Certainty, Killer, Relation},
+    },
     ray::facts::RayFact,
 };
 
@@ -403,4 +406,59 @@ fn a_shell_that_kills_a_driver_while_its_supervisor_lives_is_no_watcher() {
     scene.exit(7, 9);
     let death = assert_verdict!(scene, 50, Signal, Proven);
     assert_eq!(death.verdict.cause_death_id, None);
+}
+
+#[test]
+fn what_a_raylet_ends_with_its_drained_node_was_ended_on_purpose() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7);
+    scene.process(30, RAYLET, "ray::DashboardA", Role::Agent);
+    scene.after(1000).says(RayFact::RayletShutdown {
+        reason: "AUTOSCALER_DRAIN_PREEMPTED".into(),
+        message: Some("spot".into()),
+    });
+    scene.after(100).signal(RAYLET, 30, 9, 0, true).after(20);
+    scene.exit(30, 9);
+    scene.signal(RAYLET, 7, 9, 0, true).after(20);
+    scene.exit(7, 9);
+    scene.after(1000).exit(RAYLET, 0);
+    let says = "spot".to_owned();
+    let drained = Cause::NodeDrained { says };
+    for pid in [30, 7] {
+        let death = assert_verdict!(scene, pid, RayIntended, Proven);
+        assert_eq!(death.verdict.reason_certainty, Certainty::Inferred);
+        assert_eq!(death.verdict.cause, drained);
+    }
+    let raylet = assert_verdict!(scene, RAYLET, RayIntended, Inferred);
+    assert_eq!(raylet.verdict.cause, drained);
+}
+
+#[test]
+fn a_raylet_that_learns_that_it_was_declared_dead_takes_its_node_along() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7);
+    scene.after(1000).says(RayFact::RayletMarkedDead {
+        reason: "[Timeout] Exiting because this node manager has mistakenly been marked as dead by the GCS".into(),
+    });
+    let raylet = scene.after(1000).exit(RAYLET, 1 << 8);
+    scene.after(500_000).exit(7, 1 << 8);
+    let death = assert_verdict!(scene, RAYLET, RayCollapse, Inferred);
+    assert!(matches!(death.verdict.cause, Cause::NodeDead { .. }));
+    assert_eq!(death.verdict.cause_death_id, None);
+    let death = assert_verdict!(scene, 7, RayCollapse, Inferred);
+    assert_eq!(death.verdict.cause_death_id, Some(raylet));
+}
+
+#[test]
+fn an_agent_that_tells_a_gcs_which_is_gone_of_its_raylets_end_follows_it_after_a_minute() {
+    let mut scene = Scene::new();
+    scene.dashboard_agent(30);
+    scene.ray_worker(7);
+    scene.after(1000).signal(66, RAYLET, 9, 0, true).after(20);
+    let raylet = scene.exit(RAYLET, 9);
+    scene.after(61_000_000).exit(30, 0);
+    scene.exit(7, 0);
+    let agent = assert_verdict!(scene, 30, RayCollapse, Inferred);
+    assert_eq!(agent.verdict.cause_death_id, Some(raylet));
+    assert_verdict!(scene, 7, Exit, Proven);
 }

@@ -411,6 +411,39 @@ fn a_raylet_that_lost_the_gcs_fell_with_it() {
     assert_eq!(link(&report, 1, RAYLET), Some((LinkRule::HeadDied, 0, 60)));
 }
 
+#[test]
+fn who_gives_up_the_gcs_of_another_node_before_its_raylet_fell_with_it_too() {
+    let mut first = node(1);
+    first.process(60, 1, "gcs_server", crate::event::Role::Gcs);
+    first.after(1000).signal(66, 60, 9, 0, true).after(20);
+    first.exit(60, 9);
+    let mut second = node(2);
+    second.change_cluster(|cluster| cluster.gcs_address = Some("10.0.0.1:6379".into()));
+    second.ray_worker(7).ray_worker(8);
+    second.process(30, RAYLET, "ray::DashboardA", crate::event::Role::Agent);
+    second.after(1_000_000).exit(8, 1 << 8);
+    second.after(9_000_000).exit(7, 1 << 8);
+    second.after(100_000).exit(30, 1 << 8);
+    second.after(1000).says(RayFact::AgentFailed {
+        agent: "dashboard_agent".into(),
+    });
+    second.after(100_000).says(RayFact::RayletMarkedDead {
+        reason: "Failed to connect to GCS within 10 seconds. GCS may have been killed.".into(),
+    });
+    second.after(100).exit(RAYLET, 1 << 8);
+    let report = joined(&[&first, &second]);
+    for pid in [7, 30] {
+        assert_eq!(link(&report, 1, pid), Some((LinkRule::HeadDied, 0, 60)));
+        assert_eq!(death(&report, 1, pid).verdict.killer, Killer::RayCollapse);
+    }
+    let raylet = death(&report, 1, RAYLET);
+    assert_eq!(raylet.verdict.killer, Killer::RayCollapse);
+    assert_eq!(raylet.verdict.cause(), Some(death(&report, 1, 30).id));
+    // Who failed long before failed by itself.
+    assert_eq!(death(&report, 1, 8).verdict.killer, Killer::Exit);
+    assert_eq!(link(&report, 1, 8), None);
+}
+
 /// Node 2 shuts down with its worker 7; the GCS on node 1 says why.
 fn node_ends(reason: &str) -> Report {
     let mut first = node(1);
@@ -489,6 +522,92 @@ fn a_node_that_was_declared_dead_is_not_one_that_died() {
     assert_eq!(declared.raylet_died, Some(false));
 }
 
+const MARKED: &str = "[Timeout] Exiting because this node manager has mistakenly been marked as dead by the GCS: GCS failed to check the health of this node for 3 times.";
+
+/// Node 2 with its actor in worker 7 is cut off: the driver on node 1 fails as the GCS declares it dead, and both nodes have one clock.
+fn cut_off() -> (Scene, Scene) {
+    let mut scenes = [node(1), node(2)];
+    for scene in &mut scenes {
+        if let Observation::RecordingStarted(started) = &mut scene.events[0].what {
+            started.boot_id = "boot".into();
+        }
+    }
+    let [mut first, mut second] = scenes;
+    second.ray_worker(7);
+    logs(&mut first, "driver", 50, actor_state("ALIVE", 7, 2));
+    first.after(5_000_000);
+    gcs_says(
+        &mut first,
+        RayFact::NodeDied {
+            node_id: node_id(2),
+            reason: Some("UNEXPECTED_TERMINATION".into()),
+            message: Some("health check failed due to missing too many heartbeats".into()),
+        },
+    );
+    logs(&mut first, "driver", 50, actor_state("DEAD", 7, 2));
+    first.after(500_000).exit(50, 1 << 8);
+    (first, second)
+}
+
+/// What a driver failed of that was cut off from its actor: no death.
+fn assert_failed_by_the_declaration(report: &Report) {
+    assert_eq!(link(report, 0, 50), None);
+    let driver = death(report, 0, 50);
+    let Some(Remote::DeclaredDead { node, .. }) = &driver.verdict.cause_remote else {
+        panic!("{:?}", driver.verdict.cause_remote);
+    };
+    assert_eq!(node, "gpu-02");
+    let job = report.jobs.iter().find(|job| job.recording_id == Some(0));
+    assert_eq!(job.and_then(|job| job.ended_by_death_id), Some(driver.id));
+    let declared = report.nodes[1].declared_dead.as_ref().expect("declared");
+    assert_eq!(declared.raylet_died, Some(false));
+}
+
+#[test]
+fn what_ends_as_it_learns_that_its_node_was_declared_dead_ended_nobody_elsewhere() {
+    let (first, mut second) = cut_off();
+    second.after(3_000_000).says(RayFact::RayletMarkedDead {
+        reason: MARKED.into(),
+    });
+    second.after(1000).exit(RAYLET, 1 << 8);
+    second.after(500_000).exit(7, 1 << 8);
+    let report = joined(&[&first, &second]);
+    assert_failed_by_the_declaration(&report);
+    let declared = report.nodes[1].declared_dead.as_ref();
+    assert!(declared.is_some_and(|declared| declared.raylet_ended_by_it));
+    let raylet = death(&report, 1, RAYLET);
+    assert_eq!(raylet.verdict.killer, Killer::RayCollapse);
+    assert_eq!(raylet.verdict.cause_death_id, None);
+    assert!(clause::summary(raylet).contains("had declared its node dead"));
+}
+
+#[test]
+fn what_is_killed_on_a_node_that_was_cut_off_ended_no_driver_before() {
+    let (first, mut second) = cut_off();
+    second.after(20_000_000).signal(66, 7, 9, 0, true).after(20);
+    second.exit(7, 9);
+    second.after(1000).signal(66, RAYLET, 9, 0, true).after(20);
+    second.exit(RAYLET, 9);
+    let report = joined(&[&first, &second]);
+    assert_failed_by_the_declaration(&report);
+    assert_eq!(death(&report, 1, 7).verdict.killer, Killer::Signal);
+}
+
+#[test]
+fn what_died_before_its_node_was_declared_dead_ended_the_driver() {
+    let (first, mut second) = cut_off();
+    second
+        .after(1_000_000)
+        .signal(66, RAYLET, 9, 0, true)
+        .after(20);
+    second.exit(RAYLET, 9);
+    second.after(1_000_000).exit(7, 1 << 8);
+    let report = joined(&[&first, &second]);
+    assert!(link(&report, 0, 50).is_some());
+    let declared = report.nodes[1].declared_dead.as_ref().expect("declared");
+    assert_eq!(declared.raylet_died, Some(true));
+}
+
 /// On this node a worker of the job aborts because a collective did not end.
 fn peer(number: u32, pid: u32, after: u64, timeout_ms: u64) -> Scene {
     let mut scene = node(number);
@@ -542,6 +661,28 @@ fn two_recorders_of_one_machine_tell_a_death_once() {
     killed_by_the_kernel(&mut second, 7);
     let report = joined(&[&second, &second]);
     assert_eq!(report.deaths.len(), 1);
+}
+
+#[test]
+fn a_cause_that_another_recording_of_the_machine_tells_is_a_link_to_it() {
+    let [known, mut both] = [(); 2].map(|()| {
+        let mut scene = node(2);
+        scene.ray_worker(7).after(1000);
+        scene.signal(66, RAYLET, 9, 0, true).after(20);
+        scene.exit(RAYLET, 9);
+        scene
+    });
+    both.after(500_000).exit(7, 1 << 8);
+    let report = joined(&[&known, &both]);
+    assert_eq!(report.deaths.len(), 2);
+    assert_eq!(
+        link(&report, 1, 7),
+        Some((LinkRule::SameMachine, 0, RAYLET))
+    );
+    let worker = &death(&report, 1, 7).verdict;
+    assert_eq!(worker.cause_death_id, None);
+    let node = worker.cause_link.as_ref().map(|link| link.node.as_str());
+    assert_eq!(node, Some("gpu-02"));
 }
 
 #[test]

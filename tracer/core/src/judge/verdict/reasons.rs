@@ -325,13 +325,23 @@ pub(super) fn shutdown(case: &Case<'_>, raylet: ProcessKey, act: BootTime) -> Op
     let with_an_agent = case.part().is_none_or(Part::ends_with_an_agent);
     let mut agent = None;
     let mut lost_gcs = None;
+    let mut marked = None;
+    let mut drained = None;
     let mut told = false;
     for record in case.world.ray_of_cluster(raylet).filter(before) {
         match &record.what.fact {
             RayFact::AgentFailed { agent: name } if with_an_agent => {
                 agent = Some((name.clone(), record.time));
             }
-            RayFact::RayletMarkedDead { reason } => lost_gcs = Some(reason.clone()),
+            RayFact::RayletMarkedDead { reason } if words::lost_the_gcs(reason) => {
+                lost_gcs = Some(reason.clone());
+            }
+            RayFact::RayletMarkedDead { reason } => marked = Some(reason.clone()),
+            RayFact::RayletShutdown { reason, message } if words::was_drained(reason) => {
+                drained = Some(Cause::NodeDrained {
+                    says: message.as_ref().unwrap_or(reason).clone(),
+                });
+            }
             RayFact::RayletSigterm | RayFact::StopSignal { .. } => told = true,
             _ => {}
         }
@@ -346,12 +356,14 @@ pub(super) fn shutdown(case: &Case<'_>, raylet: ProcessKey, act: BootTime) -> Op
             remote: None,
         });
     }
-    if let Some(gcs) = gcs_that_left(case, raylet) {
-        return Some(Reason::Collapse {
-            why: Cause::GcsLost,
-            cause: Some(gcs),
-            remote: None,
-        });
+    if let Some(why) = drained {
+        return Some(Reason::Intended(why));
+    }
+    if let Some(reason) = marked {
+        return Some(declared_dead(case, raylet, reason));
+    }
+    if let Some(reason) = without_gcs(case, raylet) {
+        return Some(reason);
     }
     if let Some(reason) = lost_gcs {
         let gcs = gcs_of(case, raylet, act);
@@ -373,6 +385,18 @@ pub(super) fn shutdown(case: &Case<'_>, raylet: ProcessKey, act: BootTime) -> Op
             remote: None,
         })
     })
+}
+
+/// The GCS had declared the node dead while it lived: its raylet ends as it learns that, and takes the rest along.
+fn declared_dead(case: &Case<'_>, raylet: ProcessKey, reason: String) -> Reason {
+    let itself = case.key().same(raylet);
+    Reason::Collapse {
+        why: Cause::NodeDead {
+            says: Some(reason.clone()),
+        },
+        cause: (!itself).then_some(raylet),
+        remote: itself.then_some(Remote::Says(reason)),
+    }
 }
 
 /// Who told the raylet to end, if a SIGTERM to it was seen before `act`.
@@ -426,19 +450,36 @@ fn agent_of(case: &Case<'_>, raylet: ProcessKey, name: &str, time: BootTime) -> 
         .next_back()
 }
 
-/// The GCS without which this process failed: it ended before, no other one has taken its place, and the raylet was still there.
+/// A process that failed because the GCS had left it: that ended before, no other one has taken its place, and the raylet was still there.
 ///
 /// All give up after `gcs_rpc_server_reconnect_timeout_s` (`src/ray/common/ray_config_def.h`), and some before their raylet, which tells.
-fn gcs_that_left(case: &Case<'_>, raylet: ProcessKey) -> Option<ProcessKey> {
+fn without_gcs(case: &Case<'_>, raylet: ProcessKey) -> Option<Reason> {
     // One that failed by itself meanwhile did not do so as the raylet gave up too.
-    let told = is_agent(case) || gave_up(case, raylet, case.exit.time);
-    told.then(|| gcs_before(case, raylet)).flatten()
+    let told = gave_up(case, raylet, case.exit.time);
+    let lost = |cause, remote| Reason::Collapse {
+        why: Cause::GcsLost,
+        cause,
+        remote,
+    };
+    match gcs_before(case, raylet)? {
+        Gcs::Here(gcs) if is_agent(case) || told.is_some() => Some(lost(Some(gcs), None)),
+        Gcs::Here(_) => None,
+        Gcs::Elsewhere => told.map(|words| lost(None, Some(Remote::Says(words)))),
+    }
 }
 
 /// Whether the raylet may still say that it has given up the GCS, without which this process may have failed.
 pub(super) fn may_give_up(case: &Case<'_>) -> bool {
     let lost = |raylet| gcs_before(case, raylet).is_some();
     case.is_within(GIVE_UP_NS) && case.cluster().is_some_and(lost)
+}
+
+/// The GCS that may have left a process.
+enum Gcs {
+    /// It ended on this node.
+    Here(ProcessKey),
+    /// It is on another node.
+    Elsewhere,
 }
 
 fn is_agent(case: &Case<'_>) -> bool {
@@ -448,8 +489,8 @@ fn is_agent(case: &Case<'_>) -> bool {
     )
 }
 
-/// The GCS that had left a process which failed as one does that has lost it.
-fn gcs_before(case: &Case<'_>, raylet: ProcessKey) -> Option<ProcessKey> {
+/// The GCS that may have left a process which failed as one does that has lost it.
+fn gcs_before(case: &Case<'_>, raylet: ProcessKey) -> Option<Gcs> {
     let ended = case.exit.time;
     let code = case.exit.exit.code();
     let part = case.part().filter(|part| part.watches(Part::Gcs));
@@ -462,6 +503,9 @@ fn gcs_before(case: &Case<'_>, raylet: ProcessKey) -> Option<ProcessKey> {
     if !failed || !had_raylet {
         return None;
     }
+    if is_elsewhere(case, raylet) {
+        return Some(Gcs::Elsewhere);
+    }
     let gcs = gcs_of(case, raylet, ended)?;
     // Then, not at the end of the recording.
     let other = case.world.processes.iter().any(|state| {
@@ -469,15 +513,25 @@ fn gcs_before(case: &Case<'_>, raylet: ProcessKey) -> Option<ProcessKey> {
         let lived = state.key.start <= ended && exit.is_none_or(|exit| exit.time > ended);
         lived && is_gcs_of(case, raylet, state)
     });
-    (!other).then_some(gcs)
+    (!other).then_some(Gcs::Here(gcs))
 }
 
-/// Whether the raylet gave up its GCS at about this time.
-fn gave_up(case: &Case<'_>, raylet: ProcessKey, time: BootTime) -> bool {
+fn is_elsewhere(case: &Case<'_>, raylet: ProcessKey) -> bool {
+    let cluster = case.world.cluster(raylet);
+    let of_head = cluster.is_none_or(|cluster| cluster.head || cluster.gcs_address.is_none());
+    let mut processes = case.world.processes.iter();
+    !of_head && !processes.any(|state| is_gcs_of(case, raylet, state))
+}
+
+/// What the raylet says as it gives up its GCS, if that was at about this time.
+fn gave_up(case: &Case<'_>, raylet: ProcessKey, time: BootTime) -> Option<String> {
     let mut records = case.world.ray_of_cluster(raylet);
-    records.any(|record| {
-        let about = record.time.since(time).abs() < GIVE_UP_NS;
-        about && matches!(record.what.fact, RayFact::RayletMarkedDead { .. })
+    records.find_map(|record| match &record.what.fact {
+        RayFact::RayletMarkedDead { reason } if words::lost_the_gcs(reason) => {
+            let about = record.time.since(time).abs() < GIVE_UP_NS;
+            about.then(|| reason.clone())
+        }
+        _ => None,
     })
 }
 

@@ -14,6 +14,9 @@ use crate::{
 
 /// Workers look for their raylet each second; a machine short of processor time is late.
 const AFTER_RAYLET_NS: i64 = 10 * SECOND_NS;
+/// An agent tells the GCS of its raylet's end before its own, and tries that for a minute where the GCS is gone
+/// (`python/ray/_private/process_watcher.py`).
+const AGENT_AFTER_RAYLET_NS: i64 = 90 * SECOND_NS;
 /// The dashboard's modules look each second.
 const AFTER_PARENT_NS: i64 = 10 * SECOND_NS;
 
@@ -80,7 +83,11 @@ pub(super) fn after_raylet(case: &Case<'_>) -> Option<Draft> {
     }
     let died = reasons::act_time(case, raylet)?;
     let lived_then = case.key().start <= died;
-    if !lived_then || !(0..AFTER_RAYLET_NS).contains(&case.exit.time.since(died)) {
+    let within = match case.role() {
+        Role::Agent => AGENT_AFTER_RAYLET_NS,
+        _ => AFTER_RAYLET_NS,
+    };
+    if !lived_then || !(0..within).contains(&case.exit.time.since(died)) {
         return None;
     }
     let killer = reasons::killer_after(case, raylet);

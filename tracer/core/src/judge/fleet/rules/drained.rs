@@ -10,10 +10,8 @@ use crate::{
         fleet::{Context, Group, chain},
         report::{Death, Killer, LogMention, Saying},
     },
+    ray::words::was_drained,
 };
-
-/// Of Ray's `NodeDeathInfo.Reason` those that say that somebody wanted the end (`AUTOSCALER_DRAIN_IDLE`, `_PREEMPTED`; 2.9 to 2.60).
-const DRAINED: &str = "AUTOSCALER_DRAIN_";
 
 /// The deaths that came by a drained node's end, each with the GCS's words for it.
 pub(in crate::judge::fleet) fn all(context: &Context<'_>) -> Vec<(usize, String)> {
@@ -40,7 +38,7 @@ fn drained<'a>(context: &Context<'a>) -> HashMap<(Group, &'a str), &'a LogMentio
             reason: Some(reason),
             ..
         } = &said.what
-            && reason.starts_with(DRAINED)
+            && was_drained(reason)
             && let Some(group) = context.group(said.cluster)
         {
             drained.insert((group, node.0.as_str()), said);
@@ -67,9 +65,11 @@ fn ends_with_its_node(context: &Context<'_>, at: usize, death: &Death) -> bool {
 }
 
 fn words(said: &LogMention) -> String {
-    let reason = match &said.what {
-        Saying::NodeDied { reason, .. } => reason.as_deref().unwrap_or(DRAINED),
-        _ => DRAINED,
-    };
-    format!("the node was drained: {reason}")
+    match &said.what {
+        Saying::NodeDied {
+            reason: Some(reason),
+            ..
+        } => format!("the node was drained: {reason}"),
+        _ => "the node was drained".to_owned(),
+    }
 }

@@ -1,9 +1,11 @@
-//! A raylet that ended because it had lost the GCS: the GCS's death is its cause, on whatever node.
+//! A raylet that ended because it had lost the GCS, or another part of its node that gave that up first: the GCS's death is its cause, on
+//! whatever node.
 
 use super::{Found, Place};
 use crate::{
     event::Role,
     judge::{
+        cause::Cause,
         fleet::Context,
         report::{Killer, LinkRule, Tie},
     },
@@ -15,7 +17,8 @@ pub(super) fn find(context: &Context<'_>, at: usize) -> Option<Found> {
         death.verdict.killer,
         Killer::RayCollapse | Killer::Exit | Killer::Crash | Killer::RayIntended
     );
-    if death.process.role != Role::Raylet || !by_itself {
+    let of_raylet = death.process.role == Role::Raylet && by_itself;
+    if !of_raylet && death.verdict.cause != Cause::GcsLost {
         return None;
     }
     let cluster = death.cluster?;

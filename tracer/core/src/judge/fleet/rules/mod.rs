@@ -1,6 +1,7 @@
 //! The rules by which a death on one node is the cause of one on another, one file each.
 
 mod actor;
+pub(super) mod cut_off;
 pub(super) mod drained;
 mod head;
 mod owner;
@@ -14,6 +15,11 @@ use crate::judge::report::{Killer, LinkRule, Tie};
 pub(super) enum Place {
     /// Among the deaths, at this index.
     Death(usize),
+    /// On a node that was declared dead while its processes lived: no death is the cause.
+    DeclaredDead {
+        /// What it is called.
+        node: String,
+    },
     /// On a node without a recording.
     Unrecorded {
         /// Its name, where it is known.
@@ -36,14 +42,11 @@ pub(super) struct Found {
 
 /// The cause of a death that has none on its own node.
 pub(super) fn find(context: &Context<'_>, death: usize) -> Option<Found> {
-    if context.report.deaths[death]
-        .verdict
-        .cause_death_id
-        .is_some()
-    {
+    if context.report.deaths[death].verdict.cause().is_some() {
         return None;
     }
-    owner::find(context, death)
+    let found = owner::find(context, death)
         .or_else(|| actor::find(context, death))
-        .or_else(|| head::find(context, death))
+        .or_else(|| head::find(context, death))?;
+    Some(cut_off::instead(context, death, found))
 }

@@ -28,7 +28,7 @@ pub(in crate::judge::fleet) fn all(
         .collect();
     let deaths = context.report.deaths.iter().enumerate();
     let open: Vec<(usize, &Death)> = deaths
-        .filter(|(at, death)| !caused.contains(at) && death.verdict.cause_death_id.is_none())
+        .filter(|(at, death)| !caused.contains(at) && death.verdict.cause().is_none())
         .collect();
     // Who notices a death is not the first.
     let (noticed, first): (Vec<_>, Vec<_>) = open

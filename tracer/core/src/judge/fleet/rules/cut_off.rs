@@ -1,0 +1,52 @@
+//! A node that the GCS declared dead while its processes lived: what failed elsewhere came by that, and not by what ended there later.
+
+use super::{Found, Place};
+use crate::{
+    event::Role,
+    judge::{
+        cause::Cause,
+        fleet::{Context, chain, order},
+        report::Death,
+    },
+};
+
+/// What was found, unless the death that it leads to is an effect of the same declaration.
+pub(super) fn instead(context: &Context<'_>, effect: usize, found: Found) -> Found {
+    let node = match &found.cause {
+        Place::Death(cause) => node(context, effect, *cause),
+        Place::DeclaredDead { .. } | Place::Unrecorded { .. } => None,
+    };
+    match node {
+        Some(node) => Found {
+            cause: Place::DeclaredDead { node },
+            ..found
+        },
+        None => found,
+    }
+}
+
+/// The node of a death that came after its node had been declared dead, and after the effect that it is to have had.
+fn node(context: &Context<'_>, effect: usize, cause: usize) -> Option<String> {
+    let root = chain(context.report, &context.places, cause).last()?;
+    let declared = ended_by_it(root) || came_later(context, effect, cause);
+    declared.then(|| root.node.clone().unwrap_or_default())
+}
+
+/// Whether a raylet ended because it had learned that its node was declared dead.
+pub(in crate::judge::fleet) fn ended_by_it(death: &Death) -> bool {
+    let by_it = matches!(death.verdict.cause, Cause::NodeDead { .. });
+    death.process.role == Role::Raylet && by_it
+}
+
+/// Whether the cause came after its effect had ended, on a node that did not answer to the GCS.
+fn came_later(context: &Context<'_>, effect: usize, cause: usize) -> bool {
+    let [effect, cause] = [effect, cause].map(|at| &context.report.deaths[at]);
+    let is_silent = || {
+        let group = context.group(cause.cluster)?;
+        let node = context.node(cause)?;
+        Some(context.silent.contains(&(group, node.0.as_str())))
+    };
+    let ended = effect.when.exit_time.or(effect.when.time);
+    let later = |ended| order::is_later(context.report, cause, (effect.recording_id, ended));
+    ended.is_some_and(later) && is_silent() == Some(true)
+}
