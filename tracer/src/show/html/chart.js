@@ -38,19 +38,19 @@ function render() {
   const { from, to } = chart.view;
   // Read once: after a change of the page it would be laid out again for each reading.
   chart.width = chart.content.clientWidth;
-  const seen = seenLanes();
+  const above = chart.box.scrollTop, below = above + chart.box.clientHeight;
+  const seen = LANES.filter(lane => lane.top < below && lane.top + lane.height > above);
   // Two pixels a column: half the work, and no peak is lost.
   const count = Math.max(Math.round((chart.width - LEFT) / 2), 50);
   for (const lane of LANES) groupMarks(lane);
-  placeAxis();
-  placeArrows();
-  for (const lane of seen) {
-    if (lane.hasMemory) {
-      lane.stacked = stack(lane, from, to, count);
-      draw(lane.canvas, lane.stacked, chart.onlyRay, lane.frame, [chart.width, lane.height]);
-    }
-    placeMarks(lane);
+  for (const lane of seen.filter(lane => lane.hasMemory)) {
+    lane.stacked = stack(lane, from, to, count);
+    draw(lane.canvas, lane.stacked, chart.onlyRay, lane.frame, [chart.width, lane.height]);
   }
+  placeAxis();
+  // From here on the page is changed, and nothing is read of it.
+  placeArrows(above, below);
+  seen.forEach(placeMarks);
   placeBars();
   document.getElementById('span').textContent = `${clock(from)} to ${clock(to)} (${length(to - from)})`;
 }

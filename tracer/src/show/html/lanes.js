@@ -64,12 +64,7 @@ function measure() {
   for (const lane of LANES) { lane.top = lane.box.offsetTop; lane.height = lane.box.offsetHeight; }
 }
 
-// The lanes that can be seen of those that are there.
-function seenLanes() {
-  const top = chart.box.scrollTop, bottom = top + chart.box.clientHeight;
-  return LANES.filter(lane => lane.top < bottom && lane.top + lane.height > top);
-}
-
+// The lane at a height of the page's lanes.
 const laneAt = y => LANES.find(lane => y >= lane.top && y < lane.top + lane.height);
 
 // Marks that would cover each other are one with a count.
@@ -149,8 +144,7 @@ function markOf(death) {
 }
 
 // Two paths hold all arrows: their lines and their heads.
-function placeArrows() {
-  const above = chart.box.scrollTop, below = above + chart.box.clientHeight;
+function placeArrows(above, below) {
   const lines = [], heads = [], known = new Set();
   let hidden = 0;
   for (const arrow of ARROWS) {

@@ -125,6 +125,13 @@ function draw(canvas, stacked, onlyRay, frame = ALONE, size = []) {
   const inner = { top: frame.top, width: width - LEFT, height: height - frame.top - frame.bottom };
   const y = kib => frame.top + inner.height * (1 - kib / top);
   const x = column => LEFT + column * inner.width / stacked.count;
+  if (FLEET) {
+    brush.fillStyle = colour('--panel');
+    for (const span of stacked.lane.spans) {
+      const [left, right] = span.map(moment => LEFT + (Math.min(Math.max(moment, stacked.from), stacked.to) - stacked.from) / (stacked.to - stacked.from) * inner.width);
+      brush.fillRect(left, frame.top, right - left, inner.height);
+    }
+  }
   const base = new Float64Array(stacked.count);
   const band = (height_of, paint) => {
     brush.beginPath();

@@ -138,8 +138,14 @@ fn item(html: &mut String, class: &str, content: &str) {
 fn sentence(view: &View<'_>, entry: &Entry<'_>) -> String {
     let death = entry.first().death;
     let (label, mut text, sure) = alike::heading(&entry.causes);
-    if let ([cause], Some(node)) = (entry.causes.as_slice(), &death.node) {
-        text = format!("{}: {text}{}", sanitize::name(node), fleet::followed(cause));
+    match (entry.causes.as_slice(), &death.node) {
+        ([cause], Some(node)) => {
+            text = format!("{}: {text}{}", sanitize::name(node), fleet::followed(cause));
+        }
+        (alike, _) => {
+            let deaths: Vec<_> = alike.iter().map(|cause| cause.death).collect();
+            text.push_str(&fleet::on_nodes(&deaths));
+        }
     }
     let class = match sure.verdict.certainty {
         Certainty::Proven => "sure proven",
