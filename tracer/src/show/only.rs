@@ -176,6 +176,7 @@ mod tests {
     fn a_death_is_found_by_its_node_job_and_cluster() {
         let mut report = sample::verl();
         report.recordings[0].host.name = "gpu-07".into();
+        report.deaths[0].work.job_id = HexId::parse("03000000");
         let with = |node: Option<&str>, job: Option<&str>, cluster: Option<&str>| Only {
             node: node.map(str::to_owned),
             job: job.and_then(HexId::parse),

@@ -243,6 +243,9 @@ fn a_node_with_a_wrong_clock_stands_where_its_messages_put_it() {
         let mut report = sample::verl();
         (report.recordings[0].host.name, report.marks) = (host.into(), marks);
         report.recordings[0].host.boot_id = host.into();
+        report.clusters[0].session = Some("session_x".into());
+        let digits = if host == "gpu-01" { "01" } else { "02" };
+        report.clusters[0].node_id = HexId::parse(&digits.repeat(28));
         let timeline = timeline(&report);
         (report, timeline)
     });
