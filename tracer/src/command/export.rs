@@ -17,7 +17,7 @@ use super::{
 use crate::{
     bounded,
     event::Event,
-    judge::{Judge, timeline::Timeline},
+    judge::{self, Judge, timeline::Timeline},
     recording,
     show::{
         csv, flamegraph, jsonl,
@@ -111,10 +111,11 @@ pub(super) fn chosen(parts: Vec<Part>, only: &Only) -> anyhow::Result<Vec<Part>>
     if only.is_all() {
         return Ok(parts);
     }
+    let reports = parts.iter().map(|part| part.judge.report());
+    let report = judge::fleet::join(reports.collect());
     let mut kept = Vec::new();
-    for part in parts {
-        let report = part.judge.report();
-        if let Some(events) = only::of_recorder(only, part.events, &report)? {
+    for (number, part) in (0..).zip(parts) {
+        if let Some(events) = only::of_recording(only, (&report, number), part.events)? {
             kept.push(Part::of(events));
         }
     }

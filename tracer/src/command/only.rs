@@ -41,13 +41,13 @@ pub(super) fn job(text: &str) -> Result<HexId, String> {
         .ok_or_else(|| format!("invalid job id {text}: 8 hexadecimal digits, for example 01000000"))
 }
 
-/// What is asked for of one recorder's events, whose report is `report`: all of them, those of a job, or nothing.
-pub(super) fn of_recorder(
+/// What is asked for of the events of recording `number` in the report: all of them, those of a job, or nothing.
+pub(super) fn of_recording(
     only: &Only,
+    (report, number): (&Report, u32),
     events: Vec<Event>,
-    report: &Report,
 ) -> anyhow::Result<Option<Vec<Event>>> {
-    if !only.has_recorder(report) {
+    if !only.has_recording(report, number) {
         return Ok(None);
     }
     let Some(job) = &only.job else {

@@ -34,8 +34,11 @@ impl Only {
     pub fn has_death(&self, report: &Report, death: &Death) -> bool {
         let cluster = || cluster(report, death.cluster);
         let on_node = |text: &str| {
-            let name = death.node.as_deref().or_else(|| host(report));
-            name.is_some_and(|name| is_called(name, text))
+            let names = [death.node.as_deref(), host(report, death.recording_id)];
+            names
+                .into_iter()
+                .flatten()
+                .any(|name| is_called(name, text))
                 || cluster().is_some_and(|cluster| has_id(cluster, text))
         };
         self.node.as_deref().is_none_or(on_node)
@@ -101,14 +104,23 @@ impl Only {
         sessions.find(|session| session.contains(text)).cloned()
     }
 
-    /// Whether the report of one recorder is of the node and cluster that are asked for.
+    /// Whether a recording of the report is of the node and cluster that are asked for.
     #[must_use]
-    pub fn has_recorder(&self, report: &Report) -> bool {
-        let mut clusters = report.clusters.iter();
-        self.node
-            .as_deref()
-            .is_none_or(|text| knows_node(report, text))
-            && (self.cluster.is_none() || clusters.any(|one| self.is_of_cluster(Some(one))))
+    pub fn has_recording(&self, report: &Report, number: u32) -> bool {
+        let own = || {
+            let clusters = report.clusters.iter();
+            clusters.filter(|cluster| cluster.recording_id == number)
+        };
+        let is_called_so = |text: &str| {
+            let mut nodes = report.nodes.iter();
+            let mut recordings = report.recordings.iter();
+            own().any(|cluster| has_id(cluster, text))
+                || nodes
+                    .any(|node| node.recordings.contains(&number) && is_called(&node.name, text))
+                || recordings.any(|one| one.id == number && is_called(&one.host.name, text))
+        };
+        self.node.as_deref().is_none_or(is_called_so)
+            && (self.cluster.is_none() || own().any(|one| self.is_of_cluster(Some(one))))
     }
 }
 
@@ -134,17 +146,18 @@ fn missing(option: &str, text: &str, mut known: Vec<String>) -> String {
     }
 }
 
-/// The host of the only recording.
-fn host(report: &Report) -> Option<&str> {
-    match report.recordings.as_slice() {
-        [one] => Some(&one.host.name),
-        _ => None,
-    }
+/// The host of a recording.
+fn host(report: &Report, recording: Option<u32>) -> Option<&str> {
+    let mut recordings = report.recordings.iter();
+    let of = recordings.find(|one| Some(one.id) == recording)?;
+    Some(&of.host.name)
 }
 
 fn knows_node(report: &Report, text: &str) -> bool {
     let mut clusters = report.clusters.iter();
+    let mut recordings = report.recordings.iter();
     nodes(report).iter().any(|name| is_called(name, text))
+        || recordings.any(|one| is_called(&one.host.name, text))
         || clusters.any(|cluster| has_id(cluster, text))
 }
 
@@ -209,7 +222,9 @@ mod tests {
             with(Some("gpu-07"), Some("02000000"), None).unknown(&report),
             None
         );
-        assert!(with(Some("gpu-07"), None, None).has_recorder(&report));
-        assert!(!with(Some("gpu-08"), None, None).has_recorder(&report));
+        let number = report.recordings[0].id;
+        assert!(with(Some("gpu-07"), None, None).has_recording(&report, number));
+        assert!(!with(Some("gpu-08"), None, None).has_recording(&report, number));
+        assert!(!with(Some("gpu-07"), None, None).has_recording(&report, number + 1));
     }
 }

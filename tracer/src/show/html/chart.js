@@ -40,8 +40,8 @@ function render() {
   chart.width = chart.content.clientWidth;
   const above = chart.box.scrollTop, below = above + chart.box.clientHeight;
   const seen = LANES.filter(lane => lane.top < below && lane.top + lane.height > above);
-  // Two pixels a column: half the work, and no peak is lost.
-  const count = Math.max(Math.round((chart.width - LEFT) / 2), 50);
+  // Two or three pixels a column: half the work, and no peak is lost.
+  const count = Math.max(Math.round((chart.width - LEFT) / (FLEET ? 3 : 2)), 50);
   for (const lane of LANES) groupMarks(lane);
   for (const lane of seen.filter(lane => lane.hasMemory)) {
     lane.stacked = stack(lane, from, to, count);

@@ -7,8 +7,9 @@ function link(death, text) {
 }
 
 function openDeath(id) {
-  const section = document.getElementById(`death-${id}`);
-  if (!section) return;
+  const death = DEATHS.get(id);
+  if (!death) return;
+  const section = sectionOf(death);
   section.open = true;
   history.replaceState(null, '', `#death-${id}`);
   section.scrollIntoView({ block: 'start' });
@@ -86,16 +87,31 @@ function life(process) {
   return el('div', { className: 'life', title }, bar);
 }
 
-function sections() {
+// The sections that are there already: thousands would slow down the whole page.
+const SECTIONS = new Map();
+
+function sections(count = PAGE) {
   const place = document.getElementById('details');
   place.hidden = !DATA.deaths.length;
-  const made = DATA.deaths.map(death => {
-    const head = el('summary', {}, el('b', { textContent: death.label || '↳' }), ' ', el('time', { textContent: death.when }), ` ${FLEET && death.node ? `${death.node}  ` : ''}${death.headline} `, sure(death));
-    const section = el('details', { id: `death-${death.id}`, className: death.root === null ? '' : 'after' }, head);
-    section.addEventListener('toggle', () => { if (section.open && section.children.length === 1) section.append(detail(death)); });
-    return section;
-  });
-  place.append(...made);
+  DATA.deaths.slice(0, count).forEach(sectionOf);
+  const left = DATA.deaths.length - count;
+  const more = el('button', { type: 'button', className: 'more', hidden: left <= 0, textContent: `Show ${Math.min(4 * PAGE, left)} more of ${DATA.deaths.length}` });
+  more.addEventListener('click', () => { more.remove(); sections(count + 4 * PAGE); });
+  place.append(more);
+}
+
+// The section of a death, made where it belongs.
+function sectionOf(death) {
+  const known = SECTIONS.get(death.id);
+  if (known) return known;
+  const head = el('summary', {}, el('b', { textContent: death.label || '↳' }), ' ', el('time', { textContent: death.when }), ` ${FLEET && death.node ? `${death.node}  ` : ''}${death.headline} `, sure(death));
+  const section = el('details', { id: `death-${death.id}`, className: death.root === null ? '' : 'after' }, head);
+  section.addEventListener('toggle', () => { if (section.open && section.children.length === 1) section.append(detail(death)); });
+  SECTIONS.set(death.id, section);
+  const next = DATA.deaths.slice(DATA.deaths.indexOf(death) + 1).find(one => SECTIONS.has(one.id));
+  const place = document.getElementById('details');
+  place.insertBefore(section, next ? SECTIONS.get(next.id) : place.querySelector(':scope > .more'));
+  return section;
 }
 
 function detail(death) {

@@ -76,7 +76,7 @@ function groupMarks(lane) {
     const x = toX(death.t);
     let group = lane.groups[lane.groups.length - 1];
     if (group && x - group.x < group.wide) join(group, death);
-    else lane.groups.push(group = join({ x, deaths: [], wide: 0 }, death));
+    else lane.groups.push(group = join({ x, deaths: [], folded: 0, wide: 0 }, death));
     lane.placed.set(death.id, group);
   }
 }
@@ -96,7 +96,9 @@ function placeMarks(lane) {
 // A mark is as wide as its text, with a gap to the next.
 function join(group, death) {
   group.deaths.push(death);
-  group.wide = Math.max(27, 15 + 8 * words_of(group.deaths).length);
+  group.folded += FOLDED.get(death.id) || 0;
+  const digits = number => number > 1 ? String(number).length : 0;
+  group.wide = Math.max(27, 23 + 8 * digits(group.deaths.length) + (group.folded ? 8 + 8 * String(group.folded).length : 0));
   return group;
 }
 

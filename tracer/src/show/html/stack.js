@@ -98,10 +98,11 @@ const THIN = { top: 3, bottom: 3, thin: true };
 
 function prepare(canvas, width = canvas.clientWidth, height = canvas.clientHeight) {
   const ratio = window.devicePixelRatio || 1;
-  canvas.width = Math.round(width * ratio);
-  canvas.height = Math.round(height * ratio);
+  const wide = Math.round(width * ratio), high = Math.round(height * ratio);
   const brush = canvas.getContext('2d');
+  if (canvas.width !== wide || canvas.height !== high) { canvas.width = wide; canvas.height = high; }
   brush.setTransform(ratio, 0, 0, ratio, 0, 0);
+  brush.clearRect(0, 0, width, height);
   brush.font = '12px system-ui, sans-serif';
   return { brush, width, height };
 }
@@ -133,24 +134,33 @@ function draw(canvas, stacked, onlyRay, frame = ALONE, size = []) {
     }
   }
   const base = new Float64Array(stacked.count);
+  // A line along the columns; those of one level are one step.
+  const steps = (level_of, first, end, by) => {
+    let level = level_of(first);
+    brush.lineTo(x(by > 0 ? first : first + 1), level);
+    for (let column = first + by; column !== end; column += by) {
+      const next = level_of(column);
+      if (Math.abs(next - level) < 0.1) continue;
+      const edge = x(by > 0 ? column : column + 1);
+      brush.lineTo(edge, level);
+      brush.lineTo(edge, next);
+      level = next;
+    }
+    brush.lineTo(x(by > 0 ? end : 0), level);
+  };
   const band = (height_of, paint) => {
     brush.beginPath();
     brush.moveTo(x(0), y(base[0]));
-    for (let column = 0; column < stacked.count; column++) {
-      const level = y(base[column] + height_of(column));
-      brush.lineTo(x(column), level);
-      brush.lineTo(x(column + 1), level);
-    }
-    for (let column = stacked.count - 1; column >= 0; column--) {
-      brush.lineTo(x(column + 1), y(base[column]));
-      brush.lineTo(x(column), y(base[column]));
-    }
+    steps(column => y(base[column] + height_of(column)), 0, stacked.count, 1);
+    steps(column => y(base[column]), stacked.count - 1, -1, -1);
     brush.fillStyle = paint;
     brush.fill();
     for (let column = 0; column < stacked.count; column++) base[column] += height_of(column);
   };
-  stacked.layers.forEach((layer, index) => band(column => layer[column], colour(`--c${index}`)));
-  band(column => stacked.store[column], colour('--store'));
+  // What is lower than a quarter of a pixel throughout is not seen.
+  const isHigh = layer => layer.some(kib => kib > top / inner.height / 4);
+  stacked.layers.forEach((layer, index) => { if (isHigh(layer)) band(column => layer[column], colour(`--c${index}`)); });
+  if (isHigh(stacked.store)) band(column => stacked.store[column], colour('--store'));
   if (!onlyRay) band(column => Math.max(stacked.used[column] - base[column], 0), colour('--rest'));
   if (frame.thin) return;
   stacked.cgroups.forEach(use => line(brush, use, x, y, colour('--limit')));
