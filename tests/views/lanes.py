@@ -45,7 +45,7 @@ def lanes_stand_by_their_first_death(page, data):
     lanes = page.locator(".lane")
     assert lanes.count() == len(data["lanes"]) > 1
     names = [lane["name"] for lane in data["lanes"]]
-    assert page.locator(".lane .name").all_inner_texts() == names
+    assert page.locator(".lane .name").all_text_contents() == names
     first = [min((death["t"] for death in data["deaths"] if death["lane"] == number and death["listed"] and death["t"] is not None), default=None)
              for number in range(len(names))]
     died = [time for time in first if time is not None]

@@ -46,14 +46,13 @@ impl Lanes {
                 let mut recordings = node.recordings.iter();
                 recordings.any(|id| lane.recordings.contains(id))
             };
-            match all.iter_mut().find(shares) {
-                Some(lane) => lane.add(node),
-                None => {
-                    let mut lane = Lane::default();
-                    lane.add(node);
-                    all.push(lane);
-                }
+            if let Some(lane) = all.iter_mut().find(shares) {
+                lane.add(node);
+                continue;
             }
+            let mut lane = Lane::default();
+            lane.add(node);
+            all.push(lane);
         }
         for lane in &mut all {
             lane.look_at(report);
