@@ -48,7 +48,7 @@ function nameLane(lane) {
   lane.button = el('button', { type: 'button', className: 'name', textContent: lane.name, title: `${lane.name}: ${lane.about}` });
   lane.button.addEventListener('click', () => { setOpen(lane, !lane.open); measure(); look(chart.view.from, chart.view.to); });
   lane.box.append(lane.button);
-  if (!lane.spans.length) lane.box.append(el('span', { className: 'note', textContent: lane.about }));
+  if (!lane.spans.length && lane.quiet) lane.box.append(el('span', { className: 'note', textContent: lane.about }));
 }
 
 // A lane in which nothing happened is thin until somebody asks for it; one without memory has no more than its marks.

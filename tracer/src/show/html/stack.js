@@ -90,7 +90,7 @@ function ceiling(stacked, onlyRay) {
 }
 
 // Names of nodes stand left of their lanes.
-const LEFT = !FLEET ? 62 : matchMedia('(max-width: 640px)').matches ? 96 : 138;
+const LEFT = !FLEET ? 62 : matchMedia('(max-width: 640px)').matches ? 96 : 160;
 // What stands above and below the memory: marks, and the axis of time; `thin` has neither, nor figures.
 const ALONE = { top: 28, bottom: 24, axis: true };
 const LANE = { top: 28, bottom: 5 };
