@@ -17,6 +17,10 @@ const SECOND: u64 = 1_000_000_000;
 pub const LENGTH_S: u64 = 24 * 3600;
 const BEGAN: u64 = 10_000 * SECOND;
 const SLOTS: u64 = 200;
+/// Of one of many nodes.
+const NODE_SLOTS: u64 = 16;
+/// What is killed on two nodes is so far apart.
+const NODES_APART_S: u64 = 37;
 /// One after the other each slot has so many workers, all but the last of which are killed.
 const EACH: u64 = 4;
 /// Seconds between the ends of two slots, and before the next worker of a slot.
@@ -76,16 +80,52 @@ pub struct Written {
 
 /// Writes it to `file`, with a sample of each worker every `every_s` seconds.
 pub fn write(file: &Path, every_s: u64, detail: Detail) -> Result<Written> {
-    let mut events = Vec::new();
-    events.push((BEGAN, started()));
-    events.push((BEGAN, cluster()));
-    events.push((BEGAN, process(key(RAYLET, 1), "raylet", Role::Raylet)));
+    let mut events = beginning(started(), cluster());
     let mut written = Written::default();
     for slot in 0..SLOTS {
         for turn in 0..EACH {
-            worker(&mut events, &mut written, (slot, turn), every_s, detail);
+            let place = (0, slot, turn);
+            worker(&mut events, &mut written, place, every_s, detail);
         }
     }
+    write_all(file, events, written)
+}
+
+/// Writes the day of one of many nodes: 16 workers at a time, of which 48 are killed; on each third node nobody is.
+pub fn write_node(file: &Path, node: u64, every_s: u64) -> Result<Written> {
+    let (mut begins, mut part) = (started(), cluster());
+    if let (Observation::RecordingStarted(started), Observation::Cluster(cluster)) =
+        (&mut begins, &mut part)
+    {
+        started.host = format!("gpu-{node:02}");
+        started.boot_id = format!("b{node}");
+        cluster.node_id = HexId::parse(&format!("{node:056x}"));
+        cluster.head = node == 0;
+    }
+    let mut events = beginning(begins, part);
+    let mut written = Written::default();
+    let first = if node % 3 == 2 { EACH - 1 } else { 0 };
+    for slot in 0..NODE_SLOTS {
+        for turn in first..EACH {
+            let place = (node, slot, turn);
+            worker(&mut events, &mut written, place, every_s, Detail::Full);
+        }
+    }
+    write_all(file, events, written)
+}
+
+/// The first events of a node.
+fn beginning(started: Observation, cluster: Observation) -> Vec<(u64, Observation)> {
+    let raylet = process(key(RAYLET, 1), "raylet", Role::Raylet);
+    vec![(BEGAN, started), (BEGAN, cluster), (BEGAN, raylet)]
+}
+
+/// Writes the events, with those of the machine.
+fn write_all(
+    file: &Path,
+    mut events: Vec<(u64, Observation)>,
+    mut written: Written,
+) -> Result<Written> {
     for second in (0..LENGTH_S).step_by(10) {
         let node = NodeMemory {
             total: Bytes(1 << 40),
@@ -132,13 +172,13 @@ pub fn write(file: &Path, every_s: u64, detail: Detail) -> Result<Written> {
 fn worker(
     events: &mut Vec<(u64, Observation)>,
     written: &mut Written,
-    (slot, turn): (u64, u64),
+    (node, slot, turn): (u64, u64, u64),
     every_s: u64,
     detail: Detail,
 ) {
     let number = slot * EACH + turn;
     let life = LENGTH_S / EACH * SECOND;
-    let begins = BEGAN + turn * life + slot * APART_S * SECOND;
+    let begins = BEGAN + turn * life + (slot * APART_S + node * NODES_APART_S) * SECOND;
     let ends = begins + life - BREAK_S * SECOND;
     let pid = 1000 + u32::try_from(number).unwrap_or(0);
     let who = key(pid, begins);

@@ -1,11 +1,14 @@
 //! Four nodes of one cluster, a recorder each: every verdict, every cause across nodes and every job's end as staged.
 
-use std::{path::PathBuf, process::Command};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use raytrace_tests::{
     fleet::{Staged, explain, report, stage},
     recorder::raytrace,
-    skipped, soak,
+    skipped, soak, staging,
     truth::Sight,
 };
 use serde_json::Value;
@@ -26,6 +29,9 @@ fn causes_on_other_nodes_are_found_and_the_first_one_leads() {
     each_node_has_its_own_deaths(&report_of_all);
     the_first_screen_names_each_job_and_its_cause(&staged.files);
     a_missing_recording_is_named(&staged.files);
+    the_page_leads_from_cause_to_effect(&staged.files, folder.path());
+    the_trace_leads_across_nodes(&staged.files);
+    one_node_is_chosen(&staged.files);
     a_jobs_slices_tell_the_same(&staged.files, folder.path());
     the_session_folders_alone_link_the_owners_workers(&staged.logs);
 }
@@ -218,8 +224,68 @@ fn a_missing_recording_is_named(files: &[PathBuf]) {
     assert!(words.contains("node3"), "{driver:#}");
 }
 
+/// What `raytrace` prints with these arguments and files.
+fn printed(command: &str, files: &[PathBuf], arguments: &[&str]) -> String {
+    let mut run = Command::new(raytrace());
+    let done = run.arg(command).args(files).args(arguments).output();
+    let done = done.expect("raytrace");
+    let errors = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{arguments:?}: {errors}");
+    String::from_utf8(done.stdout).expect("text")
+}
+
+/// In a browser the page has a lane for each node, and arrows between them.
+fn the_page_leads_from_cause_to_effect(files: &[PathBuf], folder: &Path) {
+    let page = folder.join("nodes.html");
+    let to = page.display().to_string();
+    printed("report", files, &["--format", "html", "-o", &to]);
+    let done = Command::new(staging::view_python())
+        .arg(staging::root().join("tests/views/lanes.py"))
+        .arg(&page)
+        .arg(staging::target().join("views/pictures/nodes"))
+        .output()
+        .expect("cargo xtask setup installs what this needs");
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{said}{errors}");
+    let arrows = said.split_once(" arrows").expect("arrows").0;
+    let arrows = arrows
+        .rsplit('\n')
+        .next()
+        .and_then(|text| text.parse().ok());
+    assert!(arrows >= Some(4_u32), "{said}");
+}
+
+/// In the trace each node is a process group, and a flow leads from the actor on node 3 to the driver on node 1.
+fn the_trace_leads_across_nodes(files: &[PathBuf]) {
+    let trace = printed("export", files, &["--format", "chrome-trace"]);
+    let trace: Value = serde_json::from_str(&trace).expect("JSON");
+    let events = trace["traceEvents"].as_array().expect("events");
+    let flows = events.iter().filter(|event| event["cat"] == "cause");
+    let mut nodes: std::collections::HashMap<String, Vec<Value>> = std::collections::HashMap::new();
+    for flow in flows {
+        let ends = nodes.entry(flow["id"].to_string()).or_default();
+        ends.push(flow["pid"].clone());
+    }
+    let across = nodes.values().filter(|ends| ends[0] != ends[1]).count();
+    assert!(across >= 4, "{across} of {} flows", nodes.len());
+}
+
+/// Its deaths and what caused them; the exports read its recording only.
+fn one_node_is_chosen(files: &[PathBuf]) {
+    let of_node = report(files, &["--node", "node1"]).expect("a report");
+    let deaths = of_node["deaths"].as_array().expect("deaths");
+    let on = |name: &str| deaths.iter().filter(|death| death["node"] == name).count();
+    assert!(on("node1") >= 2 && on("node3") == 1, "{deaths:#?}");
+    assert_eq!(on("node2"), 0, "{deaths:#?}");
+    let lines = |arguments: &[&str]| printed("export", files, arguments).lines().count();
+    let all = lines(&["--format", "csv"]);
+    let some = lines(&["--format", "csv", "--node", "node1"]);
+    assert!(some > 1 && some < all / 2, "{some} of {all}");
+}
+
 /// The recordings cut down to one job give that job's story, and hold nothing of the others.
-fn a_jobs_slices_tell_the_same(files: &[PathBuf], folder: &std::path::Path) {
+fn a_jobs_slices_tell_the_same(files: &[PathBuf], folder: &Path) {
     let (mut slices, mut said) = (Vec::new(), String::new());
     for (number, file) in files.iter().enumerate() {
         let slice = folder.join(format!("slice{number}.raytrace"));

@@ -1,8 +1,8 @@
 //! The HTML report in a browser.
 
-use std::{process::Command, time::Instant};
+use std::{path::Path, process::Command, time::Instant};
 
-use raytrace_tests::{day, recorder::raytrace, staging};
+use raytrace_tests::{day, recorder::raytrace, soak, staging};
 
 /// Larger is no mail attachment.
 const LARGEST: u64 = 10_000_000;
@@ -37,9 +37,14 @@ fn the_page_of_a_day_with_200_workers_is_small_and_works_in_a_browser() {
     );
     assert!(size <= LARGEST, "{size} bytes");
 
+    in_a_browser("page.py", &page);
+}
+
+/// What the script finds wrong with a page fails the test.
+fn in_a_browser(script: &str, page: &Path) {
     let tested = Command::new(staging::view_python())
-        .arg(staging::root().join("tests/views/page.py"))
-        .arg(&page)
+        .arg(staging::root().join("tests/views").join(script))
+        .arg(page)
         .output()
         .expect("a browser test: cargo xtask setup installs what it needs");
     print!("{}", String::from_utf8_lossy(&tested.stdout));
@@ -48,4 +53,38 @@ fn the_page_of_a_day_with_200_workers_is_small_and_works_in_a_browser() {
         "{}",
         String::from_utf8_lossy(&tested.stderr)
     );
+}
+
+/// Six nodes, and 64 with more samples in `cargo xtask soak`.
+#[test]
+fn the_page_of_many_nodes_is_small_and_has_a_lane_for_each() {
+    let (nodes, every_s) = if soak() { (64, 60) } else { (6, 900) };
+    let held = tempfile::tempdir().expect("a folder");
+    let (folder, page) = (held.path().join("nodes"), held.path().join("nodes.html"));
+    std::fs::create_dir(&folder).expect("a folder");
+    let (mut deaths, mut samples) = (0, 0);
+    for node in 0..nodes {
+        let file = folder.join(format!("gpu-{node:02}.raytrace"));
+        let written = day::write_node(&file, node, every_s).expect("a recording");
+        deaths += written.deaths;
+        samples += written.samples;
+    }
+    let began = Instant::now();
+    let done = Command::new(raytrace())
+        .args(["report", "--format", "html", "-o"])
+        .args([&page, &folder])
+        .output()
+        .expect("a report");
+    assert!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+    let size = page.metadata().expect("a page").len();
+    println!(
+        "{nodes} nodes, {deaths} deaths, {samples} samples: {size} bytes written in {:.1?}",
+        began.elapsed()
+    );
+    assert!(size <= LARGEST, "{size} bytes");
+    in_a_browser("lanes.py", &page);
 }

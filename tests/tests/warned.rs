@@ -176,6 +176,7 @@ fn a_run_that_is_warned_of_its_kill_loses_no_step_and_what_passes_is_taken_back(
     said(&file, &mut recorder);
     fetched(&held.path().join("collected"));
     counted_by_duckdb(&json);
+    read_by_duckdb(&file);
 }
 
 /// A warning stood at the kill, and was taken back; then there was one of the approach that passed, and it was taken back too.
@@ -224,6 +225,17 @@ fn counted_by_duckdb(lines: &Path) {
     let table = String::from_utf8_lossy(&done.stdout).into_owned();
     let errors = String::from_utf8_lossy(&done.stderr).into_owned();
     let is_told = |line: &str| line.contains("ray-memory-monitor") && line.contains(" 1 ");
+    assert!(table.lines().any(is_told), "{table}{errors}");
+}
+
+/// The example that reads recordings finds the kill in this one.
+fn read_by_duckdb(recording: &Path) {
+    let mut command = Command::new(staging::view_python());
+    command.arg(staging::root().join("examples/fleet/recordings.py"));
+    let done = command.arg(recording).output().expect("a table");
+    let table = String::from_utf8_lossy(&done.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&done.stderr).into_owned();
+    let is_told = |line: &str| line.contains("Trainer") && line.contains(" peak ");
     assert!(table.lines().any(is_told), "{table}{errors}");
 }
 

@@ -7,11 +7,19 @@ use std::{
 
 use anyhow::Context as _;
 
-use super::{code, fleet, own_path, report::empty, view::output};
+use super::{
+    code,
+    export::{chosen, parts},
+    fleet,
+    only::OnlyArgs,
+    own_path,
+    report::empty,
+    view::output,
+};
 use crate::{
-    judge::{diff::compare, judge, report::Report},
+    judge::{self, diff::compare, judge, report::Report},
     recording,
-    show::{Style, diff, json, time::Zone},
+    show::{Style, diff, json, only::Only, time::Zone},
 };
 
 /// The forms of a comparison.
@@ -30,6 +38,7 @@ pub enum DiffFormat {
   raytrace diff before.raytrace after.raytrace      Compare before and after a change of a setting
   raytrace diff verl.raytrace easyr1.raytrace       Compare two frameworks on the same job
   raytrace diff a.raytrace b.raytrace --format json | jq '.fits'
+  raytrace diff before/ after/ --node gpu-07        Compare one node of two runs
 
 Exit codes:
   0  success
@@ -43,12 +52,15 @@ pub struct DiffArgs {
     /// Output format.
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
     format: DiffFormat,
+    #[command(flatten)]
+    only: OnlyArgs,
 }
 
 /// Runs it.
 pub fn run(args: &DiffArgs) -> anyhow::Result<ExitCode> {
-    let (a, damaged_a) = read(&args.a)?;
-    let (b, damaged_b) = read(&args.b)?;
+    let only = args.only.only();
+    let (a, damaged_a) = read(&args.a, &only)?;
+    let (b, damaged_b) = read(&args.b, &only)?;
     let (first, second) = (args.a.display().to_string(), args.b.display().to_string());
     let compared = compare((&first, &a), (&second, &b));
     let text = match args.format {
@@ -72,7 +84,10 @@ pub fn run(args: &DiffArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// What a recording says, or those of a folder together, and whether any is damaged.
-fn read(file: &Path) -> anyhow::Result<(Report, bool)> {
+fn read(file: &Path, only: &Only) -> anyhow::Result<(Report, bool)> {
+    if !only.is_all() {
+        return of_some(file, only);
+    }
     if file.is_dir() {
         return of_folder(file);
     }
@@ -86,10 +101,19 @@ fn read(file: &Path) -> anyhow::Result<(Report, bool)> {
     Ok((judge(&read.events), read.damaged))
 }
 
+/// What is asked for of a recording or a folder.
+fn of_some(file: &Path, only: &Only) -> anyhow::Result<(Report, bool)> {
+    let files = fleet::expand(&[file.to_owned()])?;
+    let (parts, damaged) = parts(&files)?;
+    let parts = chosen(parts, only)?;
+    let reports = parts.iter().map(|part| part.judge.report());
+    Ok((judge::fleet::join(reports.collect()), damaged))
+}
+
 fn of_folder(folder: &Path) -> anyhow::Result<(Report, bool)> {
     let files = fleet::expand(&[folder.to_owned()])?;
     let (outlines, failed) = fleet::outlines(&files);
-    let joined = fleet::join(outlines, failed, fleet::Reach::default())?;
+    let joined = fleet::join(outlines, failed, fleet::Reach::default(), false)?;
     if joined.damaged {
         for note in &joined.report.notes {
             anstream::eprintln!("raytrace: {note}");

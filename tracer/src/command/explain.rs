@@ -76,7 +76,7 @@ pub fn run(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     }
     let zone = log_tz.as_ref().map(Zone::time_zone);
     let report = from_text::judge(&explainer.finish(), zone.as_ref());
-    show(&report, None, None, &view)
+    show(&report, Vec::new(), None, &view)
 }
 
 /// The recording that is to be explained: that is what `report` does.

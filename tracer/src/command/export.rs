@@ -10,16 +10,19 @@ use anyhow::Context as _;
 
 use super::{
     Failure, code, fleet,
+    only::{self, OnlyArgs},
     report::{empty, newest},
     view::output,
 };
 use crate::{
     bounded,
     event::Event,
-    judge::{Judge, timeline::Timeline},
+    judge::{self, Judge, timeline::Timeline},
     recording,
     show::{
-        csv, flamegraph, jsonl, sanitize,
+        csv, flamegraph, jsonl,
+        only::Only,
+        sanitize,
         trace::{self, RayTimeline},
         words,
     },
@@ -49,6 +52,7 @@ pub enum ExportFormat {
   raytrace export run.raytrace --format flamegraph -o growth.svg
   raytrace export gpu-01.raytrace gpu-02.raytrace --format chrome-trace -o nodes.json
   raytrace export recordings/ --format csv -o memory.csv
+  raytrace export recordings/ --format csv --node gpu-07 -o memory.csv
 
 Exit codes:
   0  success
@@ -65,6 +69,8 @@ pub struct ExportArgs {
     /// Merge with the output of `ray timeline` (chrome-trace only).
     #[arg(long, value_name = "RAY.json", help_heading = "Input")]
     with: Option<PathBuf>,
+    #[command(flatten)]
+    only: OnlyArgs,
     /// Write to this file instead of stdout; it must not exist.
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     output: Option<PathBuf>,
@@ -84,6 +90,7 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     };
     let ray = args.with.as_deref().map(ray_timeline).transpose()?;
     let (parts, damaged) = parts(&files)?;
+    let parts = chosen(parts, &args.only.only())?;
     let made = Export { parts, ray };
     match &args.output {
         Some(path) => {
@@ -99,8 +106,27 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(if damaged { code::RECORDING } else { 0 }))
 }
 
+/// The parts that are asked for, and of each what is.
+pub(super) fn chosen(parts: Vec<Part>, only: &Only) -> anyhow::Result<Vec<Part>> {
+    if only.is_all() {
+        return Ok(parts);
+    }
+    let reports = parts.iter().map(|part| part.judge.report());
+    let report = judge::fleet::join(reports.collect());
+    let mut kept = Vec::new();
+    for (number, part) in (0..).zip(parts) {
+        if let Some(events) = only::of_recording(only, (&report, number), part.events)? {
+            kept.push(Part::of(events));
+        }
+    }
+    if kept.is_empty() {
+        return Err(only::nothing());
+    }
+    Ok(kept)
+}
+
 /// Each recorder's recordings, and whether something of them cannot be read.
-fn parts(files: &[PathBuf]) -> anyhow::Result<(Vec<Part>, bool)> {
+pub(super) fn parts(files: &[PathBuf]) -> anyhow::Result<(Vec<Part>, bool)> {
     if let [file] = files {
         let read = recording::read(file)?;
         if read.events.is_empty() {
@@ -190,8 +216,8 @@ fn finished(write: Writer<'_>, mut output: impl Write) -> std::io::Result<()> {
 type Writer<'a> = Box<dyn FnOnce(&mut dyn Write) -> std::io::Result<()> + 'a>;
 
 /// What one recorder saw.
-struct Part {
-    judge: Judge,
+pub(super) struct Part {
+    pub(super) judge: Judge,
     events: Vec<Event>,
 }
 

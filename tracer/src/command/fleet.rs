@@ -17,6 +17,7 @@ use crate::{
         report::{Report, Utc},
     },
     recording::{self, Outline, RecordingError},
+    show::html::Drawn,
 };
 
 /// Folders below the one that is named.
@@ -36,8 +37,8 @@ pub(super) struct Joined {
     pub(super) report: Report,
     /// Whether a file is damaged or was left out.
     pub(super) damaged: bool,
-    /// The only recorder's files, where there is one.
-    pub(super) single: Option<Vec<PathBuf>>,
+    /// What is drawn of each recording, at its number, where that was asked for.
+    pub(super) drawn: Vec<Option<Drawn>>,
 }
 
 /// The recordings that arguments name: files, and those in folders and the folders below.
@@ -100,11 +101,12 @@ pub(super) fn bounds(outlines: &[Outline]) -> Option<(Utc, Utc)> {
     Some((began, ended))
 }
 
-/// Judges the files that `reach` needs and joins what comes of it.
+/// Judges the files that `reach` needs and joins what comes of it; with `draws`, the series over time are read too.
 pub(super) fn join(
     outlines: Vec<Outline>,
     failed: Vec<(PathBuf, RecordingError)>,
     reach: Reach,
+    draws: bool,
 ) -> anyhow::Result<Joined> {
     let all = outlines.len();
     let needed: Vec<Outline> = (outlines.into_iter())
@@ -120,15 +122,17 @@ pub(super) fn join(
         .map(|(file, error)| format!("left out: {}", named(file, error)))
         .collect();
     let mut damaged = !failed.is_empty();
-    let mut reports = Vec::new();
+    let (mut reports, mut drawn) = (Vec::new(), Vec::new());
+    let parts = draws.then_some(groups.len());
     for (group, judged) in groups
         .iter()
-        .zip(in_parallel(&groups, |group| judge(group)))
+        .zip(in_parallel(&groups, |group| judge(group, parts)))
     {
         match judged {
-            Ok((report, broken)) => {
-                damaged |= broken;
-                reports.push(report);
+            Ok(part) => {
+                damaged |= part.damaged;
+                reports.push(part.report);
+                drawn.push(part.drawn);
             }
             Err(error) => {
                 damaged = true;
@@ -146,9 +150,7 @@ pub(super) fn join(
     Ok(Joined {
         report,
         damaged,
-        single: (groups.len() == 1)
-            .then(|| groups.into_iter().next())
-            .flatten(),
+        drawn,
     })
 }
 
@@ -181,20 +183,39 @@ fn is_needed(outline: &Outline, reach: Reach) -> bool {
             .is_none_or(|until| outline.started.wall <= until.0)
 }
 
-/// The report of one recorder's files, and whether some of it could not be read.
-fn judge(files: &[PathBuf]) -> Result<(Report, bool), RecordingError> {
-    let mut judge = Judge::default();
+/// What one recorder's files come to.
+struct Part {
+    report: Report,
+    drawn: Option<Drawn>,
+    /// Whether some of it could not be read.
+    damaged: bool,
+}
+
+/// The report of one recorder's files, and their series, where one of so many parts is drawn.
+fn judge(files: &[PathBuf], parts: Option<usize>) -> Result<Part, RecordingError> {
+    let (mut judge, mut events) = (Judge::default(), Vec::new());
     let told = recording::parts_in_batches(files, |batch| {
         for event in &batch {
             judge.observe(event);
+        }
+        if parts.is_some() {
+            events.extend(batch);
         }
     })?;
     let mut report = judge.report();
     if told.live {
         report = report.while_recording();
     }
+    let drawn = parts.and_then(|parts| {
+        let timeline = judge.timeline(&events)?;
+        Some(Drawn::of(&report, timeline, parts))
+    });
     report.notes.extend(told.warnings);
-    Ok((report, told.damaged))
+    Ok(Part {
+        report,
+        drawn,
+        damaged: told.damaged,
+    })
 }
 
 /// Does `work` for each item, on as many threads as there are processors; the results in the order of the items.
@@ -234,7 +255,7 @@ mod tests {
     fn of_folder(folder: &Path) -> Joined {
         let files = expand(&[folder.to_owned()]).expect("recordings");
         let (outlines, failed) = outlines(&files);
-        join(outlines, failed, Reach::default()).expect("one can be read")
+        join(outlines, failed, Reach::default(), false).expect("one can be read")
     }
 
     fn names(joined: &Joined, file: &str) -> bool {
@@ -288,7 +309,7 @@ mod tests {
         let begun = std::time::Instant::now();
         let joined = loop {
             let (outlines, failed) = outlines(std::slice::from_ref(&path));
-            match join(outlines, failed, Reach::default()) {
+            match join(outlines, failed, Reach::default(), false) {
                 Ok(joined) if !joined.report.deaths.is_empty() => break joined,
                 _ => assert!(begun.elapsed().as_secs() < 60, "nothing was written"),
             }

@@ -7,6 +7,7 @@ pub mod export;
 mod fleet;
 #[cfg(feature = "record")]
 mod observing;
+pub mod only;
 pub mod own_path;
 pub mod publish;
 #[cfg(feature = "record")]

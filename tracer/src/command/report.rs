@@ -10,8 +10,9 @@ use super::{
     view::{self, ViewArgs},
 };
 use crate::{
-    judge::{Judge, timeline::Timeline},
+    judge::Judge,
     recording::{self, place},
+    show::html::Drawn,
 };
 
 /// Arguments of `report`.
@@ -70,15 +71,12 @@ fn several(arguments: &[PathBuf], view: &ViewArgs) -> anyhow::Result<ExitCode> {
         Some((began, ended)) => view.reach(began, ended)?,
         None => fleet::Reach::default(),
     };
-    let joined = fleet::join(outlines, failed, reach)?;
-    // What is drawn over time is of one recorder.
-    let timeline = joined.single.filter(|_| view.draws());
-    let timeline = timeline.map(|files| series(&files)).transpose()?.flatten();
+    let joined = fleet::join(outlines, failed, reach, view.draws())?;
     let folder = match arguments {
         [folder] => Some(folder.as_path()),
         _ => None,
     };
-    let code = view::show(&joined.report, timeline, folder, view)?;
+    let code = view::show(&joined.report, joined.drawn, folder, view)?;
     if !joined.damaged || code != ExitCode::SUCCESS {
         return Ok(code);
     }
@@ -89,18 +87,6 @@ fn several(arguments: &[PathBuf], view: &ViewArgs) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::from(code::RECORDING))
-}
-
-/// The series over time of one recorder's files.
-fn series(files: &[PathBuf]) -> anyhow::Result<Option<Timeline>> {
-    let (mut judge, mut events) = (Judge::default(), Vec::new());
-    recording::parts_in_batches(files, |batch| {
-        for event in &batch {
-            judge.observe(event);
-        }
-        events.extend(batch);
-    })?;
-    Ok(judge.timeline(&events))
 }
 
 /// One recording.
@@ -124,8 +110,9 @@ fn one(file: &Path, view: &ViewArgs) -> anyhow::Result<ExitCode> {
         report = report.while_recording();
     }
     report.notes.extend(read.warnings.iter().cloned());
-    let timeline = draws.then(|| judge.timeline(&events));
-    let code = view::show(&report, timeline.flatten(), Some(file), view)?;
+    let timeline = draws.then(|| judge.timeline(&events)).flatten();
+    let drawn = timeline.map(|timeline| Drawn::of(&report, timeline, 1));
+    let code = view::show(&report, vec![drawn], Some(file), view)?;
     if !read.damaged || code != ExitCode::SUCCESS {
         return Ok(code);
     }

@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Context as _;
 
-use super::{Failure, code, fleet};
+use super::{Failure, code, fleet, only::job};
 use crate::{
     event::Event,
     ids::{BootTime, EventId, HexId, MINUTE_NS},
@@ -68,13 +68,6 @@ pub struct SliceArgs {
     /// Output file; it must not exist.
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     output: PathBuf,
-}
-
-/// A job's id as Ray prints it.
-fn job(text: &str) -> Result<HexId, String> {
-    HexId::parse(text)
-        .filter(|id| id.0.len() == 8)
-        .ok_or_else(|| format!("invalid job id {text}: 8 hexadecimal digits, for example 01000000"))
 }
 
 /// Runs it.

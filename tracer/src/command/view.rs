@@ -13,14 +13,13 @@ use std::{
 use anyhow::Context as _;
 use clap::builder::NonEmptyStringValueParser;
 
-use super::{Failure, code, fleet::Reach, own_path};
+use super::{Failure, code, fleet::Reach, only::OnlyArgs, own_path};
 use crate::{
-    judge::{
-        report::{Killer, Report, Utc},
-        timeline::Timeline,
-    },
+    judge::report::{Killer, Report, Utc},
     show::{
-        Style, fail, html, json, limit, markdown,
+        Style, fail,
+        html::{self, Drawn},
+        json, limit, markdown,
         redact::{self, Known},
         select::{Kill, Selection, Shown, select},
         summary, text,
@@ -90,6 +89,8 @@ pub struct ViewArgs {
     /// job, node or container id, or part of a name.
     #[arg(long = "match", value_name = "TEXT", value_parser = NonEmptyStringValueParser::new(), help_heading = "Selection")]
     matching: Option<String>,
+    #[command(flatten)]
+    only: OnlyArgs,
     /// Show deaths after this time: 08:41:07, 2026-11-20T08:41:07Z, or -10m for the last ten minutes.
     #[arg(
         long,
@@ -121,10 +122,10 @@ pub struct ViewArgs {
 }
 
 /// Prints `report` as asked, and says whether it is a failure. `recording` is the file it was read from, if one, and
-/// `timeline` its series, where the form [draws](ViewArgs::draws) them.
+/// `drawn` has the series of each recording, where the form [draws](ViewArgs::draws) them.
 pub fn show(
     report: &Report,
-    timeline: Option<Timeline>,
+    drawn: Vec<Option<Drawn>>,
     recording: Option<&Path>,
     args: &ViewArgs,
 ) -> anyhow::Result<ExitCode> {
@@ -133,7 +134,7 @@ pub fn show(
     let shown = select(report, &selection);
     args.refuse_nothing(report, &shown)?;
     let reasons = args.reasons(&shown);
-    let (text, known) = args.text(shown, timeline, recording)?;
+    let (text, known) = args.text(shown, drawn, recording)?;
     match &args.output {
         Some(path) => output::write(path, args.force, recording, &text)?,
         None => output::print(&text)?,
@@ -164,15 +165,15 @@ impl ViewArgs {
     fn text(
         &self,
         mut shown: Shown,
-        mut timeline: Option<Timeline>,
+        mut drawn: Vec<Option<Drawn>>,
         recording: Option<&Path>,
     ) -> anyhow::Result<(String, Known)> {
         let mut known = Known::default();
         if self.redact {
-            (shown.report, timeline, known) =
-                redact::redact_both(&shown.report, timeline, recording);
+            let timelines = drawn.iter_mut().flatten().map(|one| &mut one.timeline);
+            (shown.report, known) = redact::redact_both(&shown.report, timelines, recording);
         }
-        let text = self.render(&shown, timeline.as_ref(), recording, &known)?;
+        let text = self.render(&shown, &drawn, recording, &known)?;
         // Of a page only the data may hold names; its scripts are the same for all.
         let text = match self.format {
             Format::Html => text,
@@ -227,6 +228,7 @@ impl ViewArgs {
         Ok(Selection {
             kill: self.kill,
             matching: self.matching.clone(),
+            only: self.only.only(),
             since,
             until,
             all: self.all,
@@ -255,6 +257,9 @@ impl ViewArgs {
 
     /// What was asked for by its id must be there.
     fn refuse_nothing(&self, report: &Report, shown: &Shown) -> anyhow::Result<()> {
+        if let Some(unknown) = self.only.only().unknown(report) {
+            return Err(usage(unknown));
+        }
         if !shown.report.deaths.is_empty() {
             return Ok(());
         }
@@ -298,7 +303,7 @@ impl ViewArgs {
     fn render(
         &self,
         shown: &Shown,
-        timeline: Option<&Timeline>,
+        drawn: &[Option<Drawn>],
         recording: Option<&Path>,
         known: &Known,
     ) -> anyhow::Result<String> {
@@ -325,8 +330,9 @@ impl ViewArgs {
             Format::Text => text::render(shown, &style),
             Format::Json => json::render(&shown.report).context("cannot write the JSON")?,
             Format::Markdown => markdown::render(shown, &style),
-            Format::Html => html::render(shown, &style, timeline, known)
-                .context("cannot write the page's data")?,
+            Format::Html => {
+                html::render(shown, &style, drawn, known).context("cannot write the page's data")?
+            }
         })
     }
 }

@@ -321,7 +321,7 @@ pub fn counts(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
     }
     if shown.filtered && causes.is_empty() && !shown.lists_normal {
         lines.push(
-            "No listed death lies there. Without --kill, --match, --since and --until all are shown."
+            "No listed death lies there. Without --kill, --match, --node, --job, --cluster, --since and --until all are shown."
                 .to_owned(),
         );
     }

@@ -33,6 +33,7 @@ pub mod live;
 pub mod markdown;
 mod minute;
 pub mod near;
+pub mod only;
 mod owners;
 pub mod publish;
 pub mod rank;

@@ -1,4 +1,4 @@
-//! Which deaths of a report are shown: `--kill`, `--match`, `--since`, `--until`, `--all`.
+//! Which deaths of a report are shown: `--kill`, `--match`, `--node`, `--job`, `--cluster`, `--since`, `--until`, `--all`.
 //!
 //! A death is kept together with the deaths that caused it, so that no answer stands without its cause; a chosen first
 //! cause keeps its whole cascade.
@@ -11,7 +11,7 @@ use std::{
 use crate::{
     ids::{EventId, Pid},
     judge::report::{Death, Report, Utc},
-    show::causes,
+    show::{causes, only::Only},
 };
 
 /// What the user asked for; the default is everything that is listed.
@@ -21,6 +21,8 @@ pub struct Selection {
     pub kill: Option<Kill>,
     /// Text or an id that a death must match.
     pub matching: Option<String>,
+    /// One node, job or cluster.
+    pub only: Only,
     /// Deaths at or after this.
     pub since: Option<Utc>,
     /// Deaths before or at this.
@@ -134,6 +136,7 @@ pub fn select(report: &Report, selection: &Selection) -> Shown {
         let asked = chosen
             .is_none_or(|root| root.is_some() && roots.get(&death.id).copied() == root)
             && within(death, selection)
+            && selection.only.has_death(report, death)
             && selection
                 .matching
                 .as_deref()
@@ -144,6 +147,7 @@ pub fn select(report: &Report, selection: &Selection) -> Shown {
     }
     let mut left = report.clone();
     left.deaths.retain(|death| kept.contains(&death.id));
+    left.jobs.retain(|job| selection.only.has_job(report, job));
     left.findings.retain(|finding| {
         finding.deaths.is_empty() || finding.deaths.iter().any(|death| kept.contains(death))
     });

@@ -6,7 +6,13 @@ use super::{apt, venv};
 use crate::{layout, process::step};
 
 /// Playwright drives Debian's Chromium: it needs no browser of its own.
-const PYTHON_PACKAGES: [&str; 4] = ["playwright", "pandas", "duckdb", "pyte"];
+/// `DuckDB` comes with what reads `SQLite` files, in the version that it fits.
+const PYTHON_PACKAGES: [&str; 4] = [
+    "playwright",
+    "pandas",
+    "duckdb-extension-sqlite-scanner",
+    "pyte",
+];
 
 pub(super) fn install() -> Result<()> {
     step("Chromium", || apt::install(&["chromium"]))?;

@@ -56,7 +56,7 @@ pub(crate) fn is_out_of_references(reason: &str) -> bool {
 
 /// Whether a raylet that the GCS took for dead lost the GCS, rather than was marked by it (`node_manager.cc`).
 #[must_use]
-pub(crate) fn lost_the_gcs(reason: &str) -> bool {
+pub fn lost_the_gcs(reason: &str) -> bool {
     !reason.contains("marked")
 }
 

@@ -1,16 +1,17 @@
-// The timeline: zoom, pan, hover, and the deaths above it as buttons.
+// The timeline: zoom, pan, hover, and the keys.
 
 const chart = {
-  view: { ...FULL }, width: 0, onlyRay: false, stacked: null, waiting: false,
+  view: { ...FULL }, width: 0, onlyRay: false, waiting: false,
   box: document.getElementById('chart'),
-  canvas: document.querySelector('#chart canvas'),
-  marks: document.getElementById('marks'),
+  content: document.getElementById('lanes'),
+  axis: document.getElementById('axis'),
+  lines: document.querySelector('#arrows .line'),
+  heads: document.querySelector('#arrows .head'),
+  hidden: document.getElementById('arrows-hidden'),
   cursor: document.getElementById('cursor'),
   drag: document.getElementById('drag'),
   tip: document.getElementById('tip'),
 };
-// First causes only: what followed from them is folded into their marks.
-const CAUSES = DATA.deaths.filter(death => death.t !== null && death.root === null && death.listed);
 
 // Shows `from` to `to`, kept within the recording.
 function look(from, to) {
@@ -36,12 +37,20 @@ function pan(share) {
 function render() {
   const { from, to } = chart.view;
   // Read once: after a change of the page it would be laid out again for each reading.
-  chart.width = chart.canvas.clientWidth;
-  // Two pixels a column: half the work, and no peak is lost.
-  const count = Math.max(Math.round((chart.width - LEFT) / 2), 50);
-  chart.stacked = stack(from, to, count);
-  draw(chart.canvas, chart.stacked, chart.onlyRay);
-  placeMarks();
+  chart.width = chart.content.clientWidth;
+  const above = chart.box.scrollTop, below = above + chart.box.clientHeight;
+  const seen = LANES.filter(lane => lane.top < below && lane.top + lane.height > above);
+  // Two or three pixels a column: half the work, and no peak is lost.
+  const count = Math.max(Math.round((chart.width - LEFT) / (FLEET ? 3 : 2)), 50);
+  for (const lane of LANES) groupMarks(lane);
+  for (const lane of seen.filter(lane => lane.hasMemory)) {
+    lane.stacked = stack(lane, from, to, count);
+    draw(lane.canvas, lane.stacked, chart.onlyRay, lane.frame, [chart.width, lane.height]);
+  }
+  placeAxis();
+  // From here on the page is changed, and nothing is read of it.
+  placeArrows(above, below);
+  seen.forEach(placeMarks);
   placeBars();
   document.getElementById('span').textContent = `${clock(from)} to ${clock(to)} (${length(to - from)})`;
 }
@@ -62,88 +71,47 @@ function placeBar(bar) {
   bar.style.width = `${share(end) - share(start)}%`;
 }
 
-// Marks that would cover each other are one with a count.
-function placeMarks() {
-  const groups = [];
-  for (const death of CAUSES) {
-    if (death.t < chart.view.from || death.t > chart.view.to) continue;
-    const x = toX(death.t), last = groups[groups.length - 1];
-    if (last && x - last.x < last.wide) join(last, death); else groups.push(join({ x, deaths: [], wide: 0 }, death));
-  }
-  const kept = [...chart.marks.children];
-  while (kept.length > groups.length) kept.pop().remove();
-  while (kept.length < groups.length) {
-    const button = el('button', { type: 'button', className: 'mark' });
-    button.addEventListener('click', () => chooseMark(button));
-    chart.marks.append(button);
-    kept.push(button);
-  }
-  groups.forEach(({ x, deaths }, index) => mark(kept[index], x, deaths));
-}
-
-// A mark is as wide as its text, with a gap to the next.
-function join(group, death) {
-  group.deaths.push(death);
-  group.wide = Math.max(27, 15 + 8 * words_of(group.deaths).length);
-  return group;
-}
-
-function words_of(deaths) {
-  const one = deaths.every(death => death.killer === deaths[0].killer);
-  const followers = deaths.reduce((sum, death) => sum + death.cascade.length, 0);
-  const glyph = one ? KILLERS[deaths[0].killer][0] : '•';
-  return (deaths.length > 1 ? `${glyph}${deaths.length}` : glyph) + (followers ? `+${followers}` : '');
-}
-
-function mark(button, x, deaths) {
-  const followers = deaths.reduce((sum, death) => sum + death.cascade.length, 0);
-  button.deaths = deaths;
-  button.textContent = words_of(deaths);
-  button.classList.toggle('soft', deaths.every(death => SOFT.has(death.killer)));
-  const what = deaths.length > 1 ? `${deaths.length} first causes from ${clock(deaths[0].t, true)}` : `${deaths[0].label} ${deaths[0].headline}`;
-  button.title = followers ? `${what}; ${followers} deaths followed` : what;
-  button.setAttribute('aria-label', button.title);
-  button.style.transform = `translateX(${Math.min(Math.max(x - 11, LEFT - 11), chart.width - 34)}px)`;
-}
-
-// One death opens; several are zoomed into until they come apart.
-function chooseMark(button) {
-  const { deaths } = button;
-  const first = deaths[0].t, last = deaths[deaths.length - 1].t;
-  if (deaths.length === 1 || last - first < 30) openDeath(deaths[0].id);
-  else { const margin = (last - first) * 0.3; look(first - margin, last + margin); }
-}
-
-function hover(x) {
-  const column = Math.floor((x - LEFT) / (chart.width - LEFT) * chart.stacked.count);
-  const inside = column >= 0 && column < chart.stacked.count;
+function hover(x, y) {
+  const lane = laneAt(y), stacked = lane?.stacked;
+  const column = stacked ? Math.floor((x - LEFT) / (chart.width - LEFT) * stacked.count) : -1;
+  const inside = column >= 0 && column < stacked.count;
   chart.cursor.hidden = chart.tip.hidden = !inside;
   if (!inside) return;
   chart.cursor.style.left = `${x}px`;
-  const { found, layers, used, store, sum, cgroups } = chart.stacked;
+  const { found, layers, used, store, sum, cgroups } = stacked;
   const row = (name, kib) => el('tr', {}, el('td', { textContent: name }), el('td', { textContent: size(kib) }));
   const classes = layers.map((layer, index) => [LAYERS.names[index], layer[column]]).filter(([, kib]) => kib > 0).sort((one, other) => other[1] - one[1]);
   const rows = classes.map(([name, kib]) => row(name, kib));
-  rows.push(row('shared memory (object store)', store[column]));
-  if (NODE.t.length) {
-    rows.push(row('not these processes', Math.max(used[column] - sum[column] - store[column], 0)));
-    rows.push(row(`in use of ${size(DATA.total_kib)}`, used[column]));
+  if (!isSeen(lane, found[column])) rows.push(el('tr', {}, el('td', { textContent: 'not recorded' })));
+  else {
+    rows.push(row('shared memory (object store)', store[column]));
+    if (lane.node.t.length) {
+      rows.push(row('not these processes', Math.max(used[column] - sum[column] - store[column], 0)));
+      rows.push(row(`in use of ${size(lane.total_kib)}`, used[column]));
+    }
   }
-  cgroups.forEach((use, index) => { if (use[column] >= 0) rows.push(row(CGROUPS[index].label, use[column])); });
-  chart.tip.replaceChildren(el('b', { textContent: clock(found[column], true) }), el('table', {}, el('tbody', {}, ...rows)));
+  cgroups.forEach((use, index) => { if (use[column] >= 0) rows.push(row(lane.cgroups[index].label, use[column])); });
+  const head = `${FLEET ? `${lane.name} ` : ''}${clock(found[column], true)}`;
+  chart.tip.replaceChildren(el('b', { textContent: head }), el('table', {}, el('tbody', {}, ...rows)));
   const room = chart.width - chart.tip.offsetWidth;
   const beside = x > chart.width / 2 ? x - 12 - chart.tip.offsetWidth : x + 12;
   chart.tip.style.left = `${Math.max(Math.min(beside, room), 0)}px`;
+  // Below what it is about, where there is room.
+  const lowest = chart.box.scrollTop + chart.box.clientHeight - chart.tip.offsetHeight - 4;
+  if (FLEET) chart.tip.style.top = `${Math.max(Math.min(lane.top + 32, lowest), chart.box.scrollTop + 26)}px`;
 }
 
 function nextDeath(direction) {
   const middle = (chart.view.from + chart.view.to) / 2;
-  const ahead = CAUSES.filter(death => direction * (death.t - middle) > 1e-3);
+  const ahead = MARKED.filter(death => direction * (death.t - middle) > 1e-3);
   const next = direction > 0 ? ahead[0] : ahead[ahead.length - 1];
   if (!next) return;
   const half = Math.min(chart.view.to - chart.view.from, 60e3) / 2;
+  const lane = LANES[next.lane], box = chart.box;
+  const isInView = lane.top >= box.scrollTop + 26 && lane.top + lane.height <= box.scrollTop + box.clientHeight;
+  if (!isInView) box.scrollTop = lane.top - 60;
   look(next.t - half, next.t + half);
-  document.getElementById('span').textContent = `${next.label} ${next.headline}`;
+  document.getElementById('span').textContent = `${called(next)} ${next.headline}`;
 }
 
 const ACTIONS = {
@@ -155,9 +123,11 @@ const KEYS = { '+': 'in', '=': 'in', '-': 'out', '−': 'out', ArrowLeft: 'left'
 function listen() {
   const pointers = new Map();
   let held = null;
-  const place = event => event.clientX - chart.box.getBoundingClientRect().left;
+  const place = event => event.clientX - chart.content.getBoundingClientRect().left;
+  const height = event => event.clientY - chart.content.getBoundingClientRect().top;
   chart.box.addEventListener('pointerdown', event => {
-    if (event.target.closest('.mark') || event.button > 1) return;
+    // What is right of the lanes is a bar to scroll with.
+    if (event.target.closest('button') || event.button > 1 || place(event) > chart.width) return;
     pointers.set(event.pointerId, place(event));
     chart.box.setPointerCapture(event.pointerId);
     held = { x: place(event), view: { ...chart.view }, pans: event.shiftKey || event.button === 1 || event.pointerType === 'touch', apart: apart() };
@@ -165,7 +135,7 @@ function listen() {
   const apart = () => { const [one, other] = [...pointers.values()]; return other === undefined ? null : Math.max(Math.abs(one - other), 10); };
   chart.box.addEventListener('pointermove', event => {
     const x = place(event);
-    if (!held) { if (event.pointerType !== 'touch') hover(x); return; }
+    if (!held) { if (event.pointerType !== 'touch') hover(x, height(event)); return; }
     pointers.set(event.pointerId, x);
     const perPixel = (held.view.to - held.view.from) / (chart.width - LEFT);
     if (held.apart && pointers.size > 1) {
@@ -188,12 +158,12 @@ function listen() {
     chart.drag.hidden = true;
     if (!was || event.type === 'pointercancel') return;
     if (!was.pans && Math.abs(x - was.x) > 5) look(toMoment(Math.max(Math.min(x, was.x), LEFT)), toMoment(Math.max(x, was.x)));
-    else if (event.pointerType === 'touch' && Math.abs(x - was.x) < 5) hover(x);
+    else if (event.pointerType === 'touch' && Math.abs(x - was.x) < 5) hover(x, height(event));
   };
   chart.box.addEventListener('pointerup', release);
   chart.box.addEventListener('pointercancel', release);
   chart.box.addEventListener('pointerleave', () => { chart.tip.hidden = chart.cursor.hidden = true; });
-  chart.box.addEventListener('dblclick', event => { if (!event.target.closest('.mark')) ACTIONS.all(); });
+  chart.box.addEventListener('dblclick', event => { if (!event.target.closest('button')) ACTIONS.all(); });
   // A plain wheel scrolls the page, unless the chart was chosen first.
   chart.box.addEventListener('wheel', event => {
     const chosen = event.ctrlKey || event.metaKey || document.activeElement === chart.box;
@@ -210,7 +180,9 @@ function listen() {
   });
   for (const button of document.querySelectorAll('[data-do]')) button.addEventListener('click', ACTIONS[button.dataset.do]);
   document.getElementById('only-ray').addEventListener('change', event => { chart.onlyRay = event.target.checked; render(); });
-  new ResizeObserver(() => look(chart.view.from, chart.view.to)).observe(chart.box);
+  const again = () => look(chart.view.from, chart.view.to);
+  new ResizeObserver(() => { measure(); again(); }).observe(chart.box);
+  if (FLEET) chart.box.addEventListener('scroll', again, { passive: true });
   new IntersectionObserver(([entry]) => { bars.seen = entry.isIntersecting; placeBars(); }).observe(bars.section);
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', render);
 }
@@ -222,14 +194,30 @@ function legend() {
     return made;
   };
   const items = LAYERS.names.map((name, index) => el('li', { title: name }, key(`--c${index}`), name));
-  if (NODE.t.length) {
+  if (LANES.some(lane => lane.node.t.length)) {
     items.push(el('li', {}, key('--store'), 'shared memory (object store)'));
     items.push(el('li', {}, key('--rest'), 'other programs and the kernel'));
   }
-  for (const { label } of CGROUPS) items.push(el('li', { title: label }, key('--limit'), label));
-  for (const limit of DATA.limits) items.push(el('li', { title: limit.label }, key(limit.ray ? '--ray' : '--limit', true), limit.label));
-  if (DATA.limits_left_out) items.push(el('li', {}, `and ${DATA.limits_left_out} smaller limits of cgroups: each death names its own`));
-  const glyphs = new Map(CAUSES.map(death => KILLERS[death.killer]).map(([glyph, words]) => [words, glyph]));
+  items.push(...(FLEET ? lanesLegend(key) : limitsLegend(LANES[0], key)));
+  const glyphs = new Map(MARKED.map(death => KILLERS[death.killer]).map(([glyph, words]) => [words, glyph]));
   for (const [words, glyph] of glyphs) items.push(el('li', {}, el('b', { textContent: glyph }), ` ${words}`));
   document.getElementById('legend').append(...items);
+}
+
+function limitsLegend(lane, key) {
+  const items = lane.cgroups.map(({ label }) => el('li', { title: label }, key('--limit'), label));
+  for (const limit of lane.limits) items.push(el('li', { title: limit.label }, key(limit.ray ? '--ray' : '--limit', true), limit.label));
+  if (lane.limits_left_out) items.push(el('li', {}, `and ${lane.limits_left_out} smaller limits of cgroups: each death names its own`));
+  return items;
+}
+
+// Of many nodes each lane names its own limits.
+function lanesLegend(key) {
+  const items = [];
+  if (LANES.some(lane => lane.limits.some(limit => limit.ray))) items.push(el('li', {}, key('--ray', true), 'Ray kills above'));
+  if (LANES.some(lane => lane.limits.some(limit => !limit.ray))) items.push(el('li', {}, key('--limit', true), 'limit of a cgroup'));
+  if (LANES.some(lane => lane.cgroups.length)) items.push(el('li', {}, key('--limit'), 'in use in a cgroup with a limit, without page cache'));
+  if (ARROWS.length) items.push(el('li', {}, el('b', { textContent: '↷' }), ' from a death to one that it caused on another node (inferred, by ids in Ray\'s words)'));
+  if (LANES.some(lane => lane.quiet)) items.push(el('li', {}, 'thin: nothing died there; its name opens it'));
+  return items;
 }

@@ -4,19 +4,23 @@ use std::collections::HashSet;
 
 use serde::Serialize;
 
-use super::series::{self, Series};
+use super::{
+    Drawn,
+    lanes::{Lane, Lanes},
+    limits::{self, Limit},
+    series::{Groups, Scale, Series},
+};
 use crate::{
-    ids::{Bytes, EventId},
+    ids::{Bytes, EventId, WallTime},
     judge::{
         report::{Death, Report, TopProcess, Utc},
         timeline::Timeline,
     },
     show::{
         Style,
-        causes::Cause,
-        clause, evidence, facts, jobs, sanitize,
+        causes::{self, Cause},
+        clause, evidence, facts, fleet, jobs, sanitize,
         select::Shown,
-        size::{self, size},
         time::offset_name,
         view::View,
         words,
@@ -25,8 +29,8 @@ use crate::{
 
 /// Deaths with their facts and evidence; later ones have their line in the table.
 const MAX_DETAILED: usize = 1000;
-/// Limits of cgroups that are drawn and named: the largest, others would lie on the axis.
-const MAX_LIMITS: usize = 4;
+/// No chain of causes is longer.
+const LONGEST_CHAIN: usize = 64;
 /// Deaths in the table; it says how many more there are.
 const MAX_DEATHS: usize = 20_000;
 
@@ -41,23 +45,32 @@ pub(super) struct Data {
     zone: String,
     /// Whether times need their date.
     dated: bool,
+    /// KiB of one step of the figures in series.
+    unit_kib: u64,
+    /// One for each node; one alone where the page is of one recording.
+    lanes: Vec<LaneData>,
+    /// Names of classes, to which processes refer.
+    groups: Vec<String>,
+    /// Processes without a row.
+    left_out: usize,
+    deaths: Vec<DeathData>,
+    /// Deaths that are too many for the page.
+    deaths_left_out: usize,
+}
+
+/// A node's part of the timeline.
+#[derive(Debug, Serialize)]
+struct LaneData {
+    name: String,
+    about: String,
+    /// Whether nothing happened on it.
+    quiet: bool,
     total_kib: u64,
     limits: Vec<Limit>,
     /// Limits of cgroups that are too many to be named.
     limits_left_out: usize,
-    deaths: Vec<DeathData>,
-    /// Deaths that are too many for the page.
-    deaths_left_out: usize,
     #[serde(flatten)]
     series: Series,
-}
-
-/// A line in the chart.
-#[derive(Debug, Serialize)]
-struct Limit {
-    label: String,
-    kib: u64,
-    ray: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -71,6 +84,11 @@ struct DeathData {
     number: u32,
     place: usize,
     root: Option<u64>,
+    /// The nearest death above it that is on the page.
+    cause: Option<u64>,
+    lane: Option<usize>,
+    /// Its node, where there are several.
+    node: Option<String>,
     headline: String,
     killer: &'static str,
     sure: String,
@@ -95,17 +113,22 @@ struct Top {
     age_ms: Option<u64>,
 }
 
-/// The page's data.
-pub(super) fn of(shown: &Shown, style: &Style, timeline: Option<&Timeline>) -> Data {
+/// The page's data; `drawn` has what is drawn of each recording, at its number.
+pub(super) fn of(shown: &Shown, style: &Style, drawn: &[Option<Drawn>]) -> Data {
     // The page has room for all of the evidence.
     let mut full = shown.clone();
     full.detail = true;
     let view = View::new(&full, style);
     let report = &full.report;
-    let (began, ended) = bounds(report, timeline);
-    let (limits, limits_left_out) = most_limits(limits(report, timeline));
-    let (deaths, deaths_left_out) = deaths(&view, began);
+    let lanes = Lanes::of(report);
+    let (began, ended) = bounds(report, &lanes, drawn);
+    let (deaths, deaths_left_out) = deaths(&view, began, &lanes);
     let offset_s = style.zone.offset_s(began);
+    // Of many nodes each has little room.
+    let unit_kib = if lanes.all.len() > 1 { 1024 } else { 1 };
+    let mut groups = Groups::default();
+    let all = lanes.all.iter();
+    let lanes = all.map(|lane| of_lane(report, lane, drawn, (began, unit_kib), &mut groups));
     Data {
         began: milliseconds(began),
         length: milliseconds(ended) - milliseconds(began),
@@ -116,18 +139,56 @@ pub(super) fn of(shown: &Shown, style: &Style, timeline: Option<&Timeline>) -> D
             offset_name(offset_s)
         },
         dated: view.is_dated(),
-        total_kib: report
-            .recordings
-            .first()
+        unit_kib,
+        lanes: lanes.collect(),
+        groups: groups.names,
+        left_out: drawn.iter().flatten().map(|one| one.left_out).sum(),
+        deaths,
+        deaths_left_out,
+    }
+}
+
+fn of_lane(
+    report: &Report,
+    lane: &Lane,
+    drawn: &[Option<Drawn>],
+    (began, unit_kib): (Utc, u64),
+    groups: &mut Groups,
+) -> LaneData {
+    let scale = Scale {
+        began: Utc(WallTime(
+            began.0.0.saturating_add(lane.ahead_ms * 1_000_000),
+        )),
+        unit_kib,
+        several: fleet::is_one(report),
+    };
+    let mut timelines = timelines(lane, drawn);
+    timelines.sort_by_key(|(_, timeline)| timeline.began);
+    let mut series = Series::default();
+    for (number, timeline) in &timelines {
+        series.add(*number, timeline, scale, groups);
+    }
+    let (limits, limits_left_out) = limits::of(report, lane, &timelines);
+    let mut recordings = report.recordings.iter();
+    LaneData {
+        name: lane.name.clone(),
+        about: lane.about.clone(),
+        quiet: fleet::is_one(report) && lane.first.is_none(),
+        total_kib: recordings
+            .find(|one| lane.recordings.contains(&one.id))
             .map_or(0, |one| kib(one.host.memory_bytes)),
         limits,
         limits_left_out,
-        deaths,
-        deaths_left_out,
-        series: timeline
-            .map(|timeline| series::of(report, timeline))
-            .unwrap_or_default(),
+        series,
     }
+}
+
+/// The series of a lane's recordings.
+fn timelines<'a>(lane: &Lane, drawn: &'a [Option<Drawn>]) -> Vec<(u32, &'a Timeline)> {
+    let all = (0..).zip(drawn);
+    let own = all.filter(|(number, _)| lane.recordings.contains(number) || drawn.len() == 1);
+    own.filter_map(|(number, one)| Some((number, &one.as_ref()?.timeline)))
+        .collect()
 }
 
 /// Bytes as KiB.
@@ -140,79 +201,28 @@ pub(super) fn milliseconds(time: Utc) -> i64 {
     time.0.0.div_euclid(1_000_000)
 }
 
-fn bounds(report: &Report, timeline: Option<&Timeline>) -> (Utc, Utc) {
-    let nothing = Utc(crate::ids::WallTime(0));
-    if let Some(timeline) = timeline {
-        return (timeline.began, timeline.ended);
+/// From when to when the page reaches, by the clock of the node with the GCS.
+fn bounds(report: &Report, lanes: &Lanes, drawn: &[Option<Drawn>]) -> (Utc, Utc) {
+    let mut times: Vec<Utc> = Vec::new();
+    for lane in &lanes.all {
+        let by = -lane.ahead_ms * 1_000_000;
+        let corrected = |time: Utc| Utc(WallTime(time.0.0.saturating_add(by)));
+        let own = timelines(lane, drawn).into_iter();
+        times.extend(own.flat_map(|(_, one)| [corrected(one.began), corrected(one.ended)]));
     }
-    let times = || report.deaths.iter().filter_map(|death| death.when.time);
+    if times.is_empty() {
+        times.extend(report.deaths.iter().filter_map(|death| death.when.time));
+    }
+    let nothing = Utc(WallTime(0));
+    let (first, last) = (times.iter().min(), times.iter().max());
     (
-        times().min().unwrap_or(nothing),
-        times().max().unwrap_or(nothing),
+        first.copied().unwrap_or(nothing),
+        last.copied().unwrap_or(nothing),
     )
 }
 
-/// Ray's thresholds, the cgroups that killed, and those that came nearest to their limits.
-fn limits(report: &Report, timeline: Option<&Timeline>) -> Vec<Limit> {
-    let mut limits: Vec<Limit> = Vec::new();
-    let mut add = |limit: Limit| {
-        if !limits.iter().any(|known| known.label == limit.label) {
-            limits.push(limit);
-        }
-    };
-    let machine = report.recordings.first().map(|one| one.host.memory_bytes);
-    for monitor in crate::show::limit::monitors(report).filter(|monitor| monitor.enabled) {
-        let Some(threshold) = monitor.threshold_bytes else {
-            continue;
-        };
-        let part = monitor
-            .total_bytes
-            .filter(|total| machine.is_some_and(|all| total.0 < all.0 / 10 * 9));
-        let label = match part {
-            Some(total) => format!(
-                "Ray kills above {}, in its cgroup",
-                size::of(threshold, total)
-            ),
-            None => format!("Ray kills above {}", size(threshold)),
-        };
-        add(Limit {
-            label,
-            kib: kib(threshold),
-            ray: true,
-        });
-    }
-    let killed = report
-        .deaths
-        .iter()
-        .filter_map(|death| death.memory.oom.as_ref());
-    let killed = killed.filter_map(|oom| Some((oom.cgroup.as_deref()?, oom.limit_bytes?)));
-    let limited = timeline.map(series::limited).unwrap_or_default();
-    let limited = limited.into_iter().filter_map(|series| {
-        let (_, last) = series.samples.last()?;
-        Some((series.path.as_str(), last.limit?))
-    });
-    for (path, limit) in killed.chain(limited) {
-        add(Limit {
-            label: format!("limit of cgroup {}: {}", words::cgroup(path), size(limit)),
-            kib: kib(limit),
-            ray: false,
-        });
-    }
-    limits
-}
-
-/// Ray's own and the largest others, and how many are left out.
-fn most_limits(all: Vec<Limit>) -> (Vec<Limit>, usize) {
-    let (mut kept, mut others): (Vec<Limit>, Vec<Limit>) = all.into_iter().partition(|one| one.ray);
-    others.sort_by_key(|one| std::cmp::Reverse(one.kib));
-    let left_out = others.len().saturating_sub(MAX_LIMITS);
-    others.truncate(MAX_LIMITS);
-    kept.append(&mut others);
-    (kept, left_out)
-}
-
 /// First causes, each followed by what followed from it; then normal exits, where these are shown; and how many are left out.
-fn deaths(view: &View<'_>, began: Utc) -> (Vec<DeathData>, usize) {
+fn deaths(view: &View<'_>, began: Utc, lanes: &Lanes) -> (Vec<DeathData>, usize) {
     let causes = view.shown.causes();
     let mut found: Vec<DeathData> = Vec::new();
     let mut seen: HashSet<EventId> = HashSet::new();
@@ -255,6 +265,7 @@ fn deaths(view: &View<'_>, began: Utc) -> (Vec<DeathData>, usize) {
     }
     let left_out = found.len().saturating_sub(MAX_DEATHS);
     found.truncate(MAX_DEATHS);
+    place(&view.shown.report, lanes, &mut found);
     (found, left_out)
 }
 
@@ -269,9 +280,8 @@ fn death(
     let detailed = place < MAX_DETAILED;
     DeathData {
         id: death.id.0,
-        t: death
-            .when
-            .time
+        t: (death.when.corrected_time)
+            .or(death.when.time)
             .or(death.when.exit_time)
             .map(|time| (time.0.0 - began.0.0) as f64 / 1e6),
         when: view.death_time(death),
@@ -279,6 +289,9 @@ fn death(
         number: cause.number,
         place: after.map_or(0, |(_, place)| place),
         root: after.map(|(root, _)| root.0),
+        cause: None,
+        lane: None,
+        node: None,
         headline: words::headline(death),
         killer: death.verdict.killer.name(),
         sure: words::certainty(death),
@@ -300,6 +313,25 @@ fn death(
         },
         cascade: cause.cascade.iter().map(|next| next.id.0).collect(),
         top: if detailed { top(death) } else { Vec::new() },
+    }
+}
+
+/// Puts deaths into their lanes, below what caused them: what is not on the page is passed over.
+fn place(report: &Report, lanes: &Lanes, found: &mut [DeathData]) {
+    let by_id = causes::by_id(report);
+    let shown: HashSet<u64> = found.iter().map(|one| one.id).collect();
+    for one in found {
+        let Some(death) = by_id.get(&EventId(one.id)) else {
+            continue;
+        };
+        one.lane = lanes.of_death(death);
+        one.node = death.node.as_deref().map(sanitize::name);
+        let above = |death: &&Death| by_id.get(&death.verdict.cause()?).copied();
+        let mut chain = std::iter::successors(Some(*death), above).take(LONGEST_CHAIN);
+        let known = chain.find(|death| death.id.0 != one.id && shown.contains(&death.id.0));
+        let cause = known.map(|death| death.id.0).or(one.root);
+        // A first cause stands alone, also where another act's is above it.
+        one.cause = cause.filter(|_| one.root.is_some());
     }
 }
 

@@ -7,8 +7,9 @@ function link(death, text) {
 }
 
 function openDeath(id) {
-  const section = document.getElementById(`death-${id}`);
-  if (!section) return;
+  const death = DEATHS.get(id);
+  if (!death) return;
+  const section = sectionOf(death);
   section.open = true;
   history.replaceState(null, '', `#death-${id}`);
   section.scrollIntoView({ block: 'start' });
@@ -23,10 +24,11 @@ function deathTable() {
   if (!DATA.deaths.length) { section.append(el('p', { className: 'hint', textContent: 'No death is listed.' })); return; }
   table(section, {
     caption: 'Deaths', placeholder: 'Filter: a name, pid, job, killer …', rows: DATA.deaths,
-    text: death => [death.when, death.label, KILLERS[death.killer][1], death.killer, death.name, death.group, text(death.pid), text(death.job), death.sure, death.headline].join(' '),
+    text: death => [death.when, death.label, KILLERS[death.killer][1], death.killer, death.name, death.group, text(death.pid), text(death.job), death.sure, death.headline, text(death.node)].join(' '),
     columns: [
       { label: 'No.', value: death => death.number * 1e6 + (death.root === null ? 0 : 1 + death.place), cell: death => link(death, death.label || `↳ ${death.number}`) },
       { label: 'Time', value: death => death.t, cell: death => death.when },
+      ...nodeColumn(death => text(death.node)),
       { label: 'Process', value: death => death.name, cell: death => death.name, kind: 'name' },
       { label: 'Pid', value: death => death.pid, cell: death => text(death.pid), kind: 'number' },
       { label: 'Memory', value: death => death.kib, cell: death => memory(death.kib), kind: 'number' },
@@ -39,6 +41,11 @@ function deathTable() {
   if (DATA.deaths_left_out) section.append(el('p', { className: 'hint', textContent: `${DATA.deaths_left_out} later deaths are too many for one page: narrow it with --since, --until or --match.` }));
 }
 
+// Of one node nobody asks which.
+function nodeColumn(name) {
+  return FLEET ? [{ label: 'Node', value: name, cell: name, kind: 'name' }] : [];
+}
+
 function sure(death) {
   return el('span', { className: death.sure === 'PROVEN' ? 'sure proven' : 'sure', textContent: death.sure });
 }
@@ -49,10 +56,11 @@ function processTable() {
   if (section.hidden) return;
   table(section, {
     caption: 'Processes', placeholder: 'Filter: a name, pid, class …', rows: PROCESSES,
-    text: process => [process.name, DATA.groups[process.group], process.pid, process.role, text(process.worker)].join(' '),
+    text: process => [process.name, DATA.groups[process.group], process.pid, process.role, text(process.worker), LANES[process.lane].name].join(' '),
     columns: [
       { label: 'Process', value: process => process.name, cell: process => process.name, kind: 'name' },
       { label: 'Pid', value: process => process.pid, cell: process => String(process.pid), kind: 'number' },
+      ...nodeColumn(process => LANES[process.lane].name),
       { label: 'Role', value: process => process.role, cell: process => process.role },
       { label: 'Lifetime', value: process => process.start, cell: life },
       { label: 'Peak', value: process => process.t.length ? process.peak : null, cell: process => process.t.length ? size(process.peak) : '', kind: 'number' },
@@ -79,16 +87,31 @@ function life(process) {
   return el('div', { className: 'life', title }, bar);
 }
 
-function sections() {
+// The sections that are there already: thousands would slow down the whole page.
+const SECTIONS = new Map();
+
+function sections(count = PAGE) {
   const place = document.getElementById('details');
   place.hidden = !DATA.deaths.length;
-  const made = DATA.deaths.map(death => {
-    const head = el('summary', {}, el('b', { textContent: death.label || '↳' }), ' ', el('time', { textContent: death.when }), ` ${death.headline} `, sure(death));
-    const section = el('details', { id: `death-${death.id}`, className: death.root === null ? '' : 'after' }, head);
-    section.addEventListener('toggle', () => { if (section.open && section.children.length === 1) section.append(detail(death)); });
-    return section;
-  });
-  place.append(...made);
+  DATA.deaths.slice(0, count).forEach(sectionOf);
+  const left = DATA.deaths.length - count;
+  const more = el('button', { type: 'button', className: 'more', hidden: left <= 0, textContent: `Show ${Math.min(4 * PAGE, left)} more of ${DATA.deaths.length}` });
+  more.addEventListener('click', () => { more.remove(); sections(count + 4 * PAGE); });
+  place.append(more);
+}
+
+// The section of a death, made where it belongs.
+function sectionOf(death) {
+  const known = SECTIONS.get(death.id);
+  if (known) return known;
+  const head = el('summary', {}, el('b', { textContent: death.label || '↳' }), ' ', el('time', { textContent: death.when }), ` ${FLEET && death.node ? `${death.node}  ` : ''}${death.headline} `, sure(death));
+  const section = el('details', { id: `death-${death.id}`, className: death.root === null ? '' : 'after' }, head);
+  section.addEventListener('toggle', () => { if (section.open && section.children.length === 1) section.append(detail(death)); });
+  SECTIONS.set(death.id, section);
+  const next = DATA.deaths.slice(DATA.deaths.indexOf(death) + 1).find(one => SECTIONS.has(one.id));
+  const place = document.getElementById('details');
+  place.insertBefore(section, next ? SECTIONS.get(next.id) : place.querySelector(':scope > .more'));
+  return section;
 }
 
 function detail(death) {
@@ -104,7 +127,7 @@ function detail(death) {
     box.append(el('h3', { textContent: `${links.length} ${links.length === 1 ? 'death' : 'deaths'} followed from it` }), el('ul', {}, ...links));
   }
   if (death.top.length) box.append(el('h3', { textContent: 'The biggest processes at that moment' }), biggest(death));
-  if (death.t !== null && NODE.t.length) lastMinute(death, box);
+  if (death.t !== null && LANES[death.lane]?.node.t.length) lastMinute(death, box);
   return box;
 }
 
@@ -121,13 +144,13 @@ function lastMinute(death, box) {
   box.append(el('h3', { textContent: 'Its last 60 seconds' }), canvas);
   requestAnimationFrame(() => {
     const from = Math.max(death.t - 60e3, FULL.from), to = Math.min(death.t + 2e3, Math.max(FULL.to, death.t + 1));
-    const stacked = stack(from, to, Math.max(Math.round(canvas.clientWidth - LEFT), 50));
+    const stacked = stack(LANES[death.lane], from, to, Math.max(Math.round(canvas.clientWidth - LEFT), 50));
     draw(canvas, stacked, chart.onlyRay);
     const brush = canvas.getContext('2d');
     const x = LEFT + (death.t - from) / (to - from) * (canvas.clientWidth - LEFT);
     brush.fillStyle = getComputedStyle(document.documentElement).getPropertyValue('--kill');
-    brush.fillRect(x - 1, TOP - 6, 2, canvas.clientHeight - TOP - BOTTOM + 6);
+    brush.fillRect(x - 1, ALONE.top - 6, 2, canvas.clientHeight - ALONE.top - ALONE.bottom + 6);
     brush.textAlign = x > canvas.clientWidth - 120 ? 'right' : 'left';
-    brush.fillText(death.label || 'this death', x + (brush.textAlign === 'right' ? -5 : 5), TOP - 10);
+    brush.fillText(death.label || 'this death', x + (brush.textAlign === 'right' ? -5 : 5), ALONE.top - 10);
   });
 }

@@ -5,36 +5,39 @@
 //! plain files beside this one.
 
 mod data;
+mod drawn;
+mod lanes;
+mod limits;
 mod series;
 mod summary;
 #[cfg(test)]
 mod tests;
 
-use crate::{
-    judge::timeline::Timeline,
-    show::{Style, redact::Known, select::Shown, view::View},
-};
+use crate::show::{Style, redact::Known, select::Shown, view::View};
+pub use drawn::Drawn;
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("style.css");
-const SCRIPTS: [&str; 6] = [
+const SCRIPTS: [&str; 7] = [
     include_str!("model.js"),
     include_str!("stack.js"),
     include_str!("table.js"),
+    include_str!("lanes.js"),
     include_str!("chart.js"),
     include_str!("deaths.js"),
     include_str!("page.js"),
 ];
 
-/// The whole page, without what is `known` and must not be shown; without `timeline` there is no picture of the memory.
+/// The whole page, without what is `known` and must not be shown. `drawn` has what is drawn of each recording, at its
+/// number in the report; without any there is no picture of the memory.
 pub fn render(
     shown: &Shown,
     style: &Style,
-    timeline: Option<&Timeline>,
+    drawn: &[Option<Drawn>],
     known: &Known,
 ) -> Result<String, serde_json::Error> {
     let view = View::new(shown, style);
-    let data = serde_json::to_string(&data::of(shown, style, timeline))?;
+    let data = serde_json::to_string(&data::of(shown, style, drawn))?;
     Ok(filled(&[
         (
             "{{title}}",

@@ -61,19 +61,34 @@ function decode(flat, width = 2) {
 
 const FULL = { from: 0, to: Math.max(DATA.length, 1) };
 const DEATHS = new Map(DATA.deaths.map(death => [death.id, death]));
-const PROCESSES = DATA.processes.map(process => {
-  const { t, columns } = decode(process.points);
+// One lane for each node; a page of one recording has one.
+const LANES = DATA.lanes.map((lane, number) => {
+  const { t, columns } = series(lane.node, 3);
+  return {
+    ...lane, number, node: { t, used: columns[0], store: columns[1] },
+    cgroups: lane.cgroups.map(({ label, points }) => { const { t, columns } = series(points); return { label, t, v: columns[0] }; }),
+    processes: lane.processes.map(process => decoded(process, lane, number)),
+  };
+});
+const PROCESSES = LANES.flatMap(lane => lane.processes);
+const FLEET = LANES.length > 1;
+
+// A series with its figures in KiB.
+function series(flat, width) {
+  const { t, columns } = decode(flat, width);
+  if (DATA.unit_kib !== 1) for (const column of columns) for (let at = 0; at < column.length; at++) column[at] *= DATA.unit_kib;
+  return { t, columns };
+}
+
+function decoded(process, lane, number) {
+  const { t, columns } = series(process.points);
   const start = process.start ?? (t.length ? t[0] : 0);
-  return { ...process, t, v: columns[0], start, end: process.end ?? FULL.to, lives: process.end === null, peak: columns[0].reduce((a, b) => Math.max(a, b), 0) };
-});
-const NODE = (() => {
-  const { t, columns } = decode(DATA.node, 3);
-  return { t, used: columns[0], store: columns[1] };
-})();
-const CGROUPS = DATA.cgroups.map(({ label, points }) => {
-  const { t, columns } = decode(points);
-  return { label, t, v: columns[0] };
-});
+  // Who outlived a recording is not known to have lived after it.
+  const last = t.length ? t[t.length - 1] : start;
+  const seen = lane.spans.find(([, until]) => until >= last);
+  const end = process.end ?? (seen ? seen[1] : FULL.to);
+  return { ...process, lane: number, t, v: columns[0], start, end, lives: process.end === null, peak: columns[0].reduce((a, b) => Math.max(a, b), 0) };
+}
 
 // The first index whose time is after `moment`.
 function after(times, moment) {

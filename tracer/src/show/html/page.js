@@ -1,8 +1,10 @@
 // Puts the page together.
 deathTable();
 sections();
-if (NODE.t.length || PROCESSES.some(process => process.t.length)) {
+makeLanes();
+if (LANES.some(lane => lane.hasMemory) || (FLEET && MARKED.length)) {
   document.getElementById('memory').hidden = false;
+  measure();
   legend();
   listen();
   render();

@@ -1,47 +1,44 @@
-//! The series of the page, downsampled so that a day of many workers is a file that opens at once.
+//! The series of one lane as flat numbers.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::data::{kib, milliseconds};
+use super::data::milliseconds;
 use crate::{
     event::Role,
-    ids::{Bytes, EventId, MINUTE_NS},
+    ids::Bytes,
     judge::{
-        report::{Report, Utc},
+        report::Utc,
         timeline::{CgroupSeries, ProcessSeries, Timeline},
     },
-    show::{downsample::downsample, sanitize, words},
+    show::{sanitize, words},
 };
 
-/// Points of all processes together, at about 12 bytes each.
-const MAX_POINTS: usize = 300_000;
-/// Points of the machine.
-const MAX_NODE_POINTS: usize = 30_000;
 /// Cgroups with a line.
 const MAX_CGROUPS: usize = 3;
-/// Processes with a row.
-const MAX_PROCESSES: usize = 4000;
-/// A downsampled series keeps at least so many.
-const FEWEST: usize = 8;
-/// Before a listed death its process's points are kept as they are: people look there.
-const LAST_NS: i64 = MINUTE_NS;
-/// But no more than these of them.
-const LAST_POINTS: usize = 300;
 
-/// The series: flat numbers `[ms since the one before, KiB, …]`.
+/// The series: flat numbers `[ms since the one before, figure, …]`.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Series {
+    /// From when to when there is a recording.
+    spans: Vec<[i64; 2]>,
     /// In use, and of that shared memory.
     node: Vec<u64>,
     /// Cgroups with a limit.
     cgroups: Vec<CgroupData>,
-    /// Names of classes, to which processes refer.
-    groups: Vec<String>,
     processes: Vec<ProcessData>,
-    /// Processes without a row.
-    left_out: usize,
+}
+
+/// How times and figures are written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scale {
+    /// The page's beginning by the clock of this node.
+    pub(super) began: Utc,
+    /// KiB of one step of a figure.
+    pub(super) unit_kib: u64,
+    /// Whether there are several recordings, whose deaths have their numbers.
+    pub(super) several: bool,
 }
 
 /// A cgroup's use, page cache that the kernel would take back left out.
@@ -64,42 +61,39 @@ struct ProcessData {
     points: Vec<u64>,
 }
 
-/// The downsampled series of `timeline`.
-pub(super) fn of(report: &Report, timeline: &Timeline) -> Series {
-    let listed: HashSet<EventId> = report
-        .deaths
-        .iter()
-        .filter(|death| death.listed)
-        .map(|death| death.id)
-        .collect();
-    let (kept, left_out) = choose(&timeline.processes, &listed);
-    let all: usize = kept.iter().map(|process| process.private.len()).sum();
-    let mut groups = Groups::default();
-    let processes = kept
-        .iter()
-        .map(|process| {
-            let most = process.private.len() * MAX_POINTS / all.max(MAX_POINTS);
-            let died = process.death.filter(|death| listed.contains(death));
-            let group = groups.number(words::class_of_series(process));
-            row(process, timeline.began, died, group, most.max(FEWEST))
-        })
-        .collect();
-    Series {
-        node: node(timeline),
-        cgroups: limited(timeline)
-            .into_iter()
-            .map(|one| cgroup(timeline.began, one))
-            .collect(),
-        groups: groups.names,
-        processes,
-        left_out,
+impl Series {
+    /// Adds what recording `number` has of the lane, after what is there.
+    pub(super) fn add(
+        &mut self,
+        number: u32,
+        timeline: &Timeline,
+        scale: Scale,
+        groups: &mut Groups,
+    ) {
+        let since = |time: Utc| milliseconds(time) - milliseconds(scale.began);
+        let before = self.spans.last().map_or(0, |[_, until]| *until);
+        let begins = since(timeline.began).max(before);
+        self.spans.push([begins, since(timeline.ended).max(begins)]);
+        scale.write(
+            &mut self.node,
+            timeline
+                .node
+                .iter()
+                .map(|(time, node)| (*time, [node.used(), node.shmem])),
+        );
+        self.cgroups
+            .extend(limited(timeline).into_iter().map(|one| scale.cgroup(one)));
+        self.processes.extend(timeline.processes.iter().map(|one| {
+            let group = groups.number(words::class_of_series(one));
+            scale.process(one, number, group)
+        }));
     }
 }
 
-/// Names by the order in which they came up.
+/// Names of classes by the order in which they came up; processes refer to them.
 #[derive(Default)]
-struct Groups {
-    names: Vec<String>,
+pub(super) struct Groups {
+    pub(super) names: Vec<String>,
     known: BTreeMap<String, usize>,
 }
 
@@ -111,64 +105,6 @@ impl Groups {
             self.names.push(name);
         }
         number
-    }
-}
-
-/// Those that died or held most, in the order of their starts.
-fn choose<'a>(
-    all: &'a [ProcessSeries],
-    listed: &HashSet<EventId>,
-) -> (Vec<&'a ProcessSeries>, usize) {
-    let worth = |process: &&ProcessSeries| {
-        let rays = process.role.is_rays();
-        rays || !process.private.is_empty() || process.death.is_some_and(|id| listed.contains(&id))
-    };
-    let mut kept: Vec<&ProcessSeries> = all.iter().filter(worth).collect();
-    if kept.len() > MAX_PROCESSES {
-        kept.sort_by_cached_key(|process| {
-            let died = process.death.is_some_and(|id| listed.contains(&id));
-            let peak = process.private.iter().map(|(_, bytes)| *bytes).max();
-            std::cmp::Reverse((died, peak))
-        });
-        kept.truncate(MAX_PROCESSES);
-        kept.sort_by_key(|process| (process.process.start, process.process.pid));
-    }
-    let left_out = all.len() - kept.len();
-    (kept, left_out)
-}
-
-fn row(
-    process: &ProcessSeries,
-    began: Utc,
-    died: Option<EventId>,
-    group: usize,
-    most: usize,
-) -> ProcessData {
-    let since = |time: Utc| milliseconds(time) - milliseconds(began);
-    let private = &process.private;
-    let last = match (died, process.ended) {
-        (Some(_), Some(ended)) => {
-            private.partition_point(|(time, _)| ended.0.0 - time.0.0 > LAST_NS)
-        }
-        _ => private.len(),
-    };
-    let mut points = downsample(&private[..last], most, |(_, bytes)| bytes.0);
-    points.extend(downsample(&private[last..], LAST_POINTS, |(_, bytes)| {
-        bytes.0
-    }));
-    ProcessData {
-        pid: process.process.pid.0,
-        name: words::name_of_series(process),
-        group,
-        role: process.role,
-        worker: process
-            .worker_id
-            .as_ref()
-            .map(|id| sanitize::line(id.short(), 8)),
-        start: process.started.map(since),
-        end: process.ended.map(since),
-        death: process.death.map(|id| id.0),
-        points: flat(began, points.iter().map(|(time, bytes)| (*time, [*bytes]))),
     }
 }
 
@@ -190,46 +126,72 @@ pub(super) fn limited(timeline: &Timeline) -> Vec<&CgroupSeries> {
     found.into_iter().map(|(_, series)| series).collect()
 }
 
-fn cgroup(began: Utc, series: &CgroupSeries) -> CgroupData {
-    let figures: Vec<(Utc, [Bytes; 1])> = series
-        .samples
-        .iter()
-        .map(|(time, state)| (*time, [state.needed()]))
-        .collect();
-    let kept = downsample(&figures, MAX_NODE_POINTS, |(_, [used])| used.0);
-    CgroupData {
-        label: format!(
-            "in cgroup {}, without page cache",
-            words::cgroup(&series.path)
-        ),
-        points: flat(began, kept.into_iter()),
+impl Scale {
+    fn cgroup(self, series: &CgroupSeries) -> CgroupData {
+        let mut points = Vec::new();
+        let samples = series.samples.iter();
+        self.write(
+            &mut points,
+            samples.map(|(time, state)| (*time, [state.needed()])),
+        );
+        CgroupData {
+            label: format!(
+                "in cgroup {}, without page cache",
+                words::cgroup(&series.path)
+            ),
+            points,
+        }
     }
-}
 
-fn node(timeline: &Timeline) -> Vec<u64> {
-    let figures: Vec<(Utc, [Bytes; 2])> = timeline
-        .node
-        .iter()
-        .map(|(time, node)| {
-            let used = node.used().0;
-            (*time, [Bytes(used), node.shmem])
-        })
-        .collect();
-    let kept = downsample(&figures, MAX_NODE_POINTS, |(_, [used, _])| used.0);
-    flat(timeline.began, kept.into_iter())
-}
-
-/// `[ms since the one before, KiB, …]`; a clock that stepped back counts as no time.
-fn flat<const N: usize>(began: Utc, points: impl Iterator<Item = (Utc, [Bytes; N])>) -> Vec<u64> {
-    let mut before = milliseconds(began);
-    let mut numbers = Vec::new();
-    for (time, figures) in points {
-        let now = milliseconds(time).max(before);
-        numbers.push((now - before).unsigned_abs());
-        numbers.extend(figures.map(kib));
-        before = now;
+    fn process(self, process: &ProcessSeries, number: u32, group: usize) -> ProcessData {
+        let since = |time: Utc| milliseconds(time) - milliseconds(self.began);
+        let death = process.death.map(|id| {
+            if self.several {
+                id.in_recording(number)
+            } else {
+                id
+            }
+        });
+        let mut points = Vec::new();
+        self.write(
+            &mut points,
+            process
+                .private
+                .iter()
+                .map(|(time, bytes)| (*time, [*bytes])),
+        );
+        ProcessData {
+            pid: process.process.pid.0,
+            name: words::name_of_series(process),
+            group,
+            role: process.role,
+            worker: process
+                .worker_id
+                .as_ref()
+                .map(|id| sanitize::line(id.short(), 8)),
+            start: process.started.map(since),
+            end: process.ended.map(since),
+            death: death.map(|id| id.0),
+            points,
+        }
     }
-    numbers
+
+    /// Adds `[ms since the one before, figures …]`; a clock that stepped back counts as no time.
+    fn write<const N: usize>(
+        self,
+        numbers: &mut Vec<u64>,
+        points: impl Iterator<Item = (Utc, [Bytes; N])>,
+    ) {
+        let step = N + 1;
+        let passed: u64 = numbers.iter().step_by(step).sum();
+        let mut before = milliseconds(self.began) + i64::try_from(passed).unwrap_or(0);
+        for (time, figures) in points {
+            let now = milliseconds(time).max(before);
+            numbers.push((now - before).unsigned_abs());
+            numbers.extend(figures.map(|bytes| bytes.0 / 1024 / self.unit_kib));
+            before = now;
+        }
+    }
 }
 
 #[cfg(test)]
@@ -245,6 +207,15 @@ mod tests {
             (at(3), [Bytes(0)]),
             (at(9), [Bytes(1024)]),
         ];
-        assert_eq!(flat(at(0), points.into_iter()), [5, 2, 0, 0, 4, 1]);
+        let scale = Scale {
+            began: at(0),
+            unit_kib: 1,
+            several: false,
+        };
+        let mut written = Vec::new();
+        scale.write(&mut written, points.into_iter());
+        assert_eq!(written, [5, 2, 0, 0, 4, 1]);
+        scale.write(&mut written, [(at(12), [Bytes(3072)])].into_iter());
+        assert_eq!(written[6..], [3, 3], "a later recording of the node");
     }
 }

@@ -14,48 +14,54 @@ const LAYERS = (() => {
 })();
 
 // In each column the moment of the machine's highest use, so that a short peak is seen at any zoom; else its middle.
-function moments(from, to, count) {
+function moments({ node }, from, to, count) {
   const found = new Float64Array(count);
   const width = (to - from) / count;
-  let at = after(NODE.t, from);
+  let at = after(node.t, from);
   for (let column = 0; column < count; column++) {
     const end = from + (column + 1) * width;
     found[column] = end - width / 2;
     let highest = -1;
-    for (; at < NODE.t.length && NODE.t[at] <= end; at++) {
-      if (NODE.used[at] > highest) { highest = NODE.used[at]; found[column] = NODE.t[at]; }
+    for (; at < node.t.length && node.t[at] <= end; at++) {
+      if (node.used[at] > highest) { highest = node.used[at]; found[column] = node.t[at]; }
     }
   }
   return found;
 }
 
-function readNode(found) {
+// Whether a recording of the lane's node reaches over that moment: else nothing is known, and nothing is drawn.
+function isSeen(lane, moment) {
+  return lane.spans.some(([from, until]) => moment >= from && moment <= until);
+}
+
+function readNode(lane, found) {
+  const { node } = lane;
   const used = new Float64Array(found.length), store = new Float64Array(found.length);
-  let at = after(NODE.t, found[0]) - 1;
+  let at = after(node.t, found[0]) - 1;
   for (let column = 0; column < found.length; column++) {
-    while (at + 1 < NODE.t.length && NODE.t[at + 1] <= found[column]) at++;
+    while (at + 1 < node.t.length && node.t[at + 1] <= found[column]) at++;
     // Before the first sample the first one is the nearest that is known.
     const known = Math.max(at, 0);
-    if (NODE.t.length) { used[column] = NODE.used[known]; store[column] = NODE.store[known]; }
+    if (node.t.length && isSeen(lane, found[column])) { used[column] = node.used[known]; store[column] = node.store[known]; }
   }
   return { used, store };
 }
 
 // A cgroup's use at each moment; NaN before its first sample.
-function readCgroup({ t, v }, found) {
+function readCgroup(lane, { t, v }, found) {
   const use = new Float64Array(found.length).fill(NaN);
   let at = after(t, found[0]) - 1;
   for (let column = 0; column < found.length; column++) {
     while (at + 1 < t.length && t[at + 1] <= found[column]) at++;
-    if (at >= 0) use[column] = v[at];
+    if (at >= 0 && isSeen(lane, found[column])) use[column] = v[at];
   }
   return use;
 }
 
-function stack(from, to, count) {
-  const found = moments(from, to, count);
+function stack(lane, from, to, count) {
+  const found = moments(lane, from, to, count);
   const layers = LAYERS.names.map(() => new Float64Array(count));
-  for (const process of PROCESSES) {
+  for (const process of lane.processes) {
     if (!process.t.length || process.end <= from || process.start > to) continue;
     const layer = layers[LAYERS.of.get(process.group)];
     if (!layer) continue;
@@ -68,7 +74,7 @@ function stack(from, to, count) {
   }
   const sum = new Float64Array(count);
   for (const layer of layers) for (let column = 0; column < count; column++) sum[column] += layer[column];
-  return { from, to, count, found, layers, sum, ...readNode(found), cgroups: CGROUPS.map(one => readCgroup(one, found)) };
+  return { lane, from, to, count, found, layers, sum, ...readNode(lane, found), cgroups: lane.cgroups.map(one => readCgroup(lane, one, found)) };
 }
 
 // The highest figure that is drawn; limits count where they are not far above all else.
@@ -79,19 +85,24 @@ function ceiling(stacked, onlyRay) {
     top = Math.max(top, onlyRay ? ray : Math.max(ray, stacked.used[column]));
   }
   for (const use of stacked.cgroups) for (const kib of use) if (kib > top) top = kib;
-  for (const limit of DATA.limits) if (limit.kib < 1.6 * top) top = Math.max(top, limit.kib);
+  for (const limit of stacked.lane.limits) if (limit.kib < 1.6 * top) top = Math.max(top, limit.kib);
   return Math.max(top * 1.06, 1024);
 }
 
-const LEFT = 62, TOP = 28, BOTTOM = 24;
+// Names of nodes stand left of their lanes.
+const LEFT = !FLEET ? 62 : matchMedia('(max-width: 640px)').matches ? 96 : 160;
+// What stands above and below the memory: marks, and the axis of time; `thin` has neither, nor figures.
+const ALONE = { top: 28, bottom: 24, axis: true };
+const LANE = { top: 28, bottom: 5 };
+const THIN = { top: 3, bottom: 3, thin: true };
 
-function prepare(canvas) {
+function prepare(canvas, width = canvas.clientWidth, height = canvas.clientHeight) {
   const ratio = window.devicePixelRatio || 1;
-  const width = canvas.clientWidth, height = canvas.clientHeight;
-  canvas.width = Math.round(width * ratio);
-  canvas.height = Math.round(height * ratio);
+  const wide = Math.round(width * ratio), high = Math.round(height * ratio);
   const brush = canvas.getContext('2d');
+  if (canvas.width !== wide || canvas.height !== high) { canvas.width = wide; canvas.height = high; }
   brush.setTransform(ratio, 0, 0, ratio, 0, 0);
+  brush.clearRect(0, 0, width, height);
   brush.font = '12px system-ui, sans-serif';
   return { brush, width, height };
 }
@@ -106,38 +117,57 @@ function roundStep(range, wanted) {
 const TIME_STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 10e3, 15e3, 30e3, 60e3, 120e3, 300e3, 600e3, 900e3, 1800e3, 3600e3, 7200e3,
   10800e3, 21600e3, 43200e3, 86400e3];
 
-// Draws `stacked` with its axes and limits into `canvas`.
-function draw(canvas, stacked, onlyRay) {
-  const { brush, width, height } = prepare(canvas);
+// Draws `stacked` with its axes and limits into `canvas`; of a size that is known nothing needs to be laid out.
+function draw(canvas, stacked, onlyRay, frame = ALONE, size = []) {
+  const { brush, width, height } = prepare(canvas, ...size);
   const style = getComputedStyle(document.documentElement);
   const colour = name => style.getPropertyValue(name).trim();
   const top = ceiling(stacked, onlyRay);
-  const inner = { width: width - LEFT, height: height - TOP - BOTTOM };
-  const y = kib => TOP + inner.height * (1 - kib / top);
+  const inner = { top: frame.top, width: width - LEFT, height: height - frame.top - frame.bottom };
+  const y = kib => frame.top + inner.height * (1 - kib / top);
   const x = column => LEFT + column * inner.width / stacked.count;
+  if (FLEET) {
+    brush.fillStyle = colour('--panel');
+    for (const span of stacked.lane.spans) {
+      const [left, right] = span.map(moment => LEFT + (Math.min(Math.max(moment, stacked.from), stacked.to) - stacked.from) / (stacked.to - stacked.from) * inner.width);
+      brush.fillRect(left, frame.top, right - left, inner.height);
+    }
+  }
   const base = new Float64Array(stacked.count);
+  // A line along the columns; those of one level are one step.
+  const steps = (level_of, first, end, by) => {
+    let level = level_of(first);
+    brush.lineTo(x(by > 0 ? first : first + 1), level);
+    for (let column = first + by; column !== end; column += by) {
+      const next = level_of(column);
+      if (Math.abs(next - level) < 0.1) continue;
+      const edge = x(by > 0 ? column : column + 1);
+      brush.lineTo(edge, level);
+      brush.lineTo(edge, next);
+      level = next;
+    }
+    brush.lineTo(x(by > 0 ? end : 0), level);
+  };
   const band = (height_of, paint) => {
     brush.beginPath();
     brush.moveTo(x(0), y(base[0]));
-    for (let column = 0; column < stacked.count; column++) {
-      const level = y(base[column] + height_of(column));
-      brush.lineTo(x(column), level);
-      brush.lineTo(x(column + 1), level);
-    }
-    for (let column = stacked.count - 1; column >= 0; column--) {
-      brush.lineTo(x(column + 1), y(base[column]));
-      brush.lineTo(x(column), y(base[column]));
-    }
+    steps(column => y(base[column] + height_of(column)), 0, stacked.count, 1);
+    steps(column => y(base[column]), stacked.count - 1, -1, -1);
     brush.fillStyle = paint;
     brush.fill();
     for (let column = 0; column < stacked.count; column++) base[column] += height_of(column);
   };
-  stacked.layers.forEach((layer, index) => band(column => layer[column], colour(`--c${index}`)));
-  band(column => stacked.store[column], colour('--store'));
+  // What is lower than a quarter of a pixel throughout is not seen.
+  const isHigh = layer => layer.some(kib => kib > top / inner.height / 4);
+  stacked.layers.forEach((layer, index) => { if (isHigh(layer)) band(column => layer[column], colour(`--c${index}`)); });
+  if (isHigh(stacked.store)) band(column => stacked.store[column], colour('--store'));
   if (!onlyRay) band(column => Math.max(stacked.used[column] - base[column], 0), colour('--rest'));
+  if (frame.thin) return;
   stacked.cgroups.forEach(use => line(brush, use, x, y, colour('--limit')));
-  axes(brush, stacked, { top, y, inner, width, height, colour });
-  return { top, y };
+  const place = { top, y, inner, width, bottom: height - frame.bottom, colour };
+  levels(brush, place);
+  if (frame.axis) times(brush, stacked, place);
+  limits(brush, stacked.lane, place);
 }
 
 function line(brush, figures, x, y, paint) {
@@ -152,8 +182,8 @@ function line(brush, figures, x, y, paint) {
   brush.stroke();
 }
 
-function axes(brush, stacked, place) {
-  const { top, y, inner, width, height, colour } = place;
+// Figures at the left.
+function levels(brush, { top, y, inner, colour }) {
   brush.fillStyle = colour('--soft');
   brush.strokeStyle = colour('--line');
   brush.lineWidth = 1;
@@ -167,20 +197,32 @@ function axes(brush, stacked, place) {
     brush.globalAlpha = 1;
     brush.fillText(`${+(level / unit[0]).toFixed(2)} ${unit[1]}`, LEFT - 7, y(level));
   }
-  const range = stacked.to - stacked.from;
+}
+
+// The axis of time; its line is at `bottom`.
+function times(brush, { from, to }, { inner, width, bottom, colour }) {
+  brush.fillStyle = colour('--soft');
+  brush.strokeStyle = colour('--line');
+  brush.lineWidth = 1;
+  brush.textBaseline = 'middle';
+  const range = to - from;
   const every = TIME_STEPS.find(one => range / one <= Math.max(2, inner.width / 110)) || 86400e3;
   brush.textAlign = 'center';
   const shift = (DATA.began + DATA.offset_s * 1000) % 86400e3;
-  for (let moment = Math.ceil((stacked.from + shift) / every) * every - shift; moment <= stacked.to; moment += every) {
-    const at = LEFT + (moment - stacked.from) / range * inner.width;
+  for (let moment = Math.ceil((from + shift) / every) * every - shift; moment <= to; moment += every) {
+    const at = LEFT + (moment - from) / range * inner.width;
     const text = new Date(DATA.began + moment + DATA.offset_s * 1000).toISOString();
     const label = every < 1000 ? text.slice(17, 23) + ' s' : text.slice(11, every < 60e3 ? 19 : 16);
-    brush.strokeRect(Math.round(at) + 0.5, height - BOTTOM, 0, 4);
-    if (at > LEFT + 24 && at < width - 24) brush.fillText(label, at, height - BOTTOM + 14);
+    brush.strokeRect(Math.round(at) + 0.5, bottom, 0, 4);
+    if (at > LEFT + 24 && at < width - 24) brush.fillText(label, at, bottom + 14);
   }
+}
+
+function limits(brush, lane, { top, y, inner, width, colour }) {
+  brush.textBaseline = 'middle';
   brush.textAlign = 'left';
   const labelled = [];
-  for (const limit of DATA.limits) {
+  for (const limit of lane.limits) {
     if (limit.kib > top || limit.kib < top / 12) continue;
     brush.strokeStyle = brush.fillStyle = colour(limit.ray ? '--ray' : '--limit');
     brush.setLineDash([6, 4]);
@@ -193,6 +235,8 @@ function axes(brush, stacked, place) {
     // Limits of nearly one height have one label; the legend has all.
     if (labelled.some(at => Math.abs(at - y(limit.kib)) < 13)) continue;
     labelled.push(y(limit.kib));
-    brush.fillText(limit.label, LEFT + 6, y(limit.kib) - 8);
+    // Above the memory there are marks.
+    const above = y(limit.kib) - 8;
+    brush.fillText(limit.label, LEFT + 6, above > inner.top ? above : y(limit.kib) + 9);
   }
 }

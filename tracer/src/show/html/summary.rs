@@ -4,8 +4,8 @@ use super::escape;
 use crate::{
     judge::report::Certainty,
     show::{
-        alike, causes::Entry, findings, gpus, growth, header, held, in_use, jobs, rank, sanitize,
-        shared_files, view::View, words,
+        alike, causes::Entry, findings, fleet, gpus, growth, header, held, in_use, jobs, rank,
+        sanitize, shared_files, view::View, words,
     },
 };
 
@@ -27,6 +27,10 @@ pub(super) fn title(view: &View<'_>) -> String {
     let count = words::count(view.shown.totals.0, "first cause", "first causes");
     match hosts.as_slice() {
         [] => format!("raytrace: {count}"),
+        _ if fleet::is_one(report) => {
+            let nodes = words::count(report.nodes.len(), "node", "nodes");
+            format!("raytrace: {nodes}, {count}")
+        }
         _ => format!("raytrace: {}, {count}", hosts.join(" ")),
     }
 }
@@ -91,6 +95,9 @@ pub(super) fn render(view: &View<'_>) -> String {
     for job in after {
         item(&mut html, "job", job);
     }
+    if let Some(quiet) = fleet::quiet(&view.shown.report) {
+        item(&mut html, "quiet", &escape(&quiet));
+    }
     html.push_str("</ol>\n");
     if let Some(held) = held::at_kill(view) {
         let classes = held.classes.into_iter();
@@ -126,10 +133,20 @@ fn item(html: &mut String, class: &str, content: &str) {
     }
 }
 
-/// `KILL 1 08:41:07.482Z Ray's memory monitor killed hog (task, pid 7, 3.4 GiB) PROVEN`.
+/// `KILL 1 08:41:07.482Z Ray's memory monitor killed hog (task, pid 7, 3.4 GiB) PROVEN`; of several nodes with that of the
+/// death, and with what followed on which.
 fn sentence(view: &View<'_>, entry: &Entry<'_>) -> String {
     let death = entry.first().death;
-    let (label, text, sure) = alike::heading(&entry.causes);
+    let (label, mut text, sure) = alike::heading(&entry.causes);
+    match (entry.causes.as_slice(), &death.node) {
+        ([cause], Some(node)) => {
+            text = format!("{}: {text}{}", sanitize::name(node), fleet::followed(cause));
+        }
+        (alike, _) => {
+            let deaths: Vec<_> = alike.iter().map(|cause| cause.death).collect();
+            text.push_str(&fleet::on_nodes(&deaths));
+        }
+    }
     let class = match sure.verdict.certainty {
         Certainty::Proven => "sure proven",
         Certainty::Inferred | Certainty::Unknown => "sure",

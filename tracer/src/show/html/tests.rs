@@ -2,10 +2,13 @@
 
 use serde_json::Value;
 
-use super::{render, summary};
+use super::{Drawn, render, summary};
 use crate::{
     ids::EventId,
-    judge::report::Report,
+    judge::{
+        report::{ClockOffset, Node, Report},
+        timeline::Timeline,
+    },
     show::{
         Style,
         redact::Known,
@@ -27,7 +30,7 @@ fn style() -> Style {
 }
 
 fn page(report: &Report) -> String {
-    render(&Shown::whole(report), &style(), None, &Known::default()).expect("a page")
+    render(&Shown::whole(report), &style(), &[], &Known::default()).expect("a page")
 }
 
 /// What the scripts read.
@@ -106,7 +109,7 @@ fn deaths_that_are_too_many_for_the_page_are_counted() {
         let page = render(
             &select(report, &selection),
             &style(),
-            None,
+            &[],
             &Known::default(),
         )
         .expect("a page");
@@ -116,4 +119,67 @@ fn deaths_that_are_too_many_for_the_page_are_counted() {
     };
     assert_eq!(shown(&report), (20_000, Some(116)));
     assert_eq!(shown(&sample::verl()).1, Some(0));
+}
+
+/// An hour without a process.
+fn hour() -> Timeline {
+    Timeline {
+        began: sample::at(0),
+        ended: sample::at(3_600_000 * sample::MS),
+        node: Vec::new(),
+        cgroups: Vec::new(),
+        processes: Vec::new(),
+        addresses: Vec::new(),
+    }
+}
+
+#[test]
+fn each_node_has_a_lane_on_the_clock_of_the_node_with_the_gcs() {
+    let mut report = sample::verl();
+    let mut second = report.recordings[0].clone();
+    second.id = 1;
+    report.recordings.push(second);
+    let ahead = ClockOffset {
+        ahead_at_least_ms: Some(1900),
+        ahead_at_most_ms: Some(2100),
+        corrected_by_ms: 2000,
+    };
+    let node = |name: &str, recording: u32, clock: Option<ClockOffset>| Node {
+        name: name.into(),
+        recordings: vec![recording],
+        clock,
+        ..Node::default()
+    };
+    report.nodes = vec![node("gpu-01", 0, None), node("gpu-02", 1, Some(ahead))];
+    for death in &mut report.deaths {
+        death.recording_id = Some(1);
+        death.node = Some("gpu-02".into());
+    }
+    let drawn: Vec<Option<Drawn>> = (0..2)
+        .map(|_| Some(Drawn::of(&report, hour(), 2)))
+        .collect();
+    let shown = Shown::whole(&report);
+    let page = render(&shown, &style(), &drawn, &Known::default()).expect("a page");
+    assert!(
+        page.contains("gpu-02: the kernel killed"),
+        "the first screen names the node"
+    );
+    let data = data(&page);
+    let of = |at: usize, key: &str| data["lanes"][at][key].clone();
+    assert_eq!(
+        (of(0, "name"), of(0, "quiet")),
+        ("gpu-02".into(), false.into())
+    );
+    assert_eq!(
+        (of(1, "name"), of(1, "quiet")),
+        ("gpu-01".into(), true.into())
+    );
+    assert_eq!(of(0, "spans"), serde_json::json!([[0, 3_600_000]]));
+    assert_eq!(of(1, "spans"), serde_json::json!([[2000, 3_602_000]]));
+    let deaths = data["deaths"].as_array().expect("deaths");
+    assert!(
+        deaths
+            .iter()
+            .all(|death| death["lane"] == 0 && death["node"] == "gpu-02")
+    );
 }

@@ -31,13 +31,14 @@ pub fn redact(report: &Report) -> Report {
     redact_by(&mut Scrubber::default(), report)
 }
 
-/// The report and its timeline, under the same pseudonyms, and what the output must not hold; `file` is where they were read from.
+/// The report, and in place the timelines of its recordings, under the same pseudonyms, and what the output must not hold;
+/// `file` is where they were read from.
 #[must_use]
-pub fn redact_both(
+pub fn redact_both<'a>(
     report: &Report,
-    timeline: Option<Timeline>,
+    timelines: impl Iterator<Item = &'a mut Timeline>,
     file: Option<&Path>,
-) -> (Report, Option<Timeline>, Known) {
+) -> (Report, Known) {
     let all = serde_json::to_value(report).unwrap_or_default();
     let mut scrubber = Scrubber::default();
     // A recording is named after its host.
@@ -45,7 +46,7 @@ pub fn redact_both(
         scrubber.learn_file(&name.to_string_lossy());
     }
     let report = redact_by(&mut scrubber, report);
-    let timeline = timeline.map(|mut timeline| {
+    for timeline in timelines {
         for process in &mut timeline.processes {
             process.label = scrubber.title(&process.label);
             for (_, title) in &mut process.titles {
@@ -61,11 +62,10 @@ pub fn redact_both(
         for address in timeline.addresses.iter_mut().flatten() {
             *address = scrubber.text(address);
         }
-        timeline
-    });
+    }
     learn_all(&mut scrubber, &all);
     let known = scrubber.known();
-    (report, timeline, known)
+    (report, known)
 }
 
 /// Finds the names in every field, whatever it is for.
@@ -473,7 +473,7 @@ mod tests {
             .map(|folder| format!("{folder}{name} was not ended cleanly"))
             .to_vec();
         let file = Path::new("/data").join(name);
-        let (report, _, _) = redact_both(&report, None, Some(&file));
+        let (report, _) = redact_both(&report, std::iter::empty(), Some(&file));
         assert_eq!(report.notes[0], "FILE was not ended cleanly");
         for note in &report.notes {
             assert!(!note.contains("c-node"), "{note}");

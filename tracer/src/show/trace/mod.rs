@@ -18,7 +18,7 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::{
-    ids::EventId,
+    ids::{EventId, WallTime},
     judge::{
         fleet,
         report::{Death, Report, Utc},
@@ -40,14 +40,30 @@ const FEWEST: usize = 8;
 struct Events<'a, W> {
     output: &'a mut W,
     empty: bool,
+    /// What the clock of the node that is written is ahead by, in µs.
+    ahead_us: i64,
 }
 
 impl<W: Write> Events<'_, W> {
     fn push(&mut self, event: &Value) -> io::Result<()> {
+        if let Some(time) = event["ts"].as_i64().filter(|_| self.ahead_us != 0) {
+            let mut corrected = event.clone();
+            corrected["ts"] = time.saturating_sub(self.ahead_us).into();
+            return self.write(&corrected);
+        }
+        self.write(event)
+    }
+
+    fn write(&mut self, event: &Value) -> io::Result<()> {
         if !std::mem::take(&mut self.empty) {
             self.output.write_all(b",\n")?;
         }
         Ok(serde_json::to_writer(&mut *self.output, event)?)
+    }
+
+    /// A time of the node that is written by the clock of the node with the GCS.
+    fn corrected(&self, time: Utc) -> Utc {
+        Utc(WallTime(time.0.0.saturating_sub(self.ahead_us * 1000)))
     }
 
     fn extend(&mut self, events: impl IntoIterator<Item = Value>) -> io::Result<()> {
@@ -73,7 +89,12 @@ pub fn write(
     let mut events = Events {
         output: &mut *output,
         empty: true,
+        ahead_us: 0,
     };
+    let joined = (parts.len() > 1).then(|| {
+        let reports = parts.iter().map(|(report, _)| report.clone());
+        fleet::join(reports.collect())
+    });
     let mut rows = Rows::new(ray);
     if let Some(ray) = ray {
         events.extend(ray.events(&mut rows))?;
@@ -81,6 +102,9 @@ pub fn write(
     let mut placed = Places::new();
     for (number, (report, timeline)) in (0..).zip(parts) {
         rows.turn_to(report, timeline, ray, parts.len() > 1);
+        // Ray's own spans have the times of their nodes' clocks.
+        let clocks = joined.as_ref().filter(|_| ray.is_none());
+        events.ahead_us = clocks.map_or(0, |joined| ahead_us(joined, number));
         let part = Part {
             number,
             of: parts.len(),
@@ -89,22 +113,24 @@ pub fn write(
         };
         part.push_all(&mut rows, &mut events, &mut placed)?;
     }
-    across(parts, &placed, &mut events)?;
+    events.ahead_us = 0;
+    if let Some(joined) = &joined {
+        across(joined, &placed, &mut events)?;
+    }
     events.extend(rows.names())?;
     writeln!(output, "\n]}}")
 }
 
+/// What a recording's clock is ahead of that of the node with the GCS.
+fn ahead_us(joined: &Report, recording: u32) -> i64 {
+    let mut nodes = joined.nodes.iter();
+    let node = nodes.find(|node| node.recordings.contains(&recording));
+    let clock = node.and_then(|node| node.clock);
+    clock.map_or(0, |clock| clock.corrected_by_ms * 1000)
+}
+
 /// From deaths to those that they caused on other nodes.
-fn across(
-    parts: &[(Report, Timeline)],
-    placed: &Places,
-    events: &mut Events<'_, impl Write>,
-) -> io::Result<()> {
-    if parts.len() < 2 {
-        return Ok(());
-    }
-    let reports = parts.iter().map(|(report, _)| report.clone());
-    let joined = fleet::join(reports.collect());
+fn across(joined: &Report, placed: &Places, events: &mut Events<'_, impl Write>) -> io::Result<()> {
     for death in &joined.deaths {
         let Some(link) = &death.verdict.cause_link else {
             continue;
@@ -169,7 +195,8 @@ impl Part<'_> {
             let Some(death) = process.death.and_then(|id| deaths.get(&id)) else {
                 continue;
             };
-            placed.insert(self.id(death.id), (death.when.time, *place));
+            let time = death.when.time.map(|time| events.corrected(time));
+            placed.insert(self.id(death.id), (time, *place));
             if !death.listed {
                 continue;
             }

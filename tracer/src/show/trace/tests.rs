@@ -7,7 +7,7 @@ use crate::{
     event::Role,
     ids::{Bytes, HexId, ProcessKey},
     judge::{
-        report::Report,
+        report::{Mark, Report, Step},
         timeline::{ProcessSeries, Timeline},
     },
     show::sample,
@@ -217,4 +217,52 @@ fn each_recording_of_several_has_rows_of_its_own() {
     };
     assert!(rows("gpu-01") > 0);
     assert_eq!(rows("gpu-01"), rows("gpu-02"));
+}
+
+#[test]
+fn a_node_with_a_wrong_clock_stands_where_its_messages_put_it() {
+    let worker = HexId::parse(&"cd".repeat(28)).expect("an id");
+    let mark = |second: i64, by_gcs: bool, step: Step| Mark {
+        time: sample::at(second * SECOND),
+        cluster: 0,
+        by_gcs,
+        step,
+        id: worker.clone(),
+    };
+    // The second node's clock is 2 to 2.2 s ahead of the first's, which is the GCS's.
+    let at_gcs = vec![
+        mark(10, true, Step::WorkerLeft),
+        mark(20, true, Step::OwnerGone),
+    ];
+    let mut on_node = vec![
+        mark(12, false, Step::WorkerLeft),
+        mark(22, false, Step::OwnerGone),
+    ];
+    on_node[1].time.0.0 += 200 * sample::MS;
+    let parts = [("gpu-01", at_gcs), ("gpu-02", on_node)].map(|(host, marks)| {
+        let mut report = sample::verl();
+        (report.recordings[0].host.name, report.marks) = (host.into(), marks);
+        report.recordings[0].host.boot_id = host.into();
+        report.clusters[0].session = Some("session_x".into());
+        let digits = if host == "gpu-01" { "01" } else { "02" };
+        report.clusters[0].node_id = HexId::parse(&digits.repeat(28));
+        let timeline = timeline(&report);
+        (report, timeline)
+    });
+    let mut text = Vec::new();
+    write(&parts, None, &mut text).expect("a trace");
+    let trace: Value = serde_json::from_slice(&text).expect("JSON");
+    let events = trace["traceEvents"].as_array().expect("events");
+    let first = |host: &str| {
+        let named = |event: &&Value| {
+            let name = event["args"]["name"].as_str().unwrap_or("");
+            event["name"] == "process_name" && name.starts_with(host)
+        };
+        let node = events.iter().find(named).expect("a node")["pid"].clone();
+        let lives = events.iter();
+        let lives = lives.filter(|one| one["cat"] == "lifetime" && one["pid"] == node);
+        let starts = lives.filter_map(|life| life["ts"].as_i64());
+        starts.min().expect("a lifetime")
+    };
+    assert_eq!(first("gpu-01") - first("gpu-02"), 2_100_000);
 }

@@ -1,0 +1,165 @@
+"""Uses the page of many nodes as a reader would, in headless Chromium: `lanes.py FILE [FOLDER]`, with pictures in FOLDER.
+
+Times are printed, never judged.
+"""
+
+import json
+import os
+import sys
+
+from playwright.sync_api import sync_playwright
+
+FRAMES = """
+async () => {
+  const times = [];
+  const box = document.getElementById('chart');
+  const frame = () => new Promise(requestAnimationFrame);
+  const press = key => box.dispatchEvent(new KeyboardEvent('keydown', {key}));
+  await frame();
+  for (let step = 0; step < 60; step++) {
+    const began = performance.now();
+    if (step % 2) box.scrollTop = step * 97 % Math.max(box.scrollHeight - box.clientHeight, 1);
+    else press(step % 4 ? 'ArrowRight' : step % 8 ? '-' : '+');
+    await frame();
+    await frame();
+    times.push((performance.now() - began) / 2);
+  }
+  press('0');
+  box.scrollTop = 0;
+  await frame();
+  await frame();
+  return times.sort((one, other) => one - other);
+}
+"""
+PAINTED = """
+lane => {
+  const canvas = lane.querySelector('canvas');
+  const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+  for (let at = 3; at < data.length; at += 4) if (data[at]) return true;
+  return false;
+}
+"""
+
+
+def lanes_stand_by_their_first_death(page, data):
+    lanes = page.locator(".lane")
+    assert lanes.count() == len(data["lanes"]) > 1
+    names = [lane["name"] for lane in data["lanes"]]
+    assert page.locator(".lane .name").all_text_contents() == names
+    first = [min((death["t"] for death in data["deaths"] if death["lane"] == number and death["listed"] and death["t"] is not None), default=None)
+             for number in range(len(names))]
+    died = [time for time in first if time is not None]
+    assert died and died == sorted(died), first
+    assert all(time is None for time in first[len(died):]), first
+    for number, lane in enumerate(data["lanes"]):
+        thin = "thin" in lanes.nth(number).get_attribute("class")
+        assert thin == lane["quiet"] == (first[number] is None), (lane["name"], first[number])
+
+
+def a_quiet_lane_opens(page, data):
+    quiet = [number for number, lane in enumerate(data["lanes"]) if lane["quiet"] and lane["node"]]
+    if not quiet:
+        return
+    lane = page.locator(".lane").nth(quiet[0])
+    lane.scroll_into_view_if_needed()
+    page.wait_for_timeout(50)
+    assert lane.evaluate(PAINTED), "a quiet lane is empty"
+    before = lane.bounding_box()["height"]
+    lane.locator(".name").click()
+    assert lane.bounding_box()["height"] > 2 * before
+    lane.locator(".name").click()
+    assert lane.bounding_box()["height"] == before
+
+
+def figures_are_those_of_the_lane(page, data):
+    for number in (0, 1):
+        lane = page.locator(".lane").nth(number)
+        lane.scroll_into_view_if_needed()
+        page.wait_for_timeout(50)
+        if "bare" in lane.get_attribute("class"):
+            continue
+        place = lane.bounding_box()
+        page.mouse.move(place["x"] + place["width"] * 0.6, place["y"] + place["height"] * 0.7)
+        text = page.locator("#tip").inner_text()
+        assert text.startswith(data["lanes"][number]["name"]), text
+
+
+def arrows_lead_across(page, data):
+    deaths = {death["id"]: death for death in data["deaths"]}
+    across = [death for death in data["deaths"] if death["cause"] in deaths and None not in (death["lane"], deaths[death["cause"]]["lane"])
+              and deaths[death["cause"]]["lane"] != death["lane"] and death["listed"]]
+    drawn = page.locator("#arrows .line").get_attribute("d") or ""
+    assert bool(across) == bool(drawn), (len(across), drawn)
+    return drawn.count("M")
+
+
+def opens_a_death(page):
+    page.evaluate("document.getElementById('chart').scrollTop = 0")
+    for _ in range(40):
+        page.locator(".mark").first.click()
+        if page.locator("details[open]").count():
+            break
+        page.wait_for_timeout(50)
+    opened = page.locator("details[open]").first
+    assert opened.locator("h3", has_text="Evidence").count() == 1
+
+
+def tables_name_the_node(page, data):
+    heads = page.locator("#deaths thead th").all_inner_texts()
+    assert "Node" in heads, heads
+    name = next(death["node"] for death in data["deaths"] if death["node"])
+    page.locator("#deaths input").fill(name)
+    found = page.locator(f"#deaths tbody td:nth-child({heads.index('Node') + 1})").all_inner_texts()
+    assert found and set(found) == {name}, found
+    page.locator("#deaths input").fill("")
+
+
+def fits(page, folder):
+    for width in (1280, 390):
+        for scheme in ("light", "dark"):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.emulate_media(color_scheme=scheme)
+            page.locator("#memory").scroll_into_view_if_needed()
+            page.wait_for_timeout(100)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            if folder:
+                page.locator("#memory h2").evaluate("head => head.scrollIntoView()")
+                page.wait_for_timeout(100)
+                page.screenshot(path=f"{folder}/{width}-{scheme}-lanes.png")
+                page.evaluate("window.scrollTo(0, 0)")
+                page.wait_for_timeout(50)
+                page.screenshot(path=f"{folder}/{width}-{scheme}.png")
+
+
+def main():
+    file, folder = sys.argv[1], (sys.argv[2:] or [None])[0]
+    if folder:
+        os.makedirs(folder, exist_ok=True)
+    with sync_playwright() as playwright:
+        # As root Chromium runs without its own sandbox only; the page is ours.
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        troubles = []
+        page.on("console", lambda message: troubles.append(f"console: {message.text}"))
+        page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
+        page.on("request", lambda request: request.url.startswith(("data:", "file:")) or troubles.append(f"request: {request.url}"))
+        page.goto(f"file://{file}")
+        assert not troubles, troubles
+        data = json.loads(page.locator("#data").text_content())
+        paint = page.evaluate("performance.getEntriesByType('paint').map(one => [one.name, one.startTime])")
+        print("paint", {name: f"{time:.0f} ms" for name, time in paint})
+        lanes_stand_by_their_first_death(page, data)
+        arrows = arrows_lead_across(page, data)
+        a_quiet_lane_opens(page, data)
+        figures_are_those_of_the_lane(page, data)
+        tables_name_the_node(page, data)
+        times = page.evaluate(FRAMES)
+        print(f"{arrows} arrows; zoom, pan and scroll: median {times[30]:.1f} ms, p95 {times[57]:.1f} ms a frame")
+        fits(page, folder)
+        page.set_viewport_size({"width": 1280, "height": 900})
+        opens_a_death(page)
+        assert not troubles, troubles
+        browser.close()
+
+
+main()

@@ -1,0 +1,78 @@
+//! Options that choose one node, job or cluster, for every command that reads several recordings.
+
+use super::{Failure, code};
+use crate::{
+    event::Event,
+    ids::HexId,
+    judge::report::Report,
+    show::only::Only,
+    slice::{SliceError, SliceFilter, cut},
+};
+
+/// The options.
+#[derive(Debug, Default, clap::Args)]
+pub struct OnlyArgs {
+    /// Only this node: its name, or the first 4 or more digits of its id.
+    #[arg(long, value_name = "NODE", help_heading = "Selection")]
+    node: Option<String>,
+    /// Only this job.
+    #[arg(long, value_name = "ID", value_parser = job, help_heading = "Selection")]
+    job: Option<HexId>,
+    /// Only this cluster: its session's name, or part of it.
+    #[arg(long, value_name = "SESSION", help_heading = "Selection")]
+    cluster: Option<String>,
+}
+
+impl OnlyArgs {
+    /// What is asked for.
+    pub(super) fn only(&self) -> Only {
+        Only {
+            node: self.node.clone(),
+            job: self.job.clone(),
+            cluster: self.cluster.clone(),
+        }
+    }
+}
+
+/// A job's id as Ray prints it.
+pub(super) fn job(text: &str) -> Result<HexId, String> {
+    HexId::parse(text)
+        .filter(|id| id.0.len() == 8)
+        .ok_or_else(|| format!("invalid job id {text}: 8 hexadecimal digits, for example 01000000"))
+}
+
+/// What is asked for of the events of recording `number` in the report: all of them, those of a job, or nothing.
+pub(super) fn of_recording(
+    only: &Only,
+    (report, number): (&Report, u32),
+    events: Vec<Event>,
+) -> anyhow::Result<Option<Vec<Event>>> {
+    if !only.has_recording(report, number) {
+        return Ok(None);
+    }
+    let Some(job) = &only.job else {
+        return Ok(Some(events));
+    };
+    let wanted = SliceFilter {
+        job: Some(job.clone()),
+        session: only.session(report),
+        window: None,
+    };
+    match cut(events, &wanted) {
+        Ok(kept) => Ok(Some(kept)),
+        Err(SliceError::NoSuchJob(_)) => Ok(None),
+        Err(error) => Err(usage(format!(
+            "{error}; name one of them: --cluster SESSION"
+        ))),
+    }
+}
+
+/// None of the recordings is of what was asked for.
+pub(super) fn nothing() -> anyhow::Error {
+    usage("no recording has what --node, --job and --cluster ask for; list nodes and jobs: raytrace report FILES".to_owned())
+}
+
+fn usage(message: String) -> anyhow::Error {
+    let code = code::USAGE;
+    Failure { code, message }.into()
+}

@@ -1,0 +1,175 @@
+//! Which lanes the page's timeline has: one for each node, those on which somebody died first in the order of their first deaths.
+
+use std::collections::HashMap;
+
+use crate::{
+    ids::BootTime,
+    judge::report::{Death, Node, Report},
+    show::{fleet, sanitize, words},
+};
+
+/// One lane.
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    /// The node; nothing where the page is of one recording.
+    pub(super) name: String,
+    /// What there is to say of the node.
+    pub(super) about: String,
+    /// The recordings of it.
+    pub(super) recordings: Vec<u32>,
+    /// What its clock is ahead of the GCS's by.
+    pub(super) ahead_ms: i64,
+    /// When the first death that is listed happened on it.
+    pub(super) first: Option<BootTime>,
+    /// As the deaths on it name it.
+    nodes: Vec<String>,
+    /// Abnormal deaths on it, also those that are not shown.
+    deaths: u64,
+}
+
+/// The lanes from top to bottom.
+pub(super) struct Lanes {
+    pub(super) all: Vec<Lane>,
+    of_recording: HashMap<u32, usize>,
+    /// Of logs there are no recordings.
+    of_node: HashMap<String, usize>,
+}
+
+impl Lanes {
+    pub(super) fn of(report: &Report) -> Self {
+        if !fleet::is_one(report) {
+            return Self::one(report);
+        }
+        let mut all: Vec<Lane> = Vec::new();
+        for node in &report.nodes {
+            let shares = |lane: &&mut Lane| {
+                let mut recordings = node.recordings.iter();
+                recordings.any(|id| lane.recordings.contains(id))
+            };
+            if let Some(lane) = all.iter_mut().find(shares) {
+                lane.add(node);
+                continue;
+            }
+            let mut lane = Lane::default();
+            lane.add(node);
+            all.push(lane);
+        }
+        for lane in &mut all {
+            lane.look_at(report);
+        }
+        // The sort is stable: quiet nodes stay in their order, those without a recording behind.
+        all.sort_by_key(|lane| (lane.first.is_none(), lane.first, lane.recordings.is_empty()));
+        let (mut of_recording, mut of_node) = (HashMap::new(), HashMap::new());
+        for (at, lane) in all.iter().enumerate() {
+            of_recording.extend(lane.recordings.iter().map(|id| (*id, at)));
+            of_node.extend(lane.nodes.iter().map(|name| (name.clone(), at)));
+        }
+        Self {
+            all,
+            of_recording,
+            of_node,
+        }
+    }
+
+    /// That of a report on one machine.
+    fn one(report: &Report) -> Self {
+        let lane = Lane {
+            recordings: report.recordings.iter().map(|one| one.id).collect(),
+            first: report.deaths.first().map(|death| death.when.act_time),
+            ..Lane::default()
+        };
+        Self {
+            all: vec![lane],
+            of_recording: HashMap::new(),
+            of_node: HashMap::new(),
+        }
+    }
+
+    /// The lane of a death; `None` where its node is not known.
+    pub(super) fn of_death(&self, death: &Death) -> Option<usize> {
+        if self.of_node.is_empty() {
+            return Some(0);
+        }
+        match death.recording_id {
+            Some(recording) => self.of_recording.get(&recording).copied(),
+            None => self.of_node.get(death.node.as_deref()?).copied(),
+        }
+    }
+}
+
+impl Lane {
+    /// Nodes of one machine with one recording have one lane, because they share its memory.
+    fn add(&mut self, node: &Node) {
+        if !self.name.is_empty() {
+            self.name.push_str(", ");
+        }
+        self.name.push_str(&sanitize::name(&node.name));
+        self.nodes.push(node.name.clone());
+        self.deaths += node.listed_deaths;
+        self.recordings.extend(&node.recordings);
+        self.recordings.sort_unstable();
+        self.recordings.dedup();
+        if let Some(clock) = node.clock {
+            self.ahead_ms = clock.corrected_by_ms;
+        }
+    }
+
+    fn look_at(&mut self, report: &Report) {
+        let is_own = |death: &Death| match death.recording_id {
+            Some(recording) => self.recordings.contains(&recording),
+            None => (death.node.as_ref()).is_some_and(|node| self.nodes.contains(node)),
+        };
+        let deaths = report.deaths.iter();
+        let deaths = deaths.filter(|death| death.listed && is_own(death));
+        let times: Vec<BootTime> = deaths.map(|death| death.when.act_time).collect();
+        self.first = times.iter().min().copied();
+        self.about = match (self.recordings.is_empty(), times.len()) {
+            (_, 0) if self.deaths > 0 => "none of its deaths is shown".to_owned(),
+            (true, 0) if report.recordings.is_empty() => "nothing died, by its logs".to_owned(),
+            (true, 0) => "no recording".to_owned(),
+            (_, 0) => "nothing died".to_owned(),
+            (_, deaths) => words::count(deaths, "death", "deaths"),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ids::EventId, show::sample};
+
+    fn node(name: &str, recordings: &[u32]) -> Node {
+        Node {
+            name: name.into(),
+            recordings: recordings.to_vec(),
+            ..Node::default()
+        }
+    }
+
+    #[test]
+    fn nodes_stand_by_who_died_first_and_those_of_one_recording_together() {
+        let mut report = sample::verl();
+        let mut one = report.deaths[0].clone();
+        report.deaths.clear();
+        for (id, name, at) in [(1, "late", 90), (2, "early", 10), (2, "early/b", 5)] {
+            (one.id, one.node, one.when.act_time) = (EventId(id), Some(name.into()), BootTime(at));
+            (one.recording_id, one.listed) = (u32::try_from(id).ok(), true);
+            report.deaths.push(one.clone());
+        }
+        report.nodes = vec![
+            node("quiet", &[0]),
+            node("unseen", &[]),
+            node("late", &[1]),
+            node("early", &[2]),
+            node("early/b", &[2]),
+            node("quiet too", &[3]),
+        ];
+        let lanes = Lanes::of(&report);
+        let names: Vec<&str> = lanes.all.iter().map(|lane| lane.name.as_str()).collect();
+        let expected = ["early, early/b", "late", "quiet", "quiet too", "unseen"];
+        assert_eq!(names, expected);
+        let of = |at: usize| lanes.of_death(&report.deaths[at]);
+        assert_eq!([of(0), of(1), of(2)], [Some(1), Some(0), Some(0)]);
+        assert_eq!(lanes.all[4].about, "no recording");
+    }
+}

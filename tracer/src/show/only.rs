@@ -1,0 +1,230 @@
+//! One node, job or cluster of several: `--node`, `--job`, `--cluster`.
+
+use crate::{
+    ids::HexId,
+    judge::report::{ClusterReport, Death, Job, Report},
+    show::sanitize,
+};
+
+/// Digits of a node's id that are enough to name it.
+const FEWEST_DIGITS: usize = 4;
+/// Names in an error.
+const MAX_NAMES: usize = 8;
+
+/// What is asked for; several wishes hold together, none means all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Only {
+    /// A node's name, or how its id begins.
+    pub node: Option<String>,
+    /// A job.
+    pub job: Option<HexId>,
+    /// A session's name, or part of it.
+    pub cluster: Option<String>,
+}
+
+impl Only {
+    /// Whether nothing is asked for.
+    #[must_use]
+    pub fn is_all(&self) -> bool {
+        self == &Self::default()
+    }
+
+    /// Whether a death is on the node, of the job and of the cluster that are asked for.
+    #[must_use]
+    pub fn has_death(&self, report: &Report, death: &Death) -> bool {
+        let cluster = || cluster(report, death.cluster);
+        let on_node = |text: &str| {
+            let names = [death.node.as_deref(), host(report, death.recording_id)];
+            names
+                .into_iter()
+                .flatten()
+                .any(|name| is_called(name, text))
+                || cluster().is_some_and(|cluster| has_id(cluster, text))
+        };
+        self.node.as_deref().is_none_or(on_node)
+            && self.is_of_cluster(cluster())
+            && self
+                .job
+                .as_ref()
+                .is_none_or(|job| self.is_of_job(report, job, death))
+    }
+
+    /// Whether the death is one of the job's processes, or the one that ended it.
+    fn is_of_job(&self, report: &Report, job: &HexId, death: &Death) -> bool {
+        let mut jobs = report.jobs.iter().filter(|one| self.has_job(report, one));
+        death.work.job_id.as_ref() == Some(job)
+            || jobs.any(|one| one.ended_by_death_id == Some(death.id))
+    }
+
+    /// Whether a job is the one, or of the cluster, that is asked for.
+    #[must_use]
+    pub fn has_job(&self, report: &Report, job: &Job) -> bool {
+        self.job.as_ref().is_none_or(|id| job.job_id == *id)
+            && self.is_of_cluster(cluster(report, job.cluster))
+    }
+
+    fn is_of_cluster(&self, cluster: Option<&ClusterReport>) -> bool {
+        let session = || cluster?.session.as_deref();
+        (self.cluster.as_deref())
+            .is_none_or(|text| session().is_some_and(|session| session.contains(text)))
+    }
+
+    /// Why nothing can be found, where something is asked for that the report does not know.
+    #[must_use]
+    pub fn unknown(&self, report: &Report) -> Option<String> {
+        if let Some(text) = &self.node
+            && !knows_node(report, text)
+        {
+            return Some(missing("--node", text, nodes(report)));
+        }
+        let clusters = || report.clusters.iter();
+        if let Some(text) = &self.cluster
+            && !clusters().any(|cluster| self.is_of_cluster(Some(cluster)))
+        {
+            let known = clusters().filter_map(|one| one.session.clone());
+            return Some(missing("--cluster", text, known.collect()));
+        }
+        let mut jobs = report.jobs.iter();
+        let mut deaths = report.deaths.iter();
+        let job = self.job.as_ref()?;
+        let is_known = jobs.any(|one| one.job_id == *job)
+            || deaths.any(|death| death.work.job_id.as_ref() == Some(job));
+        let known = report.jobs.iter().map(|one| one.job_id.0.clone());
+        (!is_known).then(|| missing("--job", &job.0, known.collect()))
+    }
+
+    /// The whole name of the session that is asked for, where it is one of the report's.
+    #[must_use]
+    pub fn session(&self, report: &Report) -> Option<String> {
+        let text = self.cluster.as_deref()?;
+        let mut sessions = report
+            .clusters
+            .iter()
+            .filter_map(|one| one.session.as_ref());
+        sessions.find(|session| session.contains(text)).cloned()
+    }
+
+    /// Whether a recording of the report is of the node and cluster that are asked for.
+    #[must_use]
+    pub fn has_recording(&self, report: &Report, number: u32) -> bool {
+        let own = || {
+            let clusters = report.clusters.iter();
+            clusters.filter(|cluster| cluster.recording_id == number)
+        };
+        let is_called_so = |text: &str| {
+            let mut nodes = report.nodes.iter();
+            let mut recordings = report.recordings.iter();
+            own().any(|cluster| has_id(cluster, text))
+                || nodes
+                    .any(|node| node.recordings.contains(&number) && is_called(&node.name, text))
+                || recordings.any(|one| one.id == number && is_called(&one.host.name, text))
+        };
+        self.node.as_deref().is_none_or(is_called_so)
+            && (self.cluster.is_none() || own().any(|one| self.is_of_cluster(Some(one))))
+    }
+}
+
+fn cluster(report: &Report, number: Option<u32>) -> Option<&ClusterReport> {
+    let number = number?;
+    report.clusters.iter().find(|cluster| cluster.id == number)
+}
+
+/// What is asked for and what there is instead.
+fn missing(option: &str, text: &str, mut known: Vec<String>) -> String {
+    known.sort_unstable();
+    known.dedup();
+    let more = known.len().saturating_sub(MAX_NAMES);
+    known.truncate(MAX_NAMES);
+    let known: Vec<String> = known.iter().map(|name| sanitize::name(name)).collect();
+    match (known.as_slice(), more) {
+        ([], _) => format!("{option} {text}: not found; none is known: leave {option} out"),
+        (some, 0) => format!("{option} {text}: not found; there are {}", some.join(", ")),
+        (some, more) => format!(
+            "{option} {text}: not found; there are {} and {more} more",
+            some.join(", ")
+        ),
+    }
+}
+
+/// The host of a recording.
+fn host(report: &Report, recording: Option<u32>) -> Option<&str> {
+    let mut recordings = report.recordings.iter();
+    let of = recordings.find(|one| Some(one.id) == recording)?;
+    Some(&of.host.name)
+}
+
+fn knows_node(report: &Report, text: &str) -> bool {
+    let mut clusters = report.clusters.iter();
+    let mut recordings = report.recordings.iter();
+    nodes(report).iter().any(|name| is_called(name, text))
+        || recordings.any(|one| is_called(&one.host.name, text))
+        || clusters.any(|cluster| has_id(cluster, text))
+}
+
+fn nodes(report: &Report) -> Vec<String> {
+    if report.nodes.is_empty() {
+        let recordings = report.recordings.iter();
+        return recordings.map(|one| one.host.name.clone()).collect();
+    }
+    report.nodes.iter().map(|node| node.name.clone()).collect()
+}
+
+/// Nodes of one host are called `host/id`.
+fn is_called(name: &str, text: &str) -> bool {
+    let host = name.split_once('/').map_or(name, |(host, _)| host);
+    name.eq_ignore_ascii_case(text) || host.eq_ignore_ascii_case(text)
+}
+
+fn has_id(cluster: &ClusterReport, text: &str) -> bool {
+    let id = cluster.node_id.as_ref();
+    text.len() >= FEWEST_DIGITS && id.is_some_and(|id| id.0.starts_with(&text.to_lowercase()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::show::sample;
+
+    #[test]
+    fn a_death_is_found_by_its_node_job_and_cluster() {
+        let mut report = sample::verl();
+        report.recordings[0].host.name = "gpu-07".into();
+        report.deaths[0].work.job_id = HexId::parse("03000000");
+        let with = |node: Option<&str>, job: Option<&str>, cluster: Option<&str>| Only {
+            node: node.map(str::to_owned),
+            job: job.and_then(HexId::parse),
+            cluster: cluster.map(str::to_owned),
+        };
+        let count = |only: &Only| {
+            let deaths = report.deaths.iter();
+            deaths
+                .filter(|death| only.has_death(&report, death))
+                .count()
+        };
+        let all = report.deaths.len();
+        assert_eq!(count(&Only::default()), all);
+        assert_eq!(count(&with(Some("GPU-07"), None, None)), all);
+        assert_eq!(count(&with(Some("gpu-08"), None, None)), 0);
+        let of_job = count(&with(None, Some("02000000"), None));
+        assert!(of_job > 0 && of_job < all, "{of_job} of {all}");
+        let unknown = with(Some("gpu-08"), None, None).unknown(&report);
+        assert_eq!(
+            unknown.as_deref(),
+            Some("--node gpu-08: not found; there are gpu-07")
+        );
+        assert!(
+            with(None, Some("0f000000"), None)
+                .unknown(&report)
+                .is_some()
+        );
+        assert!(with(None, None, Some("no such")).unknown(&report).is_some());
+        assert_eq!(
+            with(Some("gpu-07"), Some("02000000"), None).unknown(&report),
+            None
+        );
+        let number = report.recordings[0].id;
+        assert!(with(Some("gpu-07"), None, None).has_recording(&report, number));
+        assert!(!with(Some("gpu-08"), None, None).has_recording(&report, number));
+        assert!(!with(Some("gpu-07"), None, None).has_recording(&report, number + 1));
+    }
+}
