@@ -142,7 +142,7 @@ def top_keeps_its_colours_to_itself(raytrace, recording):
 
 def top_wants_a_terminal(raytrace, recording):
     done = subprocess.run([raytrace, "top", recording], stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    assert done.returncode == 2 and "top draws on a terminal" in done.stderr and "\x1b" not in done.stdout, done
+    assert done.returncode == 2 and "stdout is not a terminal" in done.stderr and "\x1b" not in done.stdout, done
 
 
 def record(raytrace, folder, *arguments):
