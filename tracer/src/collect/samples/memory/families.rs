@@ -4,7 +4,7 @@
 //! its parent. Its own is what it has touched since; the rest counts as its oldest ancestor's, so
 //! that the figures of a family add up to what the kernel has in use.
 //!
-//! Looked at every 10 s, every 2 s near a limit, and never for more than a fiftieth of the time.
+//! Looked at every 10 s, every 2 s near a limit, and never for more than half a percent of the time.
 //! Between two looks what a process grows by is its own. Where its pages may not be looked at, a
 //! child's own is what it has faulted in, at most.
 
@@ -23,7 +23,7 @@ use crate::{
 const NEAR_NS: i64 = 2 * SECOND_NS;
 const FAR_NS: i64 = 10 * SECOND_NS;
 /// No more than one part in so many of the time is spent in looks.
-const REST: i64 = 50;
+const REST: i64 = 200;
 /// All looks of one round. A family that has no turn in it comes first in the next.
 const BUDGET: Duration = Duration::from_millis(100);
 /// What a smaller fork shares is not worth a look: it counts by its faults.
