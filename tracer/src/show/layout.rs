@@ -4,6 +4,11 @@
 //! A no-break space keeps two words on one line and is printed as a space.
 
 use owo_colors::{OwoColorize, Style};
+use textwrap::{
+    WordSeparator,
+    core::{Word, break_words},
+    wrap_algorithms::wrap_first_fit,
+};
 
 use super::sanitize::columns;
 
@@ -115,26 +120,23 @@ impl Page {
 
 /// Lines of at most `width` columns: the first may use `width - first`, later ones `width - indent`.
 pub(super) fn wrap(text: &str, width: usize, first: usize, indent: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    let mut room = width.saturating_sub(first).max(10);
-    for word in words(text) {
-        for piece in pieces(&word, width.saturating_sub(indent).max(10)) {
-            let line = lines.last_mut().map_or("", |line| line.as_str());
-            let gap = usize::from(!line.is_empty());
-            if !line.is_empty() && columns(line) + gap + columns(&piece) > room {
-                lines.push(piece);
-                room = width.saturating_sub(indent).max(10);
-            } else if let Some(line) = lines.last_mut() {
-                line.push_str(if gap == 1 { " " } else { "" });
-                line.push_str(&piece);
-            }
-        }
-    }
-    lines
+    let room = |taken: usize| width.saturating_sub(taken).max(10);
+    let text = with_units(text);
+    let words = break_words(WordSeparator::AsciiSpace.find_words(&text), room(indent));
+    let lines = wrap_first_fit(&words, &[room(first) as f64, room(indent) as f64]);
+    lines.into_iter().map(line_of).collect()
 }
 
-/// What may not be parted: words, and figures with their units.
-fn words(text: &str) -> Vec<String> {
+fn line_of(words: &[Word<'_>]) -> String {
+    let line: String = words
+        .iter()
+        .flat_map(|word| [word.word, word.whitespace])
+        .collect();
+    line.trim_end_matches(' ').to_owned()
+}
+
+/// The text with spaces that do not break between figures and their units.
+fn with_units(text: &str) -> String {
     let is_figure = |word: &str| {
         word.ends_with(|last: char| last.is_ascii_digit())
             && word
@@ -148,35 +150,18 @@ fn words(text: &str) -> Vec<String> {
             "KiB" | "MiB" | "GiB" | "TiB" | "%" | "ms" | "s" | "min" | "h" | "d"
         )
     };
-    let mut words: Vec<String> = Vec::new();
+    let mut before = "";
+    let mut kept = String::new();
     for word in text.split(' ') {
-        match words.last_mut() {
-            Some(last) if is_unit(word) && is_figure(last.trim_start_matches('(')) => {
-                last.push(' ');
-                last.push_str(word);
-            }
-            _ => words.push(word.to_owned()),
+        if is_unit(word) && is_figure(before.trim_start_matches('(')) {
+            kept.push('\u{a0}');
+        } else if !kept.is_empty() {
+            kept.push(' ');
         }
+        kept.push_str(word);
+        before = word;
     }
-    words
-}
-
-/// A word, cut where it is wider than a line.
-fn pieces(word: &str, width: usize) -> Vec<String> {
-    let mut pieces = vec![String::new()];
-    let mut used = 0;
-    for character in word.chars() {
-        let wide = columns(character.encode_utf8(&mut [0; 4]));
-        if used + wide > width {
-            pieces.push(String::new());
-            used = 0;
-        }
-        if let Some(piece) = pieces.last_mut() {
-            piece.push(character);
-        }
-        used += wide;
-    }
-    pieces
+    kept
 }
 
 #[cfg(test)]
