@@ -10,7 +10,7 @@ use crate::{
     event::{Ancestor, RayLog, Signal},
     ids::{BootTime, ByProcess, EventId, Pid, SECOND_NS},
     judge::{
-        report::{Death, GroupKill, Killer, SenderReport},
+        report::{Death, GroupKill, Killer, SenderReport, TopProcess},
         state::{seen::Seen, world::World},
     },
     ray::facts::{MonitorKill, RayFact},
@@ -20,6 +20,8 @@ use crate::{
 const VOLLEY_NS: i64 = SECOND_NS;
 /// A decision is logged before its kills or after them, within this time.
 const DECIDED_WITHIN_NS: i64 = 10 * SECOND_NS;
+/// Subprocesses end with their worker so long before it.
+const WITH_ITS_WORKER_NS: i64 = SECOND_NS;
 /// Programs that a script calls to send signals: each is a process of its own, and the script is the sender.
 const TOOLS: [&str; 6] = ["kill", "pkill", "killall", "xargs", "timeout", "ssh"];
 
@@ -58,29 +60,58 @@ pub(super) fn group(world: &World, deaths: &mut [Death]) {
             .filter(|volley| volley.len() > 1);
         for volley in several.collect::<Vec<_>>() {
             let act = act(world, &doer, &volley, deaths);
-            if deaths[volley[0]].verdict.killer == Killer::RayMemoryMonitor {
-                held_when_decided(&volley, deaths);
-            }
             for at in volley {
                 deaths[at].verdict.act = Some(act);
             }
         }
     }
+    held_when_decided(deaths);
 }
 
-/// A decision takes its victims one after the other: what was held when it was taken is what was held at the first of their ends.
-fn held_when_decided(volley: &[usize], deaths: &mut [Death]) {
-    let first = deaths[volley[0]].memory.top.clone();
-    for at in &volley[1..] {
-        let top = &mut deaths[*at].memory.top;
-        let most = top.len().max(first.len());
-        let gone = first
+/// The first end that a kill of Ray's memory monitor brought about: the victims of one decision end one after the other, and the
+/// raylet ends a worker's subprocesses before the worker itself. What is left at a later end is not what the decision was about.
+pub(super) fn first_end<'a>(deaths: &'a [Death], death: &'a Death) -> &'a Death {
+    if death.verdict.killer != Killer::RayMemoryMonitor {
+        return death;
+    }
+    let act = death.verdict.act.map(|act| act.death_id);
+    let is_victim = |other: &Death| {
+        let same = act.is_some() && other.verdict.act.map(|act| act.death_id) == act;
+        other.id == death.id || same && other.verdict.killer == death.verdict.killer
+    };
+    let victims: Vec<&Death> = deaths.iter().filter(|other| is_victim(other)).collect();
+    let with_it = |other: &Death| {
+        let cause = victims
             .iter()
-            .filter(|one| top.iter().all(|other| other.pid != one.pid));
-        let gone: Vec<_> = gone.cloned().collect();
-        for mut one in gone {
-            one.victim = false;
-            top.push(one);
+            .find(|victim| other.verdict.cause_death_id == Some(victim.id));
+        cause.is_some_and(|victim| {
+            (0..=WITH_ITS_WORKER_NS).contains(&victim.when.act_time.since(other.when.act_time))
+        })
+    };
+    let effects = deaths.iter().filter(|other| with_it(other));
+    let ends = victims.iter().copied().chain(effects);
+    ends.min_by_key(|end| (end.when.act_time, end.id))
+        .unwrap_or(death)
+}
+
+/// What was held when a decision was taken is what was held at the first of the ends that it brought about.
+fn held_when_decided(deaths: &mut [Death]) {
+    let held: Vec<(usize, Vec<TopProcess>)> = deaths
+        .iter()
+        .enumerate()
+        .filter_map(|(at, death)| {
+            let first = first_end(deaths, death);
+            (first.id != death.id).then(|| (at, first.memory.top.clone()))
+        })
+        .collect();
+    for (at, first) in held {
+        let top = &mut deaths[at].memory.top;
+        let most = top.len().max(first.len());
+        for mut one in first {
+            if top.iter().all(|other| other.pid != one.pid) {
+                one.victim = false;
+                top.push(one);
+            }
         }
         top.sort_by_key(|one| std::cmp::Reverse(one.private_bytes));
         top.truncate(most);

@@ -41,6 +41,8 @@ const BUDGET_NEAR: Duration = Duration::from_millis(15);
 const SAVED: Duration = Duration::from_secs(2);
 /// So much of that is kept for what the kernel tells with its stack: that costs a tenth of a stack that is read from outside.
 const FOR_KERNEL: Duration = Duration::from_millis(300);
+/// When all is spent, what the kernel tells with its stack has this much a second besides: naming such a stack reads little, and nobody sees these lines again.
+const STEPS: Duration = Duration::from_millis(4);
 /// The longest wait for the next turn.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 /// While nothing grows, those whose turn is so near have it together: each wake-up costs as much as some looks.
@@ -84,6 +86,8 @@ struct Look<'a> {
     has_time: bool,
     /// And for a stack that is read from outside.
     may_read: bool,
+    /// Whether a step that the kernel tells may be named though there is no time left.
+    may_name: bool,
 }
 
 /// Tells the kernel where each interpreter is, so that it takes stacks.
@@ -219,6 +223,8 @@ struct Watch {
     /// The thread's processor time up to then, and how much more it may become.
     until_this_second: Duration,
     budget: Duration,
+    /// What steps took in this second when the budget was spent.
+    for_steps: Duration,
 }
 
 impl Watch {
@@ -235,6 +241,7 @@ impl Watch {
             unwritten: 0,
             until_this_second: clock::cpu_time(),
             budget: SAVED,
+            for_steps: Duration::ZERO,
         }
     }
 
@@ -245,10 +252,7 @@ impl Watch {
                 Ok(Request::Known(processes, near)) => self.known(&processes, near),
                 Ok(Request::Replaced(process)) => self.replaced(process),
                 Ok(Request::Mapped(new)) => self.mapped(&new),
-                Ok(Request::Grew(new)) => {
-                    self.is_here(new.process);
-                    self.with(new.process.pid, |watched, look| watched.stepped(look, &new));
-                }
+                Ok(Request::Grew(new)) => self.stepped(&new),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
                     self.flush();
@@ -340,6 +344,19 @@ impl Watch {
         self.with(process.pid, |watched, look| watched.mapped(look, new));
     }
 
+    fn stepped(&mut self, new: &NewGrowth) {
+        self.is_here(new.process);
+        let mut besides = false;
+        let began = clock::cpu_time();
+        self.with(new.process.pid, |watched, look| {
+            besides = !look.has_time;
+            watched.stepped(look, new)
+        });
+        if besides {
+            self.for_steps += clock::cpu_time().saturating_sub(began);
+        }
+    }
+
     /// Looks at all whose turn it is; until the next one's.
     fn look(&mut self, now: Instant) -> Duration {
         if now.duration_since(self.second) >= SECOND {
@@ -348,6 +365,7 @@ impl Watch {
             let earned = budget.mul_f64(now.duration_since(self.second).as_secs_f64());
             self.budget = (self.budget.saturating_sub(spent) + earned).min(SAVED);
             self.until_this_second += spent;
+            self.for_steps = Duration::ZERO;
             self.second = now;
             self.unwritten += 1;
             self.write();
@@ -394,6 +412,7 @@ impl Watch {
             near: self.near,
             has_time: spent < self.budget,
             may_read: spent + FOR_KERNEL < self.budget,
+            may_name: self.for_steps < STEPS,
         };
         let done = what(watched, &mut look);
         if done.is_err() {

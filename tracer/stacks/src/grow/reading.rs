@@ -199,6 +199,7 @@ mod tests {
                 near: false,
                 has_time: true,
                 may_read: true,
+                may_name: true,
             };
             let before = reading.failures;
             reading.prepare(&mut look, true);

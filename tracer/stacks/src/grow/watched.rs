@@ -259,14 +259,20 @@ impl Watched {
         self.hot_until = look.now + STAYS_HOT;
         self.due = self.due.min(look.now + HOT);
         let before = self.count().ok_or(Gone)?;
-        if self.is_starting(before) || look.now < self.unsettled_until || !look.has_time {
+        if self.is_starting(before) || look.now < self.unsettled_until {
+            return Ok(());
+        }
+        // A range that fills and is not measured would count twice.
+        if !look.has_time && (!look.may_name || self.mappings.any_filling()) {
             return Ok(());
         }
         let Some(stack) = self.stepper(look, new) else {
             return Ok(());
         };
         self.ledger.seen(new.time, &stack);
-        self.measure(look, Some(&stack));
+        if look.has_time {
+            self.measure(look, Some(&stack));
+        }
         let after = self.count().ok_or(Gone)?;
         let level = MemoryPair {
             private: (before.private.min(after.private)).saturating_sub(self.mappings.told()),

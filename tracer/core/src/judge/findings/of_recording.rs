@@ -14,6 +14,7 @@ use crate::{
     event::{Cluster, RayLog, Role},
     ids::{Bytes, HexId, Pid, ProcessKey, SECOND_NS, size},
     judge::{
+        acts,
         query::crowd,
         report::{Death, Killer},
         state::{gpus::GpuOffload, processes::ProcessState, snapshot::Member, world::World},
@@ -39,7 +40,7 @@ pub(in crate::judge) fn facts(world: &World, deaths: &[Death]) -> Facts {
     let kills = deaths.iter().filter(|death| for_memory(death));
     Facts {
         around: kills
-            .filter_map(|death| Some((death.id, around(world, first_victim(deaths, death))?)))
+            .filter_map(|death| Some((death.id, around(world, acts::first_end(deaths, death))?)))
             .collect(),
         used_before: world.machine.used_first,
         nodes: world
@@ -63,24 +64,6 @@ pub(in crate::judge) fn facts(world: &World, deaths: &[Death]) -> Facts {
         gpu_orphans: gpu_orphans(world),
         lines: lines(world),
     }
-}
-
-/// The first victim of the act that a kill belongs to: those of one decision end one after the other, and what the last of them left is
-/// not what the decision was about.
-fn first_victim<'a>(deaths: &'a [Death], death: &'a Death) -> &'a Death {
-    let Some(act) = death
-        .verdict
-        .act
-        .filter(|_| death.verdict.killer == Killer::RayMemoryMonitor)
-    else {
-        return death;
-    };
-    let victims = deaths.iter().filter(|other| {
-        let same = other.verdict.act.map(|act| act.death_id) == Some(act.death_id);
-        same && other.verdict.killer == death.verdict.killer
-    });
-    let first = victims.min_by_key(|other| (other.when.act_time, other.id));
-    first.unwrap_or(death)
 }
 
 fn around(world: &World, death: &Death) -> Option<Around> {
