@@ -10,7 +10,7 @@ use crate::{
     event::{Ancestor, RayLog, Signal},
     ids::{BootTime, ByProcess, EventId, Pid, SECOND_NS},
     judge::{
-        report::{Death, GroupKill, Killer, SenderReport},
+        report::{Death, GroupKill, Killer, Memory, SenderReport, TopProcess},
         state::{seen::Seen, world::World},
     },
     ray::facts::{MonitorKill, RayFact},
@@ -70,21 +70,30 @@ pub(super) fn group(world: &World, deaths: &mut [Death]) {
 
 /// A decision takes its victims one after the other: what was held when it was taken is what was held at the first of their ends.
 fn held_when_decided(volley: &[usize], deaths: &mut [Death]) {
-    let first = deaths[volley[0]].memory.top.clone();
+    let first = &deaths[volley[0]].memory;
+    let (first, rest) = (first.top.clone(), first.top_rest.clone());
     for at in &volley[1..] {
-        let top = &mut deaths[*at].memory.top;
-        let most = top.len().max(first.len());
-        let gone = first
-            .iter()
-            .filter(|one| top.iter().all(|other| other.pid != one.pid));
-        let gone: Vec<_> = gone.cloned().collect();
-        for mut one in gone {
-            one.victim = false;
-            top.push(one);
+        let memory = &mut deaths[*at].memory;
+        let own = memory.top.iter().find(|one| one.victim).cloned();
+        memory.top.clone_from(&first);
+        memory.top_rest.clone_from(&rest);
+        for one in &mut memory.top {
+            one.victim = own.as_ref().is_some_and(|own| own.pid == one.pid);
         }
-        top.sort_by_key(|one| std::cmp::Reverse(one.private_bytes));
-        top.truncate(most);
+        // The first victim is listed after the biggest where it is smaller; to this one it is one of the rest.
+        let listed = memory.top.iter().any(|one| one.victim);
+        if let Some(own) = own.filter(|_| !listed) {
+            list(memory, own);
+        }
     }
+}
+
+/// Lists a victim that the picture counts among the smaller ones.
+fn list(memory: &mut Memory, own: TopProcess) {
+    if let Some(rest) = memory.top_rest.take() {
+        memory.top_rest = rest.without(&own);
+    }
+    memory.top.push(own);
 }
 
 fn doer(death: &Death, decisions: &[&Seen<RayLog>]) -> Option<Doer> {

@@ -46,7 +46,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         finding.about.pids = vec![victim.pid];
         finding.remedy = vec![
             format!(
-                "What it holds: memray run --aggregate, or smaller batches; memory={} in its @ray.remote keeps others away",
+                "find what it holds with memray run --aggregate, or use smaller batches; memory={} in its @ray.remote reserves that much for it",
                 victim.private_bytes.0
             ),
         ];

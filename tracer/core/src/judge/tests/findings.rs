@@ -212,7 +212,7 @@ fn many_workers_of_one_size_are_parallelism_times_size() {
         "{finding:?}"
     );
     assert!(
-        finding.remedy[0].starts_with("At most 2 at once"),
+        finding.remedy[0].starts_with("at most 2 at once"),
         "{finding:?}"
     );
     silent(&crowd(&[3072, 2900, 1000]), "many-workers");
@@ -223,7 +223,7 @@ fn many_workers_of_one_size_are_parallelism_times_size() {
     ray_kills(&mut twice, 8);
     let finding = fires(&twice, "many-workers");
     assert!(
-        finding.remedy[0].starts_with("At most 1 at once"),
+        finding.remedy[0].starts_with("at most 1 at once"),
         "{finding:?}"
     );
     // One has just begun.
