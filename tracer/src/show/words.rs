@@ -600,4 +600,3 @@ pub fn by_class(memory: &Memory) -> Vec<HeldByClass<'_>> {
     }
     classes
 }
-

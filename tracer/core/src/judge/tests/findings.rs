@@ -169,6 +169,28 @@ fn a_monitor_that_is_off_explains_the_kernels_kill_and_no_other() {
 }
 
 #[test]
+fn a_victim_that_is_smaller_than_five_others_is_listed_after_them() {
+    let mut scene = Scene::new();
+    worker(&mut scene, 7, "ray::compute_score", 64);
+    worker(&mut scene, 8, "ray::TaskRunner.run", 6 * 1024);
+    for pid in 9..14 {
+        worker(&mut scene, pid, "ray::WorkerDict.generate", 256);
+    }
+    scene.anon_at_exit = Bytes(64 << 20);
+    ray_kills(&mut scene, 7);
+    fires(&scene, "victim-not-biggest");
+    let memory = scene.death(7).memory;
+    let listed: Vec<(u32, bool)> = (memory.top.iter())
+        .map(|one| (one.pid.0, one.victim))
+        .collect();
+    assert_eq!(listed.len(), 6, "{listed:?}");
+    assert_eq!(listed[0], (8, false));
+    assert_eq!(listed[5], (7, true));
+    let rest = memory.top_rest.expect("the smallest of the others");
+    assert_eq!((rest.processes, rest.private_bytes), (1, Bytes(256 << 20)));
+}
+
+#[test]
 fn the_wrong_suspect_is_named_beside_what_held_the_memory() {
     let mut scene = Scene::new();
     worker(&mut scene, 7, "ray::compute_score", 1024);
