@@ -146,11 +146,13 @@ fn lines(view: &View<'_>, held: &HeldByClass<'_>, deaths: &[&Death]) -> Vec<Stri
     let told = known.into_iter().take(most);
     told.map(|(bytes, line)| {
         let (figure, place) = (size(bytes), growth::place(line));
+        // What may be freed was taken, and is not known to have been held.
+        let by = if freed.is_empty() { "by" } else { "taken by" };
         match growth.processes {
             all if more => {
-                format!("by {place}: {figure} in all {all} processes of the recording{freed}")
+                format!("{by} {place}: {figure} in all {all} processes of the recording{freed}")
             }
-            _ => format!("{figure} by {place}{freed}"),
+            _ => format!("{figure} {by} {place}{freed}"),
         }
     })
     .collect()
