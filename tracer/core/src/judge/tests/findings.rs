@@ -646,6 +646,10 @@ fn a_process_that_fills_the_limit_alone_was_killed_for_itself() {
         finding.summary.starts_with("hog alone held 5.0 GiB"),
         "{finding:?}"
     );
+    assert!(
+        finding.remedy[1].contains("in its @ray.remote"),
+        "{finding:?}"
+    );
     silent(&with(4 * 1024), "one-process");
 }
 
