@@ -26,7 +26,7 @@ const SAYS: [(&str, &[&str]); 12] = [
             "RAY_memory_usage_threshold=# has no effect",
             "RAY_object_store_memory=# has no effect",
             "param_offload=True",
-            "WorkerDict # × # GiB = # GiB",
+            "WorkerDict # × # MiB = # GiB",
             "each call of WorkerDict.generate_sequences left # MiB behind in",
         ],
     ),

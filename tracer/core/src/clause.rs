@@ -68,7 +68,7 @@ pub fn because(because: &Because) -> String {
                 format!("its driver exited with code {code}, and its exception names this process")
             }
             Basis::LostCall => format!(
-                "a call failed with it, Ray did not retry that, and its driver exited with code {code}"
+                "a call failed because of it, Ray did not retry that call, and its driver exited with code {code}"
             ),
             Basis::Order => {
                 format!(

@@ -46,8 +46,8 @@ const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
   raytrace publish --directory /data/raytrace --metrics 0.0.0.0:9464
   raytrace publish --k8s-events --json -                Write Events on pods with a kill
 
-It needs to read the recordings and nothing else. A recorder that root runs with another group,
-such as a service with Group=, lets that group read them.
+It needs the right to read the recordings and no other. The systemd service makes them readable
+for the group raytrace; those of sudo raytrace record belong to the user who ran sudo.
 
 Exit codes:
   0  ended by a signal

@@ -157,8 +157,9 @@ fn line(view: &View<'_>, cause: &Cause<'_>, said: &[Fact]) -> String {
         own.filter(|fact| !said.contains(fact))
             .map(|(label, text)| format!("{label} {text}")),
     );
-    if !cause.cascade.is_empty() {
-        let count = words::count(cause.cascade.len(), "death", "deaths");
+    let followers = cause.followers().len();
+    if followers > 0 {
+        let count = words::count(followers, "death", "deaths");
         parts.push(format!("{count} followed"));
     }
     if let Some(job) = jobs::ended_by(view, cause) {

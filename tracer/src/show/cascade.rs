@@ -21,13 +21,18 @@ pub fn lines(view: &View<'_>, cause: &Cause<'_>) -> Vec<String> {
     let kinds: Vec<Vec<&Death>> = if full {
         cause.cascade.iter().map(|death| vec![*death]).collect()
     } else {
-        folded(&cause.cascade)
+        folded(cause)
     };
-    let count = words::count(cause.cascade.len(), "death", "deaths");
     if let [only] = kinds.as_slice() {
-        return vec![format!("{count}: {}", line(cause, only))];
+        let count = words::count(only.len(), "death", "deaths");
+        let together = if cause.is_of_act(only[0]) {
+            " by the same act"
+        } else {
+            ""
+        };
+        return vec![format!("{count}{together}: {}", line(cause, only))];
     }
-    let mut lines = vec![format!("{count} followed from it")];
+    let mut lines = vec![counted(cause)];
     let shown = if full { kinds.len() } else { MAX_LINES };
     lines.extend(kinds.iter().take(shown).map(|members| line(cause, members)));
     let left: usize = kinds.iter().skip(shown).map(Vec::len).sum();
@@ -37,14 +42,31 @@ pub fn lines(view: &View<'_>, cause: &Cause<'_>) -> Vec<String> {
     lines
 }
 
-type Kind = (Role, Killer, Option<LinkRule>);
+/// `8 deaths followed from it`, or `3 deaths by the same act, 5 followed from it`.
+#[must_use]
+pub(super) fn counted(cause: &Cause<'_>) -> String {
+    let followed = cause.followers().len();
+    let deaths = |count| words::count(count, "death", "deaths");
+    match cause.cascade.len() - followed {
+        0 => format!("{} followed from it", deaths(followed)),
+        together if followed == 0 => format!("{} by the same act", deaths(together)),
+        together => format!(
+            "{} by the same act, {followed} followed from it",
+            deaths(together)
+        ),
+    }
+}
+
+/// Role, killer, the rule of a link between nodes, and whether the act of the first cause ended it too.
+type Kind = (Role, Killer, Option<LinkRule>, bool);
 
 /// Deaths of one kind with one killer stand together, in the order of the first of each.
-fn folded<'a>(cascade: &[&'a Death]) -> Vec<Vec<&'a Death>> {
+fn folded<'a>(cause: &Cause<'a>) -> Vec<Vec<&'a Death>> {
     let mut lines: Vec<(Kind, Vec<&Death>)> = Vec::new();
-    for death in cascade {
+    for death in &cause.cascade {
         let rule = death.verdict.cause_link.as_ref().map(|link| link.rule);
-        let key = (death.process.role, death.verdict.killer, rule);
+        let together = cause.is_of_act(death);
+        let key = (death.process.role, death.verdict.killer, rule, together);
         match lines.iter_mut().find(|(known, _)| *known == key) {
             Some((_, members)) => members.push(death),
             None => lines.push((key, vec![death])),

@@ -23,11 +23,25 @@ pub struct Cause<'a> {
     pub number: u32,
     /// The death.
     pub death: &'a Death,
-    /// Listed deaths whose chain of causes ends here, in order of their acts.
+    /// Listed deaths whose chain of causes ends here, in order of their acts; the other victims of its act are among them.
     pub cascade: Vec<&'a Death>,
 }
 
-impl Cause<'_> {
+impl<'a> Cause<'a> {
+    /// The deaths that followed from it: the other victims of one act did not, and the headline counts them.
+    #[must_use]
+    pub fn followers(&self) -> Vec<&'a Death> {
+        let followed = self.cascade.iter().filter(|death| !self.is_of_act(death));
+        followed.copied().collect()
+    }
+
+    /// Whether the act that this death stands for ended that one too.
+    #[must_use]
+    pub fn is_of_act(&self, death: &Death) -> bool {
+        let act = death.verdict.act;
+        act.is_some_and(|act| act.death_id == self.death.id)
+    }
+
     /// `KILL 2`, or `DEATH 2` where nobody killed; the two words stay on one line.
     #[must_use]
     pub fn label(&self) -> String {

@@ -259,17 +259,18 @@ fn node_name(death: &Death) -> String {
 /// `; 61 deaths on 8 nodes followed`.
 #[must_use]
 pub fn followed(cause: &Cause<'_>) -> String {
-    if cause.cascade.is_empty() {
+    let followers = cause.followers();
+    if followers.is_empty() {
         return String::new();
     }
-    let mut on: Vec<&str> = (cause.cascade.iter())
+    let mut on: Vec<&str> = (followers.iter())
         .filter_map(|death| death.node.as_deref())
         .collect();
     on.sort_unstable();
     on.dedup();
     format!(
         "; {} on {} followed",
-        words::count(cause.cascade.len(), "death", "deaths"),
+        words::count(followers.len(), "death", "deaths"),
         words::count(on.len(), "node", "nodes")
     )
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     ids::Bytes,
-    judge::report::{Growth, GrowthLine},
+    judge::report::{Growth, GrowthLine, NOT_SAMPLED},
     path,
     show::{
         sanitize,
@@ -64,7 +64,7 @@ fn owner(growth: &Growth, all: bool) -> (String, Vec<String>) {
     let most = if all { usize::MAX } else { MAX_LINES - 1 };
     let next = lines
         .take(most)
-        .map(|one| format!("{} {}", percent(one, grown), line(one)));
+        .map(|one| format!("{} through {}", percent(one, grown), line(one)));
     (text, next.collect())
 }
 
@@ -80,6 +80,9 @@ fn line(line: &GrowthLine) -> String {
 /// The user's own line, what it called, and the library in which that ran: `dp_actor.py:245 forward, in qwen2.py:463 forward (in libtorch_cpu.so: …)`.
 #[must_use]
 pub fn place(line: &GrowthLine) -> String {
+    if line.line.is_none() && line.function == NOT_SAMPLED {
+        return "lines that were not sampled".to_owned();
+    }
     let file = path::base(&line.file);
     let number = line
         .line
@@ -197,8 +200,8 @@ mod tests {
             [(
                 "WorkerDict: 78\u{a0}% of the 12.4 GiB that 4 processes grew by came through fsdp_workers.py:612 save_checkpoint, in torch/serialization.py:849 _save (in libtorch_cpu.so: at::detail::empty_cpu); still held".to_owned(),
                 vec![
-                    "16\u{a0}% fsdp_workers.py:87 step (in libtorch_cpu.so: at::detail::empty_cpu); given back".to_owned(),
-                    "6\u{a0}% fsdp_workers.py:90 step; may have been freed since".to_owned()
+                    "16\u{a0}% through fsdp_workers.py:87 step (in libtorch_cpu.so: at::detail::empty_cpu); given back".to_owned(),
+                    "6\u{a0}% through fsdp_workers.py:90 step; may have been freed since".to_owned()
                 ]
             )]
         );

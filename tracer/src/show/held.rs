@@ -82,7 +82,7 @@ fn class(view: &View<'_>, held: &HeldByClass<'_>, victim: &Death) -> (String, Ve
     let of_class = words::class(victim) == held.class;
     let mut deaths: Vec<&Death> = of_class.then_some(victim).into_iter().collect();
     deaths.extend((held.top.iter()).filter_map(|member| death_of(view, member.pid)));
-    let mut text = amount(held);
+    let mut text = held.amount();
     let calls = calls(held, &deaths);
     if !calls.is_empty() {
         text.push_str(&format!(", in {}", words::join(&calls)));
@@ -92,19 +92,6 @@ fn class(view: &View<'_>, held: &HeldByClass<'_>, victim: &Death) -> (String, Ve
         lines.extend(last_line(&deaths));
     }
     (text, lines)
-}
-
-/// `2 WorkerDict 5.9 GiB (2.9 each)`.
-fn amount(held: &HeldByClass<'_>) -> String {
-    let (name, private) = (&held.class, size(held.private));
-    if held.processes == 1 {
-        return format!("{name} {private}");
-    }
-    let each = size(held.each());
-    // A unit that the sum has named is not named again.
-    let unit = private.rsplit(' ').next().unwrap_or_default();
-    let each = each.strip_suffix(unit).map_or(each.as_str(), str::trim_end);
-    format!("{} {name} {private} ({each} each)", held.processes)
 }
 
 /// The calls that its processes ran then: by number where they died in it, else by name.
@@ -159,12 +146,13 @@ fn lines(view: &View<'_>, held: &HeldByClass<'_>, deaths: &[&Death]) -> Vec<Stri
     let told = known.into_iter().take(most);
     told.map(|(bytes, line)| {
         let (figure, place) = (size(bytes), growth::place(line));
+        // What may be freed was taken, and is not known to have been held.
+        let by = if freed.is_empty() { "by" } else { "taken by" };
         match growth.processes {
-            all if more && bytes > held.private => {
-                format!("by {place}: {figure} in all {all} processes of the recording{freed}")
+            all if more => {
+                format!("{by} {place}: {figure} in all {all} processes of the recording{freed}")
             }
-            all if more => format!("{figure} in {all} processes by {place}{freed}"),
-            _ => format!("{figure} by {place}{freed}"),
+            _ => format!("{figure} {by} {place}{freed}"),
         }
     })
     .collect()
@@ -285,10 +273,11 @@ mod tests {
                 processes,
                 private: sample::gib(gib),
             };
-            amount(&held)
+            held.amount()
         };
         assert_eq!(of(0.9, 1), "WorkerDict 0.9 GiB");
-        assert_eq!(of(0.9, 2), "2 WorkerDict 0.9 GiB (0.4 each)");
+        assert_eq!(of(6.4, 2), "2 WorkerDict 6.4 GiB (3.2 each)");
+        assert_eq!(of(0.9, 2), "2 WorkerDict 0.9 GiB (461 MiB each)");
         assert_eq!(of(0.9, 12), "12 WorkerDict 0.9 GiB (77 MiB each)");
     }
 
@@ -302,6 +291,9 @@ mod tests {
         );
         let held = told_of(8, vec![line("score", Some(300))]);
         let lines = &held.expect("a kill").classes[0].1;
-        assert_eq!(lines, &["300.0 GiB in 8 processes by reward.py:5 score"]);
+        assert_eq!(
+            lines,
+            &["by reward.py:5 score: 300.0 GiB in all 8 processes of the recording"]
+        );
     }
 }

@@ -3,7 +3,7 @@
 use crate::{
     ids::Bytes,
     judge::report::{Owner, OwnerKind, Report},
-    show::{sanitize, size::size},
+    show::{sanitize, size::size, words},
 };
 
 /// Classes that are named.
@@ -29,7 +29,7 @@ fn one(owner: &Owner) -> String {
     let name = sanitize::name(&owner.class);
     let all = owner.private_peak_bytes.unwrap_or_default();
     let each = Bytes(all.0 / u64::from(owner.processes.max(1)));
-    let mut text = format!("{name} {} × {}", owner.processes, size(each));
+    let mut text = format!("{name} {} × {}", owner.processes, words::each(each));
     if owner.processes > 1 {
         text.push_str(&format!(" = {}", size(all)));
     }
@@ -84,12 +84,14 @@ mod tests {
             owner("load", OwnerKind::Task, 15, 1.2),
             growing,
             owner("raylet", OwnerKind::Ray, 1, 2.0),
+            owner("step", OwnerKind::Task, 13, 0.2),
             owner("small", OwnerKind::Task, 1, 0.1),
         ];
         assert_eq!(
             line(&report).as_deref(),
             Some(
-                "load 15 × 1.2 GiB = 18.0 GiB, Rollout 1 × 3.1 GiB (+200 MiB a call) (actors a, b, c, …)"
+                "load 15 × 1.2 GiB = 18.0 GiB, Rollout 1 × 3.1 GiB (+200 MiB a call) (actors a, b, c, …), \
+                 step 13 × 205 MiB = 2.6 GiB"
             )
         );
     }

@@ -497,8 +497,8 @@ pub fn join(parts: &[String]) -> String {
     }
 }
 
-/// The biggest processes by class: `TaskRunner 402.6 + 4 WorkerDict 32.4 (8.1 each) GiB`. Those that would show as
-/// nothing are left out.
+/// The biggest processes by class: `TaskRunner 402.6 GiB + 4 WorkerDict 32.4 GiB (8.1 each)`. Beside one of a GiB or more those that
+/// would show as nothing in GiB are left out.
 #[must_use]
 pub fn biggest(memory: &Memory) -> String {
     let mut top = memory.top.iter();
@@ -508,9 +508,9 @@ pub fn biggest(memory: &Memory) -> String {
     let shown: Vec<String> = by_class(memory)
         .iter()
         .filter(|class| unit.figure(class.each()) != zero)
-        .map(|class| biggest_class(class, unit))
+        .map(HeldByClass::amount)
         .collect();
-    format!("{} {}", shown.join(" + "), unit.name())
+    shown.join(" + ")
 }
 
 /// `9 smaller processes held 0.6 GiB`: what the classes of the biggest leave out.
@@ -523,6 +523,16 @@ pub fn smaller(rest: Option<&TopRest>) -> Option<String> {
     let left = Bytes(rest.private_bytes.0.saturating_sub(held));
     let processes = count(number, "smaller process", "smaller processes");
     (number > 0).then(|| format!("{processes} held {}", size(left)))
+}
+
+/// One of several of a class: below a GiB in MiB, so that it times their number is their sum.
+#[must_use]
+pub fn each(bytes: Bytes) -> String {
+    if bytes.0 < 1 << 30 {
+        bytes.fine()
+    } else {
+        size(bytes)
+    }
 }
 
 /// What the processes of one class held at a death.
@@ -543,6 +553,20 @@ impl HeldByClass<'_> {
     #[must_use]
     pub fn each(&self) -> Bytes {
         Bytes(self.private.0 / self.processes.max(1))
+    }
+
+    /// `2 WorkerDict 5.9 GiB (2.9 each)`.
+    #[must_use]
+    pub fn amount(&self) -> String {
+        let (name, private) = (&self.class, size(self.private));
+        if self.processes == 1 {
+            return format!("{name} {private}");
+        }
+        let each = each(self.each());
+        // A unit that the sum has named is not named again.
+        let unit = private.rsplit(' ').next().unwrap_or_default();
+        let each = each.strip_suffix(unit).map_or(each.as_str(), str::trim_end);
+        format!("{} {name} {private} ({each} each)", self.processes)
     }
 }
 
@@ -575,12 +599,4 @@ pub fn by_class(memory: &Memory) -> Vec<HeldByClass<'_>> {
         }
     }
     classes
-}
-
-fn biggest_class(held: &HeldByClass<'_>, unit: Unit) -> String {
-    let (class, all) = (&held.class, unit.figure(held.private));
-    match held.processes {
-        1 => format!("{class} {all}"),
-        count => format!("{count} {class} {all} ({} each)", unit.figure(held.each())),
-    }
 }

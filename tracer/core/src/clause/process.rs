@@ -1,6 +1,6 @@
 //! What signals do to a process, and how it ends by itself, in words.
 
-use libc::{SIGKILL, SIGTERM};
+use libc::{SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
 
 use super::{ClauseContext, party, with_user};
 use crate::{judge::cause::Cause, signals};
@@ -21,10 +21,9 @@ impl ClauseContext {
                 signal,
                 sender: None,
             } => {
-                let hint = if *signal == SIGKILL {
-                    ""
-                } else {
-                    "; a normal stop does that too"
+                let hint = match *signal {
+                    SIGTERM | SIGINT | SIGHUP | SIGQUIT => "; a normal stop does that too",
+                    _ => "",
                 };
                 let name = signals::name(*signal);
                 format!("was {ended} by {name}; who sent it is not known{hint}")

@@ -10,7 +10,7 @@ use crate::{
     event::{Ancestor, RayLog, Signal},
     ids::{BootTime, ByProcess, EventId, Pid, SECOND_NS},
     judge::{
-        report::{Death, GroupKill, Killer, SenderReport, TopProcess},
+        report::{Death, GroupKill, Killer, Memory, SenderReport, TopProcess, TopRest},
         state::{seen::Seen, world::World},
     },
     ray::facts::{MonitorKill, RayFact},
@@ -96,26 +96,36 @@ pub(super) fn first_end<'a>(deaths: &'a [Death], death: &'a Death) -> &'a Death 
 
 /// What was held when a decision was taken is what was held at the first of the ends that it brought about.
 fn held_when_decided(deaths: &mut [Death]) {
-    let held: Vec<(usize, Vec<TopProcess>)> = deaths
+    let held: Vec<(usize, Vec<TopProcess>, Option<TopRest>)> = deaths
         .iter()
         .enumerate()
         .filter_map(|(at, death)| {
             let first = first_end(deaths, death);
-            (first.id != death.id).then(|| (at, first.memory.top.clone()))
+            let held = &first.memory;
+            (first.id != death.id).then(|| (at, held.top.clone(), held.top_rest.clone()))
         })
         .collect();
-    for (at, first) in held {
-        let top = &mut deaths[at].memory.top;
-        let most = top.len().max(first.len());
-        for mut one in first {
-            if top.iter().all(|other| other.pid != one.pid) {
-                one.victim = false;
-                top.push(one);
-            }
+    for (at, top, rest) in held {
+        let memory = &mut deaths[at].memory;
+        let own = memory.top.iter().find(|one| one.victim).cloned();
+        (memory.top, memory.top_rest) = (top, rest);
+        for one in &mut memory.top {
+            one.victim = own.as_ref().is_some_and(|own| own.pid == one.pid);
         }
-        top.sort_by_key(|one| std::cmp::Reverse(one.private_bytes));
-        top.truncate(most);
+        // The first to end is listed after the biggest where it is smaller; to this one it is one of the rest.
+        let listed = memory.top.iter().any(|one| one.victim);
+        if let Some(own) = own.filter(|_| !listed) {
+            list(memory, own);
+        }
     }
+}
+
+/// Lists a victim that the picture counts among the smaller ones.
+fn list(memory: &mut Memory, own: TopProcess) {
+    if let Some(rest) = memory.top_rest.take() {
+        memory.top_rest = rest.without(&own);
+    }
+    memory.top.push(own);
 }
 
 fn doer(death: &Death, decisions: &[&Seen<RayLog>]) -> Option<Doer> {

@@ -17,7 +17,7 @@ pub use clock::{ClockOffset, ClockState, Mark, Step};
 pub use death::{Activity, Death, End, Foreseen, Memory, Process, When, Work};
 pub use finding::{About, Finding, Saving, Setting};
 pub use gcs::{GcsOwner, GcsReport};
-pub use growth::{Growth, GrowthLine, UnreadStacks};
+pub use growth::{Growth, GrowthLine, NOT_SAMPLED, UnreadStacks};
 pub use link::{
     CauseLink, DeclaredDead, LinkRule, Machine, NoRecording, Node, Remote, Tie, Unseen,
 };

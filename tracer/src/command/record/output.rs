@@ -216,7 +216,7 @@ impl Screen {
             None => self.failing = false,
         }
         if sender.too_large() {
-            self.say("The recording is larger than --max-size and only samples around deaths, the last 10 minutes, and who did what to whom are left, which are kept");
+            self.say("The recording is larger than --max-size and cannot be made smaller: what is left are events, samples around deaths and the last 10 minutes");
         }
         if let Some(path) = sender.moved() {
             self.say(&format!("Recording continues in {}", path.display()));
@@ -259,7 +259,7 @@ impl Screen {
             summary.bytes / 1024
         ));
         if let Some(failure) = &summary.failure {
-            self.say(&format!("This recording did not end well: {failure}"));
+            self.say(&format!("The recording did not end cleanly: {failure}"));
         }
         self.say(&format!("Next: raytrace report {}", path.display()));
     }

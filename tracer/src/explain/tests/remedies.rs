@@ -40,12 +40,12 @@ fn no_more_workers_are_advised_than_fit_beside_all_else_nor_as_many_as_died() {
     // 240 − 8 × 18 = 96 GiB are not theirs; 0.8 × 239 − 96 = 95 hold five.
     let report = on(&[VERL], &kill("WorkerDict", 18));
     let crowd = remedy(&report, "many-workers");
-    assert!(crowd.starts_with("At most 5 WorkerDict"), "{crowd}");
+    assert!(crowd.starts_with("at most 5 WorkerDict"), "{crowd}");
     // The print has no key for it, and Ray does not count a framework's workers.
     let printed = "(TaskRunner pid=11) {'actor_rollout_ref': {'rollout': {'n': 8}}}";
     let report = on(&[printed], &kill("WorkerDict", 18));
     let crowd = remedy(&report, "many-workers");
-    assert_eq!(crowd, "At most 5 WorkerDict on this node");
+    assert_eq!(crowd, "at most 5 WorkerDict on this node");
     let report = on(
         &["+ python3 -m openrlhf.cli.train_ppo_ray --vllm_num_engines 8"],
         &kill("LLMRayActor", 18),
@@ -53,7 +53,7 @@ fn no_more_workers_are_advised_than_fit_beside_all_else_nor_as_many_as_died() {
     let crowd = remedy(&report, "many-workers");
     assert_eq!(
         crowd,
-        "At most 5 LLMRayActor on this node; a lower --vllm_num_engines (now 8)"
+        "at most 5 LLMRayActor on this node; a lower --vllm_num_engines (now 8)"
     );
 }
 

@@ -37,7 +37,7 @@ fn finding<'a>(report: &'a Report, rule: &str) -> &'a Finding {
 fn a_run_whose_configuration_stands_only_in_a_yaml_file_is_diagnosed() {
     let report = explain(&[("driver.log", &format!("{RUNNER}{KILL}"))]);
     let costly = finding(&report, "setting-takes-host-memory");
-    assert!(costly.summary.starts_with("EasyR1 is told"), "{costly:?}");
+    assert!(costly.summary.starts_with("EasyR1 is set"), "{costly:?}");
     assert_eq!(
         costly.remedy,
         [

@@ -17,7 +17,7 @@ use crate::{
         timeline::Timeline,
     },
     show::{
-        Style,
+        Style, cascade,
         causes::{self, Cause},
         clause, evidence, facts, fleet, jobs, sanitize,
         select::Shown,
@@ -101,6 +101,8 @@ struct DeathData {
     facts: Vec<facts::Fact>,
     evidence: Vec<String>,
     cascade: Vec<u64>,
+    /// How many those are, in words.
+    cascade_counted: String,
     top: Vec<Top>,
 }
 
@@ -312,6 +314,11 @@ fn death(
             Vec::new()
         },
         cascade: cause.cascade.iter().map(|next| next.id.0).collect(),
+        cascade_counted: if cause.cascade.is_empty() {
+            String::new()
+        } else {
+            cascade::counted(cause)
+        },
         top: if detailed { top(death) } else { Vec::new() },
     }
 }

@@ -33,7 +33,7 @@ function deathTable() {
       { label: 'Pid', value: death => death.pid, cell: death => text(death.pid), kind: 'number' },
       { label: 'Memory', value: death => death.kib, cell: death => memory(death.kib), kind: 'number' },
       { label: 'Ended by', value: death => death.killer, cell: death => KILLERS[death.killer][1] },
-      { label: 'Sure', value: death => death.sure, cell: death => sure(death) },
+      { label: 'Certainty', value: death => death.sure, cell: death => sure(death) },
       { label: 'Job', value: death => death.job, cell: death => text(death.job) },
       { label: 'What happened', value: death => death.headline, cell: death => death.headline, kind: 'wide' },
     ],
@@ -65,7 +65,7 @@ function processTable() {
       { label: 'Lifetime', value: process => process.start, cell: life },
       { label: 'Peak', value: process => process.t.length ? process.peak : null, cell: process => process.t.length ? size(process.peak) : '', kind: 'number' },
       { label: 'Started', value: process => process.start, cell: process => clock(process.start) },
-      { label: 'Ended', value: process => process.lives ? null : process.end, cell: process => process.lives ? 'lives' : clock(process.end, true) },
+      { label: 'Ended', value: process => process.lives ? null : process.end, cell: process => process.lives ? 'alive' : clock(process.end, true) },
       { label: 'Death', value: process => DEATHS.get(process.death)?.number ?? null, cell: death_of },
     ],
   });
@@ -124,7 +124,7 @@ function detail(death) {
   if (death.evidence.length) box.append(el('h3', { textContent: 'Evidence' }), el('ol', {}, ...death.evidence.map(piece => el('li', { textContent: piece }))));
   if (death.cascade.length) {
     const links = death.cascade.map(id => DEATHS.get(id)).filter(Boolean).map(next => el('li', {}, link(next, `${next.when} ${next.headline}`)));
-    box.append(el('h3', { textContent: `${links.length} ${links.length === 1 ? 'death' : 'deaths'} followed from it` }), el('ul', {}, ...links));
+    box.append(el('h3', { textContent: death.cascade_counted }), el('ul', {}, ...links));
   }
   if (death.top.length) box.append(el('h3', { textContent: 'The biggest processes at that moment' }), biggest(death));
   if (death.t !== null && LANES[death.lane]?.node.t.length) lastMinute(death, box);

@@ -123,7 +123,7 @@ function mark(button, x, deaths) {
   button.textContent = words_of(deaths);
   button.classList.toggle('soft', deaths.every(death => SOFT.has(death.killer)));
   const what = deaths.length > 1 ? `${deaths.length} ${first} from ${clock(deaths[0].t, true)}` : `${called(deaths[0])} ${deaths[0].headline}`;
-  button.title = followers ? `${what}; ${followers} ${FLEET ? 'deaths on this node followed' : 'deaths followed'}` : what;
+  button.title = followers ? `${what}; ${followers} more ${followers === 1 ? 'death' : 'deaths'}${FLEET ? ' on this node' : ''}` : what;
   button.setAttribute('aria-label', button.title);
   button.style.transform = `translateX(${markX(x) - 11}px)`;
 }

@@ -10,7 +10,7 @@ const KILLERS = {
   'ray-intended': ['I', 'Ray, on purpose'],
   'ray-collapse': ['↓', 'followed from another death'],
   'kernel-other': ['k', 'the kernel, not for memory'],
-  'signal': ['S', 'a signal from somebody'],
+  'signal': ['S', 'a signal from another process'],
   'crash': ['C', 'crash'],
   'exit': ['E', 'exit'],
   'unknown': ['?', 'unknown'],

@@ -174,7 +174,9 @@ fn index(view: &View<'_>, page: &mut Page, entries: &[Entry<'_>]) {
         let (label, text, sure) = alike::heading(&entry.causes);
         let time = view.death_time(death);
         let mut line = format!("{time}  {text}");
-        let followed: usize = entry.causes.iter().map(|cause| cause.cascade.len()).sum();
+        let followed: usize = (entry.causes.iter())
+            .map(|cause| cause.followers().len())
+            .sum();
         if followed > 0 {
             let deaths = words::count(followed, "death", "deaths");
             line.push_str(&format!("; {deaths} followed"));

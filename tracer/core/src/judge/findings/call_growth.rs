@@ -244,7 +244,7 @@ fn fewer_ranks(run: Run<'_>) -> String {
     // Its value stays out: it is no setting of this call.
     let key = ranks.and_then(|key| key.split(" (now ").next());
     let key = key.map_or_else(String::new, |key| format!(": {key}"));
-    format!("Fewer ranks on this node, since each gathers a copy{key}")
+    format!("fewer ranks on this node, since each gathers a copy{key}")
 }
 
 impl From<Fewer> for Turned {

@@ -100,7 +100,7 @@ fn finding(run: Run<'_>, death: &Death, class: &str, children: &[&Held], limit: 
     } else {
         let pid = children.first().map_or(0, |held| held.pid.0);
         finding.remedy = vec![format!(
-            "What grows in them: py-spy dump --pid {pid} in the next run; what a data set keeps, each DataLoader worker keeps"
+            "find what grows in them: py-spy dump --pid {pid} in the next run; each DataLoader worker keeps what the data set keeps"
         )];
     }
     finding.wrong_if = Some("they held as much from their start".into());

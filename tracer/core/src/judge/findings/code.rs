@@ -80,13 +80,17 @@ impl Kept<'_> {
         took.times(self.bytes.gib() / Bytes(self.seen.0.max(1)).gib())
     }
 
-    /// What it keeps of so much: `0.8 GiB`, or what few samples say.
+    /// What it keeps of so much: `keeps 0.8 GiB`, `took 0.8 GiB` where it may have been freed since, or what few samples say.
     pub(super) fn keeps(&self, took: Bytes) -> String {
+        let verb = match self.line.held_bytes {
+            Some(_) => "keeps",
+            None => "took",
+        };
         if self.bytes.0 >= took.0 / 2 {
-            return format!("keeps {}", size(self.bytes));
+            return format!("{verb} {}", size(self.bytes));
         }
         format!(
-            "keeps most of it ({} of the {} whose lines were seen)",
+            "{verb} most of it ({} of the {} whose lines were seen)",
             self.bytes.fine(),
             self.seen.fine()
         )

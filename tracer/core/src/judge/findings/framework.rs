@@ -89,7 +89,7 @@ fn worse(run: Run<'_>, name: &str, given: &[Given]) -> Option<Finding> {
         ..Finding::new(
             "setting-takes-host-memory",
             Certainty::Inferred,
-            format!("{name} is told to use host memory: {}", list.join("; ")),
+            format!("{name} is set to use host memory: {}", list.join("; ")),
         )
     })
 }

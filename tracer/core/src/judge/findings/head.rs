@@ -66,7 +66,7 @@ fn on_head(name: &str, value: &str, start: Start) -> String {
 fn words(role: Role, start: Start) -> Option<(&'static str, Vec<String>)> {
     let no_workers = || {
         format!(
-            "No workers on the head: {}",
+            "no workers on the head: {}",
             on_head("num-cpus", "0", start)
         )
     };
@@ -86,13 +86,13 @@ fn words(role: Role, start: Start) -> Option<(&'static str, Vec<String>)> {
         Role::Agent => Some((
             "an agent of Ray's",
             text(
-                "Its growth is a defect of Ray's: report it with this recording; restart the node between runs",
+                "its growth is a defect of Ray's: report it with this recording; restart the node between runs",
             ),
         )),
-        Role::Raylet => Some(("the raylet", text("Report it with this recording"))),
+        Role::Raylet => Some(("the raylet", text("report it to Ray with this recording"))),
         Role::Driver => Some((
             "the driver",
-            text("Hand data to tasks by ray.put or by path; run the driver on another node"),
+            text("pass data to tasks by ray.put or by path; run the driver on another node"),
         )),
         Role::Worker | Role::Descendant | Role::Other => None,
     }

@@ -84,7 +84,9 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, name: &str, method: &Metho
     let each = Bytes(method.step / count.max(1) as u64);
     let whole: u64 = run.inside(death).iter().map(|held| held.private.0).sum();
     let room = limit.0.saturating_sub(whole.saturating_sub(method.kept));
-    let fit = room / method.step.max(1);
+    // Those that were complete did fit.
+    let complete = method.kept / method.step.max(1);
+    let fit = (room / method.step.max(1)).max(complete);
     let died = death
         .activity
         .calls
@@ -119,7 +121,7 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, name: &str, method: &Metho
     }
     finding.cost = Some("a restart loses what was done since the last checkpoint".into());
     finding.wrong_if =
-        Some("it is a cache that stops growing, or the next call gives it back".into());
+        Some("it is a cache that stops growing, or if the next call frees it".into());
     finding
 }
 
@@ -157,7 +159,7 @@ fn by_vllm(run: Run<'_>, method: &str) -> bool {
 fn remedy(run: Run<'_>, name: &str, method: &Method<'_>) -> Vec<String> {
     let biggest = method.workers.first().map_or(0, |held| held.pid.0);
     let mut remedy = vec![format!(
-        "What grows: memray attach {biggest} in the next run, or py-spy dump --pid {biggest}"
+        "find what grows: memray attach {biggest} in the next run, or py-spy dump --pid {biggest}"
     )];
     if by_vllm(run, name) {
         remedy.push("vLLM 0.8.3 or newer: older ones leak with rollout.n above 1".into());

@@ -130,7 +130,7 @@ fn remedy(
         {
             *one = fewer.text();
         }
-        remedy.insert(0, format!("At most {fit:.0} {} on this node", class.name));
+        remedy.insert(0, format!("at most {fit:.0} {} on this node", class.name));
         return remedy;
     }
     let first = match cpus {
@@ -139,7 +139,7 @@ fn remedy(
             class.name
         ),
         None => format!(
-            "At most {fit:.0} at once: a higher num_cpus for {}",
+            "at most {fit:.0} at once: a higher num_cpus for {}",
             class.name
         ),
     };

@@ -5,6 +5,7 @@ use super::{
     rules::{Contradiction, Needs, Rule},
 };
 use crate::{
+    event::Role,
     ids::size,
     judge::report::{Certainty, Finding},
 };
@@ -44,12 +45,16 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         );
         let mut finding = about("one-process", Certainty::Inferred, death, summary);
         finding.about.pids = vec![victim.pid];
-        finding.remedy = vec![
-            format!(
-                "What it holds: memray run --aggregate, or smaller batches; memory={} in its @ray.remote keeps others away",
+        finding.remedy =
+            vec!["find what it holds with memray run --aggregate, or use smaller batches".into()];
+        // Only what Ray schedules has resources.
+        let mut inside = run.inside(death).iter();
+        if inside.any(|held| held.pid == victim.pid && held.role == Role::Worker) {
+            finding.remedy.push(format!(
+                "or memory={} in its @ray.remote, which reserves that much for it",
                 victim.private_bytes.0
-            ),
-        ];
+            ));
+        }
         finding.wrong_if = Some("it held no more than at other times, and something else grew".into());
         Some(((name.to_owned(), death.cluster), finding))
     });

@@ -50,7 +50,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         }
         let seconds = last.when.act_time.since(first.when.act_time) as f64 / 1e9;
         let summary = format!(
-            "{task} was killed for memory {} times in {seconds:.0} s and retried each time: it will not fit by being tried again",
+            "{task} was killed for memory {} times in {seconds:.0} s and retried each time: trying again does not make it fit",
             run.len()
         );
         let mut finding = about("retry-loop", Certainty::Proven, first, summary);

@@ -146,7 +146,7 @@ fn remedy(start: Start) -> Vec<String> {
     vec![
         Change::SharedMemory("SIZE".into()).at(start),
         format!(
-            "or less in it: {}, fewer DataLoader workers",
+            "or put less in it: {}, fewer DataLoader workers",
             Change::flag("object-store-memory", "LOWER").at(start)
         ),
     ]

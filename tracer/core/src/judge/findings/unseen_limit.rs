@@ -58,7 +58,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         ];
         let start = run.started(death);
         let raise = Change::MemoryLimit(raised(limit, run.inside(death))).at(start);
-        finding.remedy = vec![format!("Raise the limit of {cgroup}: {raise}")];
+        finding.remedy = vec![format!("raise the limit of {cgroup}: {raise}")];
         // A threshold is a remedy only where all of Ray lives below that limit.
         // With resource isolation Ray does not read it.
         let below = run

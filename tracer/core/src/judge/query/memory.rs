@@ -50,7 +50,7 @@ enum Of<'a> {
     Outside(&'a Outside, BootTime),
 }
 
-/// The biggest processes at the end of `dying`, that one among them, and what the smaller ones held.
+/// The biggest processes at the end of `dying`, that one after them where it is smaller, and what the other smaller ones held.
 fn biggest(
     world: &World,
     dying: ProcessKey,
@@ -76,7 +76,9 @@ fn biggest(
         Of::Tracked(state, _) => state.label(),
         Of::Outside(one, _) => one.name.clone(),
     };
-    let top: Vec<TopProcess> = (found.iter().take(TOP))
+    let is_dying = |(_, _, of): &&(Bytes, Pid, Of<'_>)| matches!(of, Of::Dying(_));
+    let victim = found.iter().skip(TOP).find(is_dying);
+    let top: Vec<TopProcess> = (found.iter().take(TOP).chain(victim))
         .map(|(private_bytes, pid, of)| {
             let (cgroup, age_ms) = match of {
                 Of::Dying(state) => (state.and_then(|state| state.cgroup.clone()), memory.age_ms),
@@ -93,7 +95,7 @@ fn biggest(
             }
         })
         .collect();
-    let rest = found.iter().skip(TOP);
+    let rest = found.iter().skip(TOP).filter(|one| !is_dying(one));
     let rest = rest.filter(|(private, ..)| private.0 > 0);
     // Thousands may die at once: nothing is copied here.
     let rest = rest.map(|(private, _, of)| (*private, |class: &str| is_of(world, of, class)));

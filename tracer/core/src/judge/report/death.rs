@@ -174,7 +174,7 @@ pub struct Memory {
     pub oom: Option<OomReport>,
     /// The node at that moment.
     pub at_death: Option<AtDeath>,
-    /// The biggest processes at that moment.
+    /// The biggest processes at that moment, and the one that died where it is smaller.
     pub top: Vec<TopProcess>,
     /// The smaller ones, which `top` leaves out; `None` where it leaves out none.
     pub top_rest: Option<TopRest>,

@@ -4,6 +4,9 @@ use serde::Serialize;
 
 use crate::ids::{Bytes, Pid};
 
+/// The function that stands for all lines of which no stack was seen.
+pub const NOT_SAMPLED: &str = "(not sampled)";
+
 /// What the processes of an actor class or task grew by, and through which lines.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Growth {

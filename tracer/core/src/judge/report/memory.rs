@@ -310,6 +310,22 @@ impl TopRest {
         (all.processes > 0).then_some(all)
     }
 
+    /// The rest when one of it is listed; `None` where that was all.
+    pub(in crate::judge) fn without(mut self, one: &TopProcess) -> Option<Self> {
+        let less = |from: Bytes| Bytes(from.0.saturating_sub(one.private_bytes.0));
+        self.processes = self.processes.saturating_sub(1);
+        self.private_bytes = less(self.private_bytes);
+        let class = class_of_title(&one.title);
+        for of in &mut self.classes {
+            if Some(&of.class) == class.as_ref() {
+                of.processes = of.processes.saturating_sub(1);
+                of.private_bytes = less(of.private_bytes);
+            }
+        }
+        self.classes.retain(|of| of.processes > 0);
+        (self.processes > 0).then_some(self)
+    }
+
     fn add(&mut self, class: &str, bytes: Bytes) {
         let at = self.classes.iter().position(|one| one.class == class);
         let at = at.unwrap_or_else(|| {

@@ -171,11 +171,7 @@ fn the_forks_settings_are_read_as_the_fork_reads_them() {
     let fork = verl(
         "actor_rollout_ref.rollout.swap_space=40 actor_rollout_ref.rollout.free_cache_engine=False",
     );
-    let finding = says(
-        &fork,
-        "setting-takes-host-memory",
-        "simpleRL-reason is told",
-    );
+    let finding = says(&fork, "setting-takes-host-memory", "simpleRL-reason is set");
     assert!(!finding.summary.contains("V0"), "{finding:?}");
     // There it is the maintainer's own advice.
     silent(&fork, "setting-does-not-help");

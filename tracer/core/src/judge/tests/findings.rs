@@ -169,6 +169,28 @@ fn a_monitor_that_is_off_explains_the_kernels_kill_and_no_other() {
 }
 
 #[test]
+fn a_victim_that_is_smaller_than_five_others_is_listed_after_them() {
+    let mut scene = Scene::new();
+    worker(&mut scene, 7, "ray::compute_score", 64);
+    worker(&mut scene, 8, "ray::TaskRunner.run", 6 * 1024);
+    for pid in 9..14 {
+        worker(&mut scene, pid, "ray::WorkerDict.generate", 256);
+    }
+    scene.anon_at_exit = Bytes(64 << 20);
+    ray_kills(&mut scene, 7);
+    fires(&scene, "victim-not-biggest");
+    let memory = scene.death(7).memory;
+    let listed: Vec<(u32, bool)> = (memory.top.iter())
+        .map(|one| (one.pid.0, one.victim))
+        .collect();
+    assert_eq!(listed.len(), 6, "{listed:?}");
+    assert_eq!(listed[0], (8, false));
+    assert_eq!(listed[5], (7, true));
+    let rest = memory.top_rest.expect("the smallest of the others");
+    assert_eq!((rest.processes, rest.private_bytes), (1, Bytes(256 << 20)));
+}
+
+#[test]
 fn the_wrong_suspect_is_named_beside_what_held_the_memory() {
     let mut scene = Scene::new();
     worker(&mut scene, 7, "ray::compute_score", 1024);
@@ -212,7 +234,7 @@ fn many_workers_of_one_size_are_parallelism_times_size() {
         "{finding:?}"
     );
     assert!(
-        finding.remedy[0].starts_with("At most 2 at once"),
+        finding.remedy[0].starts_with("at most 2 at once"),
         "{finding:?}"
     );
     silent(&crowd(&[3072, 2900, 1000]), "many-workers");
@@ -223,7 +245,7 @@ fn many_workers_of_one_size_are_parallelism_times_size() {
     ray_kills(&mut twice, 8);
     let finding = fires(&twice, "many-workers");
     assert!(
-        finding.remedy[0].starts_with("At most 1 at once"),
+        finding.remedy[0].starts_with("at most 1 at once"),
         "{finding:?}"
     );
     // One has just begun.
@@ -622,6 +644,10 @@ fn a_process_that_fills_the_limit_alone_was_killed_for_itself() {
     let finding = fires(&with(5 * 1024), "one-process");
     assert!(
         finding.summary.starts_with("hog alone held 5.0 GiB"),
+        "{finding:?}"
+    );
+    assert!(
+        finding.remedy[1].contains("in its @ray.remote"),
         "{finding:?}"
     );
     silent(&with(4 * 1024), "one-process");

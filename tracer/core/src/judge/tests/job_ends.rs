@@ -1,9 +1,12 @@
 //! Which death ended a job, and which deaths are one act.
 
-use super::scene::{RAYLET, Scene, hex, key, monitor_kill};
+use super::{
+    findings::worker,
+    scene::{RAYLET, Scene, hex, key, monitor_kill},
+};
 use crate::{
     event::Source,
-    ids::{BootTime, EventId, HexId, Pid},
+    ids::{BootTime, Bytes, EventId, HexId, Pid},
     judge::{
         cause::Cause,
         report::{Certainty, Killer, Report},
@@ -149,6 +152,32 @@ fn one_decision_of_the_monitor_is_one_act_for_which_the_biggest_stands() {
         assert_eq!((act.death_id, act.victims, act.signalled), (biggest, 3, 3));
     }
     assert_eq!(ended_by(&report), (Some(Pid(10)), Vec::new()));
+}
+
+#[test]
+fn what_was_held_at_one_decision_is_the_same_for_each_victim() {
+    let mut scene = Scene::new();
+    for pid in 10..18 {
+        worker(&mut scene, pid, "ray::load", 100);
+    }
+    worker(&mut scene, 18, "ray::load", 20);
+    scene.says(monitor_kill(&[10, 18, 11], &[]));
+    for (pid, mib) in [(10, 100), (18, 20), (11, 100)] {
+        scene.anon_at_exit = Bytes(mib << 20);
+        scene.after(1_000).signal(RAYLET, pid, 9, 0, true);
+        scene.exit(pid, 9);
+    }
+    for pid in [10, 18, 11] {
+        let memory = scene.death(pid).memory;
+        let rest = memory.top_rest.expect("more than are listed");
+        let listed: u64 = memory.top.iter().map(|one| one.private_bytes.0).sum();
+        let all = Bytes(listed + rest.private_bytes.0);
+        let processes = memory.top.len() + rest.processes as usize;
+        assert_eq!((processes, all), (9, Bytes(820 << 20)), "pid {pid}");
+        let victims = memory.top.iter().filter(|one| one.victim);
+        let victims: Vec<u32> = victims.map(|one| one.pid.0).collect();
+        assert_eq!(victims, [pid]);
+    }
 }
 
 #[test]

@@ -9,15 +9,13 @@ use super::{Blamed, Sums, native};
 use crate::{
     event::PythonFrame,
     ids::{Bytes, ProcessKey},
-    judge::report::{Growth, GrowthLine},
+    judge::report::{Growth, GrowthLine, NOT_SAMPLED},
     path,
     ray::python,
 };
 
 /// Lines and functions of one owner that the report keeps.
 const MOST_LINES: usize = 50;
-/// What stands for a line where none is known.
-const NOT_SAMPLED: &str = "(not sampled)";
 
 /// A line or function, and what grew through each library, under each line that it had called, and through each of the user's own lines.
 struct Line {
