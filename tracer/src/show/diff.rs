@@ -74,7 +74,8 @@ fn settings(page: &mut Page, diff: &Diff) {
             source(change),
         ]
     });
-    with_notes(page, "SETTINGS", ["A", "B"], rows.collect());
+    let rows: Vec<_> = rows.collect();
+    with_notes(page, "SETTINGS", ["A", "B"], &rows);
     page.paragraph("  ", Colour::new(), &format!("{same} the same in both"), 2);
 }
 
@@ -97,8 +98,8 @@ fn memory(page: &mut Page, diff: &Diff) {
         let class = sanitize::line(&owner.class, KEY);
         [
             class,
-            held(owner.a, several),
-            held(owner.b, several),
+            held(owner.a, diff.a.nodes),
+            held(owner.b, diff.b.nodes),
             signed(owner.peak_delta()),
         ]
     });
@@ -107,14 +108,19 @@ fn memory(page: &mut Page, diff: &Diff) {
     } else {
         "PEAK OF PRIVATE MEMORY"
     };
-    table(page, title, ["A", "B", "change"], peaks.collect());
+    table(
+        page,
+        title,
+        ["A", "B", "change"],
+        &peaks.collect::<Vec<_>>(),
+    );
     let per_call = |side: Option<OwnerSide>| side?.per_call_bytes;
     let grown = diff.owners.iter().filter_map(|owner| {
         let (a, b) = (per_call(owner.a), per_call(owner.b));
         (a.is_some() || b.is_some()).then(|| {
             let shown = |bytes: Option<Bytes>| bytes.map_or_else(|| "–".to_owned(), Bytes::fine);
             let known = a.zip(b);
-            let delta = known.map(|(a, b)| signed(i128::from(b.0) - i128::from(a.0)));
+            let delta = known.map(|(a, b)| signed_by(fine, i128::from(b.0) - i128::from(a.0)));
             let class = sanitize::line(&owner.class, KEY);
             [class, shown(a), shown(b), delta.unwrap_or_default()]
         })
@@ -123,30 +129,41 @@ fn memory(page: &mut Page, diff: &Diff) {
         page,
         "GROWTH PER CALL",
         ["A", "B", "change"],
-        grown.collect(),
+        &grown.collect::<Vec<_>>(),
     );
 }
 
-/// `64.8 GiB in 8`: all of a class together, and how many they were; of several nodes `64.8 GiB in 8 on 2 nodes`.
-fn held(side: Option<OwnerSide>, several: bool) -> String {
+/// `64.8 GiB in 8`: all of a class together, and how many they were; with `on 2 of 4 nodes` where it did not run on all.
+fn held(side: Option<OwnerSide>, nodes: u32) -> String {
     let Some(side) = side else {
         return "–".to_owned();
     };
     let peak = side.private_peak_bytes.map_or_else(|| "?".to_owned(), size);
     match (side.processes, side.nodes) {
-        (many, 1) if several => format!("{peak} in {many} on 1 node"),
-        (many, nodes) if several => format!("{peak} in {many} on {nodes} nodes"),
+        (many, on) if on < nodes => format!("{peak} in {many} on {on} of {nodes} nodes"),
         (0 | 1, _) => peak,
         (many, _) => format!("{peak} in {many}"),
     }
 }
 
 fn signed(delta: i128) -> String {
+    signed_by(size, delta)
+}
+
+fn signed_by(shown: fn(Bytes) -> String, delta: i128) -> String {
     let bytes = Bytes(u64::try_from(delta.unsigned_abs()).unwrap_or(u64::MAX));
     match delta {
         0 => "0".to_owned(),
-        1.. => format!("+{}", size(bytes)),
-        _ => format!("−{}", size(bytes)),
+        1.. => format!("+{}", shown(bytes)),
+        _ => format!("−{}", shown(bytes)),
+    }
+}
+
+/// As the figures beside it; less than their unit is in KiB.
+fn fine(bytes: Bytes) -> String {
+    match bytes.0 {
+        ..0x10_0000 => size(bytes),
+        _ => bytes.fine(),
     }
 }
 
@@ -180,7 +197,7 @@ fn deaths(page: &mut Page, diff: &Diff) {
             2,
         );
     }
-    table(page, "DEATHS", ["A", "B", "change"], rows);
+    table(page, "DEATHS", ["A", "B", "change"], &rows);
 }
 
 /// What findings of the first expected, beside what came.

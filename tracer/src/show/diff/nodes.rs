@@ -31,13 +31,14 @@ pub(super) fn section(page: &mut Page, diff: &Diff) {
 
 /// `15 are in both, by host name; only in A: gpu-03; only in B: gpu-17`.
 fn matched(nodes: &NodeDiff) -> String {
-    let mut parts = vec![match nodes.both.len() {
+    let mut parts = Vec::new();
+    parts.push(match nodes.both.len() {
         0 => "no host name is in both: nodes are compared within each run only".to_owned(),
         1 => "1 is in both, by host name".to_owned(),
         many => format!("{many} are in both, by host name"),
-    }];
+    });
     for (run, only) in [("A", &nodes.only_a), ("B", &nodes.only_b)] {
-        if !only.is_empty() {
+        if !only.is_empty() && !nodes.both.is_empty() {
             parts.push(format!("only in {run}: {}", named(only)));
         }
     }
@@ -120,8 +121,8 @@ mod tests {
     /// The section about nodes.
     fn nodes(a: &Report, b: &Report) -> String {
         let text = text(a, b, 100);
-        let from = text.find("NODES  ").expect("the section");
-        let section = text[from..].split("\n\n").next();
+        let from = text.find("\nNODES  ").expect("the section");
+        let section = text[from + 1..].split("\n\n").next();
         section.unwrap_or_default().to_owned()
     }
 
@@ -143,12 +144,37 @@ mod tests {
 
     #[test]
     fn two_runs_of_several_nodes_by_class_and_by_node() {
-        insta::assert_snapshot!(text(&run(&BEFORE), &after(210), 80), @"");
+        insta::assert_snapshot!(text(&run(&BEFORE), &after(210), 80), @r"
+        A before · 4 nodes · 188.0 GiB · 2026-11-20 06:02:11Z, 9,609 s · highest peak
+          152.3 of 188.0 GiB (81.0 %)
+        B after · 4 nodes · 188.0 GiB · 2026-11-20 06:02:11Z, 9,609 s · highest peak
+          152.3 of 188.0 GiB (81.0 %)
+          1 other is the same in both
+
+        PEAKS ADDED OVER NODES  A                B                change
+          WorkerDict            259.2 GiB in 32  259.2 GiB in 32  0
+
+        GROWTH PER CALL  A        B        change
+          WorkerDict     101 MiB  210 MiB  +109 MiB
+
+        NODES  3 are in both, by host name; only in A: gpu-03; only in B: gpu-17
+          gpu-07 alone: WorkerDict.update_actor grew 2.1 × as fast in B (100 MiB →
+            210 MiB a call); on the other 2 nodes 1.0 × as fast (median 100 MiB →
+            100 MiB)
+
+        DEATHS no abnormal deaths in either
+
+        WHAT FITS THE CHANGE
+          No setting that is known changed: look at the code, the data and the versions
+          of the libraries.
+        ");
     }
 
     #[test]
     fn nodes_that_grow_alike_are_not_named() {
-        insta::assert_snapshot!(nodes(&run(&BEFORE), &after(103)), @"");
+        insta::assert_snapshot!(nodes(&run(&BEFORE), &after(103)), @r"
+        NODES  3 are in both, by host name; only in A: gpu-03; only in B: gpu-17
+        ");
     }
 
     #[test]
@@ -160,7 +186,11 @@ mod tests {
             ("n4", "d4", 98),
             ("n5", "d5", 98),
         ]);
-        insta::assert_snapshot!(nodes(&run(&BEFORE), &other), @"");
+        insta::assert_snapshot!(nodes(&run(&BEFORE), &other), @r"
+        NODES  no host name is in both: nodes are compared within each run only
+          n2 alone: in B WorkerDict.update_actor grew by 250 MiB a call, 2.5 × the median of the other 4
+            nodes (99 MiB)
+        ");
     }
 
     #[test]
@@ -170,11 +200,25 @@ mod tests {
             ("localhost", "e2", 300),
             ("gpu-01", "e3", 100),
         ]);
-        insta::assert_snapshot!(nodes(&run(&BEFORE), &same), @"");
+        insta::assert_snapshot!(nodes(&run(&BEFORE), &same), @r"
+        NODES  1 is in both, by host name; only in A: gpu-02, gpu-03, gpu-07; not compared, as several
+          machines share a name: localhost
+        ");
         let diff = compare(("a", &run(&BEFORE)), ("b", &same));
         assert_eq!((diff.a.nodes, diff.b.nodes), (4, 3));
         let of_b = diff.owners[0].b.expect("it ran");
         assert_eq!((of_b.nodes, of_b.processes), (3, 24));
+    }
+
+    #[test]
+    fn a_class_of_some_nodes_says_of_how_many() {
+        let mut two = run(&BEFORE);
+        two.owners.truncate(2);
+        let shown = text(&run(&BEFORE), &two, 100);
+        assert!(
+            shown.contains("259.2 GiB in 32  129.6 GiB in 16 on 2 of 4 nodes"),
+            "{shown}"
+        );
     }
 
     #[test]

@@ -18,56 +18,108 @@ const NARROWEST: usize = 15;
 pub(super) type Row = [String; 4];
 
 /// A heading and rows in columns; nothing where there are none. What is wider than the terminal goes on below, in its column.
-pub(super) fn table(page: &mut Page, title: &str, names: [&str; 3], rows: Vec<Row>) {
-    let heading = [title, names[0], names[1], names[2]].map(str::to_owned);
-    print(page, &heading, rows, |_, _| {});
-}
-
-/// The same, with the last cell of each row on a line of its own below it where all four have no room side by side.
-pub(super) fn with_notes(page: &mut Page, title: &str, names: [&str; 2], mut rows: Vec<Row>) {
-    let heading = [title, names[0], names[1], ""].map(str::to_owned);
-    if natural(&heading, &rows).iter().sum::<usize>() + 3 * GAP <= page.width() {
-        return print(page, &heading, rows, |_, _| {});
-    }
-    let notes: Vec<String> = rows
-        .iter_mut()
-        .map(|row| std::mem::take(&mut row[3]))
-        .collect();
-    print(page, &heading, rows, |page, at| {
-        if let Some(note) = notes.get(at).filter(|note| !note.is_empty()) {
-            let indent = 2 * INDENT;
-            let lead = " ".repeat(indent);
-            page.paragraph(&lead, Colour::new(), note, indent);
-        }
-    });
-}
-
-/// `after` is called below each row, with its place.
-fn print(page: &mut Page, heading: &Row, mut rows: Vec<Row>, after: impl Fn(&mut Page, usize)) {
+pub(super) fn table(page: &mut Page, title: &str, names: [&str; 3], rows: &[Row]) {
     if rows.is_empty() {
         return;
     }
-    let left_out = rows.len().saturating_sub(MOST);
-    rows.truncate(MOST);
-    let mut widths = natural(heading, &rows);
-    let gaps = if widths[3] == 0 { 2 * GAP } else { 3 * GAP };
-    fit(&mut widths, page.width().saturating_sub(gaps));
+    let heading = [title, names[0], names[1], names[2]].map(str::to_owned);
+    let shown = shown(rows);
+    let mut widths = natural(&heading, shown.iter());
+    fit(&mut widths, page.width().saturating_sub(3 * GAP));
     page.blank();
-    lines(page, heading, widths, 0);
-    for (at, row) in rows.iter().enumerate() {
+    lines(page, &heading, widths, 0);
+    for row in shown {
         lines(page, row, widths, INDENT);
-        after(page, at);
     }
+    more(page, rows);
+}
+
+/// The same, whose last cells are notes. Where these have no room beside the others, each stands below its row; a row that has none
+/// without its note has its key and its two values below one another.
+pub(super) fn with_notes(page: &mut Page, title: &str, names: [&str; 2], rows: &[Row]) {
+    let heading = [title, names[0], names[1], ""].map(str::to_owned);
+    let all: usize = natural(&heading, shown(rows).iter()).iter().sum();
+    if rows.is_empty() || all + 3 * GAP <= page.width() {
+        return table(page, title, [names[0], names[1], ""], rows);
+    }
+    let bare: Vec<Row> = shown(rows).iter().map(without_note).collect();
+    let short = short(&heading, &bare, page.width().saturating_sub(2 * GAP));
+    let in_columns = bare.iter().zip(&short).filter(|(_, short)| **short);
+    let widths = natural(&heading, in_columns.map(|(row, _)| row));
+    page.blank();
+    lines(page, &heading, widths, 0);
+    for ((row, bare), short) in rows.iter().zip(&bare).zip(short) {
+        if short {
+            lines(page, bare, widths, INDENT);
+            below(page, "", &row[3]);
+        } else {
+            stacked(page, row, names);
+        }
+    }
+    more(page, rows);
+}
+
+fn shown(rows: &[Row]) -> &[Row] {
+    rows.get(..MOST).unwrap_or(rows)
+}
+
+fn more(page: &mut Page, rows: &[Row]) {
+    let left_out = rows.len().saturating_sub(MOST);
     if left_out > 0 {
         let more = format!("{left_out} more: --format json");
         page.paragraph("  ", Colour::new(), &more, 2);
     }
 }
 
+fn without_note(row: &Row) -> Row {
+    let [key, a, b, _] = row;
+    [key.clone(), a.clone(), b.clone(), String::new()]
+}
+
+/// Which rows have room in columns together: the widest are left out until the others do.
+fn short(heading: &Row, rows: &[Row], room: usize) -> Vec<bool> {
+    let mut short = vec![true; rows.len()];
+    let wide = |row: &Row| row.iter().map(|cell| columns(cell)).sum::<usize>();
+    loop {
+        let kept = rows.iter().zip(&short).filter(|(_, short)| **short);
+        let widths = natural(heading, kept.map(|(row, _)| row));
+        let widest = (0..rows.len())
+            .filter(|at| short[*at])
+            .max_by_key(|at| wide(&rows[*at]));
+        match widest {
+            Some(widest) if widths.iter().sum::<usize>() > room => short[widest] = false,
+            _ => return short,
+        }
+    }
+}
+
+/// A key with its note, and a line for each of its two values.
+fn stacked(page: &mut Page, row: &Row, names: [&str; 2]) {
+    let [key, a, b, note] = row;
+    let note = if note.is_empty() {
+        String::new()
+    } else {
+        format!(" ({note})")
+    };
+    let lead = " ".repeat(INDENT);
+    page.paragraph(&lead, Colour::new(), &format!("{key}{note}"), 2 * INDENT);
+    for (name, value) in names.into_iter().zip([a, b]) {
+        below(page, &format!("{name}  "), value);
+    }
+}
+
+/// A line below a row, further in.
+fn below(page: &mut Page, name: &str, text: &str) {
+    if !text.is_empty() {
+        let lead = format!("{}{name}", " ".repeat(2 * INDENT));
+        page.paragraph(&lead, Colour::new(), text, columns(&lead));
+    }
+}
+
 /// How wide each column is by its cells; rows stand further in than their heading.
-fn natural(heading: &Row, rows: &[Row]) -> [usize; 4] {
+fn natural<'a>(heading: &Row, rows: impl Iterator<Item = &'a Row>) -> [usize; 4] {
     let mut widths = heading.each_ref().map(|cell| columns(cell));
-    for row in rows.iter().take(MOST) {
+    for row in rows {
         for (at, cell) in row.iter().enumerate() {
             widths[at] = widths[at].max(columns(cell) + if at == 0 { INDENT } else { 0 });
         }

@@ -120,9 +120,32 @@ fn settings_at(width: usize) -> String {
 
 #[test]
 fn sources_of_settings_stand_below_where_the_page_is_narrow() {
-    insta::assert_snapshot!(settings_at(120), @"");
-    insta::assert_snapshot!(settings_at(100), @"");
-    insta::assert_snapshot!(settings_at(80), @"");
+    insta::assert_snapshot!(settings_at(120), @r"
+    SETTINGS                                          A                                 B
+      actor_rollout_ref.rollout.log_prob_micro_batch  16                                64
+        command line of driver 690
+      actor_rollout_ref.model.path                    /data/models/Qwen2.5-7B-Instruct  /data/models/Qwen2.5-32B-Instruct
+        environment of raylet 8907
+      1 other is the same in both
+    ");
+    insta::assert_snapshot!(settings_at(100), @r"
+    SETTINGS                                          A   B
+      actor_rollout_ref.rollout.log_prob_micro_batch  16  64
+        command line of driver 690
+      actor_rollout_ref.model.path (environment of raylet 8907)
+        A  /data/models/Qwen2.5-7B-Instruct
+        B  /data/models/Qwen2.5-32B-Instruct
+      1 other is the same in both
+    ");
+    insta::assert_snapshot!(settings_at(80), @r"
+    SETTINGS                                          A   B
+      actor_rollout_ref.rollout.log_prob_micro_batch  16  64
+        command line of driver 690
+      actor_rollout_ref.model.path (environment of raylet 8907)
+        A  /data/models/Qwen2.5-7B-Instruct
+        B  /data/models/Qwen2.5-32B-Instruct
+      1 other is the same in both
+    ");
 }
 
 #[test]
