@@ -99,11 +99,8 @@ impl DiffArgs {
             (files, []) => Err(Failure {
                 code: code::USAGE,
                 message: format!(
-                    "diff compares two recordings or folders, and {} named; of several recordings name the second run's after --to",
-                    match files.len() {
-                        1 => "1 is".to_owned(),
-                        many => format!("{many} are"),
-                    }
+                    "diff compares two recordings or folders, but got {}; to compare several with several, put the second run's after --to",
+                    files.len()
                 ),
             }
             .into()),

@@ -143,10 +143,8 @@ pub fn name_of_series(process: &ProcessSeries) -> String {
 
 /// A worker that waits for a lease has this title.
 fn idle(name: &str) -> &str {
-    match name.strip_prefix("ray::").unwrap_or(name) {
-        "IDLE" => IDLE,
-        _ => name,
-    }
+    let waits = name.strip_prefix("ray::").unwrap_or(name) == "IDLE";
+    if waits { IDLE } else { name }
 }
 
 /// The program of a command line, and the script where an interpreter runs one; no other arguments.

@@ -31,12 +31,12 @@ pub(super) fn section(page: &mut Page, diff: &Diff) {
 
 /// `15 are in both, by host name; only in A: gpu-03; only in B: gpu-17`.
 fn matched(nodes: &NodeDiff) -> String {
-    let mut parts = Vec::new();
-    parts.push(match nodes.both.len() {
+    let both = match nodes.both.len() {
         0 => "no host name is in both: nodes are compared within each run only".to_owned(),
         1 => "1 is in both, by host name".to_owned(),
         many => format!("{many} are in both, by host name"),
-    });
+    };
+    let mut parts = vec![both];
     for (run, only) in [("A", &nodes.only_a), ("B", &nodes.only_b)] {
         if !only.is_empty() && !nodes.both.is_empty() {
             parts.push(format!("only in {run}: {}", named(only)));
