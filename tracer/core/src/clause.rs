@@ -23,6 +23,9 @@ use crate::{
     size::size,
 };
 
+/// What a worker without a task is called; Ray gives it the title `ray::IDLE`.
+pub const IDLE: &str = "idle worker";
+
 /// The clause on a death.
 #[must_use]
 pub fn of(death: &Death) -> String {
@@ -113,10 +116,11 @@ fn name(death: &Death) -> String {
             .as_deref()
             .or(death.work.task_name.as_deref())
     };
-    let name = match title {
-        Some(title) => title.trim_start_matches("ray::"),
-        None => work().unwrap_or(&process.comm),
-    };
+    let known = title.or_else(work).unwrap_or(&process.comm);
+    let name = known.trim_start_matches("ray::");
+    if name == "IDLE" {
+        return IDLE.to_owned();
+    }
     let what = match process.role {
         Role::Worker => return name.to_owned(),
         Role::Driver => "driver ",

@@ -1,4 +1,4 @@
-//! `raytrace diff`: two recordings side by side, and which setting's change fits the change in memory.
+//! `raytrace diff`: two runs side by side, of one node or many, and which setting's change fits the change in memory.
 
 use std::{
     path::{Path, PathBuf},
@@ -8,7 +8,7 @@ use std::{
 use anyhow::Context as _;
 
 use super::{
-    code,
+    Failure, code,
     export::{chosen, parts},
     fleet,
     only::OnlyArgs,
@@ -34,21 +34,28 @@ pub enum DiffFormat {
 
 /// Arguments of `diff`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(
+    override_usage = "raytrace diff [OPTIONS] A B\n       raytrace diff [OPTIONS] A... --to B...",
+    after_help = "Examples:
   raytrace diff before.raytrace after.raytrace      Compare before and after a change of a setting
   raytrace diff verl.raytrace easyr1.raytrace       Compare two frameworks on the same job
   raytrace diff a.raytrace b.raytrace --format json | jq '.fits'
+  raytrace diff before/ after/                      Compare two runs of many nodes, by class and by node
   raytrace diff before/ after/ --node gpu-07        Compare one node of two runs
+  raytrace diff a-01.raytrace a-02.raytrace --to b-01.raytrace b-02.raytrace
 
 Exit codes:
   0  success
   2  a file is missing
-  6  a recording is damaged or from a newer raytrace")]
+  6  a recording is damaged or from a newer raytrace"
+)]
 pub struct DiffArgs {
-    /// First recording, or a folder of one run's recordings.
-    a: PathBuf,
-    /// Second recording, or a folder.
-    b: PathBuf,
+    /// The two recordings, or folders of one run's recordings; with --to, those of the first run.
+    #[arg(required = true, value_name = "A B")]
+    files: Vec<PathBuf>,
+    /// The second run, where a run has several recordings that are not in a folder of their own.
+    #[arg(long, value_name = "B", num_args = 1..)]
+    to: Vec<PathBuf>,
     /// Output format.
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
     format: DiffFormat,
@@ -59,9 +66,10 @@ pub struct DiffArgs {
 /// Runs it.
 pub fn run(args: &DiffArgs) -> anyhow::Result<ExitCode> {
     let only = args.only.only();
-    let (a, damaged_a) = read(&args.a, &only)?;
-    let (b, damaged_b) = read(&args.b, &only)?;
-    let (first, second) = (args.a.display().to_string(), args.b.display().to_string());
+    let (first, second) = args.runs()?;
+    let (a, damaged_a) = read(first, &only)?;
+    let (b, damaged_b) = read(second, &only)?;
+    let (first, second) = (named(first), named(second));
     let compared = compare((&first, &a), (&second, &b));
     let text = match args.format {
         DiffFormat::Json => json::render_diff(&compared).context("cannot write the JSON")?,
@@ -83,14 +91,46 @@ pub fn run(args: &DiffArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// What a recording says, or those of a folder together, and whether any is damaged.
-fn read(file: &Path, only: &Only) -> anyhow::Result<(Report, bool)> {
+impl DiffArgs {
+    /// The recordings of each run.
+    fn runs(&self) -> anyhow::Result<(&[PathBuf], &[PathBuf])> {
+        match (self.files.as_slice(), self.to.as_slice()) {
+            ([a, b], []) => Ok((std::slice::from_ref(a), std::slice::from_ref(b))),
+            (files, []) => Err(Failure {
+                code: code::USAGE,
+                message: format!(
+                    "diff compares two recordings or folders, but got {}; to compare several with several, put the second run's after --to",
+                    files.len()
+                ),
+            }
+            .into()),
+            runs => Ok(runs),
+        }
+    }
+}
+
+/// What a run is called: its file, or the first of them and how many more there are.
+fn named(files: &[PathBuf]) -> String {
+    let first = files.first().map(|file| file.display().to_string());
+    let first = first.unwrap_or_default();
+    match files.len() {
+        0 | 1 => first,
+        many => format!("{first} and {} more", many - 1),
+    }
+}
+
+/// What a run's recordings say together, and whether any is damaged.
+fn read(files: &[PathBuf], only: &Only) -> anyhow::Result<(Report, bool)> {
     if !only.is_all() {
-        return of_some(file, only);
+        return of_some(files, only);
     }
-    if file.is_dir() {
-        return of_folder(file);
+    match files {
+        [file] if !file.is_dir() => of_file(file),
+        files => of_many(files),
     }
+}
+
+fn of_file(file: &Path) -> anyhow::Result<(Report, bool)> {
     let read = recording::read(file)?;
     if read.events.is_empty() {
         return Err(empty(file));
@@ -101,17 +141,17 @@ fn read(file: &Path, only: &Only) -> anyhow::Result<(Report, bool)> {
     Ok((judge(&read.events), read.damaged))
 }
 
-/// What is asked for of a recording or a folder.
-fn of_some(file: &Path, only: &Only) -> anyhow::Result<(Report, bool)> {
-    let files = fleet::expand(&[file.to_owned()])?;
+/// What is asked for of some recordings or folders.
+fn of_some(files: &[PathBuf], only: &Only) -> anyhow::Result<(Report, bool)> {
+    let files = fleet::expand(files)?;
     let (parts, damaged) = parts(&files)?;
     let parts = chosen(parts, only)?;
     let reports = parts.iter().map(|part| part.judge.report());
     Ok((judge::fleet::join(reports.collect()), damaged))
 }
 
-fn of_folder(folder: &Path) -> anyhow::Result<(Report, bool)> {
-    let files = fleet::expand(&[folder.to_owned()])?;
+fn of_many(files: &[PathBuf]) -> anyhow::Result<(Report, bool)> {
+    let files = fleet::expand(files)?;
     let (outlines, failed) = fleet::outlines(&files);
     let joined = fleet::join(outlines, failed, fleet::Reach::default(), false)?;
     if joined.damaged {
@@ -121,3 +161,6 @@ fn of_folder(folder: &Path) -> anyhow::Result<(Report, bool)> {
     }
     Ok((joined.report, joined.damaged))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,8 @@
 //! Two recordings side by side, as people read it.
 
+mod nodes;
+mod table;
+
 use owo_colors::Style as Colour;
 
 use crate::{
@@ -7,22 +10,17 @@ use crate::{
     judge::diff::{Diff, Fit, OwnerChange, OwnerSide, SettingChange, Side, Value},
     show::{
         Style,
-        layout::{self, Page},
-        sanitize::{self, columns},
+        layout::Page,
+        sanitize,
         size::{of, percent, size},
         words,
     },
 };
+use table::{table, with_notes};
 
-/// Rows of a table that are shown; JSON has them all.
-const MOST: usize = 20;
 /// Longest key and value of a table.
 const KEY: usize = 46;
 const VALUE: usize = 60;
-/// Columns between two cells, before a row, and of the narrowest cell.
-const GAP: usize = 2;
-const INDENT: usize = 2;
-const NARROWEST: usize = 15;
 
 /// The whole comparison, coloured.
 #[must_use]
@@ -33,6 +31,7 @@ pub fn render(diff: &Diff, style: &Style) -> String {
     }
     settings(&mut page, diff);
     memory(&mut page, diff);
+    nodes::section(&mut page, diff);
     deaths(&mut page, diff);
     savings(&mut page, diff);
     fits(&mut page, diff);
@@ -42,6 +41,7 @@ pub fn render(diff: &Diff, style: &Style) -> String {
 fn head(side: &Side, style: &Style) -> String {
     let mut parts = vec![sanitize::line(&side.file, sanitize::EVIDENCE)];
     parts.extend(side.host.as_deref().map(sanitize::name));
+    parts.extend((side.nodes > 1).then(|| format!("{} nodes", side.nodes)));
     parts.extend(side.memory_bytes.map(size));
     parts.extend(side.started.map(|started| {
         let began = style.zone.full(started);
@@ -50,7 +50,15 @@ fn head(side: &Side, style: &Style) -> String {
     }));
     parts.extend(side.peak.as_ref().map(|peak| {
         let share = percent(peak.used_bytes, peak.total_bytes);
-        format!("peak {} ({share})", of(peak.used_bytes, peak.total_bytes))
+        let of_all = if side.nodes > 1 {
+            "highest peak"
+        } else {
+            "peak"
+        };
+        format!(
+            "{of_all} {} ({share})",
+            of(peak.used_bytes, peak.total_bytes)
+        )
     }));
     parts.join(" · ")
 }
@@ -66,7 +74,8 @@ fn settings(page: &mut Page, diff: &Diff) {
             source(change),
         ]
     });
-    table(page, "SETTINGS", ["A", "B", ""], rows.collect());
+    let rows: Vec<_> = rows.collect();
+    with_notes(page, "SETTINGS", ["A", "B"], &rows);
     page.paragraph("  ", Colour::new(), &format!("{same} the same in both"), 2);
 }
 
@@ -84,20 +93,26 @@ fn source(change: &SettingChange) -> String {
 }
 
 fn memory(page: &mut Page, diff: &Diff) {
+    let several = diff.nodes.is_some();
     let peaks = diff.owners.iter().map(|owner: &OwnerChange| {
         let class = sanitize::line(&owner.class, KEY);
         [
             class,
-            held(owner.a),
-            held(owner.b),
+            held(owner.a, diff.a.nodes),
+            held(owner.b, diff.b.nodes),
             signed(owner.peak_delta()),
         ]
     });
+    let title = if several {
+        "PEAKS ADDED OVER NODES"
+    } else {
+        "PEAK OF PRIVATE MEMORY"
+    };
     table(
         page,
-        "PEAK OF PRIVATE MEMORY",
+        title,
         ["A", "B", "change"],
-        peaks.collect(),
+        &peaks.collect::<Vec<_>>(),
     );
     let per_call = |side: Option<OwnerSide>| side?.per_call_bytes;
     let grown = diff.owners.iter().filter_map(|owner| {
@@ -105,7 +120,7 @@ fn memory(page: &mut Page, diff: &Diff) {
         (a.is_some() || b.is_some()).then(|| {
             let shown = |bytes: Option<Bytes>| bytes.map_or_else(|| "–".to_owned(), Bytes::fine);
             let known = a.zip(b);
-            let delta = known.map(|(a, b)| signed(i128::from(b.0) - i128::from(a.0)));
+            let delta = known.map(|(a, b)| signed_by(fine, i128::from(b.0) - i128::from(a.0)));
             let class = sanitize::line(&owner.class, KEY);
             [class, shown(a), shown(b), delta.unwrap_or_default()]
         })
@@ -114,28 +129,41 @@ fn memory(page: &mut Page, diff: &Diff) {
         page,
         "GROWTH PER CALL",
         ["A", "B", "change"],
-        grown.collect(),
+        &grown.collect::<Vec<_>>(),
     );
 }
 
-/// `64.8 GiB in 8`: all of a class together, and how many they were.
-fn held(side: Option<OwnerSide>) -> String {
+/// `64.8 GiB in 8`: all of a class together, and how many they were; with `on 2 of 4 nodes` where it did not run on all.
+fn held(side: Option<OwnerSide>, nodes: u32) -> String {
     let Some(side) = side else {
         return "–".to_owned();
     };
     let peak = side.private_peak_bytes.map_or_else(|| "?".to_owned(), size);
-    match side.processes {
-        0 | 1 => peak,
-        many => format!("{peak} in {many}"),
+    match (side.processes, side.nodes) {
+        (many, on) if on < nodes => format!("{peak} in {many} on {on} of {nodes} nodes"),
+        (0 | 1, _) => peak,
+        (many, _) => format!("{peak} in {many}"),
     }
 }
 
 fn signed(delta: i128) -> String {
+    signed_by(size, delta)
+}
+
+fn signed_by(shown: fn(Bytes) -> String, delta: i128) -> String {
     let bytes = Bytes(u64::try_from(delta.unsigned_abs()).unwrap_or(u64::MAX));
     match delta {
         0 => "0".to_owned(),
-        1.. => format!("+{}", size(bytes)),
-        _ => format!("−{}", size(bytes)),
+        1.. => format!("+{}", shown(bytes)),
+        _ => format!("−{}", shown(bytes)),
+    }
+}
+
+/// As the figures beside it; less than their unit is in KiB.
+fn fine(bytes: Bytes) -> String {
+    match bytes.0 {
+        ..0x10_0000 => size(bytes),
+        _ => bytes.fine(),
     }
 }
 
@@ -169,7 +197,7 @@ fn deaths(page: &mut Page, diff: &Diff) {
             2,
         );
     }
-    table(page, "DEATHS", ["A", "B", "change"], rows);
+    table(page, "DEATHS", ["A", "B", "change"], &rows);
 }
 
 /// What findings of the first expected, beside what came.
@@ -224,79 +252,6 @@ fn fits(page: &mut Page, diff: &Diff) {
             4,
         );
     }
-}
-
-/// A heading and rows in columns; nothing where there are none. What is wider than the terminal goes on below, in its column.
-fn table(page: &mut Page, title: &str, names: [&str; 3], mut rows: Vec<[String; 4]>) {
-    if rows.is_empty() {
-        return;
-    }
-    let left_out = rows.len().saturating_sub(MOST);
-    rows.truncate(MOST);
-    let heading = [title, names[0], names[1], names[2]].map(str::to_owned);
-    let mut widths = heading.clone().map(|cell| columns(&cell));
-    // Rows stand further in than their heading.
-    for row in &rows {
-        for (at, cell) in row.iter().enumerate() {
-            widths[at] = widths[at].max(columns(cell) + if at == 0 { INDENT } else { 0 });
-        }
-    }
-    fit(&mut widths, page.width().saturating_sub(3 * GAP));
-    page.blank();
-    lines(page, &heading, widths, 0);
-    for row in &rows {
-        lines(page, row, widths, INDENT);
-    }
-    if left_out > 0 {
-        let more = format!("{left_out} more: --format json");
-        page.paragraph("  ", Colour::new(), &more, 2);
-    }
-}
-
-/// Takes columns from the widest value, then from the keys, until all have room together.
-fn fit(widths: &mut [usize; 4], room: usize) {
-    while widths.iter().sum::<usize>() > room {
-        let [key, values @ ..] = &mut *widths;
-        let widest = values.iter_mut().max();
-        let Some(column) = widest
-            .filter(|widest| **widest > NARROWEST)
-            .or_else(|| Some(key).filter(|key| **key > NARROWEST))
-        else {
-            return;
-        };
-        *column -= 1;
-    }
-}
-
-/// One row: as many lines as its longest cell needs.
-fn lines(page: &mut Page, cells: &[String; 4], widths: [usize; 4], indent: usize) {
-    let mut at = 0;
-    let wrapped = cells.each_ref().map(|cell| {
-        let width = widths[at] - if at == 0 { indent } else { 0 };
-        at += 1;
-        layout::wrap(cell, width, 0, 0)
-    });
-    let count = wrapped.iter().map(Vec::len).max().unwrap_or(0);
-    for number in 0..count {
-        let line = wrapped
-            .each_ref()
-            .map(|lines| lines.get(number).cloned().unwrap_or_default());
-        page.paragraph("", Colour::new(), &aligned(&line, widths, indent), 0);
-    }
-}
-
-/// Cells at their columns; padding is of no-break spaces, so that wrapping keeps it.
-fn aligned(cells: &[String; 4], widths: [usize; 4], indent: usize) -> String {
-    let mut line = "\u{a0}".repeat(indent);
-    for (at, cell) in cells.iter().enumerate() {
-        let used = if at == 0 { indent } else { 0 };
-        line.push_str(&cell.replace(' ', "\u{a0}"));
-        if at < 3 {
-            let pad = widths[at].saturating_sub(columns(cell) + used);
-            line.push_str(&"\u{a0}".repeat(pad + GAP));
-        }
-    }
-    line
 }
 
 #[cfg(test)]

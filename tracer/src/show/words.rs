@@ -17,7 +17,8 @@ use crate::{
     },
     path,
     show::{
-        clause, sanitize,
+        clause::{self, IDLE},
+        sanitize,
         size::{Unit, size},
     },
     signals,
@@ -142,10 +143,9 @@ pub fn name_of_series(process: &ProcessSeries) -> String {
 
 /// A worker that waits for a lease has this title.
 fn idle(name: &str) -> &str {
-    if name == "IDLE" { IDLE } else { name }
+    let waits = name.strip_prefix("ray::").unwrap_or(name) == "IDLE";
+    if waits { IDLE } else { name }
 }
-
-const IDLE: &str = "idle worker";
 
 /// The program of a command line, and the script where an interpreter runs one; no other arguments.
 fn program(command: &str) -> String {

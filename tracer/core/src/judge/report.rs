@@ -23,9 +23,9 @@ pub use link::{
 };
 pub(in crate::judge) use memory::class_of_title;
 pub use memory::{
-    GpuError, GpuReport, GpuUse, InUse, Limit, LimitPeak, MemoryReport, OomReport, Owner,
-    OwnerKind, Peak, RestOfClass, SharedFileUse, SharedKind, SharedUse, Suspect, TopProcess,
-    TopRest,
+    CallPace, GpuError, GpuReport, GpuUse, HourPace, InUse, Limit, LimitPeak, MemoryReport,
+    OomReport, Owner, OwnerKind, Pace, Peak, RestOfClass, SharedFileUse, SharedKind, SharedUse,
+    Suspect, TopProcess, TopRest,
 };
 pub use minute::{AtDeath, CallsReport, LastMinute, LimitBefore, MappedBefore, TopBefore};
 pub use place::{Kubernetes, Place, Slurm};

@@ -12,8 +12,12 @@ use crate::{
 };
 
 fn text(a: &Report, b: &Report) -> String {
+    text_at(100, a, b)
+}
+
+fn text_at(width: usize, a: &Report, b: &Report) -> String {
     let style = Style {
-        width: 100,
+        width,
         zone: Zone::default(),
         file: None,
         program: "raytrace".into(),
@@ -81,12 +85,67 @@ fn long_cells_go_on_in_their_column() {
         report
     };
     let shown = text(&long("/data/models/a "), &long("/data/models/b "));
-    let columns = shown.lines().map(super::columns);
+    let columns = shown.lines().map(super::sanitize::columns);
     assert!(columns.max() <= Some(100), "{shown}");
     assert_eq!(shown.matches("/data/models/b").count(), 4, "{shown}");
-    assert!(shown.contains("command line of"), "{shown}");
+    assert!(shown.contains("command line of driver 690"), "{shown}");
     let key = "actor_rollout_ref.rollout.log_prob_micro_batch";
     assert!(shown.contains(key), "{shown}");
+}
+
+/// What a job of verl sets, on a page of `width`.
+fn settings_at(width: usize) -> String {
+    let long = |batch: &str, model: &str| {
+        let mut report = run("true", 64.8, false);
+        let mut of_ray = report.settings[0].clone();
+        report.settings[0].key = "actor_rollout_ref.rollout.log_prob_micro_batch".into();
+        report.settings[0].value = batch.into();
+        of_ray.key = "actor_rollout_ref.model.path".into();
+        of_ray.value = model.into();
+        of_ray.source = "environment of raylet 8907".into();
+        report.settings.push(of_ray);
+        report
+    };
+    let shown = text_at(
+        width,
+        &long("16", "/data/models/Qwen2.5-7B-Instruct"),
+        &long("64", "/data/models/Qwen2.5-32B-Instruct"),
+    );
+    let widest = shown.lines().map(super::sanitize::columns).max();
+    assert!(widest <= Some(width), "{shown}");
+    let from = shown.find("SETTINGS").unwrap_or_default();
+    let section = shown[from..].split("\n\n").next();
+    section.unwrap_or_default().to_owned()
+}
+
+#[test]
+fn sources_of_settings_stand_below_where_the_page_is_narrow() {
+    insta::assert_snapshot!(settings_at(120), @r"
+    SETTINGS                                          A                                 B
+      actor_rollout_ref.rollout.log_prob_micro_batch  16                                64
+        command line of driver 690
+      actor_rollout_ref.model.path                    /data/models/Qwen2.5-7B-Instruct  /data/models/Qwen2.5-32B-Instruct
+        environment of raylet 8907
+      1 other is the same in both
+    ");
+    insta::assert_snapshot!(settings_at(100), @r"
+    SETTINGS                                          A   B
+      actor_rollout_ref.rollout.log_prob_micro_batch  16  64
+        command line of driver 690
+      actor_rollout_ref.model.path (environment of raylet 8907)
+        A  /data/models/Qwen2.5-7B-Instruct
+        B  /data/models/Qwen2.5-32B-Instruct
+      1 other is the same in both
+    ");
+    insta::assert_snapshot!(settings_at(80), @r"
+    SETTINGS                                          A   B
+      actor_rollout_ref.rollout.log_prob_micro_batch  16  64
+        command line of driver 690
+      actor_rollout_ref.model.path (environment of raylet 8907)
+        A  /data/models/Qwen2.5-7B-Instruct
+        B  /data/models/Qwen2.5-32B-Instruct
+      1 other is the same in both
+    ");
 }
 
 #[test]

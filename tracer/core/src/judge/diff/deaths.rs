@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::DeathChange;
-use crate::judge::report::{Death, Killer, Report};
+use crate::judge::{
+    report::{Death, Killer, Report},
+    state::owners::IDLE,
+};
 
 /// Listed deaths, by killer in the order of the verdict table.
 pub(super) fn changes(a: &Report, b: &Report) -> Vec<DeathChange> {
@@ -28,13 +31,19 @@ fn listed(report: &Report) -> impl Iterator<Item = &Death> {
 }
 
 fn key(death: &Death) -> (Killer, String) {
-    let class = death
-        .work
-        .actor_class
-        .clone()
-        .or_else(|| death.work.task_name.clone());
+    let work = &death.work;
+    let class = work.actor_class.as_ref().or(work.task_name.as_ref());
     (
         death.verdict.killer,
-        class.unwrap_or_else(|| death.process.comm.clone()),
+        class.map_or_else(|| program(&death.process.comm), Clone::clone),
     )
+}
+
+/// A worker that runs nothing has Ray's title for a name.
+fn program(comm: &str) -> String {
+    match comm.strip_prefix("ray::") {
+        Some("IDLE") => IDLE.to_owned(),
+        Some(title) => title.to_owned(),
+        None => comm.to_owned(),
+    }
 }

@@ -3,9 +3,13 @@
 
 mod deaths;
 mod fits;
+mod machines;
+mod nodes;
 mod owners;
 mod savings;
 mod settings;
+mod sides;
+mod stand_out;
 #[cfg(test)]
 mod tests;
 
@@ -13,7 +17,7 @@ use serde::Serialize;
 
 use crate::{
     event::Mode,
-    ids::{Bytes, SECOND_NS},
+    ids::Bytes,
     judge::report::{Certainty, Killer, Peak, Report, Utc},
 };
 
@@ -32,8 +36,10 @@ pub struct Diff {
     pub settings: Vec<SettingChange>,
     /// How many settings are the same in both.
     pub same_settings: usize,
-    /// Classes and tasks, the largest change first.
+    /// Classes and tasks on all nodes together, the largest change first.
     pub owners: Vec<OwnerChange>,
+    /// The nodes, where one of the two is of several.
+    pub nodes: Option<NodeDiff>,
     /// Listed deaths, by killer and class.
     pub deaths: Vec<DeathChange>,
     /// Settings whose change fits the change in memory or deaths, the strongest first.
@@ -62,17 +68,19 @@ pub struct SavingSeen {
 pub struct Side {
     /// Its file.
     pub file: String,
-    /// The machine's name.
+    /// How many machines were recorded.
+    pub nodes: u32,
+    /// The machine's name; `None` where there are several.
     pub host: Option<String>,
-    /// Its memory.
+    /// Its memory; `None` where several machines have different ones.
     pub memory_bytes: Option<Bytes>,
-    /// How it was observed.
+    /// How it was observed; `None` where several were not in the same way.
     pub mode: Option<Mode>,
-    /// When it began.
+    /// When the first recording began.
     pub started: Option<Utc>,
-    /// How long it lasted.
+    /// How long it lasted, to the end of the last.
     pub seconds: Option<u64>,
-    /// Highest use of the machine's memory.
+    /// Highest use of the machine's memory; of several machines the one nearest to full.
     pub peak: Option<Peak>,
 }
 
@@ -98,6 +106,77 @@ pub struct Value {
     pub effective: bool,
 }
 
+/// Two runs node by node.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NodeDiff {
+    /// Host names that both have; nodes are matched by these.
+    pub both: Vec<String>,
+    /// Those of the first alone.
+    pub only_a: Vec<String>,
+    /// Those of the second alone.
+    pub only_b: Vec<String>,
+    /// Names that several machines have at one time: these are not compared.
+    pub ambiguous: Vec<String>,
+    /// Classes that grew faster on a node than on its peers.
+    pub stand_out: Vec<StandOut>,
+    /// How fast each class grew on each node, where it did.
+    pub growth: Vec<NodeGrowth>,
+}
+
+/// How fast a class grew on one node, in the process where that was most.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NodeGrowth {
+    /// The host.
+    pub node: String,
+    /// The class, task or program.
+    pub class: String,
+    /// By whose calls; `None` where the figures are of an hour.
+    pub task: Option<String>,
+    /// What each call or hour kept in the first; `None` where too few were seen.
+    pub a: Option<Bytes>,
+    /// In the second.
+    pub b: Option<Bytes>,
+}
+
+/// A node on which a class grew faster than on its peers.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StandOut {
+    /// The host.
+    pub node: String,
+    /// The class, task or program.
+    pub class: String,
+    /// By whose calls; `None` where the figures are of an hour.
+    pub task: Option<String>,
+    /// With what it was compared.
+    pub compared: Compared,
+    /// How many times as fast as that; `None` where that did not grow.
+    pub factor: Option<f64>,
+    /// What each call or hour kept in the first; `None` where too few were seen.
+    pub a: Option<Bytes>,
+    /// In the second.
+    pub b: Option<Bytes>,
+    /// How many other nodes it was compared with.
+    pub others: u32,
+    /// Their median in the first.
+    pub others_a: Option<Bytes>,
+    /// Their median in the second.
+    pub others_b: Option<Bytes>,
+    /// The sentence.
+    pub why: String,
+}
+
+/// With what a node's growth was compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Compared {
+    /// With the same node in the first run, and that change with the change of the others.
+    OtherRun,
+    /// With the other nodes of the first run.
+    NodesOfA,
+    /// With the other nodes of the second run.
+    NodesOfB,
+}
+
 /// A class in both.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OwnerChange {
@@ -112,11 +191,13 @@ pub struct OwnerChange {
 /// A class in one recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct OwnerSide {
+    /// Nodes on which it ran.
+    pub nodes: u32,
     /// Processes at the peak.
     pub processes: u32,
-    /// Peak of their private memory together.
+    /// Peak of their private memory together; of several nodes the sum of their peaks.
     pub private_peak_bytes: Option<Bytes>,
-    /// Growth per call.
+    /// Growth per call, on the node where it is most.
     pub per_call_bytes: Option<Bytes>,
 }
 
@@ -156,11 +237,12 @@ pub fn compare(a: (&str, &Report), b: (&str, &Report)) -> Diff {
     let mut diff = Diff {
         schema: SCHEMA,
         raytrace: env!("CARGO_PKG_VERSION").into(),
-        a: side(a),
-        b: side(b),
+        a: sides::of(a),
+        b: sides::of(b),
         settings,
         same_settings,
         owners: owners::changes(a.1, b.1),
+        nodes: nodes::compare(a.1, b.1),
         deaths: deaths::changes(a.1, b.1),
         fits: Vec::new(),
         cannot: Vec::new(),
@@ -194,20 +276,4 @@ fn order(diff: &mut Diff) {
         .collect();
     ranked.sort_by_key(|(rank, _)| *rank);
     diff.settings = ranked.into_iter().map(|(_, change)| change).collect();
-}
-
-fn side((file, report): (&str, &Report)) -> Side {
-    let recording = report.recordings.first();
-    Side {
-        file: file.to_owned(),
-        host: recording.map(|recording| recording.host.name.clone()),
-        memory_bytes: recording.map(|recording| recording.host.memory_bytes),
-        mode: recording.map(|recording| recording.mode),
-        started: recording.map(|recording| recording.started),
-        seconds: recording.and_then(|recording| {
-            let (from, to) = (recording.started.0, recording.ended.0);
-            u64::try_from((to.0 - from.0) / SECOND_NS).ok()
-        }),
-        peak: report.peak,
-    }
 }

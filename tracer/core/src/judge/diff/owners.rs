@@ -1,33 +1,78 @@
-//! Memory of each class in both recordings.
+//! Memory of each class in both recordings, on all nodes together.
 
-use super::{OwnerChange, OwnerSide};
-use crate::judge::report::Report;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    OwnerChange, OwnerSide,
+    machines::{Machine, Machines},
+};
+use crate::{
+    ids::Bytes,
+    judge::report::{Owner, Report},
+};
 
 /// All classes, the largest change of the peak first.
 pub(super) fn changes(a: &Report, b: &Report) -> Vec<OwnerChange> {
-    let owners = a.owners.iter().chain(&b.owners);
-    let mut classes: Vec<&str> = owners.map(|owner| owner.class.as_str()).collect();
-    classes.sort_unstable();
-    classes.dedup();
+    let (mut first, mut second) = (by_class(a), by_class(b));
+    let classes: BTreeSet<String> = first.keys().chain(second.keys()).cloned().collect();
     let mut changes: Vec<OwnerChange> = classes
         .into_iter()
         .map(|class| OwnerChange {
-            class: class.to_owned(),
-            a: side(a, class),
-            b: side(b, class),
+            a: first.remove(&class),
+            b: second.remove(&class),
+            class,
         })
         .collect();
     changes.sort_by_key(|change| std::cmp::Reverse(change.peak_delta().unsigned_abs()));
     changes
 }
 
-fn side(report: &Report, class: &str) -> Option<OwnerSide> {
-    let owner = report.owners.iter().find(|owner| owner.class == class)?;
-    Some(OwnerSide {
-        processes: owner.processes,
-        private_peak_bytes: owner.private_peak_bytes,
-        per_call_bytes: owner.per_call_bytes,
-    })
+/// What each class held on all nodes.
+fn by_class(report: &Report) -> BTreeMap<String, OwnerSide> {
+    let machines = Machines::of(report);
+    let mut of_nodes: BTreeMap<(&str, Option<Machine<'_>>), OwnerSide> = BTreeMap::new();
+    for owner in &report.owners {
+        let known = of_nodes.entry((&owner.class, machines.of_owner(owner)));
+        known
+            .and_modify(|known| known.later(owner))
+            .or_insert_with(|| OwnerSide::of(owner));
+    }
+    let mut of_classes: BTreeMap<String, OwnerSide> = BTreeMap::new();
+    for ((class, _), side) in of_nodes {
+        let known = of_classes.entry(class.to_owned());
+        known.and_modify(|known| known.add(side)).or_insert(side);
+    }
+    of_classes
+}
+
+impl OwnerSide {
+    fn of(owner: &Owner) -> Self {
+        Self {
+            nodes: 1,
+            processes: owner.processes,
+            private_peak_bytes: owner.private_peak_bytes,
+            per_call_bytes: owner.per_call_bytes,
+        }
+    }
+
+    /// Another recording of the same node: the higher peak counts.
+    fn later(&mut self, owner: &Owner) {
+        if owner.private_peak_bytes > self.private_peak_bytes {
+            self.processes = owner.processes;
+            self.private_peak_bytes = owner.private_peak_bytes;
+        }
+        self.per_call_bytes = owner.per_call_bytes.max(self.per_call_bytes);
+    }
+
+    /// The same class on another node.
+    fn add(&mut self, other: Self) {
+        self.nodes += other.nodes;
+        self.processes += other.processes;
+        let peaks = [self.private_peak_bytes, other.private_peak_bytes];
+        let known = peaks.into_iter().flatten().map(|bytes| bytes.0);
+        self.private_peak_bytes = known.reduce(|one, other| one + other).map(Bytes);
+        self.per_call_bytes = other.per_call_bytes.max(self.per_call_bytes);
+    }
 }
 
 impl OwnerChange {

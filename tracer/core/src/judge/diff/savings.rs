@@ -1,6 +1,7 @@
 //! Whether what findings expected to save was saved: by the peaks of the class that they named.
 //!
-//! Peaks are compared only where both runs did the same work: the same framework, and as many calls of that class.
+//! Peaks are compared only where both runs did the same work: the same framework, and as many calls of that class. Of several nodes
+//! a finding does not say which its figures are of, so nothing is told of these.
 
 use super::{SavingSeen, settings};
 use crate::{
@@ -10,7 +11,8 @@ use crate::{
 
 /// One for each finding of the first report that expected something of a class that did the same work in both.
 pub(super) fn seen(a: &Report, b: &Report) -> Vec<SavingSeen> {
-    if framework(a) != framework(b) {
+    let several = |report: &Report| report.recordings.len() > 1;
+    if several(a) || several(b) || framework(a) != framework(b) {
         return Vec::new();
     }
     let found = a.findings.iter().filter_map(|finding| {

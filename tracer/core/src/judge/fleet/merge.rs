@@ -93,6 +93,9 @@ fn renumber(report: &mut Report, number: u32, clusters: u32) {
     for death in report.deaths.iter_mut().chain(&mut report.pending) {
         renumber_death(death, number, clusters);
     }
+    for owner in &mut report.owners {
+        owner.recording_id = Some(number);
+    }
     for finding in &mut report.findings {
         for death in &mut finding.deaths {
             *death = death.in_recording(number);

@@ -9,5 +9,6 @@ pub(in crate::judge) mod minute;
 pub(in crate::judge) mod monitor;
 pub(in crate::judge) mod oom;
 pub(in crate::judge) mod owners;
+pub(in crate::judge) mod paces;
 pub(in crate::judge) mod place;
 pub(in crate::judge) mod shared_files;

@@ -349,6 +349,8 @@ pub(in crate::judge) fn class_of_title(title: &str) -> Option<String> {
 /// Memory of an actor class, a task, a driver or a part of Ray.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Owner {
+    /// The recording, in a report of several.
+    pub recording_id: Option<u32>,
     /// Class, task or program.
     pub class: String,
     /// What it is.
@@ -367,6 +369,38 @@ pub struct Owner {
     pub calls: u64,
     /// What the GCS says of an actor class, where it was asked (`record --gcs`).
     pub gcs: Option<GcsOwner>,
+    /// How fast its processes grew, which is compared between nodes and runs; not part of the contract.
+    #[serde(skip)]
+    pub pace: Pace,
+}
+
+/// How fast the processes of an owner grew: of each figure that of the process where it is most.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pace {
+    /// By what its workers run.
+    pub calls: Vec<CallPace>,
+    /// By the hour.
+    pub hours: Option<HourPace>,
+}
+
+/// What a call keeps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallPace {
+    /// `WorkerDict.update_actor`.
+    pub task: String,
+    /// Calls of the worker that made most of them.
+    pub calls: u32,
+    /// Nothing where the calls were seen and kept nothing steadily.
+    pub per_call: Bytes,
+}
+
+/// What an hour keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HourPace {
+    /// For how long it was seen.
+    pub seconds: u64,
+    /// Nothing where it was seen for long enough and kept nothing steadily.
+    pub per_hour: Bytes,
 }
 
 /// What owns memory.

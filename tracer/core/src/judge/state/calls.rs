@@ -73,6 +73,16 @@ pub(in crate::judge) struct Growth {
 }
 
 impl Growth {
+    /// Whether there were enough of them to say what one keeps.
+    pub(in crate::judge) fn is_series(&self) -> bool {
+        self.calls >= SERIES
+    }
+
+    /// Whether they are a series that fills memory.
+    pub(in crate::judge) fn is_steady(&self) -> bool {
+        self.is_series() && self.matters()
+    }
+
     /// Whether what all calls left is worth a word: the caches of a warm-up are not.
     fn matters(&self) -> bool {
         let each = self.per_call.unwrap_or_default();
@@ -172,7 +182,7 @@ impl Calls {
     /// What grew most, where it is a series.
     pub(in crate::judge) fn steady(&self) -> Option<Growth> {
         let mut grown = self.growth().into_iter();
-        grown.find(|growth| growth.calls >= SERIES && growth.matters())
+        grown.find(Growth::is_steady)
     }
 
     fn growth_of(&self, title: &str) -> Growth {

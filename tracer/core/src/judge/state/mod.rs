@@ -12,6 +12,7 @@ pub(in crate::judge) mod machine;
 pub(in crate::judge) mod owners;
 pub(in crate::judge) mod processes;
 pub(in crate::judge) mod ray_words;
+pub(in crate::judge) mod rises;
 pub(in crate::judge) mod seen;
 pub(in crate::judge) mod shared_files;
 pub(in crate::judge) mod shares;

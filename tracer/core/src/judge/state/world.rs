@@ -28,6 +28,7 @@ use crate::{
             owners::{self, Owners},
             processes::{ProcessState, Processes},
             ray_words::RayWords,
+            rises::Rise,
             seen::{ExitSeen, Seen},
             shared_files::SharedFiles,
             shares::Shares,
@@ -88,6 +89,8 @@ pub(in crate::judge) struct World {
     pub(in crate::judge) shared_memory: Vec<(BootTime, SharedMemory)>,
     /// The last two minutes of each process's private memory.
     pub(in crate::judge) trails: ByProcess<Trail>,
+    /// How the private memory of each process rose over its life.
+    pub(in crate::judge) rises: ByProcess<Rise>,
     /// The biggest processes that are not Ray's, near a limit.
     pub(in crate::judge) outside: ByProcess<(BootTime, Outside)>,
     /// The last large mappings of each process.
@@ -268,6 +271,9 @@ impl World {
         };
         let short = sample.process.truncated();
         self.trails.entry(short).or_default().push(time, private);
+        let rise = self.rises.entry(short);
+        rise.or_insert_with(|| Rise::new(time, private))
+            .sampled(time, private);
         if let Some(calls) = self.calls.get_mut(&short) {
             calls.sampled(time, private);
         }
@@ -473,6 +479,7 @@ impl World {
         self.gpus.forget(key);
         self.mapped.remove(&short);
         self.trails.remove(&short);
+        self.rises.remove(&short);
         self.steps.remove(&short);
         self.monitors.remove(&short);
         if let Some(id) = self.exit_of.remove(&short) {

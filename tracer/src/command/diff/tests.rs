@@ -1,0 +1,115 @@
+//! Two runs of four nodes each, made of one golden recording by giving each node its own names and ids.
+
+use std::path::Path;
+
+use super::{compare, named, of_some, read};
+use crate::{
+    event::{Event, Observation},
+    golden,
+    ids::{Bytes, HexId},
+    judge::diff::{Compared, Diff},
+    recording::Writer,
+    show::only::Only,
+};
+
+const NAME: &str = "gallery-easyr1";
+const NODES: u32 = 4;
+/// The node that grows otherwise.
+const ODD: u32 = 3;
+
+/// The golden recording as node `number` of the run: its calls keep `factor` times as much.
+fn node(events: &[Event], run: u32, number: u32, factor: f64) -> Vec<Event> {
+    let more = |bytes: Option<Bytes>| bytes.map(|bytes| bytes.times(factor));
+    let mut events = events.to_vec();
+    for event in &mut events {
+        match &mut event.what {
+            Observation::RecordingStarted(started) => {
+                started.host = format!("gpu-{number:02}");
+                started.boot_id = format!("{run:04}{number:04}");
+            }
+            Observation::Cluster(cluster) => {
+                cluster.node_id = Some(HexId(format!("{:056x}", run * 100 + number)));
+            }
+            Observation::Call(call) => {
+                call.before = more(call.before);
+                call.after = more(call.after);
+                call.peak = more(call.peak);
+            }
+            _ => {}
+        }
+    }
+    events
+}
+
+/// A run's recordings, one a node.
+fn write(folder: &Path, events: &[Event], run: u32, odd: f64) {
+    std::fs::create_dir(folder).expect("a folder");
+    for number in 1..=NODES {
+        let factor = if number == ODD { odd } else { 1.0 };
+        let path = folder.join(format!("gpu-{number:02}.raytrace"));
+        let writer = Writer::create(&path, None).expect("create");
+        let sender = writer.sender();
+        for event in node(events, run, number, factor) {
+            sender.send(event);
+        }
+        drop(sender);
+        let summary = writer.finish();
+        assert!(summary.failure.is_none(), "{}", path.display());
+    }
+}
+
+fn compared(a: &Path, b: &Path) -> Diff {
+    let report = |folder: &Path| {
+        let (report, damaged) = read(&[folder.to_owned()], &Only::default()).expect("a report");
+        assert!(!damaged, "{:?}", report.notes);
+        report
+    };
+    compare(("before", &report(a)), ("after", &report(b)))
+}
+
+#[test]
+fn of_two_runs_of_four_nodes_the_one_that_grew_faster_is_named() {
+    let events = golden::read(NAME).events;
+    let folder = tempfile::tempdir().expect("a folder");
+    let [before, after] = ["before", "after"].map(|run| folder.path().join(run));
+    write(&before, &events, 1, 1.0);
+    write(&after, &events, 2, 3.0);
+    let diff = compared(&before, &after);
+    assert_eq!((diff.a.nodes, diff.b.nodes), (NODES, NODES));
+    let workers = diff.owners.iter().find(|owner| owner.class == "WorkerDict");
+    let of_a = workers.and_then(|owner| owner.a).expect("it ran");
+    assert_eq!((of_a.nodes, of_a.processes), (NODES, 4 * NODES));
+    let nodes = diff.nodes.expect("several nodes");
+    assert_eq!(nodes.both.len(), 4);
+    let [one] = nodes.stand_out.as_slice() else {
+        panic!("{:?}", nodes.stand_out);
+    };
+    assert_eq!(
+        (one.node.as_str(), one.compared),
+        ("gpu-03", Compared::OtherRun)
+    );
+    assert_eq!(one.class, "WorkerDict");
+    assert!(
+        (one.factor.unwrap_or_default() - 3.0).abs() < 0.1,
+        "{one:?}"
+    );
+
+    // The same run twice has nothing to tell, and one node has no others.
+    let same = compared(&before, &before).nodes.expect("several nodes");
+    assert_eq!(same.stand_out, []);
+    let only = Only {
+        node: Some("gpu-03".into()),
+        ..Only::default()
+    };
+    let of_one = |run: &Path| of_some(&[run.to_owned()], &only).expect("a node").0;
+    let diff = compare(("a", &of_one(&before)), ("b", &of_one(&after)));
+    assert_eq!(diff.nodes, None);
+    assert_eq!(diff.a.host.as_deref(), Some("gpu-03"));
+}
+
+#[test]
+fn a_run_of_several_files_is_called_by_the_first() {
+    let files = ["a.raytrace", "b.raytrace", "c.raytrace"].map(Into::into);
+    assert_eq!(named(&files), "a.raytrace and 2 more");
+    assert_eq!(named(&files[..1]), "a.raytrace");
+}
