@@ -183,7 +183,7 @@ impl Kernel {
 
     /// The task dump: its header, then its rows.
     fn dump(&mut self, text: &str) -> bool {
-        if text.contains(" uid ") && text.contains(" tgid ") && text.contains(" rss") {
+        if heads_dump(text) {
             self.columns = Columns::of(text);
             self.report.tasks.clear();
             return true;
@@ -368,6 +368,11 @@ impl Pending {
             claim: Claim::KernelOom(Box::new(self.oom)),
         }
     }
+}
+
+/// Whether a line has the names of a task dump's columns.
+pub(super) fn heads_dump(text: &str) -> bool {
+    text.contains(" uid ") && text.contains(" tgid ") && text.contains(" rss")
 }
 
 /// A line of NVIDIA's driver about an error of a GPU, unless a program other than the kernel wrote it.

@@ -4,11 +4,13 @@
 
 use super::{
     chunks::Piece,
-    keywords,
+    configured, kernel,
+    keywords::{self, Groups},
     peel::{self, LogLine},
 };
+use crate::ray::log::kill;
 
-/// A line that has any of the words.
+/// A line that has any of the words, or stands below one that opens a block.
 #[derive(Debug)]
 pub(super) struct Hit {
     /// Where it begins in the chunk.
@@ -17,6 +19,8 @@ pub(super) struct Hit {
     pub(super) newlines: u64,
     /// What stands in it.
     pub(super) lines: Vec<LogLine>,
+    /// Whether it has any of the words. One that has none is wanted only where a block is open.
+    pub(super) has_words: bool,
 }
 
 /// A chunk that was looked through.
@@ -31,19 +35,53 @@ pub(super) struct Scanned {
 /// Looks through a chunk.
 pub(super) fn scan(bytes: &[u8]) -> Scanned {
     let mut scanned = Scanned::default();
-    let mut at = 0;
-    while let Some(piece) = next_hit(bytes, at) {
+    let (mut at, mut below) = (0, 0_usize);
+    while at < bytes.len() {
+        let Some((piece, has_words)) = next_wanted(bytes, at, below > 0) else {
+            break;
+        };
         let newlines = scanned.newlines + newlines(&bytes[at..piece.begin]);
+        let lines = peeled(&bytes[piece.begin..piece.end]);
+        let opened = lines.iter().map(lines_below).max().unwrap_or(0);
+        below = below.saturating_sub(1).max(opened);
         scanned.hits.push(Hit {
             begin: piece.begin,
             newlines,
-            lines: peeled(&bytes[piece.begin..piece.end]),
+            lines,
+            has_words,
         });
         scanned.newlines = newlines + u64::from(piece.ends_line);
         at = piece.next();
     }
     scanned.newlines += newlines(&bytes[at..]);
     scanned
+}
+
+/// The next piece that has any of the words; below the opening of a block the next one, with whether it has.
+fn next_wanted(bytes: &[u8], at: usize, in_block: bool) -> Option<(Piece, bool)> {
+    if !in_block {
+        return Some((next_hit(bytes, at)?, true));
+    }
+    let piece = Piece::at(at, bytes);
+    let has_words = keywords::find(&bytes[piece.begin..piece.end]).is_some();
+    Some((piece, has_words))
+}
+
+/// How many lines below this one are likely to be wanted whatever they say. They are peeled here, where threads share the work; a wrong
+/// number costs time alone.
+fn lines_below(line: &LogLine) -> usize {
+    let text = line.text.as_str();
+    let has = |group| line.words.groups.has(group);
+    let likely = [
+        (has(Groups::CONFIGURED) && configured::opens(text), 340),
+        (has(Groups::MONITOR) && kill::opens(text), 50),
+        (has(Groups::KERNEL) && kernel::heads_dump(text), 40),
+        (has(Groups::ACTOR), 7),
+    ];
+    likely
+        .into_iter()
+        .find_map(|(opens, lines)| opens.then_some(lines))
+        .unwrap_or(0)
 }
 
 /// The first piece from `at` on that has any of the words.

@@ -39,6 +39,7 @@ impl Stream {
         let (mut at, mut newlines) = (0, 0);
         while at < bytes.len() {
             if !self.source.wants_all() {
+                while hits.next_if(|hit| !hit.has_words).is_some() {}
                 let Some(hit) = hits.peek() else { break };
                 (at, newlines) = (hit.begin, hit.newlines);
             }

@@ -92,12 +92,9 @@ pub(super) fn all(facts: &Facts, report: &Report) -> Vec<Finding> {
     let rules = rules::ALL.iter().filter(|rule| rule.applies(run));
     let mut findings: Vec<Finding> = rules.flat_map(|rule| found(rule, run)).collect();
     choice::one_per_cause(run, &mut findings);
-    let left: Vec<&Death> = run
-        .memory_kills()
-        .filter(|death| !choice::is_explained(run, &findings, death))
-        // A text that lists nobody beside the victim has no table to show.
-        .filter(|death| !report.recordings.is_empty() || death.memory.top.len() > 1)
-        .collect();
+    let mut left = choice::unexplained(run, &findings);
+    // A text that lists nobody beside the victim has no table to show.
+    left.retain(|death| !report.recordings.is_empty() || death.memory.top.len() > 1);
     findings.extend(nothing_fits::find(&left));
     choice::order(run, &mut findings);
     contradictions::mark(&mut findings);

@@ -175,6 +175,10 @@ pub struct Figures {
 
 /// The figures that stand in a text.
 pub fn figures(text: &str) -> Figures {
+    // Most lines of a record have none: the patterns are slower than these words, which they hold.
+    if !text.contains("GB") && !text.contains("threshold of ") {
+        return Figures::default();
+    }
     let rounded = USED.captures(text);
     let exact = EXACT.captures(text);
     let total = rounded.as_ref().and_then(|found| gigabytes(&found[2]));
@@ -195,6 +199,9 @@ pub fn figures(text: &str) -> Figures {
 
 /// The address and the id of the node that a record is about.
 pub fn node(text: &str) -> Option<(String, HexId)> {
+    if !is_of_node(text) {
+        return None;
+    }
     let found = NODE.captures(text)?;
     Some((found[1].to_owned(), HexId::parse(&found[2])?))
 }
@@ -247,6 +254,9 @@ pub fn listed(text: &str) -> Vec<(Candidate, bool)> {
 /// The biggest processes that a text lists.
 pub fn top(text: &str) -> Vec<TopUser> {
     let mut users = Vec::new();
+    if !text.contains('\t') {
+        return users;
+    }
     let mut rows = TOP.captures_iter(text).peekable();
     while let Some(row) = rows.next() {
         let Some(all) = row.get(0) else { continue };
