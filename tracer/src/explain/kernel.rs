@@ -381,7 +381,7 @@ pub(super) fn gpu_error(line: &LogLine, place: Place, remarks: &mut Remarks) {
     let foreign = program.is_some_and(|name| name != "kernel");
     if !foreign
         && line.speaker.is_none()
-        && let Some(told @ KernelLog::Xid { .. }) = kernel_log::parse(&line.text)
+        && let Some(told) = kernel_log::xid::parse(&line.text)
     {
         remarks.gpu_errors.told((place, line.stamp), &told);
     }

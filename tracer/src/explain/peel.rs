@@ -278,7 +278,8 @@ fn hostless<'a>(rest: &'a str, peeled: &mut LogLine) -> Option<&'a str> {
 }
 
 fn named<'a>(rest: &'a str, peeled: &mut LogLine) -> Option<&'a str> {
-    if let Some(found) = SYSLOG.captures(rest).filter(|found| found.get(1).is_some()) {
+    let dated = begins_with_month(rest).then(|| SYSLOG.captures(rest));
+    if let Some(found) = dated.flatten().filter(|found| found.get(1).is_some()) {
         program(&found, peeled);
         return Some(&rest[found[0].len()..]);
     }
@@ -287,6 +288,12 @@ fn named<'a>(rest: &'a str, peeled: &mut LogLine) -> Option<&'a str> {
     }
     // Compose names its containers like that; a table of Ray's may too, so only the plain form is taken.
     cut(&POD, rest)
+}
+
+/// Whether a line begins like `Nov `: without a date, hardly any line is one of a journal's.
+fn begins_with_month(rest: &str) -> bool {
+    let begin = rest.as_bytes();
+    begin.first().is_some_and(u8::is_ascii_uppercase) && begin.get(3) == Some(&b' ')
 }
 
 fn program(found: &regex::Captures<'_>, peeled: &mut LogLine) {

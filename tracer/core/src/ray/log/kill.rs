@@ -133,9 +133,11 @@ static NAMELESS: LazyLock<Regex> =
 /// ≥ 2.55: one of the listed workers.
 static LISTED: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r"(Selected to kill: )?\((Task: |Actor\(([0-9a-f]+)\): |Worker with no lease granted: )([^()]{0,600}?)pid=(\d+), actual memory used=([\d.]+)GB, worker ID=([0-9a-f]+)\)",
+        r"(Selected to kill: )?\((Task: |Actor\(([0-9a-f]+)\): |Worker with no lease granted: )([^()]*?)pid=(\d+), actual memory used=([\d.]+)GB, worker ID=([0-9a-f]+)\)",
     )
 });
+/// Letters of the fields before the pid. They are counted here: a pattern that counts has a state for each.
+const MAX_FIELDS: usize = 600;
 /// A row of the biggest: pid, GiB and title, separated by tabs.
 static TOP: LazyLock<Regex> = LazyLock::new(|| pattern(r"(\d+)\t(\d+\.\d+)\t"));
 /// `was 3.95GB / 23.54GB (0.167)`, 2.60: `was 2.06GB used / 4.00GB limit (0.515)`.
@@ -176,7 +178,7 @@ pub struct Figures {
 /// The figures that stand in a text.
 pub fn figures(text: &str) -> Figures {
     // Most lines of a record have none: the patterns are slower than these words, which they hold.
-    if !text.contains("GB") && !text.contains("threshold of ") {
+    if !text.contains("threshold of ") && !(text.contains("GB") && text.contains("was ")) {
         return Figures::default();
     }
     let rounded = USED.captures(text);
@@ -235,6 +237,7 @@ pub fn listed(text: &str) -> Vec<(Candidate, bool)> {
     let all = text.contains(ALL_KILLED) && !text.contains(CHOSEN.trim_end_matches([' ', '(']));
     let found = LISTED.captures_iter(text);
     found
+        .filter(|found| found[4].chars().nth(MAX_FIELDS).is_none())
         .map(|found| {
             let fields = &found[4];
             let candidate = Candidate {
