@@ -61,6 +61,7 @@ impl<R: Read> Chunks<R> {
     }
 
     /// Reads `size` bytes, or to the end.
+    #[expect(clippy::disallowed_methods, reason = "what is read is bounded")]
     fn fill(&mut self, bytes: &mut Vec<u8>) -> io::Result<()> {
         let wanted = self.size as u64;
         bytes.reserve(self.size);

@@ -279,7 +279,7 @@ mod tests {
         }
         let name = "n".repeat(MAX_NAME);
         for inside in [
-            format!("{name}"),
+            name.clone(),
             format!("{name}n"),
             format!("{name} pid=1"),
             format!("{name}n pid=1"),

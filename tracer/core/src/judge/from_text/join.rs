@@ -79,7 +79,11 @@ pub(super) fn join<'a>(gathered: &'a Gathered, clock: &Clock) -> Vec<Case<'a>> {
         }
     }
     let mut cases: Vec<Case<'_>> = Vec::new();
-    let kernels: Vec<&ProcessClaims> = hosts.iter().copied().filter(is_of_kernel).collect();
+    let kernels: Vec<&ProcessClaims> = hosts
+        .iter()
+        .copied()
+        .filter(|host| is_of_kernel(host))
+        .collect();
     for (ray, partner) in rays.iter().zip(&partner) {
         let remarks = match partner {
             Some(host) => vec![(
@@ -283,7 +287,7 @@ fn by_pid(hosts: &[&ProcessClaims]) -> BTreeMap<Option<Pid>, Vec<usize>> {
     by_pid
 }
 
-fn is_of_kernel(host: &&ProcessClaims) -> bool {
+fn is_of_kernel(host: &ProcessClaims) -> bool {
     let mut claims = host.statements.iter();
     claims.any(|one| matches!(&one.claim, Claim::KernelOom(_)))
 }

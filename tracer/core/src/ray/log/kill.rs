@@ -178,7 +178,8 @@ pub struct Figures {
 /// The figures that stand in a text.
 pub fn figures(text: &str) -> Figures {
     // Most lines of a record have none: the patterns are slower than these words, which they hold.
-    if !text.contains("threshold of ") && !(text.contains("GB") && text.contains("was ")) {
+    let rounded = text.contains("GB") && text.contains("was ");
+    if !rounded && !text.contains("threshold of ") {
         return Figures::default();
     }
     let rounded = USED.captures(text);
