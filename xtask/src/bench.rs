@@ -2,8 +2,10 @@
 
 mod attach;
 mod beside;
+mod cost;
 mod crowd;
 mod day;
+mod explain;
 mod fleet;
 mod foresight;
 mod herd;
@@ -59,6 +61,8 @@ pub(crate) enum Part {
     Report,
     /// A report on up to 1,000 recordings.
     Fleet,
+    /// The verdict from logs of 1 GiB; needs no Ray.
+    Explain,
     /// The forecast of kills for memory, scored; runs nothing but itself.
     Foresight,
 }
@@ -75,6 +79,9 @@ pub(crate) fn run(parts: &[Part]) -> Result<()> {
     if parts == [Part::Foresight] {
         println!("{}", step("the forecast, scored", foresight::measure)?);
         return Ok(());
+    }
+    if parts == [Part::Explain] {
+        return explanation(&test::measured()?);
     }
     let wanted = |part| parts.is_empty() || parts.contains(&part);
     if [Part::Tools, Part::Job, Part::Idle].into_iter().any(wanted) {
@@ -149,9 +156,18 @@ pub(crate) fn run(parts: &[Part]) -> Result<()> {
         })?;
         println!("{fleet}");
     }
+    if wanted(Part::Explain) {
+        explanation(&raytrace)?;
+    }
     if wanted(Part::Foresight) {
         println!("{}", step("the forecast, scored", foresight::measure)?);
     }
+    Ok(())
+}
+
+fn explanation(raytrace: &Path) -> Result<()> {
+    let table = step("the verdict from logs", || explain::measure(raytrace))?;
+    println!("{table}");
     Ok(())
 }
 

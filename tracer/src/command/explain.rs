@@ -8,10 +8,10 @@ use std::{
 };
 
 use anyhow::Context as _;
-use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{
     Failure, code,
+    reading::Reading,
     report::{self, ReportArgs},
     view::{ViewArgs, show},
 };
@@ -65,12 +65,12 @@ pub fn run(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     }
     let inputs = inputs(&files)?;
     let mut explainer = Explainer::default();
-    let progress = progress(&inputs);
+    let progress = Reading::of(total(&inputs));
     let mut texts = 0;
     for input in &inputs {
         texts += read(input, &mut explainer, &progress)?;
     }
-    progress.finish_and_clear();
+    progress.end();
     if texts == 0 {
         return Err(empty(&inputs));
     }
@@ -192,30 +192,17 @@ fn is_log(path: &Path) -> bool {
     !below && extension.is_some_and(|extension| known.contains(&extension))
 }
 
-/// A bar on a terminal, for what takes longer than a moment.
-fn progress(inputs: &[Input]) -> ProgressBar {
-    let total: u64 = inputs
-        .iter()
-        .filter_map(|input| match input {
-            Input::File(path) | Input::Found(path) => std::fs::metadata(path).ok(),
-            Input::Stdin => None,
-        })
-        .map(|metadata| metadata.len())
-        .sum();
-    if total < 64 << 20 || !io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::new(total);
-    if let Ok(style) =
-        ProgressStyle::with_template("reading {bytes} of {total_bytes} [{wide_bar}] {eta}")
-    {
-        bar.set_style(style.progress_chars("=> "));
-    }
-    bar
+/// How much there is to read; what comes from standard input is not known.
+fn total(inputs: &[Input]) -> Option<u64> {
+    let size = |input: &Input| match input {
+        Input::File(path) | Input::Found(path) => Some(std::fs::metadata(path).ok()?.len()),
+        Input::Stdin => None,
+    };
+    inputs.iter().map(size).sum()
 }
 
 /// Reads it; how many texts it held.
-fn read(input: &Input, explainer: &mut Explainer, progress: &ProgressBar) -> anyhow::Result<usize> {
+fn read(input: &Input, explainer: &mut Explainer, progress: &Reading) -> anyhow::Result<usize> {
     let name = input.name();
     match read_texts(input, explainer, progress) {
         Err(error) if is_missing(&error) => Err(Failure {
@@ -237,22 +224,23 @@ fn is_missing(error: &anyhow::Error) -> bool {
 fn read_texts(
     input: &Input,
     explainer: &mut Explainer,
-    progress: &ProgressBar,
+    progress: &Reading,
 ) -> anyhow::Result<usize> {
     let (path, other) = match input {
         Input::Stdin => {
-            if io::stdin().is_terminal() {
-                anstream::eprintln!(
-                    "reading from the terminal; end with Ctrl-D, or name files: raytrace explain FILE…"
-                );
-            }
             let stdin = io::stdin().lock();
+            if !stdin.is_terminal() {
+                return text("stdin", progress.counts(stdin), Other::Refuse, explainer);
+            }
+            anstream::eprintln!(
+                "reading from the terminal; end with Ctrl-D, or name files: raytrace explain FILE…"
+            );
             return text("stdin", stdin, Other::Refuse, explainer);
         }
         Input::File(path) => (path, Other::Refuse),
         Input::Found(path) => (path, Other::Skip),
     };
-    let file = progress.wrap_read(File::open(path)?);
+    let file = progress.counts(File::open(path)?);
     let name = path.display().to_string();
     if has_extension(path, &["gz", "tgz"]) {
         let plain = name.trim_end_matches(".gz").replace(".tgz", ".tar");
@@ -357,7 +345,7 @@ mod tests {
     fn deaths(given: &[PathBuf]) -> (usize, Vec<String>) {
         let mut explainer = Explainer::default();
         for input in inputs(given).expect("inputs") {
-            let _texts = read(&input, &mut explainer, &ProgressBar::hidden()).expect("a text");
+            let _texts = read(&input, &mut explainer, &Reading::hidden()).expect("a text");
         }
         let report = from_text::judge(&explainer.finish(), None);
         let names = report.texts.into_iter().map(|text| text.name).collect();
@@ -397,7 +385,7 @@ mod tests {
     #[test]
     fn a_missing_file_is_a_usage_error() {
         let missing = Input::File("/nowhere/raylet.out".into());
-        let error = read(&missing, &mut Explainer::default(), &ProgressBar::hidden())
+        let error = read(&missing, &mut Explainer::default(), &Reading::hidden())
             .expect_err("no such file");
         assert_eq!(crate::command::exit_code(&error), code::USAGE);
         assert!(error.to_string().contains("/nowhere/raylet.out"), "{error}");

@@ -10,6 +10,7 @@ mod observing;
 pub mod only;
 pub mod own_path;
 pub mod publish;
+mod reading;
 #[cfg(feature = "record")]
 pub mod record;
 pub mod report;

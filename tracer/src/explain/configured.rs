@@ -16,6 +16,8 @@ pub(super) const ANCHORS: [&str; 5] = [
     "-m recipe.",
     "-m openrlhf.cli.",
 ];
+/// Those of a configuration's first line.
+const PRINTS: [&str; 2] = [ANCHORS[0], ANCHORS[1]];
 /// Those of command lines; verl's recipes stand beside it.
 const COMMANDS: [&str; 3] = ["-m verl.trainer.", "-m recipe.", "-m openrlhf.cli."];
 /// Processes whose prints are read at the same time.
@@ -133,6 +135,11 @@ impl Configurations {
             },
         );
     }
+}
+
+/// Whether a line opens the print of a configuration.
+pub(super) fn opens(text: &str) -> bool {
+    PRINTS.iter().any(|words| text.contains(words))
 }
 
 /// Whether a line is a row of Ray's table of memory users, or a record that holds it: it lists all processes of the node, other

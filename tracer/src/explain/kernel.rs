@@ -183,7 +183,7 @@ impl Kernel {
 
     /// The task dump: its header, then its rows.
     fn dump(&mut self, text: &str) -> bool {
-        if text.contains(" uid ") && text.contains(" tgid ") && text.contains(" rss") {
+        if heads_dump(text) {
             self.columns = Columns::of(text);
             self.report.tasks.clear();
             return true;
@@ -370,13 +370,18 @@ impl Pending {
     }
 }
 
+/// Whether a line has the names of a task dump's columns.
+pub(super) fn heads_dump(text: &str) -> bool {
+    text.contains(" uid ") && text.contains(" tgid ") && text.contains(" rss")
+}
+
 /// A line of NVIDIA's driver about an error of a GPU, unless a program other than the kernel wrote it.
 pub(super) fn gpu_error(line: &LogLine, place: Place, remarks: &mut Remarks) {
     let program = line.program.as_ref().map(|(name, _)| name.as_str());
     let foreign = program.is_some_and(|name| name != "kernel");
     if !foreign
         && line.speaker.is_none()
-        && let Some(told @ KernelLog::Xid { .. }) = kernel_log::parse(&line.text)
+        && let Some(told) = kernel_log::xid::parse(&line.text)
     {
         remarks.gpu_errors.told((place, line.stamp), &told);
     }

@@ -25,6 +25,8 @@ impl Groups {
     pub(super) const WARNING: Self = Self(64);
     pub(super) const WORDS: Self = Self(128);
     pub(super) const CONFIGURED: Self = Self(256);
+    #[cfg(test)]
+    pub(super) const ALL: Self = Self(511);
     /// Those whose sentences may be broken over lines.
     pub(super) const SENTENCES: Self = Self(1 | 2 | 8 | 16);
 
@@ -78,9 +80,10 @@ fn index() -> Index {
     }
 }
 
-/// The start of the first word in `bytes`.
-pub(super) fn find(bytes: &[u8]) -> Option<usize> {
-    INDEX.words.find(bytes).map(|found| found.start())
+/// Where the first word in `bytes` begins and ends.
+pub(super) fn find(bytes: &[u8]) -> Option<(usize, usize)> {
+    let found = INDEX.words.find(bytes)?;
+    Some((found.start(), found.end()))
 }
 
 /// Which words stand in a line.

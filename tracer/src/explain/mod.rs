@@ -2,17 +2,21 @@
 //!
 //! `command::explain` opens the texts and hands them in; `judge::from_text` makes the verdicts. Pure: a text is an `impl Read`.
 
+mod chunks;
 mod configured;
 mod daemons;
 mod kernel;
 mod keywords;
 mod peel;
+mod pool;
+mod prefix;
 mod ray_actor;
 mod ray_component;
 mod ray_exit;
 mod ray_monitor;
 mod ray_words;
 mod ray_worker;
+mod scan;
 mod source;
 mod stamp;
 mod stream;
@@ -22,7 +26,10 @@ mod tests;
 mod warnings;
 mod wrapped;
 
-use std::io::{self, Read};
+use std::{
+    collections::VecDeque,
+    io::{self, Read},
+};
 
 #[cfg(test)]
 pub(crate) use tests::texts;
@@ -33,38 +40,87 @@ use crate::{
     ids::HexId,
     judge::from_text::claim::{Gathered, Text},
 };
-use source::Source;
+use chunks::Chunks;
+use pool::{Done, Pool};
+use stream::Stream;
 
 /// Longest evidence text kept of a line.
 const QUOTE_BYTES: usize = 300;
 
+/// Bytes that a thread looks through at once.
+const CHUNK: usize = 256 << 10;
+
 /// Reads texts one after another.
+///
+/// Several threads look through large ones. What they say is taken in the order in which it stands, so that the answer is the same for any
+/// number of threads.
 #[derive(Debug, Default)]
 pub struct Explainer {
     gathered: Gathered,
+    pool: Pool,
+    /// Texts whose last chunk was not taken, in their order.
+    open: VecDeque<Stream>,
+    /// Size of chunks, where it is not [`CHUNK`].
+    chunk: Option<usize>,
 }
 
 impl Explainer {
+    /// With so many threads for all texts, and chunks of this size.
+    #[cfg(test)]
+    fn with(threads: usize, chunk: usize) -> Self {
+        Self {
+            pool: Pool::new(threads, 0),
+            chunk: Some(chunk),
+            ..Self::default()
+        }
+    }
+
     /// Reads one text to its end; `progress` is told how many bytes were read since the last call.
     pub fn read(
         &mut self,
         name: &str,
         text: impl Read,
-        progress: impl FnMut(u64),
+        mut progress: impl FnMut(u64),
     ) -> io::Result<()> {
         let number = self.gathered.texts.len();
         self.gathered.texts.push(Text {
             name: name.to_owned(),
             ..Text::default()
         });
-        let source = Source::new(number, name);
-        stream::read(text, source, number, &mut self.gathered, progress)
+        self.open.push_back(Stream::new(name, number));
+        let mut chunks = Chunks::new(text, self.chunk.unwrap_or(CHUNK));
+        while let Some(chunk) = chunks.next()? {
+            progress(chunk.bytes.len() as u64);
+            if let Some(done) = self.pool.push(number, chunk) {
+                self.take(done);
+            }
+        }
+        Ok(())
     }
 
     /// What all texts said.
     #[must_use]
-    pub fn finish(self) -> Gathered {
+    pub fn finish(mut self) -> Gathered {
+        while let Some(done) = self.pool.pop() {
+            self.take(done);
+        }
+        for stream in self.open {
+            stream.end(&mut self.gathered);
+        }
         self.gathered
+    }
+
+    /// Takes the next chunk; the texts before that of this one are at their ends.
+    fn take(&mut self, done: Done) {
+        let ended = |stream: &Stream| stream.number() < done.text;
+        while self.open.front().is_some_and(ended) {
+            if let Some(stream) = self.open.pop_front() {
+                stream.end(&mut self.gathered);
+            }
+        }
+        if let Some(stream) = self.open.front_mut() {
+            stream.take(done, &mut self.gathered);
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{
     keywords::{self, Found},
-    pattern, stamp,
+    pattern, prefix, stamp,
 };
 use crate::{ids::Pid, judge::from_text::claim::Stamp};
 
@@ -80,28 +80,16 @@ static LEVEL: LazyLock<Regex> =
 static DMESG: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"^\[ *(?:(\d+\.\d{6})|([A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} \d{4}))\] ?")
 });
-static SPEAKER: LazyLock<Regex> = LazyLock::new(|| {
-    pattern(
-        r"^\((?:(raylet|gcs_server|autoscaler|[^()]{0,120}?)(?:,? ?pid=(\d+))?(?:, ip=([^)\s,]+))?)\) ?",
-    )
-});
 static REPEATED: LazyLock<Regex> = LazyLock::new(|| pattern(r"\[repeated (\d+)x across cluster\]"));
 static PYTHON: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\t[A-Z]+ \S+:\d+ -- "));
-static RAY: LazyLock<Regex> = LazyLock::new(|| {
-    pattern(
-        r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) [A-Z] (\d+) \d+\] (?:\(([a-z_]+)\) )?[\w./-]+:\d+: ",
-    )
-});
-
 /// Hands out the lines that `raw` holds: one, or several where a wrapper put several into one.
 pub(super) fn peel(raw: &str, out: &mut dyn FnMut(LogLine)) {
     nested(raw, LogLine::default(), MAX_NESTED, out);
 }
 
 fn nested(raw: &str, mut peeled: LogLine, depth: u8, out: &mut dyn FnMut(LogLine)) {
-    let coloured = raw.contains(['\u{1b}', '\\', '^']) || raw.contains("m(") || raw.contains("[0m");
-    let plain = if coloured {
+    let plain = if may_be_coloured(raw) {
         COLOUR.replace_all(raw, "")
     } else {
         Cow::Borrowed(raw)
@@ -115,6 +103,12 @@ fn nested(raw: &str, mut peeled: LogLine, depth: u8, out: &mut dyn FnMut(LogLine
         return inner(&value, json, &peeled, depth - 1, out);
     }
     finish(rest, &peeled, out);
+}
+
+/// Whether a line has what one of the forms of a colour has.
+fn may_be_coloured(raw: &str) -> bool {
+    let escape = memchr::memchr3(0x1b, b'\\', b'^', raw.as_bytes());
+    escape.is_some() || raw.contains("m(") || raw.contains("[0m")
 }
 
 /// A message may hold newlines as `\n`: each is a line of its own.
@@ -284,7 +278,8 @@ fn hostless<'a>(rest: &'a str, peeled: &mut LogLine) -> Option<&'a str> {
 }
 
 fn named<'a>(rest: &'a str, peeled: &mut LogLine) -> Option<&'a str> {
-    if let Some(found) = SYSLOG.captures(rest).filter(|found| found.get(1).is_some()) {
+    let dated = begins_with_month(rest).then(|| SYSLOG.captures(rest));
+    if let Some(found) = dated.flatten().filter(|found| found.get(1).is_some()) {
         program(&found, peeled);
         return Some(&rest[found[0].len()..]);
     }
@@ -295,18 +290,21 @@ fn named<'a>(rest: &'a str, peeled: &mut LogLine) -> Option<&'a str> {
     cut(&POD, rest)
 }
 
+/// Whether a line begins like `Nov `: without a date, hardly any line is one of a journal's.
+fn begins_with_month(rest: &str) -> bool {
+    let begin = rest.as_bytes();
+    begin.first().is_some_and(u8::is_ascii_uppercase) && begin.get(3) == Some(&b' ')
+}
+
 fn program(found: &regex::Captures<'_>, peeled: &mut LogLine) {
     let pid = found.get(3).and_then(|pid| pid.as_str().parse().ok());
     peeled.program = Some((found[2].to_owned(), pid.map(Pid)));
 }
 
 fn speaker<'a>(rest: &'a str, peeled: &mut LogLine) -> Option<&'a str> {
-    let found = SPEAKER.captures(rest)?;
-    let name = found[1].trim().trim_end_matches(',');
-    let pid = found
-        .get(2)
-        .and_then(|pid| pid.as_str().parse().ok())
-        .map(Pid);
+    let found = prefix::speaker(rest)?;
+    let name = found.name.trim().trim_end_matches(',');
+    let pid = found.pid.and_then(|pid| pid.parse().ok()).map(Pid);
     let known = matches!(name, "raylet" | "gcs_server" | "autoscaler") || pid.is_some();
     if !known {
         return None;
@@ -314,21 +312,21 @@ fn speaker<'a>(rest: &'a str, peeled: &mut LogLine) -> Option<&'a str> {
     peeled.speaker = Some(Speaker {
         name: name.to_owned(),
         pid,
-        ip: found.get(3).map(|ip| ip.as_str().to_owned()),
+        ip: found.ip.map(str::to_owned),
     });
-    Some(&rest[found[0].len()..])
+    Some(&rest[found.length..])
 }
 
 /// Ray's own prefix; lines that the driver quotes are indented.
 fn ray_prefix<'a>(rest: &'a str, peeled: &mut LogLine) -> &'a str {
     let trimmed = rest.trim_start();
-    let Some(found) = RAY.captures(trimmed) else {
+    let Some(found) = prefix::record(trimmed) else {
         return rest;
     };
-    peeled.stamp.local = stamp::local(&found[1]).or(peeled.stamp.local);
-    let pid = Pid(found[2].parse().unwrap_or(0));
-    let component = found.get(3).map_or("", |component| component.as_str());
+    peeled.stamp.local = stamp::local(found.time).or(peeled.stamp.local);
+    let pid = Pid(found.pid.parse().unwrap_or(0));
+    let component = found.component.unwrap_or_default();
     peeled.component = Some((component.to_owned(), pid));
     peeled.record = Some(trimmed.to_owned());
-    &trimmed[found[0].len()..]
+    &trimmed[found.length..]
 }

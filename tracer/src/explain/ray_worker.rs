@@ -158,7 +158,8 @@ fn loaders(text: &str) -> Vec<(Subject, Claim)> {
 
 /// A child as its shell tells it, or `xargs`, which does not say which.
 fn shell(text: &str) -> Option<(Subject, Claim)> {
-    if let Some(found) = XARGS.captures(text) {
+    let xargs = text.contains("xargs: ").then(|| XARGS.captures(text));
+    if let Some(found) = xargs.flatten() {
         let signal = found[1].parse().ok()?;
         return Some((Subject::default(), Claim::Signalled(signal)));
     }

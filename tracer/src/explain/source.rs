@@ -5,7 +5,7 @@ use super::{
     daemons,
     kernel::{self, Kernel},
     keywords::Groups,
-    peel::{self, LogLine},
+    peel::LogLine,
     ray_actor::Actors,
     ray_component::Components,
     ray_monitor::Monitor,
@@ -97,14 +97,12 @@ impl Source {
             || self.configurations.is_open()
     }
 
-    /// Takes a line.
-    pub(super) fn line(&mut self, raw: &str, number: u64, gathered: &mut Gathered) {
+    /// Takes a line, or the lines that stood in one.
+    pub(super) fn line(&mut self, lines: Vec<LogLine>, number: u64, gathered: &mut Gathered) {
         let place = Place {
             text: self.number,
             line: number,
         };
-        let mut lines = Vec::new();
-        peel::peel(raw, &mut |peeled| lines.push(peeled));
         for peeled in lines {
             clocks(&peeled, &mut gathered.texts[self.number]);
             for (peeled, place) in self.wrapped.take(peeled, place) {

@@ -2,7 +2,7 @@
 
 use jiff::{Timestamp, civil::DateTime, fmt::strtime};
 
-use crate::ids::SECOND_NS;
+use crate::{ids::SECOND_NS, ray::log::clock};
 
 /// `2026-11-21T00:11:38.555+08:00`, with or without the colon of the offset.
 pub(super) fn zoned(text: &str) -> Option<i64> {
@@ -16,7 +16,8 @@ pub(super) fn zoned(text: &str) -> Option<i64> {
 
 /// `2026-11-21 00:11:38,555` as if it were UTC.
 pub(super) fn local(text: &str) -> Option<i64> {
-    as_utc(text.replacen(',', ".", 1).parse().ok()?)
+    let unusual = || as_utc(text.replacen(',', ".", 1).parse().ok()?);
+    clock::usual(text).or_else(unusual)
 }
 
 /// `Sat Nov 21 00:23:48 2026` as if it were UTC.

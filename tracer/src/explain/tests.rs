@@ -1,6 +1,7 @@
 //! Every message form gives its verdict, in every wrapping, and no damage makes it name another killer.
 
 mod apart;
+mod chunks;
 mod claims;
 mod damage;
 mod fixtures;

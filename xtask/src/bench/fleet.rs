@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
+use super::cost::waited;
 use crate::{layout, process::run};
 
 /// Real recordings, and how often each is among ten: 2.1 MB and 21 deaths on average.
@@ -114,21 +115,6 @@ fn report(raytrace: &Path, folder: &Path, recordings: usize) -> Result<Cost> {
         }
     }
     best.context("no report was timed")
-}
-
-/// Waits for a child; its processor seconds and its peak of resident memory in MiB.
-fn waited(child: &std::process::Child) -> Result<(f64, f64)> {
-    let pid = libc::pid_t::try_from(child.id())?;
-    let mut status = 0;
-    // SAFETY: all-zero bytes are a valid rusage, which holds integers only.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: both pointers are to live variables of this function, and the pid is of a child that nobody else waits for.
-    let ended = unsafe { libc::wait4(pid, &raw mut status, 0, &raw mut usage) };
-    anyhow::ensure!(ended == pid, "cannot wait for raytrace");
-    anyhow::ensure!(status == 0, "raytrace report ended with status {status}");
-    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-    let cpu = seconds(usage.ru_utime) + seconds(usage.ru_stime);
-    Ok((cpu, usage.ru_maxrss as f64 / 1024.0))
 }
 
 fn megabytes(folder: &Path) -> Result<f64> {

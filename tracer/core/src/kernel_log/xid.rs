@@ -12,7 +12,8 @@ const BEGIN: &str = "NVRM: Xid (";
 const MAX_TEXT: usize = 200;
 
 /// `NVRM: Xid (PCI:0000:65:00): 31, pid=1234, name=python, Ch 00000008, intr 00000000. MMU Fault: …`
-pub(super) fn parse(line: &str) -> Option<KernelLog> {
+#[must_use]
+pub fn parse(line: &str) -> Option<KernelLog> {
     let rest = line.trim_start().strip_prefix(BEGIN)?;
     let (device, rest) = rest.split_once("): ")?;
     let device = device.strip_prefix("PCI:").unwrap_or(device);

@@ -7,6 +7,8 @@ mod levers;
 mod table;
 mod which;
 
+use std::{collections::HashMap, sync::LazyLock};
+
 use serde::Deserialize;
 
 pub use levers::{Aim, Bound, Lever, bound, words};
@@ -103,11 +105,31 @@ impl Spoken {
     }
 }
 
-/// What the tables say of a key: the first that fits counts.
-fn find(key: &str) -> Option<(&'static Table, &'static Known)> {
+/// A setting and the table that it stands in.
+type InTable = (&'static Table, &'static Known);
+
+/// All settings by the last word of their keys, each in the order of the tables.
+static BY_LAST_WORD: LazyLock<HashMap<&'static str, Vec<InTable>>> = LazyLock::new(|| {
     let tables = table::all().iter();
-    let mut known = tables.flat_map(|table| table.settings.iter().map(move |known| (table, known)));
-    known.find(|(_, known)| is_key(key, &known.key))
+    let all = tables.flat_map(|table| table.settings.iter().map(move |known| (table, known)));
+    let mut by_word: HashMap<&'static str, Vec<InTable>> = HashMap::new();
+    for (table, known) in all {
+        let word = last_word(&known.key);
+        by_word.entry(word).or_default().push((table, known));
+    }
+    by_word
+});
+
+fn last_word(key: &str) -> &str {
+    key.rsplit('.').next().unwrap_or(key)
+}
+
+/// What the tables say of a key: the first that fits counts.
+fn find(key: &str) -> Option<InTable> {
+    let key = key.replace('-', "_");
+    let alike = BY_LAST_WORD.get(last_word(&key))?;
+    let fits = |(_, known): &&InTable| is_key(&key, &known.key);
+    alike.iter().find(fits).copied()
 }
 
 /// Whether a key decides whom Ray's memory monitor kills, and when.
@@ -156,8 +178,8 @@ fn pair(argument: &str, next: Option<&String>) -> Option<(String, String)> {
     Some((key.to_owned(), value.cloned().unwrap_or_default()))
 }
 
+/// Whether a key, with `_` for each `-`, is this one or ends with it.
 fn is_key(key: &str, known: &str) -> bool {
-    let key = key.replace('-', "_");
     key.strip_suffix(known)
         .is_some_and(|before| before.is_empty() || before.ends_with('.'))
 }

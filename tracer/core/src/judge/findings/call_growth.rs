@@ -306,7 +306,7 @@ fn turned(
     method: &Method<'_>,
     given: &[Given],
 ) -> Option<Turned> {
-    let bound = framework::bound(run.framework(), method.name)?;
+    let bound = framework::bound(run.framework, method.name)?;
     let value = |key: &str| {
         given
             .iter()
@@ -378,7 +378,7 @@ fn tokens(given: &[Given]) -> Option<f64> {
 
 /// What the logits of one micro batch take, and how that is reckoned.
 fn logits(run: Run<'_>, given: &[Given], method: &str) -> Option<(f64, String)> {
-    let bound = framework::bound(run.framework(), method)?;
+    let bound = framework::bound(run.framework, method)?;
     let number = |key: &str| {
         let found = given.iter().find(|one| one.key == key && !one.overruled);
         found?.value.parse::<f64>().ok()

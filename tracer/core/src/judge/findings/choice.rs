@@ -1,6 +1,9 @@
 //! Which findings are told and in which order: one for each cause, the one that explains most kills first.
 
-use std::cmp::Reverse;
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use super::{Run, rules};
 use crate::{
@@ -39,9 +42,10 @@ pub(super) fn one_per_cause(run: Run<'_>, findings: &mut Vec<Finding>) {
         .filter(|finding| finding.rule == "many-workers")
         .cloned()
         .collect();
+    let acts = acts(run);
     findings.retain(|finding| {
         let said = match finding.rule.as_str() {
-            rule if SIZES.contains(&rule) => told(run, &telling, finding),
+            rule if SIZES.contains(&rule) => told(&acts, &telling, finding),
             "call-grew" => !has_key(finding) && crowded(&crowds, finding),
             "grows-per-call" => telling
                 .iter()
@@ -67,7 +71,7 @@ fn crowded(crowds: &[Finding], finding: &Finding) -> bool {
 }
 
 /// Whether each kill of `finding` is explained by what a telling one says of one of the same processes.
-fn told(run: Run<'_>, telling: &[Finding], finding: &Finding) -> bool {
+fn told(acts: &Acts, telling: &[Finding], finding: &Finding) -> bool {
     let pids = &finding.about.pids;
     let crowd = finding.rule == "many-workers";
     let same = |one: &&Finding| {
@@ -75,35 +79,63 @@ fn told(run: Run<'_>, telling: &[Finding], finding: &Finding) -> bool {
         more && pids.iter().any(|pid| one.about.pids.contains(pid))
     };
     let said: Vec<&Finding> = telling.iter().filter(same).collect();
-    let by_any = |death: &EventId| said.iter().any(|one| explains(run, one, *death));
-    !pids.is_empty() && finding.deaths.iter().all(by_any)
+    let said = Explained::by(said, acts);
+    !pids.is_empty() && finding.deaths.iter().all(|death| said.has(*death))
 }
 
-/// Whether a finding is about a death, or about another victim of the same decision.
-fn explains(run: Run<'_>, finding: &Finding, death: EventId) -> bool {
-    if finding.deaths.contains(&death) {
-        return true;
+/// The decision by which each process died, where that is known.
+type Acts = BTreeMap<EventId, EventId>;
+
+fn acts(run: Run<'_>) -> Acts {
+    let deaths = run.report.deaths.iter();
+    let acts = deaths.filter_map(|death| Some((death.id, death.verdict.act?.death_id)));
+    acts.collect()
+}
+
+/// The deaths that some findings are about, with the other victims of the same decisions.
+struct Explained<'a> {
+    acts: &'a Acts,
+    deaths: BTreeSet<EventId>,
+    decisions: BTreeSet<EventId>,
+}
+
+impl<'a> Explained<'a> {
+    fn by<'f>(findings: impl IntoIterator<Item = &'f Finding>, acts: &'a Acts) -> Self {
+        let deaths = findings.into_iter().flat_map(|finding| &finding.deaths);
+        let deaths: BTreeSet<EventId> = deaths.copied().collect();
+        let decisions = deaths.iter().filter_map(|death| acts.get(death));
+        Self {
+            acts,
+            decisions: decisions.copied().collect(),
+            deaths,
+        }
     }
-    let act = |id: EventId| {
-        let found = run.report.deaths.iter().find(|one| one.id == id);
-        Some(found?.verdict.act?.death_id)
-    };
-    let own = act(death);
-    own.is_some() && finding.deaths.iter().any(|other| act(*other) == own)
+
+    fn has(&self, death: EventId) -> bool {
+        let act = self.acts.get(&death);
+        self.deaths.contains(&death) || act.is_some_and(|act| self.decisions.contains(act))
+    }
 }
 
-/// Whether a cause of a memory kill is known.
-pub(super) fn is_explained(run: Run<'_>, findings: &[Finding], death: &Death) -> bool {
-    let mut causes = findings.iter().filter(|finding| rules::is_cause(finding));
-    causes.any(|finding| explains(run, finding, death.id))
+/// The memory kills of which no cause is known.
+pub(super) fn unexplained<'a>(run: Run<'a>, findings: &[Finding]) -> Vec<&'a Death> {
+    let acts = acts(run);
+    let causes = findings.iter().filter(|finding| rules::is_cause(finding));
+    let explained = Explained::by(causes, &acts);
+    let kills = run.memory_kills();
+    kills.filter(|death| !explained.has(death.id)).collect()
 }
 
 /// Causes by the kills that they explain, other limits after them; then what is no cause, as it stood.
 pub(super) fn order(run: Run<'_>, findings: &mut [Finding]) {
+    let acts = acts(run);
     let kills: Vec<EventId> = run.memory_kills().map(|death| death.id).collect();
+    let count = |finding: &Finding| {
+        let explained = Explained::by([finding], &acts);
+        kills.iter().filter(|death| explained.has(**death)).count()
+    };
     let place = |finding: &Finding| {
         let limit = LIMITS.contains(&finding.rule.as_str());
-        let explained = kills.iter().filter(|death| explains(run, finding, **death));
         let rank = match finding.rule.as_str() {
             "nothing-fits" => 2,
             _ if !rules::is_cause(finding) => 3,
@@ -111,11 +143,8 @@ pub(super) fn order(run: Run<'_>, findings: &mut [Finding]) {
             _ => 0,
         };
         let without_remedy = rank == 0 && finding.remedy.is_empty();
-        (
-            rank,
-            Reverse(if rank == 0 { explained.count() } else { 0 }),
-            without_remedy,
-        )
+        let explained = if rank == 0 { count(finding) } else { 0 };
+        (rank, Reverse(explained), without_remedy)
     };
-    findings.sort_by_key(place);
+    findings.sort_by_cached_key(place);
 }

@@ -30,7 +30,7 @@ pub(super) const RULE: Rule = Rule {
 fn find(run: Run<'_>) -> Vec<Finding> {
     let killed: Vec<_> = run.memory_kills().map(|death| death.id).collect();
     let given = of_framework(run.facts);
-    let name = run.framework().name();
+    let name = run.framework.name();
     let mut found = Vec::new();
     found.extend(worse(run, name, &given).map(|finding| Finding {
         deaths: killed.clone(),
@@ -110,7 +110,7 @@ fn bears(run: Run<'_>, one: &Spoken) -> bool {
 
 /// Where a setting is read at all.
 fn only(run: Run<'_>, one: &Spoken) -> String {
-    let note = one.note(run.framework()).map(str::to_owned);
+    let note = one.note(run.framework).map(str::to_owned);
     let places = one.versions().map(versions).into_iter().chain(note);
     let places: Vec<String> = places.map(|place| format!("; {place}")).collect();
     places.concat()
@@ -157,7 +157,7 @@ fn product(run: Run<'_>, one: &Spoken) -> Option<String> {
 fn no_help(run: Run<'_>, name: &str, given: &[Given]) -> Option<Finding> {
     let mut idle = with(given, &[Effect::GpuOnly, Effect::Nothing]);
     // A default that nobody typed is nobody's mistake.
-    idle.retain(|(given, one)| given.typed && one.holds_in(run.framework()));
+    idle.retain(|(given, one)| given.typed && one.holds_in(run.framework));
     let list: Vec<String> = idle
         .iter()
         .map(|(_, one)| format!("{} ({})", shown(one), one.why))

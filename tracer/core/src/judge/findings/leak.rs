@@ -143,7 +143,7 @@ fn line_of<'a>(run: Run<'a>, method: &Method<'_>) -> Option<Kept<'a>> {
 
 /// Whether vLLM may be what leaks: it did in generation, for several answers to a prompt.
 fn by_vllm(run: Run<'_>, method: &str) -> bool {
-    let rl = run.framework().generates_with_vllm();
+    let rl = run.framework.generates_with_vllm();
     let generates = ["generate", "rollout"]
         .iter()
         .any(|word| method.contains(word));

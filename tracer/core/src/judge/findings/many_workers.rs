@@ -32,6 +32,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn find(run: Run<'_>) -> Vec<Finding> {
+    let mut fits: BTreeMap<&str, Option<f64>> = BTreeMap::new();
     let found = run.memory_kills().filter_map(|death| {
         let limit = run.limit(death)?;
         let inside = run.inside(death);
@@ -42,7 +43,8 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         let each = class.sum.gib() / f64::from(class.processes);
         let share = 100.0 * class.sum.gib() / limit.gib();
         let others = others(death, inside, class.sum);
-        let fit = fitting(run, class.name)?;
+        let fit = fits.entry(class.name);
+        let fit = (*fit.or_insert_with(|| fitting(run, class.name)))?;
         let summary = format!(
             "{} {} of {} each held {} together, {share:.0} % of the limit of {}",
             class.processes,
@@ -123,7 +125,7 @@ fn remedy(
     cpus: Option<(f64, f64)>,
 ) -> Vec<String> {
     let mut remedy = remedy::keys_for(run, Aim::Fewer, Some(class.name));
-    if run.framework().starts_workers() {
+    if run.framework.starts_workers() {
         let halved = ranks::halved(run).filter(|fewer| fewer.value as f64 <= fit);
         if let Some(fewer) = halved
             && let Some(one) = remedy.iter_mut().find(|one| one.contains(fewer.key))
@@ -154,7 +156,7 @@ fn remedy(
 /// With how many CPUs for each no more of them run at once on the victim's node than `fit`, and how many do then; Ray takes whole CPUs
 /// above one.
 fn cpus_for_each(run: Run<'_>, death: &Death, fit: f64) -> Option<(f64, f64)> {
-    if run.framework().starts_workers() {
+    if run.framework.starts_workers() {
         return None;
     }
     let node = run.facts.nodes.get(usize::try_from(death.cluster?).ok()?)?;

@@ -68,14 +68,14 @@ const LINES: usize = 8;
 struct Run<'a> {
     facts: &'a Facts,
     report: &'a Report,
+    /// The framework by what only that one prints or is started by: forks have the same actors.
+    named_framework: Option<Framework>,
+    framework: Framework,
 }
 
 /// Names at each memory kill who held the memory, where that was not the victim.
 pub(super) fn name_suspects(facts: &Facts, report: &mut Report) {
-    let run = Run {
-        facts,
-        report: &*report,
-    };
+    let run = Run::new(facts, &*report);
     let suspects: Vec<Option<Suspect>> = report
         .deaths
         .iter()
@@ -88,16 +88,13 @@ pub(super) fn name_suspects(facts: &Facts, report: &mut Report) {
 
 /// All findings.
 pub(super) fn all(facts: &Facts, report: &Report) -> Vec<Finding> {
-    let run = Run { facts, report };
+    let run = Run::new(facts, report);
     let rules = rules::ALL.iter().filter(|rule| rule.applies(run));
     let mut findings: Vec<Finding> = rules.flat_map(|rule| found(rule, run)).collect();
     choice::one_per_cause(run, &mut findings);
-    let left: Vec<&Death> = run
-        .memory_kills()
-        .filter(|death| !choice::is_explained(run, &findings, death))
-        // A text that lists nobody beside the victim has no table to show.
-        .filter(|death| !report.recordings.is_empty() || death.memory.top.len() > 1)
-        .collect();
+    let mut left = choice::unexplained(run, &findings);
+    // A text that lists nobody beside the victim has no table to show.
+    left.retain(|death| !report.recordings.is_empty() || death.memory.top.len() > 1);
     findings.extend(nothing_fits::find(&left));
     choice::order(run, &mut findings);
     contradictions::mark(&mut findings);
@@ -112,6 +109,19 @@ fn found(rule: &Rule, run: Run<'_>) -> Vec<Finding> {
 }
 
 impl<'a> Run<'a> {
+    fn new(facts: &'a Facts, report: &'a Report) -> Self {
+        let named_framework = named_framework(facts);
+        let held = facts.around.values().flat_map(|one| &one.inside);
+        let classes = held.filter_map(|held| held.class.as_deref());
+        let framework = named_framework.or_else(|| Framework::of_classes(&classes));
+        Self {
+            facts,
+            report,
+            named_framework,
+            framework: framework.unwrap_or(Framework::Ray),
+        }
+    }
+
     /// Deaths by a memory kill, whoever killed.
     fn memory_kills(self) -> impl Iterator<Item = &'a Death> {
         self.report.deaths.iter().filter(|death| for_memory(death))
@@ -170,24 +180,15 @@ impl<'a> Run<'a> {
         let limit = cgroup.or_else(ray).or_else(of_cluster);
         limit.filter(|limit| limit.0 > 0)
     }
+}
 
-    /// The framework that runs: by what it printed, by its driver's command line, by its actors.
-    fn framework(self) -> Framework {
-        let held = self.facts.around.values().flat_map(|one| &one.inside);
-        let classes = held.filter_map(|held| held.class.as_deref());
-        self.named_framework()
-            .or_else(|| Framework::of_classes(&classes))
-            .unwrap_or(Framework::Ray)
-    }
-
-    /// The same by what only that framework prints or is started by: forks have the same actors.
-    fn named_framework(self) -> Option<Framework> {
-        let printed = self.facts.printed.iter().flat_map(|one| &one.settings);
-        let keys = printed.map(|(key, _)| key.as_str());
-        let mut drivers = self.facts.drivers.iter();
-        Framework::of_keys(keys)
-            .or_else(|| drivers.find_map(|one| Framework::of_command_line(&one.argv)))
-    }
+/// The framework by what was printed, or by its driver's command line.
+fn named_framework(facts: &Facts) -> Option<Framework> {
+    let printed = facts.printed.iter().flat_map(|one| &one.settings);
+    let keys = printed.map(|(key, _)| key.as_str());
+    let mut drivers = facts.drivers.iter();
+    Framework::of_keys(keys)
+        .or_else(|| drivers.find_map(|one| Framework::of_command_line(&one.argv)))
 }
 
 /// Whether a cgroup is `limit` or below it.

@@ -31,7 +31,7 @@ impl Fewer {
 
 /// `None` where the framework has no such setting, it does not halve, or an engine needs that many.
 pub(super) fn halved(run: Run<'_>) -> Option<Fewer> {
-    let key = framework::ranks(run.framework())?;
+    let key = framework::ranks(run.framework)?;
     let given = of_framework(run.facts);
     let now = number(&given, key)?;
     let value = now / 2;

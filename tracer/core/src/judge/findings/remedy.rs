@@ -10,8 +10,8 @@ pub(super) fn keys(run: Run<'_>, aim: Aim) -> Vec<String> {
 
 /// The same of what acts on a class, where one is given.
 pub(super) fn keys_for(run: Run<'_>, aim: Aim, class: Option<&str>) -> Vec<String> {
-    let framework = run.framework();
-    let by_class_alone = run.named_framework().is_none();
+    let framework = run.framework;
+    let by_class_alone = run.named_framework.is_none();
     let printed = is_printed(run);
     let given = of_framework(run.facts);
     let underscored = framework == Framework::OpenRlhf && underscored(run);

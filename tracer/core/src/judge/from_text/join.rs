@@ -3,6 +3,8 @@
 //! The kernel counts pids in the initial namespace, Ray in its own. They are one number where a task dump shows a raylet under the pid
 //! that the raylet's own log has. Otherwise two of time (in known zones), name and size must agree, and only one pair may fit.
 
+use std::collections::BTreeMap;
+
 use libc::SIGKILL;
 
 use super::{
@@ -10,7 +12,10 @@ use super::{
     claims::ProcessClaims,
     zone::Clock,
 };
-use crate::{event::Role, ids::SECOND_NS};
+use crate::{
+    event::Role,
+    ids::{Pid, SECOND_NS},
+};
 
 /// Times of one death in two logs.
 const SAME_TIME_NS: i64 = 10 * SECOND_NS;
@@ -45,9 +50,14 @@ pub(super) fn join<'a>(gathered: &'a Gathered, clock: &Clock) -> Vec<Case<'a>> {
     let mut taken = vec![false; hosts.len()];
     // Where there are too many to compare each with each, equal pids alone are looked at.
     let few = rays.len().saturating_mul(hosts.len()) <= MAX_PAIRS;
+    let all: Vec<usize> = (0..hosts.len()).collect();
+    let by_pid = by_pid(&hosts);
     for (at, ray) in rays.iter().enumerate() {
-        let fitting: Vec<usize> = (0..hosts.len())
-            .filter(|host| few || hosts[*host].subject.pid == ray.subject.pid)
+        let alike = by_pid.get(&ray.subject.pid).map_or(&[][..], Vec::as_slice);
+        let compared = if few { all.as_slice() } else { alike };
+        let fitting: Vec<usize> = compared
+            .iter()
+            .copied()
             .filter(|host| !taken[*host] && judge(ray, hosts[*host], namespace, clock).is_ok())
             .collect();
         let mutual = |host: &usize| {
@@ -69,13 +79,18 @@ pub(super) fn join<'a>(gathered: &'a Gathered, clock: &Clock) -> Vec<Case<'a>> {
         }
     }
     let mut cases: Vec<Case<'_>> = Vec::new();
+    let kernels: Vec<&ProcessClaims> = hosts
+        .iter()
+        .copied()
+        .filter(|host| is_of_kernel(host))
+        .collect();
     for (ray, partner) in rays.iter().zip(&partner) {
         let remarks = match partner {
             Some(host) => vec![(
                 place(hosts[*host]),
                 "joined: the host's log speaks of the same process".to_owned(),
             )],
-            None => reasons(ray, &hosts, namespace, clock),
+            None => reasons(ray, &kernels, namespace, clock),
         };
         cases.push(Case {
             ray: Some(ray),
@@ -126,10 +141,12 @@ fn namespace(gathered: &Gathered, rays: &[&ProcessClaims], hosts: &[&ProcessClai
 
 /// Workers whose pid a kernel log has too, for a process of that name: one may be chance, two are not.
 fn coincidences(rays: &[&ProcessClaims], hosts: &[&ProcessClaims]) -> usize {
+    let by_pid = by_pid(hosts);
     let pairs = rays.iter().filter(|ray| {
         let pid = ray.subject.pid;
-        let same = |host: &&&ProcessClaims| pid.is_some() && host.subject.pid == pid;
-        hosts.iter().filter(same).any(|host| {
+        let same = by_pid.get(&pid).filter(|_| pid.is_some());
+        same.into_iter().flatten().any(|host| {
+            let host = hosts[*host];
             let rays_name = host
                 .subject
                 .comm
@@ -261,20 +278,34 @@ fn place(host: &ProcessClaims) -> Place {
         .map_or(Place::default(), |one| one.place)
 }
 
-/// Why none of the host's kills is this death: said where Ray does not know the killer.
+/// Places of the host's kills, by their pids.
+fn by_pid(hosts: &[&ProcessClaims]) -> BTreeMap<Option<Pid>, Vec<usize>> {
+    let mut by_pid: BTreeMap<Option<Pid>, Vec<usize>> = BTreeMap::new();
+    for (at, host) in hosts.iter().enumerate() {
+        by_pid.entry(host.subject.pid).or_default().push(at);
+    }
+    by_pid
+}
+
+fn is_of_kernel(host: &ProcessClaims) -> bool {
+    let mut claims = host.statements.iter();
+    claims.any(|one| matches!(&one.claim, Claim::KernelOom(_)))
+}
+
+/// Why none of the kernel's kills is this death: said where Ray does not know the killer.
 fn reasons(
     ray: &ProcessClaims,
-    hosts: &[&ProcessClaims],
+    kernels: &[&ProcessClaims],
     namespace: Namespace,
     clock: &Clock,
 ) -> Vec<(Place, String)> {
-    let open = is_open(ray);
-    let kernel = |host: &&&ProcessClaims| {
-        let mut claims = host.statements.iter();
-        claims.any(|one| matches!(&one.claim, Claim::KernelOom(_)))
-    };
-    let mut nearest: Vec<&&ProcessClaims> = hosts.iter().filter(kernel).filter(|_| open).collect();
-    nearest.sort_by_key(|host| host.subject.pid != ray.subject.pid);
+    if !is_open(ray) {
+        return Vec::new();
+    }
+    let of_this_pid = |host: &&&ProcessClaims| host.subject.pid == ray.subject.pid;
+    let same = kernels.iter().filter(of_this_pid);
+    let others = kernels.iter().filter(|host| !of_this_pid(host));
+    let nearest = same.chain(others);
     let reason = |host: &&ProcessClaims| {
         let why = judge(ray, host, namespace, clock).err()?;
         let pid = host
@@ -291,11 +322,7 @@ fn reasons(
             format!("an OOM kill{pid}{comm} is not joined: {why}"),
         ))
     };
-    nearest
-        .into_iter()
-        .filter_map(reason)
-        .take(MAX_REASONS)
-        .collect()
+    nearest.filter_map(reason).take(MAX_REASONS).collect()
 }
 
 /// Whether Ray does not say who ended it.

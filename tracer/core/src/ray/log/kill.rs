@@ -133,9 +133,11 @@ static NAMELESS: LazyLock<Regex> =
 /// ≥ 2.55: one of the listed workers.
 static LISTED: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r"(Selected to kill: )?\((Task: |Actor\(([0-9a-f]+)\): |Worker with no lease granted: )([^()]{0,600}?)pid=(\d+), actual memory used=([\d.]+)GB, worker ID=([0-9a-f]+)\)",
+        r"(Selected to kill: )?\((Task: |Actor\(([0-9a-f]+)\): |Worker with no lease granted: )([^()]*?)pid=(\d+), actual memory used=([\d.]+)GB, worker ID=([0-9a-f]+)\)",
     )
 });
+/// Letters of the fields before the pid. They are counted here: a pattern that counts has a state for each.
+const MAX_FIELDS: usize = 600;
 /// A row of the biggest: pid, GiB and title, separated by tabs.
 static TOP: LazyLock<Regex> = LazyLock::new(|| pattern(r"(\d+)\t(\d+\.\d+)\t"));
 /// `was 3.95GB / 23.54GB (0.167)`, 2.60: `was 2.06GB used / 4.00GB limit (0.515)`.
@@ -175,6 +177,11 @@ pub struct Figures {
 
 /// The figures that stand in a text.
 pub fn figures(text: &str) -> Figures {
+    // Most lines of a record have none: the patterns are slower than these words, which they hold.
+    let rounded = text.contains("GB") && text.contains("was ");
+    if !rounded && !text.contains("threshold of ") {
+        return Figures::default();
+    }
     let rounded = USED.captures(text);
     let exact = EXACT.captures(text);
     let total = rounded.as_ref().and_then(|found| gigabytes(&found[2]));
@@ -195,6 +202,9 @@ pub fn figures(text: &str) -> Figures {
 
 /// The address and the id of the node that a record is about.
 pub fn node(text: &str) -> Option<(String, HexId)> {
+    if !is_of_node(text) {
+        return None;
+    }
     let found = NODE.captures(text)?;
     Some((found[1].to_owned(), HexId::parse(&found[2])?))
 }
@@ -228,6 +238,7 @@ pub fn listed(text: &str) -> Vec<(Candidate, bool)> {
     let all = text.contains(ALL_KILLED) && !text.contains(CHOSEN.trim_end_matches([' ', '(']));
     let found = LISTED.captures_iter(text);
     found
+        .filter(|found| found[4].chars().nth(MAX_FIELDS).is_none())
         .map(|found| {
             let fields = &found[4];
             let candidate = Candidate {
@@ -247,6 +258,9 @@ pub fn listed(text: &str) -> Vec<(Candidate, bool)> {
 /// The biggest processes that a text lists.
 pub fn top(text: &str) -> Vec<TopUser> {
     let mut users = Vec::new();
+    if !text.contains('\t') {
+        return users;
+    }
     let mut rows = TOP.captures_iter(text).peekable();
     while let Some(row) = rows.next() {
         let Some(all) = row.get(0) else { continue };

@@ -6,6 +6,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::clock;
 use crate::ids::{HexId, SECOND_NS};
 
 /// A line's parts.
@@ -80,6 +81,10 @@ fn json(text: &str) -> Option<Line<'_>> {
 
 /// `2026-11-21 00:11:38,555` as nanoseconds since 1970, without zone.
 fn time(text: &str) -> Option<i64> {
+    clock::usual(text).or_else(|| unusual(text))
+}
+
+fn unusual(text: &str) -> Option<i64> {
     let (seconds, millis) = text.split_once(',')?;
     let civil: jiff::civil::DateTime = seconds.parse().ok()?;
     let utc = civil.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp();

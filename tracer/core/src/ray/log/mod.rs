@@ -5,6 +5,7 @@
 
 pub mod after_effects;
 mod attempts;
+pub mod clock;
 pub mod configuration;
 mod died;
 pub mod file_name;

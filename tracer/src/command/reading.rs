@@ -1,0 +1,110 @@
+//! A bar for what takes longer than a second to read, on a terminal only.
+
+use std::{
+    cell::Cell,
+    io::{self, IsTerminal as _, Read},
+    time::{Duration, Instant},
+};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// What is read in less shows no bar.
+const SOON: Duration = Duration::from_secs(1);
+
+/// How much was read, shown on standard error.
+#[derive(Debug)]
+pub(super) struct Reading {
+    bar: ProgressBar,
+    began: Instant,
+    /// Whether the bar may still come: it is told nothing where no terminal shows it.
+    waits: Cell<bool>,
+}
+
+impl Reading {
+    /// Of so many bytes, where that is known.
+    pub(super) fn of(total: Option<u64>) -> Self {
+        Self::on(total, io::stderr().is_terminal())
+    }
+
+    fn on(total: Option<u64>, terminal: bool) -> Self {
+        let template = match total {
+            Some(_) => "reading {bytes} of {total_bytes} [{wide_bar}] {eta}",
+            None => "reading {bytes} {spinner}",
+        };
+        let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden());
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        Self {
+            bar,
+            began: Instant::now(),
+            waits: Cell::new(terminal),
+        }
+    }
+
+    /// A bar that nobody sees.
+    #[cfg(test)]
+    pub(super) fn hidden() -> Self {
+        Self::on(None, false)
+    }
+
+    /// Counts what is read of `text`.
+    pub(super) fn counts<R: Read>(&self, text: R) -> impl Read {
+        Counted { text, of: self }
+    }
+
+    fn add(&self, bytes: u64) {
+        self.bar.inc(bytes);
+        if self.waits.get() && self.began.elapsed() > SOON {
+            self.waits.set(false);
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+    }
+
+    /// Removes the bar.
+    pub(super) fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+struct Counted<'a, R> {
+    text: R,
+    of: &'a Reading,
+}
+
+impl<R: Read> Read for Counted<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let got = self.text.read(buffer)?;
+        self.of.add(got as u64);
+        Ok(got)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(reading: &Reading, text: &[u8]) {
+        let copied = io::copy(&mut reading.counts(text), &mut io::sink());
+        assert_eq!(copied.expect("bytes in memory"), text.len() as u64);
+    }
+
+    #[test]
+    fn a_bar_comes_after_a_second_on_a_terminal_and_nowhere_else() {
+        let mut reading = Reading::on(Some(9), true);
+        read(&reading, b"abc");
+        assert!(reading.waits.get(), "a moment is no reason for a bar");
+        reading.began = Instant::now()
+            .checked_sub(2 * SOON)
+            .expect("the machine has run for seconds");
+        read(&reading, b"def");
+        assert!(!reading.waits.get());
+        assert_eq!(reading.bar.position(), 6);
+        let mut reading = Reading::on(Some(9), false);
+        reading.began = Instant::now()
+            .checked_sub(2 * SOON)
+            .expect("the machine has run for seconds");
+        read(&reading, b"abc");
+        assert!(reading.bar.is_hidden());
+    }
+}

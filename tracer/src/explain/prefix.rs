@@ -1,0 +1,328 @@
+//! Two prefixes that nearly every line of Ray's has, read without a regular expression where they have their usual form: the one of its
+//! components, `[2026-11-21 00:11:38,555 I 374 374] (raylet) main.cc:283: `, and that of a driver's lines, `(WorkerDict pid=12, ip=…) `.
+//!
+//! The grammar is that of the patterns [`RAY`] and [`SPEAKER`]; what is not plain ASCII is left to them.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::pattern;
+
+static SPEAKER: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"^\((?:(raylet|gcs_server|autoscaler|[^()]{0,120}?)(?:,? ?pid=(\d+))?(?:, ip=([^)\s,]+))?)\) ?",
+    )
+});
+static RAY: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) [A-Z] (\d+) \d+\] (?:\(([a-z_]+)\) )?[\w./-]+:\d+: ",
+    )
+});
+/// Letters of a speaker's name.
+const MAX_NAME: usize = 120;
+
+/// What stands in parentheses before a driver's line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Speaks<'a> {
+    pub(super) name: &'a str,
+    pub(super) pid: Option<&'a str>,
+    pub(super) ip: Option<&'a str>,
+    /// How long the prefix is.
+    pub(super) length: usize,
+}
+
+/// The prefix of a component's record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Record<'a> {
+    pub(super) time: &'a str,
+    pub(super) pid: &'a str,
+    pub(super) component: Option<&'a str>,
+    /// How long the prefix is.
+    pub(super) length: usize,
+}
+
+/// Whether a prefix was read.
+#[derive(Debug)]
+enum Quick<T> {
+    Yes(T),
+    No,
+    /// The pattern decides.
+    Unusual,
+}
+
+/// Who speaks.
+pub(super) fn speaker(text: &str) -> Option<Speaks<'_>> {
+    match quick_speaker(text) {
+        Quick::Yes(found) => Some(found),
+        Quick::No => None,
+        Quick::Unusual => by_pattern_speaker(text),
+    }
+}
+
+fn by_pattern_speaker(text: &str) -> Option<Speaks<'_>> {
+    let found = SPEAKER.captures(text)?;
+    let group = |number| found.get(number).map(|group| group.as_str());
+    Some(Speaks {
+        name: group(1).unwrap_or_default(),
+        pid: group(2),
+        ip: group(3),
+        length: found[0].len(),
+    })
+}
+
+fn quick_speaker(text: &str) -> Quick<Speaks<'_>> {
+    let Some(inside) = text.strip_prefix('(') else {
+        return Quick::No;
+    };
+    let Some(end) = memchr::memchr2(b')', b'(', inside.as_bytes()) else {
+        return Quick::No;
+    };
+    let behind = inside.as_bytes()[end] == b')';
+    let inside = &inside[..end];
+    if !behind || !inside.is_ascii() {
+        return Quick::Unusual;
+    }
+    let space = usize::from(text.as_bytes().get(end + 2) == Some(&b' '));
+    let length = end + 2 + space;
+    let may_begin = |byte: &u8| matches!(byte, b',' | b' ' | b'p');
+    // The shortest name that leaves a whole rest.
+    for (at, byte) in inside.bytes().enumerate().take(MAX_NAME + 1) {
+        if may_begin(&byte)
+            && let Some((pid, ip)) = fields(&inside[at..])
+        {
+            let name = &inside[..at];
+            return Quick::Yes(Speaks {
+                name,
+                pid,
+                ip,
+                length,
+            });
+        }
+    }
+    if inside.len() > MAX_NAME {
+        return Quick::No;
+    }
+    Quick::Yes(Speaks {
+        name: inside,
+        pid: None,
+        ip: None,
+        length,
+    })
+}
+
+/// `,? ?pid=N` and `, ip=A`, or one of them, and nothing else.
+fn fields(text: &str) -> Option<(Option<&str>, Option<&str>)> {
+    let comma = text.strip_prefix(',').unwrap_or(text);
+    let space = comma.strip_prefix(' ').unwrap_or(comma);
+    let (pid, rest) = match space.strip_prefix("pid=") {
+        Some(number) => {
+            let digits = number.bytes().take_while(u8::is_ascii_digit).count();
+            if digits == 0 {
+                return None;
+            }
+            (Some(&number[..digits]), &number[digits..])
+        }
+        None => (None, text),
+    };
+    if rest.is_empty() {
+        return pid.map(|pid| (Some(pid), None));
+    }
+    let ip = rest.strip_prefix(", ip=")?;
+    let is_cut = |byte: u8| byte == b',' || char::from(byte).is_whitespace();
+    (!ip.is_empty() && !ip.bytes().any(is_cut)).then_some((pid, Some(ip)))
+}
+
+/// The prefix of a record.
+pub(super) fn record(text: &str) -> Option<Record<'_>> {
+    match quick_record(text) {
+        Quick::Yes(found) => Some(found),
+        Quick::No => None,
+        Quick::Unusual => by_pattern_record(text),
+    }
+}
+
+fn by_pattern_record(text: &str) -> Option<Record<'_>> {
+    let found = RAY.captures(text)?;
+    Some(Record {
+        time: found.get(1)?.as_str(),
+        pid: found.get(2)?.as_str(),
+        component: found.get(3).map(|component| component.as_str()),
+        length: found[0].len(),
+    })
+}
+
+/// Reads from left to right; at each place one sign or class of signs is possible.
+fn quick_record(text: &str) -> Quick<Record<'_>> {
+    if !text.starts_with('[') {
+        return Quick::No;
+    }
+    let mut reader = Reader { text, at: 1 };
+    match reader.record() {
+        Some(found) => Quick::Yes(found),
+        // Letters and digits of other scripts count as such in the pattern.
+        None if reader.is_foreign() => Quick::Unusual,
+        None => Quick::No,
+    }
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn record(&mut self) -> Option<Record<'a>> {
+        let begin = self.at;
+        for (count, sign) in [(4, "-"), (2, "-"), (2, " "), (2, ":"), (2, ":"), (2, ",")] {
+            self.digits(count)?;
+            self.sign(sign)?;
+        }
+        self.digits(3)?;
+        let time = &self.text[begin..self.at];
+        self.sign(" ")?;
+        self.run(u8::is_ascii_uppercase)
+            .filter(|level| level.len() == 1)?;
+        self.sign(" ")?;
+        let pid = self.run(u8::is_ascii_digit)?;
+        self.sign(" ")?;
+        self.run(u8::is_ascii_digit)?;
+        self.sign("] ")?;
+        let component = self.component()?;
+        let in_path =
+            |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'/' | b'-');
+        self.run(in_path)?;
+        self.sign(":")?;
+        self.run(u8::is_ascii_digit)?;
+        self.sign(": ")?;
+        Some(Record {
+            time,
+            pid,
+            component: Some(component).filter(|name| !name.is_empty()),
+            length: self.at,
+        })
+    }
+
+    /// `(raylet) `; empty where there is none.
+    fn component(&mut self) -> Option<&'a str> {
+        if self.sign("(").is_none() {
+            return Some("");
+        }
+        let name = self.run(|byte| byte.is_ascii_lowercase() || *byte == b'_')?;
+        self.sign(") ")?;
+        Some(name)
+    }
+
+    fn sign(&mut self, sign: &str) -> Option<()> {
+        self.text[self.at..]
+            .starts_with(sign)
+            .then(|| self.at += sign.len())
+    }
+
+    fn digits(&mut self, count: usize) -> Option<()> {
+        let run = self.run(u8::is_ascii_digit)?;
+        (run.len() == count).then_some(())
+    }
+
+    /// All signs of a class that follow; at least one.
+    fn run(&mut self, class: impl Fn(&u8) -> bool) -> Option<&'a str> {
+        let rest = &self.text[self.at..];
+        let length = rest.bytes().take_while(|byte| class(byte)).count();
+        self.at += length;
+        (length > 0).then(|| &rest[..length])
+    }
+
+    /// Whether a letter that is not ASCII stands where the reader stopped.
+    fn is_foreign(&self) -> bool {
+        self.text[self.at..]
+            .bytes()
+            .next()
+            .is_some_and(|byte| !byte.is_ascii())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::damage::Random;
+
+    const REAL: [&str; 16] = [
+        "[2026-11-21 00:11:38,555 I 374 374] (raylet) main.cc:283: Setting",
+        "[2026-11-21 00:11:38,555 W 374 2] core_worker/a-b.cc:1: x",
+        "[2026-11-21 00:11:38,555 E 1 1] (gcs_server) a_b.h:99999: ",
+        "[2026-11-21 00:11:38,555 I 374 374] (raylet) (x) main.cc:283: Setting",
+        "[2026-11-21 00:11:38,555 I 374 374]  main.cc:283: Setting",
+        "(WorkerDict pid=12, ip=192.0.2.1) text",
+        "(raylet) text",
+        "(raylet, ip=192.0.2.1) text",
+        "(pid=12) text",
+        "(a, pid=12)text",
+        "(func pid=1 pid=2) text",
+        "(func, ip=a, ip=b) text",
+        "(my actor, ip=a pid=7) x",
+        "(a(b) pid=3) x",
+        "(gcs_server pid=, ip=) x",
+        "(autoscaler +2s) Tip: use",
+    ];
+
+    fn assert_same(text: &str) {
+        assert_eq!(speaker(text), by_pattern_speaker(text), "{text:?}");
+        assert_eq!(record(text), by_pattern_record(text), "{text:?}");
+    }
+
+    #[test]
+    fn real_prefixes_are_read_as_the_patterns_read_them() {
+        for text in REAL {
+            assert_same(text);
+        }
+        let name = "n".repeat(MAX_NAME);
+        for inside in [
+            name.clone(),
+            format!("{name}n"),
+            format!("{name} pid=1"),
+            format!("{name}n pid=1"),
+        ] {
+            assert_same(&format!("({inside}) x"));
+        }
+        let told = speaker(REAL[5]).expect("a speaker");
+        assert_eq!(
+            (told.name, told.pid, told.ip),
+            ("WorkerDict", Some("12"), Some("192.0.2.1"))
+        );
+        assert_eq!(&REAL[5][told.length..], "text");
+        let told = record(REAL[0]).expect("a record");
+        assert_eq!((told.pid, told.component), ("374", Some("raylet")));
+        assert_eq!(&REAL[0][told.length..], "Setting");
+    }
+
+    /// Signs that matter to the patterns, and some of other scripts that count as letters, digits or space in them.
+    const SIGNS: [&str; 22] = [
+        "(", ")", "[", "]", ",", " ", "pid=", ", ip=", "1", "٣", "a", "é", "\u{a0}", "\u{b}", ":",
+        "-", ".", "raylet", "A", "/", "\t", "_",
+    ];
+
+    #[test]
+    fn damaged_prefixes_are_read_as_the_patterns_read_them() {
+        let mut random = Random(0x0FF5_E75E);
+        for round in 0..40_000 {
+            let mut text = REAL[round % REAL.len()].to_owned();
+            for _ in 0..=random.below(3) {
+                let places: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
+                let at = places[random.below(places.len().min(60))];
+                let to = places[random.below(places.len())].clamp(at, at + 3);
+                let to = (at..=to).rev().find(|to| text.is_char_boundary(*to));
+                text.replace_range(at..to.unwrap_or(at), SIGNS[random.below(SIGNS.len())]);
+            }
+            assert_same(&text);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_as_the_patterns_read_it(text in "[(\\[]?[a-zé ,=()pid1-3:./\\[\\]-]{0,60}") {
+            assert_same(&text);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! What can be said of a chunk by itself: which of its lines have any of the words, and these lines without their wrappings.
+//!
+//! Nothing here depends on the lines before: chunks are looked through in any order. `stream` takes the lines in theirs.
+
+use super::{
+    chunks::Piece,
+    configured, kernel,
+    keywords::{self, Groups},
+    peel::{self, LogLine},
+};
+use crate::ray::log::kill;
+
+/// A line that has any of the words, or stands below one that opens a block.
+#[derive(Debug)]
+pub(super) struct Hit {
+    /// Where it begins in the chunk.
+    pub(super) begin: usize,
+    /// Newlines before it in the chunk.
+    pub(super) newlines: u64,
+    /// What stands in it.
+    pub(super) lines: Vec<LogLine>,
+    /// Whether it has any of the words. One that has none is wanted only where a block is open.
+    pub(super) has_words: bool,
+}
+
+/// A chunk that was looked through.
+#[derive(Debug, Default)]
+pub(super) struct Scanned {
+    /// In the order of the chunk.
+    pub(super) hits: Vec<Hit>,
+    /// All of the chunk.
+    pub(super) newlines: u64,
+}
+
+/// Looks through a chunk.
+pub(super) fn scan(bytes: &[u8]) -> Scanned {
+    let mut scanned = Scanned::default();
+    let (mut at, mut below) = (0, 0_usize);
+    while at < bytes.len() {
+        let Some((piece, has_words)) = next_wanted(bytes, at, below > 0) else {
+            break;
+        };
+        let newlines = scanned.newlines + newlines(&bytes[at..piece.begin]);
+        let lines = peeled(&bytes[piece.begin..piece.end]);
+        let opened = lines.iter().map(lines_below).max().unwrap_or(0);
+        below = below.saturating_sub(1).max(opened);
+        scanned.hits.push(Hit {
+            begin: piece.begin,
+            newlines,
+            lines,
+            has_words,
+        });
+        scanned.newlines = newlines + u64::from(piece.ends_line);
+        at = piece.next();
+    }
+    scanned.newlines += newlines(&bytes[at..]);
+    scanned
+}
+
+/// The next piece that has any of the words; below the opening of a block the next one, with whether it has.
+fn next_wanted(bytes: &[u8], at: usize, in_block: bool) -> Option<(Piece, bool)> {
+    if !in_block {
+        return Some((next_hit(bytes, at)?, true));
+    }
+    let piece = Piece::at(at, bytes);
+    let has_words = keywords::find(&bytes[piece.begin..piece.end]).is_some();
+    Some((piece, has_words))
+}
+
+/// How many lines below this one are likely to be wanted whatever they say. They are peeled here, where threads share the work; a wrong
+/// number costs time alone.
+fn lines_below(line: &LogLine) -> usize {
+    let text = line.text.as_str();
+    let has = |group| line.words.groups.has(group);
+    let likely = [
+        (has(Groups::CONFIGURED) && configured::opens(text), 340),
+        (has(Groups::MONITOR) && kill::opens(text), 50),
+        (has(Groups::KERNEL) && kernel::heads_dump(text), 40),
+        (has(Groups::ACTOR), 7),
+    ];
+    likely
+        .into_iter()
+        .find_map(|(opens, lines)| opens.then_some(lines))
+        .unwrap_or(0)
+}
+
+/// The first piece from `at` on that has any of the words.
+fn next_hit(bytes: &[u8], mut at: usize) -> Option<Piece> {
+    loop {
+        let (begin, end) = keywords::find(&bytes[at..])?;
+        let (begin, end) = (at + begin, at + end);
+        let line = memchr::memrchr(b'\n', &bytes[at..begin]).map_or(at, |before| at + before + 1);
+        let mut piece = Piece::at(line, bytes);
+        while piece.end <= begin {
+            piece = Piece::at(piece.next(), bytes);
+        }
+        // A word that a cut divides is none.
+        if end <= piece.end {
+            return Some(piece);
+        }
+        at = piece.next();
+    }
+}
+
+/// What stands in a line.
+pub(super) fn peeled(line: &[u8]) -> Vec<LogLine> {
+    let text = String::from_utf8_lossy(line);
+    let mut lines = Vec::with_capacity(1);
+    peel::peel(text.trim_end_matches('\r'), &mut |line| lines.push(line));
+    lines
+}
+
+fn newlines(bytes: &[u8]) -> u64 {
+    memchr::memchr_iter(b'\n', bytes).count() as u64
+}
