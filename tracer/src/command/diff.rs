@@ -9,16 +9,14 @@ use anyhow::Context as _;
 
 use super::{
     code,
-    export::{chosen, parts},
+    export::{Need, parts},
     fleet,
     only::OnlyArgs,
     own_path,
-    report::empty,
     view::output,
 };
 use crate::{
-    judge::{self, diff::compare, judge, report::Report},
-    recording,
+    judge::{self, diff::compare, report::Report},
     show::{Style, diff, json, only::Only, time::Zone},
 };
 
@@ -85,27 +83,16 @@ pub fn run(args: &DiffArgs) -> anyhow::Result<ExitCode> {
 
 /// What a recording says, or those of a folder together, and whether any is damaged.
 fn read(file: &Path, only: &Only) -> anyhow::Result<(Report, bool)> {
-    if !only.is_all() {
-        return of_some(file, only);
-    }
-    if file.is_dir() {
+    if file.is_dir() && only.is_all() {
         return of_folder(file);
     }
-    let read = recording::read(file)?;
-    if read.events.is_empty() {
-        return Err(empty(file));
-    }
-    for warning in &read.warnings {
-        anstream::eprintln!("raytrace: {warning}");
-    }
-    Ok((judge(&read.events), read.damaged))
+    of_some(file, only)
 }
 
 /// What is asked for of a recording or a folder.
 fn of_some(file: &Path, only: &Only) -> anyhow::Result<(Report, bool)> {
     let files = fleet::expand(&[file.to_owned()])?;
-    let (parts, damaged) = parts(&files)?;
-    let parts = chosen(parts, only)?;
+    let (parts, damaged) = parts(&files, only, Need::Judged)?;
     let reports = parts.iter().map(|part| part.judge.report());
     Ok((judge::fleet::join(reports.collect()), damaged))
 }

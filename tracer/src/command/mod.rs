@@ -14,6 +14,7 @@ pub mod publish;
 pub mod record;
 pub mod report;
 pub mod slice;
+mod stored;
 pub mod top;
 pub mod view;
 

@@ -2,28 +2,69 @@
 //!
 //! One `UNION ALL` would do the same, but takes every row of the samples through all columns of all tables: several times as long.
 
-use std::fmt;
+use std::{fmt, ops::ControlFlow};
 
 use rusqlite::{
-    Connection, ErrorCode, Rows, fallible_streaming_iterator::FallibleStreamingIterator as _,
+    CachedStatement, Connection, ErrorCode, Rows,
+    fallible_streaming_iterator::FallibleStreamingIterator as _,
 };
 
-use super::schema::{self, Table};
+use super::{
+    pages::{Next, Pages},
+    schema::{self, SAMPLE, Table},
+};
 use crate::event::Event;
 
 /// The rows of a table from its next one on.
-struct Rest<'a> {
+struct Rest<'a, 'c> {
     table: Table,
-    rows: Rows<'a>,
     /// The id of the next row; `None` after the last.
     next: Option<i64>,
+    /// The pages of the file, where and as long as they can be read without SQLite; and the event of the next row.
+    pages: Option<Box<Samples>>,
+    paged: Option<Event>,
+    /// What SQLite is asked otherwise.
+    statement: Option<&'a mut CachedStatement<'c>>,
+    rows: Option<Rows<'a>>,
 }
 
-impl Rest<'_> {
-    fn advance(&mut self) -> rusqlite::Result<()> {
-        self.rows.advance()?;
-        self.next = self.rows.get().map(|row| row.get(0)).transpose()?;
+type Samples = Pages<{ SAMPLE.len() }>;
+
+impl Rest<'_, '_> {
+    /// Goes on to the next row, to the first one after `from` at the beginning.
+    fn advance(&mut self, from: i64) -> rusqlite::Result<()> {
+        match self.pages.as_mut().map(|pages| pages.next()) {
+            Some(Next::End) => {
+                self.next = None;
+                return Ok(());
+            }
+            Some(Next::Row(row)) => {
+                self.paged = schema::sample(&row);
+                if self.paged.is_some() {
+                    self.next = Some(row.id);
+                    return Ok(());
+                }
+            }
+            Some(Next::Unexpected) | None => {}
+        }
+        self.pages = None;
+        if let Some(statement) = self.statement.take() {
+            self.rows = Some(statement.query([self.next.unwrap_or(from)])?);
+        }
+        if let Some(rows) = &mut self.rows {
+            rows.advance()?;
+            self.next = rows.get().map(|row| row.get(0)).transpose()?;
+        }
         Ok(())
+    }
+
+    /// The event of the next row.
+    fn event(&mut self) -> rusqlite::Result<Option<Event>> {
+        if self.pages.is_some() {
+            return Ok(self.paged.take());
+        }
+        let row = self.rows.as_ref().and_then(|rows| rows.get());
+        row.map_or(Ok(None), |row| schema::event(self.table, row))
     }
 }
 
@@ -50,12 +91,13 @@ impl fmt::Display for Part {
     }
 }
 
-/// Tells the event of each `wanted` row after the id `from`, as [`schema::event`] gives it; returns what of damaged tables could not be read.
+/// Tells the event of each `wanted` row after the id `from`, as [`schema::event`] gives it, until `tell` has enough; returns what of
+/// damaged tables could not be read.
 pub(super) fn each(
     connection: &Connection,
     from: i64,
     wanted: impl Fn(i64) -> bool,
-    mut tell: impl FnMut(rusqlite::Result<Option<Event>>) -> rusqlite::Result<()>,
+    mut tell: impl FnMut(rusqlite::Result<Option<Event>>) -> rusqlite::Result<ControlFlow<()>>,
 ) -> rusqlite::Result<Vec<(Part, rusqlite::Error)>> {
     // All tables as they are at one moment, also while they are written.
     let _moment = connection.unchecked_transaction()?;
@@ -68,10 +110,13 @@ pub(super) fn each(
     for (table, statement) in &mut statements {
         let mut rest = Rest {
             table: *table,
-            rows: statement.query([from])?,
             next: None,
+            pages: pages(connection, *table, from)?.map(Box::new),
+            paged: None,
+            statement: Some(statement),
+            rows: None,
         };
-        let first = rest.advance();
+        let first = rest.advance(from);
         if readable(&rest, None, first, &mut ended_early)? {
             tables.push(rest);
         }
@@ -81,21 +126,27 @@ pub(super) fn each(
         let Some(first) = more.min_by_key(|rest| rest.next) else {
             return Ok(ended_early);
         };
-        if let Some(row) = first.rows.get()
-            && first.next.is_some_and(&wanted)
-        {
-            tell(schema::event(first.table, row))?;
+        if first.next.is_some_and(&wanted) && tell(first.event())?.is_break() {
+            return Ok(ended_early);
         }
-        let (told, next) = (first.next, first.advance());
+        let (told, next) = (first.next, first.advance(from));
         if !readable(first, told, next, &mut ended_early)? {
             first.next = None;
         }
     }
 }
 
+/// The pages of a table of samples; only where all of it is read.
+fn pages(connection: &Connection, table: Table, from: i64) -> rusqlite::Result<Option<Samples>> {
+    if table != Table::ProcessMemory || from != i64::MIN {
+        return Ok(None);
+    }
+    Pages::open(connection, "process_memory", SAMPLE)
+}
+
 /// Whether a step went well; where the file is damaged, that table ends here and the others go on.
 fn readable(
-    rest: &Rest<'_>,
+    rest: &Rest<'_, '_>,
     after: Option<i64>,
     step: rusqlite::Result<()>,
     ended_early: &mut Vec<(Part, rusqlite::Error)>,

@@ -46,7 +46,7 @@ use crate::{
         query::memory,
         report::{ClusterReport, Death, Report, Utc},
         state::world::World,
-        timeline::Timeline,
+        timeline::{Timeline, TimelineBuilder},
         verdict::Verdicts,
     },
 };
@@ -152,10 +152,10 @@ impl Judge {
         self.world.folded()
     }
 
-    /// The series of `events`, which are those that were observed; `None` where no wall clock is known.
+    /// The series of what was taken, which is what was observed; `None` where no wall clock is known.
     #[must_use]
-    pub fn timeline(&self, events: &[Event]) -> Option<Timeline> {
-        timeline::of(&self.world, events)
+    pub fn timeline(&self, taken: TimelineBuilder) -> Option<Timeline> {
+        taken.finish(&self.world)
     }
 
     /// The wall time of `boot`; `None` before any is known.
