@@ -309,7 +309,9 @@ impl Found {
 
 /// A big-endian number with a sign.
 fn integer(bytes: &[u8]) -> i64 {
-    let first = bytes.first().map_or(0, |first| i64::from(first.cast_signed()));
+    let first = bytes
+        .first()
+        .map_or(0, |first| i64::from(first.cast_signed()));
     let rest = bytes.iter().skip(1);
     rest.fold(first, |number, byte| number << 8 | i64::from(*byte))
 }

@@ -36,11 +36,7 @@ pub struct Members {
 impl Members {
     /// Finds the job's processes by its events, which need no samples of memory; `session` says which cluster's, where several have
     /// such a job.
-    pub fn of(
-        events: &[Event],
-        job: &HexId,
-        session: Option<&str>,
-    ) -> Result<Self, SliceError> {
+    pub fn of(events: &[Event], job: &HexId, session: Option<&str>) -> Result<Self, SliceError> {
         let clusters = clusters_of(events, job);
         let named = |key: &ProcessKey| session_of(events, *key);
         let wanted: Vec<ProcessKey> = clusters

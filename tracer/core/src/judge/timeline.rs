@@ -161,12 +161,7 @@ fn on_the_wall<T>(world: &World, samples: Vec<(BootTime, T)>) -> Vec<(Utc, T)> {
         .collect()
 }
 
-fn moved(
-    moves: &mut ByProcess<Moves>,
-    shares: &mut Shares,
-    time: BootTime,
-    what: &Observation,
-) {
+fn moved(moves: &mut ByProcess<Moves>, shares: &mut Shares, time: BootTime, what: &Observation) {
     match what {
         Observation::Memory(sample) => {
             let of = moves.entry(sample.process.truncated()).or_default();

@@ -21,19 +21,11 @@ pub(in crate::judge) fn around(
     dying: ProcessKey,
     own: Option<Bytes>,
 ) -> LiveProcesses {
-    let mut alive: Vec<(&ProcessState, Bytes)> = world
-        .processes
-        .iter()
-        .filter_map(|state| {
-            let private = if state.key.same(dying) {
-                own
-            } else {
-                let (_, split) = state.memory.filter(|_| state.exit.is_none())?;
-                split.private()
-            };
-            Some((state, private?))
-        })
-        .collect();
+    let others = world.processes.alive();
+    let others = others.filter(|state| !state.key.same(dying));
+    let others = others.filter_map(|state| Some((state, state.memory?.1.private()?)));
+    let own = world.processes.get(dying).zip(own);
+    let mut alive: Vec<(&ProcessState, Bytes)> = others.chain(own).collect();
     let tracked = Bytes(alive.iter().map(|(_, private)| private.0).sum());
     alive.sort_by_key(|(state, private)| std::cmp::Reverse((*private, state.key.pid)));
     alive.truncate(MOST);

@@ -59,8 +59,8 @@ fn biggest(
 ) -> (Vec<TopProcess>, Option<TopRest>) {
     let alive = world
         .processes
-        .iter()
-        .filter(|state| state.exit.is_none() && !state.key.same(dying))
+        .alive()
+        .filter(|state| !state.key.same(dying))
         .filter_map(|state| {
             let (sampled, split) = state.memory?;
             Some((split.private()?, state.key.pid, Of::Tracked(state, sampled)))

@@ -32,7 +32,7 @@ use crate::{
             shared_files::SharedFiles,
             shares::Shares,
             snapshot::Snapshot,
-            trail::{Outside, Trail},
+            trail::{Outside, Trails},
         },
     },
     ray::{facts::RayFact, gcs::GcsRow, identify::Title},
@@ -87,7 +87,7 @@ pub(in crate::judge) struct World {
     pub(in crate::judge) driver_settings: Vec<(ProcessKey, Vec<(String, String)>)>,
     pub(in crate::judge) shared_memory: Vec<(BootTime, SharedMemory)>,
     /// The last two minutes of each process's private memory.
-    pub(in crate::judge) trails: ByProcess<Trail>,
+    pub(in crate::judge) trails: Trails,
     /// The biggest processes that are not Ray's, near a limit.
     pub(in crate::judge) outside: ByProcess<(BootTime, Outside)>,
     /// The last large mappings of each process.
@@ -267,7 +267,7 @@ impl World {
             return;
         };
         let short = sample.process.truncated();
-        self.trails.entry(short).or_default().push(time, private);
+        self.trails.push(short, time, private);
         if let Some(calls) = self.calls.get_mut(&short) {
             calls.sampled(time, private);
         }
@@ -285,7 +285,7 @@ impl World {
     /// Looks whether what has left a GPU has come to the host.
     fn swing(&mut self, process: ProcessKey, time: BootTime) {
         if self.gpus.has_fallen(process) {
-            let trail = self.trails.get(&process.truncated());
+            let trail = self.trails.get(process);
             let host = trail.map_or(Bytes(0), |trail| trail.risen(gpus::lately(time)));
             self.gpus.host_rose(process, time, host);
         }
@@ -352,8 +352,7 @@ impl World {
             memory: self.shares.at_end(exit.process, split),
             ..exit.clone()
         };
-        let state = self.processes.touch(exit.process);
-        state.exit = Some(id);
+        let state = self.processes.ended(exit.process, id);
         state.parent = state.parent.or(exit.parent);
         state.ns_pid = exit.ns_pid.or(state.ns_pid);
         if !exit.comm.is_empty() {
@@ -422,7 +421,7 @@ impl World {
     fn outside_sampled(&mut self, time: BootTime, outside: &OutsideMemory) {
         let key = outside.process.truncated();
         let private = outside.memory.private().unwrap_or_default();
-        self.trails.entry(key).or_default().push(time, private);
+        self.trails.push(key, time, private);
         if private == Bytes(0) {
             self.outside.remove(&key);
             return;
@@ -472,7 +471,7 @@ impl World {
         self.shares.forget(key);
         self.gpus.forget(key);
         self.mapped.remove(&short);
-        self.trails.remove(&short);
+        self.trails.forget(key);
         self.steps.remove(&short);
         self.monitors.remove(&short);
         if let Some(id) = self.exit_of.remove(&short) {
