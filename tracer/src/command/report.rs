@@ -110,6 +110,8 @@ fn one(file: &Path, view: &ViewArgs) -> anyhow::Result<ExitCode> {
     }
     report.notes.extend(read.warnings.iter().cloned());
     let timeline = drawn.and_then(|drawn| judge.timeline(drawn));
+    // Views need the report alone, and what is known of thousands of deaths is large.
+    drop(judge);
     let drawn = timeline.map(|timeline| Drawn::of(&report, timeline, 1));
     let code = view::show(&report, vec![drawn], Some(file), view)?;
     if !read.damaged || code != ExitCode::SUCCESS {

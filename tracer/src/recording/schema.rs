@@ -186,7 +186,7 @@ pub(super) enum Table {
 
 /// Each table with its name, its columns after id and time, and those of them that the first recordings did not have.
 const READ: [(Table, &str, &str, &[&str]); 5] = [
-    (Table::Events, "events", "source, body", &[]),
+    (Table::Events, "events", "source, body, kind", &[]),
     (
         Table::ProcessMemory,
         "process_memory",
@@ -360,7 +360,8 @@ pub(super) fn event(table: Table, row: &Row<'_>) -> rusqlite::Result<Option<Even
         }
         Table::Events => {
             let body = row.get_ref(3)?.as_str().unwrap_or("");
-            let Some(what) = row::read(body) else {
+            let kind = row.get_ref(4)?.as_str().unwrap_or("");
+            let Some(what) = row::read_as(kind, body) else {
                 return Ok(None);
             };
             source = row::source(row.get_ref(2)?.as_str().unwrap_or("recorder"));

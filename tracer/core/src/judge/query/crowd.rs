@@ -6,7 +6,7 @@ use crate::{
     judge::state::{
         calls::{Calls, Idle},
         processes::ProcessState,
-        snapshot::{LiveProcesses, Member},
+        snapshot::{LiveProcesses, Member, Names},
         world::World,
     },
     ray::identify::{self, Title},
@@ -18,6 +18,7 @@ const MOST: usize = 64;
 /// The crowd around the end of `dying`, which held `own`.
 pub(in crate::judge) fn around(
     world: &World,
+    names: &mut Names,
     dying: ProcessKey,
     own: Option<Bytes>,
 ) -> LiveProcesses {
@@ -29,22 +30,23 @@ pub(in crate::judge) fn around(
     let tracked = Bytes(alive.iter().map(|(_, private)| private.0).sum());
     alive.sort_by_key(|(state, private)| std::cmp::Reverse((*private, state.key.pid)));
     alive.truncate(MOST);
+    let mut kept = |name: Option<&str>| name.map(|name| names.kept(name));
     let member = |(state, private): (&ProcessState, Bytes)| Member {
         pid: state.key.pid,
         role: state.role,
-        class: class(state),
+        class: kept(class(state).as_deref()),
         cluster: state.cluster,
-        cgroup: state.cgroup.clone(),
-        doing: state.doing(),
+        cgroup: kept(state.cgroup.as_deref()),
+        doing: kept(state.doing().as_deref()),
         private,
         shared: state
             .memory
             .and_then(|(_, split)| split.shmem)
             .unwrap_or_default(),
         before: state.before,
-        growth: calls(world, state).and_then(Calls::steady),
-        reused: calls(world, state).and_then(Calls::reused),
-        idle: idle(world, state),
+        growth: calls(world, state).and_then(Calls::steady).map(Box::new),
+        reused: calls(world, state).and_then(Calls::reused).map(Box::new),
+        idle: idle(world, state).map(Box::new),
     };
     LiveProcesses {
         members: alive.into_iter().map(member).collect(),
