@@ -3,7 +3,7 @@
 //!
 //! It mirrors the SQLite file format (sqlite.org/fileformat2.html, 1.6 and 2.1) for the one case that a recording has: a b-tree of
 //! rows by id, each of which fits into its page. It is used while the connection holds the file's lock and no log lies beside it.
-//! Where anything is not as expected it stops, and SQLite reads on from there: what is damaged only SQLite says.
+//! All of the table is looked at first: where anything is not as expected SQLite reads it, and says what is damaged.
 
 use std::{fs::File, os::unix::fs::FileExt as _, path::Path};
 
@@ -100,6 +100,10 @@ impl<const N: usize> Pages<N> {
                     ..pages
                 };
                 pages.descend(root)?;
+                // What is damaged anywhere is read by SQLite from its first row on: ids that are not in order would be left out.
+                pages.is_whole().then_some(())?;
+                (pages.last, pages.read) = (i64::MIN, 0);
+                pages.descend(root)?;
                 Some(pages)
             }))
     }
@@ -133,6 +137,17 @@ impl<const N: usize> Pages<N> {
             last: i64::MIN,
             read: 0,
         })
+    }
+
+    /// Whether all rows can be read, in the order of their ids.
+    fn is_whole(&mut self) -> bool {
+        loop {
+            match self.next() {
+                Next::Row(_) => {}
+                Next::End => return true,
+                Next::Unexpected => return false,
+            }
+        }
     }
 
     /// The next row.
