@@ -9,16 +9,14 @@ use anyhow::Context as _;
 
 use super::{
     Failure, code,
-    export::{chosen, parts},
+    export::{Need, parts},
     fleet,
     only::OnlyArgs,
     own_path,
-    report::empty,
     view::output,
 };
 use crate::{
-    judge::{self, diff::compare, judge, report::Report},
-    recording,
+    judge::{self, diff::compare, report::Report},
     show::{Style, diff, json, only::Only, time::Zone},
 };
 
@@ -121,31 +119,17 @@ fn named(files: &[PathBuf]) -> String {
 
 /// What a run's recordings say together, and whether any is damaged.
 fn read(files: &[PathBuf], only: &Only) -> anyhow::Result<(Report, bool)> {
-    if !only.is_all() {
+    let one = matches!(files, [file] if !file.is_dir());
+    if one || !only.is_all() {
         return of_some(files, only);
     }
-    match files {
-        [file] if !file.is_dir() => of_file(file),
-        files => of_many(files),
-    }
-}
-
-fn of_file(file: &Path) -> anyhow::Result<(Report, bool)> {
-    let read = recording::read(file)?;
-    if read.events.is_empty() {
-        return Err(empty(file));
-    }
-    for warning in &read.warnings {
-        anstream::eprintln!("raytrace: {warning}");
-    }
-    Ok((judge(&read.events), read.damaged))
+    of_many(files)
 }
 
 /// What is asked for of some recordings or folders.
 fn of_some(files: &[PathBuf], only: &Only) -> anyhow::Result<(Report, bool)> {
     let files = fleet::expand(files)?;
-    let (parts, damaged) = parts(&files)?;
-    let parts = chosen(parts, only)?;
+    let (parts, damaged) = parts(&files, only, Need::Judged)?;
     let reports = parts.iter().map(|part| part.judge.report());
     Ok((judge::fleet::join(reports.collect()), damaged))
 }

@@ -2,6 +2,7 @@
 
 use std::{
     io::{BufWriter, ErrorKind, IsTerminal as _, Write},
+    ops::ControlFlow,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -12,13 +13,14 @@ use super::{
     Failure, code, fleet,
     only::{self, OnlyArgs},
     report::{empty, newest},
+    stored::{self, Stored},
     view::output,
 };
 use crate::{
     bounded,
-    event::Event,
-    judge::{self, Judge, timeline::Timeline},
-    recording,
+    event::{Event, Observation},
+    judge::{self, Judge, timeline::TimelineBuilder},
+    recording::{self, ReadSummary},
     show::{
         csv, flamegraph, jsonl,
         only::Only,
@@ -89,8 +91,7 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
         named => fleet::expand(named)?,
     };
     let ray = args.with.as_deref().map(ray_timeline).transpose()?;
-    let (parts, damaged) = parts(&files)?;
-    let parts = chosen(parts, &args.only.only())?;
+    let (parts, damaged) = parts(&files, &args.only.only(), Need::of(args.format))?;
     let made = Export { parts, ray };
     match &args.output {
         Some(path) => {
@@ -101,64 +102,72 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
                 .with_context(|| format!("cannot write {}", path.display()))?;
             anstream::eprintln!("Wrote {}{}", path.display(), next(args.format));
         }
-        None => print(&made, args.format)?,
+        None => print(made, args.format)?,
     }
     Ok(ExitCode::from(if damaged { code::RECORDING } else { 0 }))
 }
 
-/// The parts that are asked for, and of each what is.
-pub(super) fn chosen(parts: Vec<Part>, only: &Only) -> anyhow::Result<Vec<Part>> {
-    if only.is_all() {
-        return Ok(parts);
+/// Each recorder's recordings, of them what is asked for, and whether something of them cannot be read.
+pub(super) fn parts(
+    files: &[PathBuf],
+    only: &Only,
+    need: Need,
+) -> anyhow::Result<(Vec<Part>, bool)> {
+    let need = if only.is_all() {
+        need
+    } else {
+        // A report says what is of a node, a job or a cluster.
+        need.max(Need::Judged)
+    };
+    let (groups, mut damaged) = by_recorder(files);
+    let mut parts = Vec::new();
+    for files in groups {
+        let (part, told) = Part::read(Stored::of(files), need)?;
+        for warning in &told.warnings {
+            anstream::eprintln!("raytrace: {warning}");
+        }
+        damaged |= told.damaged;
+        parts.extend(part);
     }
+    if parts.is_empty() {
+        return Err(empty(files.first().map_or(Path::new(""), PathBuf::as_path)));
+    }
+    if !only.is_all() {
+        parts = chosen(parts, only, need)?;
+    }
+    Ok((parts, damaged))
+}
+
+/// The files of each recorder, and whether one was left out.
+fn by_recorder(files: &[PathBuf]) -> (Vec<Vec<PathBuf>>, bool) {
+    if let [file] = files {
+        return (vec![vec![file.clone()]], false);
+    }
+    let (outlines, failed) = fleet::outlines(files);
+    for (file, error) in &failed {
+        anstream::eprintln!("raytrace: left out: {}: {error}", file.display());
+    }
+    let groups = recording::by_recorder(outlines).into_iter();
+    let groups = groups.map(|group| group.into_iter().map(|file| file.path).collect());
+    (groups.collect(), !failed.is_empty())
+}
+
+/// The parts that are asked for, and of each what is.
+fn chosen(parts: Vec<Part>, only: &Only, need: Need) -> anyhow::Result<Vec<Part>> {
     let reports = parts.iter().map(|part| part.judge.report());
     let report = judge::fleet::join(reports.collect());
     let mut kept = Vec::new();
     for (number, part) in (0..).zip(parts) {
-        if let Some(events) = only::of_recording(only, (&report, number), part.events)? {
-            kept.push(Part::of(events));
-        }
+        let Some(stored) = only::of_recording(only, (&report, number), part.stored)? else {
+            continue;
+        };
+        let (part, _told_before) = Part::read(stored, need)?;
+        kept.extend(part);
     }
     if kept.is_empty() {
         return Err(only::nothing());
     }
     Ok(kept)
-}
-
-/// Each recorder's recordings, and whether something of them cannot be read.
-pub(super) fn parts(files: &[PathBuf]) -> anyhow::Result<(Vec<Part>, bool)> {
-    if let [file] = files {
-        let read = recording::read(file)?;
-        if read.events.is_empty() {
-            return Err(empty(file));
-        }
-        for warning in &read.warnings {
-            anstream::eprintln!("raytrace: {warning}");
-        }
-        return Ok((vec![Part::of(read.events)], read.damaged));
-    }
-    let (outlines, failed) = fleet::outlines(files);
-    let mut damaged = !failed.is_empty();
-    for (file, error) in &failed {
-        anstream::eprintln!("raytrace: left out: {}: {error}", file.display());
-    }
-    let mut parts = Vec::new();
-    for group in recording::by_recorder(outlines) {
-        let files: Vec<PathBuf> = group.into_iter().map(|file| file.path).collect();
-        let mut events = Vec::new();
-        let told = recording::parts_in_batches(&files, |batch| events.extend(batch))?;
-        for warning in &told.warnings {
-            anstream::eprintln!("raytrace: {warning}");
-        }
-        damaged |= told.damaged;
-        if !events.is_empty() {
-            parts.push(Part::of(events));
-        }
-    }
-    if parts.is_empty() {
-        return Err(empty(files.first().map_or(Path::new(""), PathBuf::as_path)));
-    }
-    Ok((parts, damaged))
 }
 
 fn usage(message: &str) -> anyhow::Error {
@@ -193,7 +202,7 @@ fn ray_timeline(path: &Path) -> anyhow::Result<RayTimeline> {
 }
 
 /// Whoever closes the pipe early has seen enough.
-fn print(made: &Export, format: ExportFormat) -> anyhow::Result<()> {
+fn print(made: Export, format: ExportFormat) -> anyhow::Result<()> {
     let stdout = std::io::stdout();
     if stdout.is_terminal() && format == ExportFormat::ChromeTrace {
         return Err(usage(
@@ -201,24 +210,66 @@ fn print(made: &Export, format: ExportFormat) -> anyhow::Result<()> {
         ));
     }
     match finished(made.writer(format)?, BufWriter::new(stdout.lock())) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        Err(error) if is_closed(&error) => Ok(()),
         written => written.context("cannot write to stdout"),
     }
 }
 
+fn is_closed(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<std::io::Error>();
+    error.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
+}
+
 /// Writes all of it.
-fn finished(write: Writer<'_>, mut output: impl Write) -> std::io::Result<()> {
+fn finished(write: Writer, mut output: impl Write) -> anyhow::Result<()> {
     write(&mut output)?;
-    output.flush()
+    Ok(output.flush()?)
 }
 
 /// Writes a recording in one of its forms.
-type Writer<'a> = Box<dyn FnOnce(&mut dyn Write) -> std::io::Result<()> + 'a>;
+type Writer = Box<dyn FnOnce(&mut dyn Write) -> anyhow::Result<()>>;
+
+/// What a form needs of a recording before its first line is written; each needs what those before it need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Need {
+    /// The wall clock and the host's name.
+    Clock,
+    /// What the judge knows at the end.
+    Judged,
+    /// What each process is called.
+    Names,
+    /// The series over time.
+    Series,
+}
+
+impl Need {
+    fn of(format: ExportFormat) -> Self {
+        match format {
+            ExportFormat::ChromeTrace => Self::Series,
+            ExportFormat::Csv => Self::Names,
+            ExportFormat::Flamegraph => Self::Judged,
+            ExportFormat::Jsonl => Self::Clock,
+        }
+    }
+
+    fn judges(self, event: &Event) -> bool {
+        let is_clock = matches!(
+            event.what,
+            Observation::RecordingStarted(_) | Observation::Clock { .. }
+        );
+        self > Self::Clock || is_clock
+    }
+
+    fn draws(self, event: &Event) -> bool {
+        self == Self::Series || self == Self::Names && !stored::is_sample(event)
+    }
+}
 
 /// What one recorder saw.
 pub(super) struct Part {
     pub(super) judge: Judge,
-    events: Vec<Event>,
+    taken: TimelineBuilder,
+    stored: Stored,
 }
 
 /// Recordings that are turned into something else.
@@ -228,12 +279,28 @@ struct Export {
 }
 
 impl Part {
-    fn of(events: Vec<Event>) -> Self {
-        let mut judge = Judge::default();
-        for event in &events {
-            judge.observe(event);
-        }
-        Self { judge, events }
+    /// Reads what the form needs; `None` where there are no events.
+    fn read(mut stored: Stored, need: Need) -> anyhow::Result<(Option<Self>, ReadSummary)> {
+        let (mut judge, mut taken) = (Judge::default(), TimelineBuilder::default());
+        let mut last = None;
+        let told = stored.each(|event| {
+            if need.judges(event) {
+                judge.observe(event);
+            }
+            if need.draws(event) {
+                taken.observe(event);
+            }
+            last = last.max(Some(event.id));
+        })?;
+        let part = last.map(|last| {
+            stored.up_to(last);
+            Self {
+                judge,
+                taken,
+                stored,
+            }
+        });
+        Ok((part, told))
     }
 
     fn host(&self) -> String {
@@ -242,22 +309,36 @@ impl Part {
         first.map_or_else(String::new, |one| sanitize::name(&one.host.name))
     }
 
-    fn timeline(&self) -> anyhow::Result<Timeline> {
-        let timeline = self.judge.timeline(&self.events);
-        timeline.context("the recording holds no clock: its beginning is missing")
+    /// Writes a line for each event for which there is one.
+    fn lines(
+        &self,
+        output: &mut dyn Write,
+        line: impl Fn(&Event) -> std::io::Result<Option<String>>,
+    ) -> anyhow::Result<()> {
+        let mut written = Ok(());
+        self.stored.each_until(|event| {
+            written = line(event).and_then(|line| match line {
+                Some(line) => writeln!(output, "{line}"),
+                None => Ok(()),
+            });
+            if written.is_ok() {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
+        })?;
+        Ok(written?)
     }
 
     /// With the host's name where there are several.
-    fn jsonl(&self, host: Option<&str>, output: &mut dyn Write) -> std::io::Result<()> {
-        for event in &self.events {
-            let line = jsonl::line(event, self.judge.wall(event.time), host)?;
-            writeln!(output, "{line}")?;
-        }
-        Ok(())
+    fn jsonl(self, host: Option<&str>, output: &mut dyn Write) -> anyhow::Result<()> {
+        self.lines(output, |event| {
+            Ok(Some(jsonl::line(event, self.judge.wall(event.time), host)?))
+        })
     }
 
-    fn csv(&self, host: Option<&str>, output: &mut dyn Write) -> std::io::Result<()> {
-        let timeline = self.judge.timeline(&self.events);
+    fn csv(mut self, host: Option<&str>, output: &mut dyn Write) -> anyhow::Result<()> {
+        let timeline = self.judge.timeline(std::mem::take(&mut self.taken));
         let processes = timeline.into_iter().flat_map(|timeline| timeline.processes);
         let names: std::collections::HashMap<_, _> = processes
             .map(|process| (process.process.truncated(), words::name_of_series(&process)))
@@ -267,66 +348,66 @@ impl Part {
         };
         let host = host.map(|host| format!("{},", csv::quoted(host)));
         let host = host.as_deref().unwrap_or("");
-        for event in &self.events {
-            if let Some(row) = csv::row(event, self.judge.wall(event.time), name) {
-                writeln!(output, "{host}{row}")?;
-            }
-        }
-        Ok(())
+        self.lines(output, |event| {
+            let row = csv::row(event, self.judge.wall(event.time), name);
+            Ok(row.map(|row| format!("{host}{row}")))
+        })
     }
 }
 
 impl Export {
-    /// The name of each part's host; of one alone none is told.
-    fn hosts(&self) -> Vec<Option<String>> {
-        let several = self.parts.len() > 1;
-        let hosts = self.parts.iter();
-        hosts.map(|part| several.then(|| part.host())).collect()
-    }
-
     /// What writes it, where there is something to write.
-    fn writer(&self, format: ExportFormat) -> anyhow::Result<Writer<'_>> {
-        let hosts = self.hosts();
-        let each = |write: fn(&Part, Option<&str>, &mut dyn Write) -> std::io::Result<()>| {
-            move |output: &mut dyn Write| {
-                let mut parts = self.parts.iter().zip(&hosts);
-                parts.try_for_each(|(part, host)| write(part, host.as_deref(), output))
-            }
-        };
-        Ok(match format {
-            ExportFormat::ChromeTrace => {
-                let mut traced = Vec::new();
-                for part in &self.parts {
-                    traced.push((part.judge.report(), part.timeline()?));
-                }
-                Box::new(move |mut output| trace::write(&traced, self.ray.as_ref(), &mut output))
-            }
+    fn writer(self, format: ExportFormat) -> anyhow::Result<Writer> {
+        match format {
+            ExportFormat::ChromeTrace => self.trace(),
             ExportFormat::Flamegraph => {
                 let svg = self.flamegraph()?;
-                Box::new(move |output| output.write_all(&svg))
+                Ok(Box::new(move |output| Ok(output.write_all(&svg)?)))
             }
-            ExportFormat::Jsonl => Box::new(each(Part::jsonl)),
-            ExportFormat::Csv => {
-                let several = self.parts.len() > 1;
-                let rows = each(Part::csv);
-                Box::new(move |output| {
-                    writeln!(
-                        output,
-                        "{}{}",
-                        if several { "host," } else { "" },
-                        csv::HEADER
-                    )?;
-                    rows(output)
-                })
-            }
+            ExportFormat::Jsonl => Ok(Box::new(move |output| self.each(Part::jsonl, output))),
+            ExportFormat::Csv => Ok(Box::new(move |output| {
+                let host = if self.parts.len() > 1 { "host," } else { "" };
+                writeln!(output, "{host}{}", csv::HEADER)?;
+                self.each(Part::csv, output)
+            })),
+        }
+    }
+
+    /// Writes one part after the other; of several each names its host.
+    fn each(
+        self,
+        write: fn(Part, Option<&str>, &mut dyn Write) -> anyhow::Result<()>,
+        output: &mut dyn Write,
+    ) -> anyhow::Result<()> {
+        let several = self.parts.len() > 1;
+        let mut parts = self.parts.into_iter();
+        parts.try_for_each(|part| {
+            let host = several.then(|| part.host());
+            write(part, host.as_deref(), output)
         })
     }
 
+    fn trace(self) -> anyhow::Result<Writer> {
+        let mut traced = Vec::new();
+        for part in self.parts {
+            let timeline = part.judge.timeline(part.taken);
+            let timeline =
+                timeline.context("the recording holds no clock: its beginning is missing")?;
+            traced.push((part.judge.report(), timeline));
+        }
+        let ray = self.ray;
+        Ok(Box::new(move |mut output| {
+            Ok(trace::write(&traced, ray.as_ref(), &mut output)?)
+        }))
+    }
+
     /// Of several hosts each is a frame below its stacks.
-    fn flamegraph(&self) -> anyhow::Result<Vec<u8>> {
+    fn flamegraph(self) -> anyhow::Result<Vec<u8>> {
+        let several = self.parts.len() > 1;
         let mut folded = Vec::new();
-        for (part, host) in self.parts.iter().zip(self.hosts()) {
+        for part in self.parts {
             let own = part.judge.folded();
+            let host = several.then(|| part.host());
             folded.extend(own.into_iter().map(|line| match &host {
                 Some(host) => format!("{};{line}", host.replace(';', ":")),
                 None => line,

@@ -15,6 +15,7 @@ use crate::{
     judge::{
         Judge, fleet,
         report::{Report, Utc},
+        timeline::TimelineBuilder,
     },
     recording::{self, Outline, RecordingError},
     show::html::Drawn,
@@ -193,23 +194,22 @@ struct Part {
 
 /// The report of one recorder's files, and their series, where one of so many parts is drawn.
 fn judge(files: &[PathBuf], parts: Option<usize>) -> Result<Part, RecordingError> {
-    let (mut judge, mut events) = (Judge::default(), Vec::new());
+    let (mut judge, mut drawn) = (Judge::default(), parts.map(|_| TimelineBuilder::default()));
     let told = recording::parts_in_batches(files, |batch| {
         for event in &batch {
             judge.observe(event);
-        }
-        if parts.is_some() {
-            events.extend(batch);
+            if let Some(drawn) = &mut drawn {
+                drawn.observe(event);
+            }
         }
     })?;
     let mut report = judge.report();
     if told.live {
         report = report.while_recording();
     }
-    let drawn = parts.and_then(|parts| {
-        let timeline = judge.timeline(&events)?;
-        Some(Drawn::of(&report, timeline, parts))
-    });
+    let timeline = drawn.and_then(|drawn| judge.timeline(drawn));
+    let drawn = timeline.zip(parts);
+    let drawn = drawn.map(|(timeline, parts)| Drawn::of(&report, timeline, parts));
     report.notes.extend(told.warnings);
     Ok(Part {
         report,

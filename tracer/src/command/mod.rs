@@ -15,6 +15,7 @@ mod reading;
 pub mod record;
 pub mod report;
 pub mod slice;
+mod stored;
 pub mod top;
 pub mod view;
 

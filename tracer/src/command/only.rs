@@ -1,12 +1,11 @@
 //! Options that choose one node, job or cluster, for every command that reads several recordings.
 
-use super::{Failure, code};
+use super::{Failure, code, stored::Stored};
 use crate::{
-    event::Event,
     ids::HexId,
     judge::report::Report,
     show::only::Only,
-    slice::{SliceError, SliceFilter, cut},
+    slice::{Members, SliceError},
 };
 
 /// The options.
@@ -41,25 +40,21 @@ pub(super) fn job(text: &str) -> Result<HexId, String> {
         .ok_or_else(|| format!("invalid job id {text}: 8 hexadecimal digits, for example 01000000"))
 }
 
-/// What is asked for of the events of recording `number` in the report: all of them, those of a job, or nothing.
+/// What is asked for of recording `number` in the report: all of its events, those of a job, or nothing.
 pub(super) fn of_recording(
     only: &Only,
     (report, number): (&Report, u32),
-    events: Vec<Event>,
-) -> anyhow::Result<Option<Vec<Event>>> {
+    stored: Stored,
+) -> anyhow::Result<Option<Stored>> {
     if !only.has_recording(report, number) {
         return Ok(None);
     }
     let Some(job) = &only.job else {
-        return Ok(Some(events));
+        return Ok(Some(stored));
     };
-    let wanted = SliceFilter {
-        job: Some(job.clone()),
-        session: only.session(report),
-        window: None,
-    };
-    match cut(events, &wanted) {
-        Ok(kept) => Ok(Some(kept)),
+    let session = only.session(report);
+    match Members::of(&stored.without_samples()?, job, session.as_deref()) {
+        Ok(members) => Ok(Some(stored.of_job(members))),
         Err(SliceError::NoSuchJob(_)) => Ok(None),
         Err(error) => Err(usage(format!(
             "{error}; name one of them: --cluster SESSION"

@@ -10,7 +10,7 @@ use super::{
     view::{self, ViewArgs},
 };
 use crate::{
-    judge::Judge,
+    judge::{Judge, timeline::TimelineBuilder},
     recording::{self, place},
     show::html::Drawn,
 };
@@ -92,14 +92,13 @@ fn several(arguments: &[PathBuf], view: &ViewArgs) -> anyhow::Result<ExitCode> {
 /// One recording.
 fn one(file: &Path, view: &ViewArgs) -> anyhow::Result<ExitCode> {
     let mut judge = Judge::default();
-    // Only what is drawn over time needs the events once more.
-    let (draws, mut events) = (view.draws(), Vec::new());
+    let mut drawn = view.draws().then(TimelineBuilder::default);
     let read = recording::in_batches(file, |batch| {
         for event in &batch {
             judge.observe(event);
-        }
-        if draws {
-            events.extend(batch);
+            if let Some(drawn) = &mut drawn {
+                drawn.observe(event);
+            }
         }
     })?;
     if read.count == 0 {
@@ -110,7 +109,9 @@ fn one(file: &Path, view: &ViewArgs) -> anyhow::Result<ExitCode> {
         report = report.while_recording();
     }
     report.notes.extend(read.warnings.iter().cloned());
-    let timeline = draws.then(|| judge.timeline(&events)).flatten();
+    let timeline = drawn.and_then(|drawn| judge.timeline(drawn));
+    // Views need the report alone, and what is known of thousands of deaths is large.
+    drop(judge);
     let drawn = timeline.map(|timeline| Drawn::of(&report, timeline, 1));
     let code = view::show(&report, vec![drawn], Some(file), view)?;
     if !read.damaged || code != ExitCode::SUCCESS {

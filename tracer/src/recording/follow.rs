@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeSet,
+    ops::ControlFlow,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     time::SystemTime,
@@ -75,7 +76,7 @@ impl Follower {
         let ended_early = merge::each(&opened.connection, from.cast_signed(), wanted, |event| {
             // An event of a kind that only a newer raytrace knows is left out.
             events.extend(event?);
-            Ok(())
+            Ok(ControlFlow::Continue(()))
         })?;
         if let Some((_, error)) = ended_early.into_iter().next() {
             return Err(error);

@@ -10,6 +10,7 @@ mod follow;
 mod lock;
 mod merge;
 mod outline;
+mod pages;
 mod parts;
 pub mod place;
 mod reader;
@@ -26,7 +27,7 @@ pub use follow::Follower;
 pub use outline::Outline;
 #[cfg(test)]
 pub(crate) use parts::write_two;
-pub use parts::{by_recorder, carried, parts_in_batches};
+pub use parts::{by_recorder, carried, parts_in_batches, parts_in_batches_until};
 pub use reader::{Read, ReadSummary, in_batches, is_recording, read};
 pub use retention::Retention;
 pub use rotation::Rotation;

@@ -2,10 +2,15 @@
 
 use std::{
     collections::HashSet,
+    ops::ControlFlow,
     path::{Path, PathBuf},
 };
 
-use super::{Outline, ReadSummary, error::RecordingError, in_batches, reader};
+use super::{
+    Outline, ReadSummary,
+    error::RecordingError,
+    reader::{self, in_batches_until},
+};
 use crate::{
     event::{Event, Observation},
     ids::EventId,
@@ -16,7 +21,19 @@ pub fn parts_in_batches(
     paths: &[PathBuf],
     mut tell: impl FnMut(Vec<Event>),
 ) -> Result<ReadSummary, RecordingError> {
+    parts_in_batches_until(paths, |batch| {
+        tell(batch);
+        ControlFlow::Continue(())
+    })
+}
+
+/// The same until `tell` has enough.
+pub fn parts_in_batches_until(
+    paths: &[PathBuf],
+    mut tell: impl FnMut(Vec<Event>) -> ControlFlow<()>,
+) -> Result<ReadSummary, RecordingError> {
     let mut all = ReadSummary::default();
+    let mut enough = ControlFlow::Continue(());
     for (number, path) in paths.iter().enumerate() {
         let carried = if number == 0 {
             HashSet::new()
@@ -24,18 +41,24 @@ pub fn parts_in_batches(
             carried(path)?
         };
         let last = number + 1 == paths.len();
-        let told = in_batches(path, |mut batch| {
-            batch.retain(|event| {
-                let ended = matches!(event.what, Observation::RecordingEnded);
-                !carried.contains(&event.id) && (last || !ended)
-            });
-            tell(batch);
+        let told = in_batches_until(path, |mut batch| {
+            // A file alone has nothing to be left out.
+            if !carried.is_empty() || !last {
+                batch.retain(|event| {
+                    let ended = matches!(event.what, Observation::RecordingEnded);
+                    !carried.contains(&event.id) && (last || !ended)
+                });
+            }
+            enough = tell(batch);
+            enough
         })?;
         all.count += told.count;
         all.damaged |= told.damaged;
         all.live = told.live;
-        all.live |= told.live;
         all.warnings.extend(told.warnings);
+        if enough.is_break() {
+            break;
+        }
     }
     Ok(all)
 }

@@ -4,6 +4,7 @@
 //! SQLite's, its tables for tables of plain columns, and no code of its schema runs.
 
 use std::{
+    ops::ControlFlow,
     panic::resume_unwind,
     path::{Path, PathBuf},
     sync::mpsc::{SyncSender, sync_channel},
@@ -73,7 +74,18 @@ const MAGIC: &[u8] = b"SQLite format 3\0";
 /// Tells all events by id, a batch after the other: they need little room then, and a thread reads the next ones meanwhile.
 pub fn in_batches(
     path: &Path,
-    tell: impl FnMut(Vec<Event>),
+    mut tell: impl FnMut(Vec<Event>),
+) -> Result<ReadSummary, RecordingError> {
+    in_batches_until(path, |batch| {
+        tell(batch);
+        ControlFlow::Continue(())
+    })
+}
+
+/// The same until `tell` has enough.
+pub(super) fn in_batches_until(
+    path: &Path,
+    tell: impl FnMut(Vec<Event>) -> ControlFlow<()>,
 ) -> Result<ReadSummary, RecordingError> {
     let open = |source| RecordingError::Open {
         path: path.to_owned(),
@@ -93,7 +105,7 @@ pub fn in_batches(
         // The sender goes with it: the batches end when it does.
         let reading = reading.spawn_scoped(scope, move || rows(source, path, told, &sender));
         let reading = reading.map_err(open)?;
-        batches.into_iter().for_each(tell);
+        let _all_or_enough = batches.into_iter().try_for_each(tell);
         let read = reading.join();
         match (read.unwrap_or_else(|panic| resume_unwind(panic)), warning) {
             // All that it had may have been in its log.
@@ -296,16 +308,19 @@ fn rows(
         |event| {
             let Ok(Some(event)) = event else {
                 unknown += 1;
-                return Ok(());
+                return Ok(ControlFlow::Continue(()));
             };
             told.count += 1;
             batch.push(event);
-            if batch.len() == BATCH {
-                let full = std::mem::replace(&mut batch, Vec::with_capacity(BATCH));
-                // Nobody waits for it only after a panic there.
-                let _told_there = sender.send(full);
+            if batch.len() < BATCH {
+                return Ok(ControlFlow::Continue(()));
             }
-            Ok(())
+            let full = std::mem::replace(&mut batch, Vec::with_capacity(BATCH));
+            // Nobody waits for more after a panic there, and who has enough does not.
+            Ok(match sender.send(full) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_) => ControlFlow::Break(()),
+            })
         },
     );
     let _told_there = sender.send(batch);

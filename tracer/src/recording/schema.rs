@@ -5,7 +5,7 @@
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::row;
+use super::{pages::Numbers, row};
 use crate::{
     event::{
         CgroupState, Event, Mapped, MemorySplit, NodeMemory, Observation, ProcessMemory, Source,
@@ -186,7 +186,7 @@ pub(super) enum Table {
 
 /// Each table with its name, its columns after id and time, and those of them that the first recordings did not have.
 const READ: [(Table, &str, &str, &[&str]); 5] = [
-    (Table::Events, "events", "source, body", &[]),
+    (Table::Events, "events", "source, body, kind", &[]),
     (
         Table::ProcessMemory,
         "process_memory",
@@ -262,6 +262,34 @@ fn refuse_code(connection: &Connection, name: &str) -> rusqlite::Result<()> {
     Err(rusqlite::Error::SqliteFailure(error, Some(words)))
 }
 
+/// Columns of a sample of a process, as [`sample`] takes them.
+pub(super) const SAMPLE: [&str; 9] = [
+    "time", "pid", "start", "anon", "file", "shmem", "swap", "peak", "own",
+];
+
+/// The event of a row of `process_memory` with these columns; `None` for one that SQLite has to read.
+pub(super) fn sample(row: &Numbers<9>) -> Option<Event> {
+    let [time, pid, start, anon, file, shmem, swap, peak, own] = row.columns;
+    let start = start?.max(0).cast_unsigned();
+    let process = ProcessKey::new(u32::try_from(pid?).ok()?, start);
+    Some(Event {
+        id: EventId(row.id.max(0).cast_unsigned()),
+        time: BootTime(time?.max(0).cast_unsigned()),
+        source: Source::Proc,
+        what: Observation::Memory(ProcessMemory {
+            process,
+            memory: MemorySplit {
+                anon: anon.map(bytes),
+                file: file.map(bytes),
+                shmem: shmem.map(bytes),
+                swap: swap.map(bytes),
+                peak: peak.map(bytes),
+                own: own.map(bytes),
+            },
+        }),
+    })
+}
+
 /// The event of a row of one of [`selects`]; `None` for one that this version cannot read.
 pub(super) fn event(table: Table, row: &Row<'_>) -> rusqlite::Result<Option<Event>> {
     let integer = |column: usize| -> rusqlite::Result<Option<i64>> {
@@ -332,7 +360,8 @@ pub(super) fn event(table: Table, row: &Row<'_>) -> rusqlite::Result<Option<Even
         }
         Table::Events => {
             let body = row.get_ref(3)?.as_str().unwrap_or("");
-            let Some(what) = row::read(body) else {
+            let kind = row.get_ref(4)?.as_str().unwrap_or("");
+            let Some(what) = row::read_as(kind, body) else {
                 return Ok(None);
             };
             source = row::source(row.get_ref(2)?.as_str().unwrap_or("recorder"));

@@ -71,7 +71,7 @@ pub struct Shown {
     /// What is left of the report.
     pub report: Report,
     /// The number of each first cause in the whole report.
-    numbers: Vec<(EventId, u32)>,
+    numbers: HashMap<EventId, u32>,
     /// First causes and listed deaths of the whole report.
     pub totals: (usize, usize),
     /// Whether one first cause is shown in full.
@@ -96,8 +96,8 @@ impl Shown {
     pub fn causes(&self) -> Vec<causes::Cause<'_>> {
         let mut causes = causes::all(&self.report);
         for cause in &mut causes {
-            let known = self.numbers.iter().find(|(id, _)| *id == cause.death.id);
-            cause.number = known.map_or(cause.number, |(_, number)| *number);
+            let known = self.numbers.get(&cause.death.id);
+            cause.number = known.copied().unwrap_or(cause.number);
         }
         causes
     }
@@ -105,8 +105,7 @@ impl Shown {
     /// The number of a first cause, also of one that a filter took away.
     #[must_use]
     pub fn number(&self, root: EventId) -> Option<u32> {
-        let known = self.numbers.iter().find(|(id, _)| *id == root);
-        known.map(|(_, number)| *number)
+        self.numbers.get(&root).copied()
     }
 }
 
@@ -114,7 +113,7 @@ impl Shown {
 #[must_use]
 pub fn select(report: &Report, selection: &Selection) -> Shown {
     let causes = causes::all(report);
-    let numbers: Vec<(EventId, u32)> = causes
+    let numbers: HashMap<EventId, u32> = causes
         .iter()
         .map(|cause| (cause.death.id, cause.number))
         .collect();
@@ -126,7 +125,7 @@ pub fn select(report: &Report, selection: &Selection) -> Shown {
     let chosen = selection.kill.map(|kill| match kill {
         Kill::Number(number) => numbers
             .iter()
-            .find(|(_, known)| *known == number)
+            .find(|(_, known)| **known == number)
             .map(|(id, _)| *id),
         Kill::Id(id) => roots.get(&id).copied(),
     });

@@ -18,7 +18,7 @@ const OTHER: &str = "another process";
 const DEEPEST: usize = 32;
 
 /// Whose events are kept.
-pub(super) struct Members {
+pub struct Members {
     pub(super) job: HexId,
     /// The job's cluster.
     pub(super) cluster: ProcessKey,
@@ -34,12 +34,9 @@ pub(super) struct Members {
 }
 
 impl Members {
-    /// Finds the job's processes; `session` says which cluster's, where several have such a job.
-    pub(super) fn of(
-        events: &[Event],
-        job: &HexId,
-        session: Option<&str>,
-    ) -> Result<Self, SliceError> {
+    /// Finds the job's processes by its events, which need no samples of memory; `session` says which cluster's, where several have
+    /// such a job.
+    pub fn of(events: &[Event], job: &HexId, session: Option<&str>) -> Result<Self, SliceError> {
         let clusters = clusters_of(events, job);
         let named = |key: &ProcessKey| session_of(events, *key);
         let wanted: Vec<ProcessKey> = clusters
@@ -140,7 +137,8 @@ impl Members {
     }
 
     /// The event as the job's owner may see it.
-    pub(super) fn keep(&self, event: Event) -> Option<Event> {
+    #[must_use]
+    pub fn keep(&self, event: Event) -> Option<Event> {
         let what = match event.what {
             what @ (Observation::RecordingStarted(_)
             | Observation::RecordingEnded

@@ -12,7 +12,7 @@ use crate::{
     event::{Event, Observation},
     ids::{BootTime, EventId, HexId},
 };
-use job::Members;
+pub use job::Members;
 pub use window::Window;
 
 /// What is wanted; several wishes hold together.

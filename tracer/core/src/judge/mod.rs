@@ -45,8 +45,8 @@ use crate::{
         live::Live,
         query::memory,
         report::{ClusterReport, Death, Report, Utc},
-        state::world::World,
-        timeline::Timeline,
+        state::{snapshot::Names, world::World},
+        timeline::{Timeline, TimelineBuilder},
         verdict::Verdicts,
     },
 };
@@ -55,6 +55,8 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct Judge {
     world: World,
+    /// What is named around deaths.
+    names: Names,
     /// How often something came, or was dropped, that bears on verdicts.
     changes: u64,
 }
@@ -96,7 +98,8 @@ impl Judge {
     /// Looks at what surrounds an end while it still is as it was then.
     fn keep_surroundings(&mut self, id: EventId) {
         let exit = self.world.exits.get(&id);
-        let around = exit.map(|seen| memory::snapshot(&self.world, &seen.exit, seen.time));
+        let names = &mut self.names;
+        let around = exit.map(|seen| memory::snapshot(&self.world, names, &seen.exit, seen.time));
         if let (Some(seen), Some(around)) = (self.world.exits.get_mut(&id), around) {
             seen.around = around;
         }
@@ -152,10 +155,10 @@ impl Judge {
         self.world.folded()
     }
 
-    /// The series of `events`, which are those that were observed; `None` where no wall clock is known.
+    /// The series of what was taken, which is what was observed; `None` where no wall clock is known.
     #[must_use]
-    pub fn timeline(&self, events: &[Event]) -> Option<Timeline> {
-        timeline::of(&self.world, events)
+    pub fn timeline(&self, taken: TimelineBuilder) -> Option<Timeline> {
+        taken.finish(&self.world)
     }
 
     /// The wall time of `boot`; `None` before any is known.

@@ -7,7 +7,11 @@ use crate::{
         act, death,
         query::memory::snapshot,
         report::Death,
-        state::{seen::ExitSeen, snapshot::Snapshot, world::World},
+        state::{
+            seen::ExitSeen,
+            snapshot::{Names, Snapshot},
+            world::World,
+        },
         verdict::Verdicts,
     },
 };
@@ -60,7 +64,7 @@ fn waiting(world: &World, key: ProcessKey) -> Option<Death> {
         act::FatalAct::Exited { .. } | act::FatalAct::Unseen { .. } => return None,
     };
     (time.since(killed) >= LONG_NS).then(|| {
-        exit.around = snapshot(world, &exit.exit, time);
+        exit.around = snapshot(world, &mut Names::default(), &exit.exit, time);
         let mut death = death::of(&Verdicts::new(world, None), &exit);
         death.when.exit_time = None;
         death

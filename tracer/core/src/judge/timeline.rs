@@ -1,10 +1,12 @@
 //! The recording over time: the series that the HTML and the trace draw. Facts only, in the order of the events.
+//!
+//! [`TimelineBuilder`] takes them while the judge sees them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use crate::{
     event::{Call, CgroupState, Event, NodeMemory, Observation, Process, Role},
-    ids::{BootTime, Bytes, EventId, HexId, ProcessKey},
+    ids::{BootTime, ByProcess, Bytes, EventId, HexId, ProcessKey},
     judge::{
         report::Utc,
         state::{processes::ProcessState, shares::Shares, world::World},
@@ -34,7 +36,7 @@ pub struct Timeline {
 pub struct CgroupSeries {
     /// Path from the root of the memory hierarchy.
     pub path: String,
-    /// Its figures.
+    /// Its figures, without the path.
     pub samples: Vec<(Utc, CgroupState)>,
 }
 
@@ -87,58 +89,79 @@ pub struct CallSeries {
 /// What the events say of one process over time.
 #[derive(Debug, Default)]
 struct Moves {
-    private: Vec<(Utc, Bytes)>,
-    titles: Vec<(Utc, String)>,
+    private: Vec<(BootTime, Bytes)>,
+    titles: Vec<(BootTime, String)>,
     calls: Vec<Call>,
 }
 
-/// The series of `events`, all of which `world` has seen; `None` where no wall clock is known.
-pub(super) fn of(world: &World, events: &[Event]) -> Option<Timeline> {
-    let (began, _) = world.started.as_ref()?;
-    let mut timeline = Timeline {
-        began: world.clock.wall(*began)?,
-        ended: world.clock.wall(world.last_time)?,
-        node: Vec::new(),
-        cgroups: Vec::new(),
-        processes: Vec::new(),
-        addresses: addresses(world),
-    };
-    let mut cgroups: BTreeMap<&str, Vec<(Utc, CgroupState)>> = BTreeMap::new();
-    let mut moves: HashMap<ProcessKey, Moves> = HashMap::new();
-    let mut shares = Shares::default();
-    for event in events {
-        let Some(time) = world.clock.wall(event.time) else {
-            continue;
-        };
-        match &event.what {
-            Observation::Node(node) => timeline.node.push((time, node.clone())),
-            Observation::Cgroup(state) => {
-                let series = cgroups.entry(&state.path).or_default();
-                series.push((time, state.clone()));
-            }
-            what => moved(&mut moves, &mut shares, time, what),
-        }
-    }
-    let named = |(path, samples): (&str, _)| CgroupSeries {
-        path: path.to_owned(),
-        samples,
-    };
-    timeline.cgroups = cgroups.into_iter().map(named).collect();
-    let states = world.processes.iter();
-    timeline.processes = states
-        .map(|state| series(world, state, moves.remove(&state.key.truncated())))
-        .collect();
-    let order = |one: &ProcessSeries| (one.process.start, one.process.pid);
-    timeline.processes.sort_by_key(order);
-    Some(timeline)
+/// The series as they come: of each event what is drawn, so that a long recording need not be held as a whole.
+#[derive(Debug, Default)]
+pub struct TimelineBuilder {
+    node: Vec<(BootTime, NodeMemory)>,
+    cgroups: BTreeMap<String, Vec<(BootTime, CgroupState)>>,
+    moves: ByProcess<Moves>,
+    shares: Shares,
 }
 
-fn moved(
-    moves: &mut HashMap<ProcessKey, Moves>,
-    shares: &mut Shares,
-    time: Utc,
-    what: &Observation,
-) {
+impl TimelineBuilder {
+    /// Takes one event, which the judge sees too.
+    pub fn observe(&mut self, event: &Event) {
+        match &event.what {
+            Observation::Node(node) => self.node.push((event.time, node.clone())),
+            Observation::Cgroup(state) => self.cgroup_sampled(event.time, state),
+            what => moved(&mut self.moves, &mut self.shares, event.time, what),
+        }
+    }
+
+    fn cgroup_sampled(&mut self, time: BootTime, state: &CgroupState) {
+        // The series has the path: the samples do without.
+        let sample = CgroupState {
+            path: String::new(),
+            ..*state
+        };
+        match self.cgroups.get_mut(&state.path) {
+            Some(samples) => samples.push((time, sample)),
+            None => {
+                self.cgroups
+                    .insert(state.path.clone(), vec![(time, sample)]);
+            }
+        }
+    }
+
+    /// The series of what was taken, all of which `world` has seen; `None` where no wall clock is known.
+    pub(super) fn finish(self, world: &World) -> Option<Timeline> {
+        let (began, _) = world.started.as_ref()?;
+        let mut moves = self.moves;
+        let named = |(path, samples)| CgroupSeries {
+            path,
+            samples: on_the_wall(world, samples),
+        };
+        let states = world.processes.iter();
+        let processes =
+            states.map(|state| series(world, state, moves.remove(&state.key.truncated())));
+        let mut timeline = Timeline {
+            began: world.clock.wall(*began)?,
+            ended: world.clock.wall(world.last_time)?,
+            processes: processes.collect(),
+            node: on_the_wall(world, self.node),
+            cgroups: self.cgroups.into_iter().map(named).collect(),
+            addresses: addresses(world),
+        };
+        let order = |one: &ProcessSeries| (one.process.start, one.process.pid);
+        timeline.processes.sort_by_key(order);
+        Some(timeline)
+    }
+}
+
+/// The same with wall times.
+fn on_the_wall<T>(world: &World, samples: Vec<(BootTime, T)>) -> Vec<(Utc, T)> {
+    let samples = samples.into_iter();
+    samples
+        .filter_map(|(time, sample)| Some((world.clock.wall(time)?, sample)))
+        .collect()
+}
+
+fn moved(moves: &mut ByProcess<Moves>, shares: &mut Shares, time: BootTime, what: &Observation) {
     match what {
         Observation::Memory(sample) => {
             let of = moves.entry(sample.process.truncated()).or_default();
@@ -174,7 +197,7 @@ fn moved(
     }
 }
 
-fn titled(moves: &mut HashMap<ProcessKey, Moves>, process: ProcessKey, time: Utc, title: &str) {
+fn titled(moves: &mut ByProcess<Moves>, process: ProcessKey, time: BootTime, title: &str) {
     let titles = &mut moves.entry(process.truncated()).or_default().titles;
     if titles.last().is_none_or(|(_, last)| last != title) {
         titles.push((time, title.to_owned()));
@@ -182,9 +205,10 @@ fn titled(moves: &mut HashMap<ProcessKey, Moves>, process: ProcessKey, time: Utc
 }
 
 fn series(world: &World, state: &ProcessState, moves: Option<Moves>) -> ProcessSeries {
-    let mut moves = moves.unwrap_or_default();
+    let moves = moves.unwrap_or_default();
+    let mut private = on_the_wall(world, moves.private);
     // Events come in the order in which they were received.
-    moves.private.sort_by_key(|(time, _)| *time);
+    private.sort_by_key(|(time, _)| *time);
     let exit = world.exit(state.key);
     ProcessSeries {
         process: state.key,
@@ -200,8 +224,8 @@ fn series(world: &World, state: &ProcessState, moves: Option<Moves>) -> ProcessS
             .filter(|_| state.key.start != BootTime(0)),
         ended: exit.and_then(|exit| world.clock.wall(exit.time)),
         death: exit.map(|exit| exit.id),
-        private: moves.private,
-        titles: moves.titles,
+        private,
+        titles: on_the_wall(world, moves.titles),
         calls: moves
             .calls
             .iter()

@@ -7,7 +7,7 @@ use super::*;
 use crate::{
     event::Event,
     ids::{BootTime, EventId},
-    judge::Judge,
+    judge::{Judge, timeline::TimelineBuilder},
     recording::row,
     show::select::Selection,
 };
@@ -149,9 +149,10 @@ fn events(secrets: &Secrets) -> (Vec<Event>, usize) {
 }
 
 fn printed(format: Format, events: &[Event], redact: bool) -> String {
-    let mut judge = Judge::default();
+    let (mut judge, mut taken) = (Judge::default(), TimelineBuilder::default());
     for event in events {
         judge.observe(event);
+        taken.observe(event);
     }
     let args = ViewArgs {
         format,
@@ -163,7 +164,7 @@ fn printed(format: Format, events: &[Event], redact: bool) -> String {
         ..Selection::default()
     };
     let report = judge.report();
-    let timeline = args.draws().then(|| judge.timeline(events)).flatten();
+    let timeline = args.draws().then(|| judge.timeline(taken)).flatten();
     let drawn = timeline.map(|timeline| Drawn::of(&report, timeline, 1));
     let shown = select(&report, &all);
     let file = Path::new("/srv/recordings/run.raytrace");

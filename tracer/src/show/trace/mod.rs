@@ -18,11 +18,11 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::{
-    ids::{EventId, WallTime},
+    ids::{EventId, Pid, WallTime},
     judge::{
         fleet,
         report::{Death, Report, Utc},
-        timeline::{ProcessSeries, Timeline},
+        timeline::Timeline,
     },
     show::{causes, downsample::downsample, sanitize},
 };
@@ -191,6 +191,7 @@ impl Part<'_> {
             .iter()
             .map(|cause| (cause.death.id, cause.label()))
             .collect();
+        let whereabouts = Whereabouts::of(timeline);
         for (process, place) in timeline.processes.iter().zip(&places) {
             let Some(death) = process.death.and_then(|id| deaths.get(&id)) else {
                 continue;
@@ -203,7 +204,8 @@ impl Part<'_> {
             let label = labels.get(&death.id).map_or("DEATH", String::as_str);
             events.extend(events::death(death, process, *place, label))?;
             let number = self.id(death.id).0;
-            events.extend(flows(timeline, &places, &deaths, death, (number, *place)))?;
+            let places = (&whereabouts, places.as_slice());
+            events.extend(flows(timeline, places, &deaths, death, (number, *place)))?;
         }
         Ok(())
     }
@@ -254,22 +256,44 @@ fn node_figures(timeline: &Timeline) -> Vec<(Utc, [u64; 2])> {
         .collect()
 }
 
+/// Where processes stand among the series: a long recording has thousands.
+struct Whereabouts {
+    by_death: HashMap<EventId, usize>,
+    by_pid: HashMap<Pid, Vec<usize>>,
+}
+
+impl Whereabouts {
+    fn of(timeline: &Timeline) -> Self {
+        let mut found = Self {
+            by_death: HashMap::new(),
+            by_pid: HashMap::new(),
+        };
+        for (at, process) in timeline.processes.iter().enumerate() {
+            found
+                .by_pid
+                .entry(process.process.pid)
+                .or_default()
+                .push(at);
+            if let Some(death) = process.death {
+                found.by_death.entry(death).or_insert(at);
+            }
+        }
+        found
+    }
+}
+
 /// From the death that caused this one, and from the process that sent its signal.
 fn flows(
     timeline: &Timeline,
-    places: &[Place],
+    (whereabouts, places): (&Whereabouts, &[Place]),
     deaths: &HashMap<EventId, &Death>,
     death: &Death,
     (number, to): (u64, Place),
 ) -> Vec<Value> {
     let mut flows = Vec::new();
-    let place_of = |wanted: &dyn Fn(&ProcessSeries) -> bool| {
-        let found = timeline.processes.iter().position(wanted)?;
-        places.get(found).copied()
-    };
     let cause = death.verdict.cause_death_id;
-    if let Some((id, from)) =
-        cause.and_then(|id| Some((id, place_of(&|one| one.death == Some(id))?)))
+    let from = |id: EventId| Some((id, *places.get(*whereabouts.by_death.get(&id)?)?));
+    if let Some((id, from)) = cause.and_then(from)
         && let Some(cause) = deaths.get(&id)
     {
         flows.extend(events::flow(
@@ -280,16 +304,17 @@ fn flows(
         ));
     }
     if let Some(sender) = &death.sender {
-        let lived = |one: &ProcessSeries| {
-            one.process.pid == sender.pid
-                && one.started <= death.when.time
+        let lived = |at: &&usize| {
+            let one = &timeline.processes[**at];
+            one.started <= death.when.time
                 && one.ended.is_none_or(|ended| Some(ended) >= death.when.time)
         };
-        if let Some(from) = place_of(&lived) {
+        let mut named = whereabouts.by_pid.get(&sender.pid).into_iter().flatten();
+        if let Some(from) = named.find(lived).and_then(|at| places.get(*at)) {
             flows.extend(events::flow(
                 number * 2 + 1,
                 "signal",
-                (death.when.time, from),
+                (death.when.time, *from),
                 (death.when.time, to),
             ));
         }

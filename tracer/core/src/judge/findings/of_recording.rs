@@ -83,8 +83,8 @@ fn around(world: &World, death: &Death) -> Option<Around> {
     let held = |member: &Member| Held {
         pid: member.pid,
         role: member.role,
-        class: member.class.clone(),
-        doing: member.doing.clone(),
+        class: member.class.as_deref().map(str::to_owned),
+        doing: member.doing.as_deref().map(str::to_owned),
         private: member.private,
         shared: member.shared,
         before: member.before,
@@ -92,8 +92,8 @@ fn around(world: &World, death: &Death) -> Option<Around> {
             let method = growth.title.trim_start_matches("ray::").to_owned();
             Some((method, growth.calls, growth.per_call?))
         }),
-        reused: member.reused.clone(),
-        idle: member.idle.clone(),
+        reused: member.reused.as_deref().cloned(),
+        idle: member.idle.as_deref().cloned(),
     };
     Some(Around {
         inside: crowd.members.iter().filter(counts).map(held).collect(),

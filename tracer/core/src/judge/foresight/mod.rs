@@ -220,7 +220,7 @@ fn grower(
     title: Option<&str>,
 ) -> Option<(NearProcess, u32)> {
     let risen = |key: ProcessKey| {
-        let trail = world.trails.get(&key.truncated());
+        let trail = world.trails.get(key);
         trail.map_or(Bytes(0), |trail| trail.risen(since))
     };
     let grown = counted(world, who, now).map(|state| (state, risen(state.key)));
@@ -254,7 +254,7 @@ fn gave_back(
     since: BootTime,
     given_back: f64,
 ) -> Option<NearProcess> {
-    let trail = world.trails.get(&doer.process.truncated())?;
+    let trail = world.trails.get(doer.process)?;
     let moved = trail.fallen(since);
     let is_its_own = moved.0 > 0 && moved.0 as f64 >= ITS_PART * given_back;
     is_its_own.then_some(NearProcess { moved, ..doer })

@@ -6,7 +6,7 @@ use crate::{
     judge::state::{
         calls::{Calls, Idle},
         processes::ProcessState,
-        snapshot::{LiveProcesses, Member},
+        snapshot::{LiveProcesses, Member, Names},
         world::World,
     },
     ray::identify::{self, Title},
@@ -18,41 +18,35 @@ const MOST: usize = 64;
 /// The crowd around the end of `dying`, which held `own`.
 pub(in crate::judge) fn around(
     world: &World,
+    names: &mut Names,
     dying: ProcessKey,
     own: Option<Bytes>,
 ) -> LiveProcesses {
-    let mut alive: Vec<(&ProcessState, Bytes)> = world
-        .processes
-        .iter()
-        .filter_map(|state| {
-            let private = if state.key.same(dying) {
-                own
-            } else {
-                let (_, split) = state.memory.filter(|_| state.exit.is_none())?;
-                split.private()
-            };
-            Some((state, private?))
-        })
-        .collect();
+    let others = world.processes.alive();
+    let others = others.filter(|state| !state.key.same(dying));
+    let others = others.filter_map(|state| Some((state, state.memory?.1.private()?)));
+    let own = world.processes.get(dying).zip(own);
+    let mut alive: Vec<(&ProcessState, Bytes)> = others.chain(own).collect();
     let tracked = Bytes(alive.iter().map(|(_, private)| private.0).sum());
     alive.sort_by_key(|(state, private)| std::cmp::Reverse((*private, state.key.pid)));
     alive.truncate(MOST);
+    let mut kept = |name: Option<&str>| name.map(|name| names.kept(name));
     let member = |(state, private): (&ProcessState, Bytes)| Member {
         pid: state.key.pid,
         role: state.role,
-        class: class(state),
+        class: kept(class(state).as_deref()),
         cluster: state.cluster,
-        cgroup: state.cgroup.clone(),
-        doing: state.doing(),
+        cgroup: kept(state.cgroup.as_deref()),
+        doing: kept(state.doing().as_deref()),
         private,
         shared: state
             .memory
             .and_then(|(_, split)| split.shmem)
             .unwrap_or_default(),
         before: state.before,
-        growth: calls(world, state).and_then(Calls::steady),
-        reused: calls(world, state).and_then(Calls::reused),
-        idle: idle(world, state),
+        growth: calls(world, state).and_then(Calls::steady).map(Box::new),
+        reused: calls(world, state).and_then(Calls::reused).map(Box::new),
+        idle: idle(world, state).map(Box::new),
     };
     LiveProcesses {
         members: alive.into_iter().map(member).collect(),

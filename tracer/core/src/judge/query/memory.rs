@@ -7,7 +7,11 @@ use crate::{
         query::{crowd, minute, monitor},
         report::{MemoryReport, TopProcess, TopRest},
         state::{
-            calls::Calls, processes::ProcessState, snapshot::Snapshot, trail::Outside, world::World,
+            calls::Calls,
+            processes::ProcessState,
+            snapshot::{Names, Snapshot},
+            trail::Outside,
+            world::World,
         },
     },
 };
@@ -16,7 +20,12 @@ use crate::{
 const TOP: usize = 5;
 
 /// The memory picture at `exit`, from the samples before it. Cheap for a normal exit: nobody asks there.
-pub(in crate::judge) fn snapshot(world: &World, exit: &Exit, time: BootTime) -> Snapshot {
+pub(in crate::judge) fn snapshot(
+    world: &World,
+    names: &mut Names,
+    exit: &Exit,
+    time: BootTime,
+) -> Snapshot {
     let sampled = world
         .processes
         .get(exit.process)
@@ -35,7 +44,7 @@ pub(in crate::judge) fn snapshot(world: &World, exit: &Exit, time: BootTime) -> 
         minute: Some(minute::before(world, exit, time, &top)),
         top,
         top_rest,
-        crowd: crowd::around(world, exit.process, memory.private()),
+        crowd: crowd::around(world, names, exit.process, memory.private()),
         memory,
         gpu,
         shared: world.shared_files.biggest(&world.processes),
@@ -59,8 +68,8 @@ fn biggest(
 ) -> (Vec<TopProcess>, Option<TopRest>) {
     let alive = world
         .processes
-        .iter()
-        .filter(|state| state.exit.is_none() && !state.key.same(dying))
+        .alive()
+        .filter(|state| !state.key.same(dying))
         .filter_map(|state| {
             let (sampled, split) = state.memory?;
             Some((split.private()?, state.key.pid, Of::Tracked(state, sampled)))

@@ -34,7 +34,7 @@ pub(in crate::judge) fn before(
     time: BootTime,
     top: &[TopProcess],
 ) -> LastMinute {
-    let victim = world.trails.get(&exit.process.truncated());
+    let victim = world.trails.get(exit.process);
     let mut own = victim.map_or_else(|| vec![None; MOMENTS_MS.len()], |trail| over(trail, time));
     if let (Some(last), Some(anon)) = (
         own.last_mut(),
@@ -44,9 +44,7 @@ pub(in crate::judge) fn before(
     }
     let of = |one: &TopProcess| {
         // A pid may have been another process's before.
-        let own = world.trails.iter();
-        let own = own.filter(|(key, _)| key.pid == one.pid && key.start <= time);
-        let (_, trail) = own.max_by_key(|(key, _)| key.start)?;
+        let trail = world.trails.of_pid(one.pid, time)?;
         Some(TopBefore {
             pid: one.pid,
             title: one.title.clone(),

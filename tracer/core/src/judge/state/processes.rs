@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::{
     event::{Call, Exec, FileId, MemorySplit, Process, Role, Worker},
@@ -189,6 +189,8 @@ const FIRST_ARGUMENTS: usize = 6;
 #[derive(Debug, Default)]
 pub(in crate::judge) struct Processes {
     known: ByProcess<ProcessState>,
+    /// Those whose end was not seen: a long recording has few of them at each death.
+    alive: FxHashSet<ProcessKey>,
     /// The latest process with each pid.
     by_pid: FxHashMap<Pid, ProcessKey>,
     /// The latest process with each pid of Ray's own namespace, by cluster.
@@ -231,18 +233,30 @@ impl Processes {
         self.known.values()
     }
 
+    /// Those whose end was not seen.
+    pub(in crate::judge) fn alive(&self) -> impl Iterator<Item = &ProcessState> {
+        self.alive.iter().filter_map(|key| self.known.get(key))
+    }
+
     /// The process, made if it is new. An exact start replaces a truncated one.
     pub(in crate::judge) fn touch(&mut self, key: ProcessKey) -> &mut ProcessState {
         let short = key.truncated();
         self.by_pid.insert(key.pid, short);
-        let state = self
-            .known
-            .entry(short)
-            .or_insert_with(|| ProcessState::unknown(key));
+        let state = self.known.entry(short).or_insert_with(|| {
+            self.alive.insert(short);
+            ProcessState::unknown(key)
+        });
         if key.start > state.key.start {
             state.key = key;
         }
         state
+    }
+
+    /// Its end was seen.
+    pub(in crate::judge) fn ended(&mut self, key: ProcessKey, exit: EventId) -> &mut ProcessState {
+        self.touch(key).exit = Some(exit);
+        self.alive.remove(&key.truncated());
+        self.touch(key)
     }
 
     pub(in crate::judge) fn forked(&mut self, parent: ProcessKey, child: ProcessKey) {
@@ -368,6 +382,7 @@ impl Processes {
     /// Drops a process that no later event can concern; for the live recorder, whose memory is bounded.
     pub(in crate::judge) fn forget(&mut self, key: ProcessKey) {
         let short = key.truncated();
+        self.alive.remove(&short);
         let Some(state) = self.known.remove(&short) else {
             return;
         };

@@ -1,5 +1,9 @@
 //! What surrounded a death, as it was kept with its exit.
 
+use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
+
 use crate::{
     event::{NodeMemory, Role},
     ids::{Bytes, Pid, ProcessKey},
@@ -34,26 +38,48 @@ pub(in crate::judge) struct LiveProcesses {
     pub(in crate::judge) node: Option<NodeMemory>,
 }
 
-/// One process.
+/// One process. Each death keeps dozens of these, so that names are shared and what most do not have is elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::judge) struct Member {
     pub(in crate::judge) pid: Pid,
     pub(in crate::judge) role: Role,
     /// The actor's class, else the task that runs.
-    pub(in crate::judge) class: Option<String>,
+    pub(in crate::judge) class: Option<Arc<str>>,
     pub(in crate::judge) cluster: Option<ProcessKey>,
-    pub(in crate::judge) cgroup: Option<String>,
+    pub(in crate::judge) cgroup: Option<Arc<str>>,
     /// What it runs: `WorkerDict.save_checkpoint`.
-    pub(in crate::judge) doing: Option<String>,
+    pub(in crate::judge) doing: Option<Arc<str>>,
     pub(in crate::judge) private: Bytes,
     /// Shared memory that it has mapped and touched.
     pub(in crate::judge) shared: Bytes,
     /// What it held when it began that.
     pub(in crate::judge) before: Option<Bytes>,
     /// The method that left most behind in each of several calls.
-    pub(in crate::judge) growth: Option<Growth>,
+    pub(in crate::judge) growth: Option<Box<Growth>>,
     /// What its tasks left resident and used again.
-    pub(in crate::judge) reused: Option<Reused>,
+    pub(in crate::judge) reused: Option<Box<Reused>>,
     /// Since when it had nothing to do.
-    pub(in crate::judge) idle: Option<Idle>,
+    pub(in crate::judge) idle: Option<Box<Idle>>,
+}
+
+/// Names of classes, methods and cgroups, each kept once.
+#[derive(Debug, Default)]
+pub(in crate::judge) struct Names(FxHashSet<Arc<str>>);
+
+/// A job that gives each task its own name has as many as tasks.
+const MOST_NAMES: usize = 4_096;
+
+impl Names {
+    /// The name as it is kept.
+    pub(in crate::judge) fn kept(&mut self, name: &str) -> Arc<str> {
+        if let Some(known) = self.0.get(name) {
+            return Arc::clone(known);
+        }
+        if self.0.len() >= MOST_NAMES {
+            self.0.clear();
+        }
+        let name: Arc<str> = name.into();
+        self.0.insert(Arc::clone(&name));
+        name
+    }
 }

@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 
-use crate::ids::{BootTime, Bytes, Pid, SECOND_NS};
+use rustc_hash::FxHashMap;
+
+use crate::ids::{BootTime, ByProcess, Bytes, Pid, ProcessKey, SECOND_NS};
 
 /// Figures that a trail keeps: a minute at ten a second.
 const LONGEST: usize = 600;
@@ -59,6 +61,51 @@ impl Trail {
     pub(in crate::judge) fn at(&self, time: BootTime) -> Option<Bytes> {
         let last = self.0.iter().rev().find(|(since, _)| *since <= time)?;
         Some(last.1)
+    }
+}
+
+/// The trails of processes.
+#[derive(Debug, Default)]
+pub(in crate::judge) struct Trails {
+    of: ByProcess<Trail>,
+    /// Those that had the same pid, one after the other.
+    by_pid: FxHashMap<Pid, Vec<ProcessKey>>,
+}
+
+impl Trails {
+    /// Adds a figure of a process.
+    pub(in crate::judge) fn push(&mut self, process: ProcessKey, time: BootTime, figure: Bytes) {
+        let key = process.truncated();
+        let trail = self.of.entry(key).or_insert_with(|| {
+            self.by_pid.entry(key.pid).or_default().push(key);
+            Trail::default()
+        });
+        trail.push(time, figure);
+    }
+
+    pub(in crate::judge) fn get(&self, process: ProcessKey) -> Option<&Trail> {
+        self.of.get(&process.truncated())
+    }
+
+    /// Of the processes that had this pid the last one that began by `time`.
+    pub(in crate::judge) fn of_pid(&self, pid: Pid, time: BootTime) -> Option<&Trail> {
+        let began = self
+            .by_pid
+            .get(&pid)?
+            .iter()
+            .filter(|key| key.start <= time);
+        self.of.get(began.max_by_key(|key| key.start)?)
+    }
+
+    pub(in crate::judge) fn forget(&mut self, process: ProcessKey) {
+        let key = process.truncated();
+        self.of.remove(&key);
+        if let Some(keys) = self.by_pid.get_mut(&key.pid) {
+            keys.retain(|known| *known != key);
+            if keys.is_empty() {
+                self.by_pid.remove(&key.pid);
+            }
+        }
     }
 }
 

@@ -33,7 +33,7 @@ use crate::{
             shared_files::SharedFiles,
             shares::Shares,
             snapshot::Snapshot,
-            trail::{Outside, Trail},
+            trail::{Outside, Trails},
         },
     },
     ray::{facts::RayFact, gcs::GcsRow, identify::Title},
@@ -88,7 +88,7 @@ pub(in crate::judge) struct World {
     pub(in crate::judge) driver_settings: Vec<(ProcessKey, Vec<(String, String)>)>,
     pub(in crate::judge) shared_memory: Vec<(BootTime, SharedMemory)>,
     /// The last two minutes of each process's private memory.
-    pub(in crate::judge) trails: ByProcess<Trail>,
+    pub(in crate::judge) trails: Trails,
     /// How the private memory of each process rose over its life.
     pub(in crate::judge) rises: ByProcess<Rise>,
     /// The biggest processes that are not Ray's, near a limit.
@@ -270,7 +270,7 @@ impl World {
             return;
         };
         let short = sample.process.truncated();
-        self.trails.entry(short).or_default().push(time, private);
+        self.trails.push(short, time, private);
         let rise = self.rises.entry(short);
         rise.or_insert_with(|| Rise::new(time, private))
             .sampled(time, private);
@@ -291,7 +291,7 @@ impl World {
     /// Looks whether what has left a GPU has come to the host.
     fn swing(&mut self, process: ProcessKey, time: BootTime) {
         if self.gpus.has_fallen(process) {
-            let trail = self.trails.get(&process.truncated());
+            let trail = self.trails.get(process);
             let host = trail.map_or(Bytes(0), |trail| trail.risen(gpus::lately(time)));
             self.gpus.host_rose(process, time, host);
         }
@@ -358,8 +358,7 @@ impl World {
             memory: self.shares.at_end(exit.process, split),
             ..exit.clone()
         };
-        let state = self.processes.touch(exit.process);
-        state.exit = Some(id);
+        let state = self.processes.ended(exit.process, id);
         state.parent = state.parent.or(exit.parent);
         state.ns_pid = exit.ns_pid.or(state.ns_pid);
         if !exit.comm.is_empty() {
@@ -428,7 +427,7 @@ impl World {
     fn outside_sampled(&mut self, time: BootTime, outside: &OutsideMemory) {
         let key = outside.process.truncated();
         let private = outside.memory.private().unwrap_or_default();
-        self.trails.entry(key).or_default().push(time, private);
+        self.trails.push(key, time, private);
         if private == Bytes(0) {
             self.outside.remove(&key);
             return;
@@ -478,7 +477,7 @@ impl World {
         self.shares.forget(key);
         self.gpus.forget(key);
         self.mapped.remove(&short);
-        self.trails.remove(&short);
+        self.trails.forget(key);
         self.rises.remove(&short);
         self.steps.remove(&short);
         self.monitors.remove(&short);

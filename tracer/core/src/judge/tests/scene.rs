@@ -10,7 +10,7 @@ use crate::{
     judge::{
         Judge, judge,
         report::{Death, Report},
-        timeline::Timeline,
+        timeline::{Timeline, TimelineBuilder},
     },
     ray::facts::{Candidate, MonitorKill, RayFact},
 };
@@ -456,11 +456,12 @@ impl Scene {
     }
 
     pub(super) fn timeline(&self) -> Timeline {
-        let mut judge = Judge::default();
+        let (mut judge, mut taken) = (Judge::default(), TimelineBuilder::default());
         for event in &self.events {
             judge.observe(event);
+            taken.observe(event);
         }
-        judge.timeline(&self.events).expect("a timeline")
+        judge.timeline(taken).expect("a timeline")
     }
 
     /// What is known of the cluster is known otherwise from now on.
