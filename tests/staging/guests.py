@@ -47,22 +47,22 @@ def as_here(someone):
     return {"pid": someone["pid"], "start_ticks": ticks}
 
 
-def answer(connection, ended):
-    """Guest 2's side: its time, whether a process of its is gone, and that all is staged."""
+def answer(connection, told):
+    """Guest 2's side: its time, whether a process of its is gone; an event is told."""
     with connection, connection.makefile("rw") as lines:
         for line in lines:
             word, *about = json.loads(line)
-            if word == "end":
-                ended.set()
+            if word in told:
+                told[word].set()
             reply = wait_gone(*about) if word == "gone" else time.time_ns()
             lines.write(f"{json.dumps(reply)}\n")
             lines.flush()
 
 
-def serve(ended):
+def serve(told):
     with socket.create_server(("", PORT)) as server:
         while True:
-            threading.Thread(target=answer, args=(server.accept()[0], ended), daemon=True).start()
+            threading.Thread(target=answer, args=(server.accept()[0], told), daemon=True).start()
 
 
 class Other:
@@ -151,7 +151,7 @@ def driver(kind):
     {"actor_out_of_memory": actor_out_of_memory, "owner_killed": owner_killed}[kind]()
 
 
-def told(event):
+def say(event):
     """How far this machine is, on the first serial line."""
     write("/dev/kmsg", f"<2>staging: {event} after {time.clock_gettime(time.CLOCK_BOOTTIME):.0f} s\n")
 
@@ -159,44 +159,35 @@ def told(event):
 def head(truth):
     with Recorder():
         start_ray("--head", "--include-dashboard=false", "--port=6379", *about_node("guest1"))
-        told("the head is there")
+        say("the head is there")
         truth.write(kind="boot", seconds=booted())
         session = os.path.basename(os.path.realpath("/tmp/ray/session_latest"))
         truth.write(kind="cluster", session=session, raylet=process(raylet_pid()))
         other = Other()
         clock = [other.ahead()]
+        other.ask("the head is there")
         for kind, status in (("actor_out_of_memory", 1), ("owner_killed", 0)):
             done = subprocess.run([sys.executable, os.path.abspath(__file__), kind], timeout=PATIENCE)
-            told(kind)
+            say(kind)
             if done.returncode != status:
                 truth.failed(kind, f"the driver ended with {done.returncode}")
         clock.append(other.ahead())
         # The GCS's last words on them.
         time.sleep(5)
-        other.ask("end")
+        other.ask("all is staged")
     section("clock", json.dumps(clock))
 
 
 def worker(truth):
-    ended = threading.Event()
-    threading.Thread(target=serve, args=(ended,), daemon=True).start()
+    told = {"the head is there": threading.Event(), "all is staged": threading.Event()}
+    threading.Thread(target=serve, args=(told,), daemon=True).start()
     with Recorder():
-        wait_for_the_gcs()
+        if not told["the head is there"].wait(PATIENCE):
+            raise TimeoutError("nobody said that the head is there")
         start_ray(f"--address={GCS}", *about_node("guest2"))
-        told("the worker node is there")
-        if not ended.wait(2 * PATIENCE):
+        say("the worker node is there")
+        if not told["all is staged"].wait(PATIENCE):
             truth.failed("guest2", "nobody said that all is staged")
-
-
-def wait_for_the_gcs():
-    host, port = GCS.split(":")
-
-    def accepts():
-        with socket.socket() as one:
-            return one.connect_ex((host, int(port))) == 0
-
-    if not wait_for(accepts, PATIENCE, interval=1):
-        raise TimeoutError(f"no GCS at {GCS}")
 
 
 def about_node(name):
