@@ -124,7 +124,7 @@ def start_ray(*arguments, cgroup="/sys/fs/cgroup"):
     def enter():
         write(f"{cgroup}/cgroup.procs", "0")
 
-    command = [sys.executable, ray, "start", *arguments, "--num-cpus=2", "--object-store-memory=100000000", *FLAGS]
+    command = [sys.executable, ray, "start", *arguments, "--object-store-memory=100000000", *FLAGS]
     subprocess.run(command, check=True, preexec_fn=enter, stdout=sys.stderr)
 
 

@@ -191,7 +191,8 @@ def worker(truth):
 
 
 def about_node(name):
-    return [f"--node-ip-address={ADDRESSES[name]}", f"--node-name={name}", f'--resources={{"{name}": 100}}']
+    # Without CPUs no worker is started before it is needed: each takes a minute here.
+    return ["--num-cpus=0", f"--node-ip-address={ADDRESSES[name]}", f"--node-name={name}", f'--resources={{"{name}": 100}}']
 
 
 def main():

@@ -16,7 +16,7 @@ from truth import Truth, process, wait_gone
 MIB = 1 << 20
 # The root itself is no base for Ray's cgroups: kernel threads cannot be moved out of it.
 BASE = "/sys/fs/cgroup/pod"
-RAY = ["--head", "--node-ip-address=127.0.0.1", "--include-dashboard=false", "--enable-resource-isolation", f"--cgroup-path={BASE}"]
+RAY = ["--head", "--num-cpus=2", "--node-ip-address=127.0.0.1", "--include-dashboard=false", "--enable-resource-isolation", f"--cgroup-path={BASE}"]
 RAY += ["--system-reserved-cpu=1", "--system-reserved-memory=6000000000"]
 
 
