@@ -28,20 +28,27 @@ pub fn file(recording: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Keeps a recording of a virtual machine, which comes by gzip and as hexadecimal digits.
+/// Keeps a recording of a virtual machine, which comes as [`unpack`] reads it.
 pub fn packed(machine: &str, digits: &str) -> Result<()> {
     let Some(folder) = folder() else {
         return Ok(());
     };
+    fs::create_dir_all(&folder)?;
+    let name = machine.replace('/', "-");
+    unpack(digits, &folder.join(format!("{name}.raytrace")))
+}
+
+/// Writes a virtual machine's recording to a file: it comes by gzip and as hexadecimal digits.
+pub fn unpack(digits: &str, to: &Path) -> Result<()> {
     let byte = |pair: &[u8]| {
         let pair = std::str::from_utf8(pair).ok()?;
         u8::from_str_radix(pair, 16).ok()
     };
     let bytes: Option<Vec<u8>> = digits.trim().as_bytes().chunks(2).map(byte).collect();
     let bytes = bytes.context("the machine's recording is not hexadecimal")?;
-    fs::create_dir_all(&folder)?;
-    let name = machine.replace('/', "-");
-    let mut to = File::create(folder.join(format!("{name}.raytrace")))?;
-    copy(&mut GzDecoder::new(bytes.as_slice()), &mut to)?;
+    copy(
+        &mut GzDecoder::new(bytes.as_slice()),
+        &mut File::create(to)?,
+    )?;
     Ok(())
 }

@@ -42,8 +42,14 @@ pub(crate) fn script(name: &str) -> PathBuf {
     Path::new("/staging").join(name)
 }
 
-/// Writes it as an initial RAM disk; what is stripped lies in `folder`.
-pub(crate) fn write(version: &str, raytrace: &Path, to: &Path, folder: &Path) -> Result<()> {
+/// Writes it as an initial RAM disk, with the kernel's `modules`, if there are any; what is stripped lies in `folder`.
+pub(crate) fn write(
+    version: &str,
+    raytrace: &Path,
+    modules: &Path,
+    to: &Path,
+    folder: &Path,
+) -> Result<()> {
     let mut archive = Initrd::new(BufWriter::new(File::create(to)?));
     let (environment, base) = (ray(version), base(version)?);
     let mut programs = BTreeSet::from([PathBuf::from("/bin/sh"), raytrace.to_owned()]);
@@ -65,6 +71,14 @@ pub(crate) fn write(version: &str, raytrace: &Path, to: &Path, folder: &Path) ->
     )?;
     for library in needed(&programs)? {
         archive.file(&library, &fs::read(&library)?)?;
+    }
+    if modules.exists() {
+        add(
+            &mut archive,
+            modules,
+            Path::new("/modules"),
+            &mut BTreeSet::new(),
+        )?;
     }
     archive.file(Path::new("/bin/sh"), &fs::read("/bin/sh")?)?;
     let stripped = strip(raytrace, folder, "raytrace")?;

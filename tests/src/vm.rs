@@ -4,6 +4,7 @@ use std::{
     collections::HashMap,
     fs::{self, File},
     io::{BufWriter, Write as _},
+    panic::resume_unwind,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
@@ -35,8 +36,8 @@ pub enum Root<'a> {
     Program(&'a Path),
     /// A program as init, which is given a word, and beside it another one, `/machine`.
     Programs(&'a Path, &'a Path, &'a str),
-    /// Python with this version of Ray, and as its init a script of `tests/staging`.
-    Ray(&'a str, &'a str),
+    /// Python with this version of Ray, and as its init a script of `tests/staging`, which is given a word.
+    Ray(&'a str, &'a str, &'a str),
 }
 
 impl Root<'_> {
@@ -61,9 +62,9 @@ impl Root<'_> {
         match self {
             Self::Program(_) => "rdinit=/init".to_owned(),
             Self::Programs(_, _, word) => format!("rdinit=/init -- {word}"),
-            Self::Ray(version, name) => {
+            Self::Ray(version, name, word) => {
                 let (python, script) = (ray_root::python(version), ray_root::script(name));
-                format!("rdinit={} -- {}", python.display(), script.display())
+                format!("rdinit={} -- {} {word}", python.display(), script.display())
             }
         }
     }
@@ -71,8 +72,8 @@ impl Root<'_> {
     /// Machines with one kernel may run side by side.
     fn folder(self) -> String {
         match self {
-            Self::Program(_) | Self::Ray(..) => "run".to_owned(),
-            Self::Programs(_, _, word) => format!("run-{word}"),
+            Self::Program(_) | Self::Ray(_, _, "") => "run".to_owned(),
+            Self::Programs(_, _, word) | Self::Ray(_, _, word) => format!("run-{word}"),
         }
     }
 
@@ -102,6 +103,26 @@ impl Machine<'_> {
         })
     }
 
+    /// Starts several at the same time, which know of each other: all of them once more where one stalls.
+    pub fn run_together(machines: &[Self]) -> Result<Vec<Sections>> {
+        Self::all_once(machines).or_else(|error| {
+            eprintln!("{} machines: started once more: {error:#}", machines.len());
+            Self::all_once(machines)
+        })
+    }
+
+    fn all_once(machines: &[Self]) -> Result<Vec<Sections>> {
+        thread::scope(|scope| {
+            let started: Vec<_> = (machines.iter())
+                .map(|machine| scope.spawn(|| machine.once()))
+                .collect();
+            let ended = started.into_iter().map(thread::ScopedJoinHandle::join);
+            ended
+                .map(|one| one.unwrap_or_else(|panic| resume_unwind(panic)))
+                .collect()
+        })
+    }
+
     fn once(&self) -> Result<Sections> {
         let home = target().join("vm").join(self.suite);
         let kernel = home.join("vmlinuz");
@@ -116,7 +137,10 @@ impl Machine<'_> {
             Root::Programs(init, other, _) => {
                 write_initrd(&[(init, "init"), (other, "machine")], &initrd, folder)?;
             }
-            Root::Ray(version, _) => ray_root::write(version, &raytrace(), &initrd, folder)?,
+            Root::Ray(version, ..) => {
+                let modules = home.join("modules");
+                ray_root::write(version, &raytrace(), &modules, &initrd, folder)?;
+            }
         }
         File::create(&swap)?.set_len(64 << 20)?;
         let (console, out) = (folder.join("console"), folder.join("out"));
@@ -167,7 +191,9 @@ impl Machine<'_> {
         // All is told then, whether it switches itself off or not.
         if sections.contains_key("end") {
             if let Some(recording) = sections.get("recording") {
-                keep::packed(self.suite, recording)?;
+                let folder = folder.file_name().unwrap_or_default();
+                let name = format!("{}-{}", self.suite, folder.display());
+                keep::packed(name.trim_end_matches("-run"), recording)?;
             }
             return Ok(sections);
         }

@@ -13,7 +13,7 @@ fn deaths_in_the_cgroups_of_rays_resource_isolation_are_named() {
     let machine = Machine {
         suite: "trixie",
         disk: "nvme",
-        root: Root::Ray("2.60.0", "isolation.py"),
+        root: Root::Ray("2.60.0", "isolation.py", ""),
         arguments: &["-smp", "2"],
         kernel: "",
     };

@@ -186,7 +186,7 @@ pub(crate) fn soak() -> Result<()> {
         let mut tests = cargo("test");
         tests.args(["--package", "raytrace-tests"]);
         for name in [
-            "survival", "floods", "fleet", "jobs", "matrix", "packages", "systemd",
+            "survival", "floods", "fleet", "guests", "jobs", "matrix", "packages", "systemd",
         ] {
             tests.args(["--test", name]);
         }

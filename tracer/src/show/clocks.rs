@@ -93,7 +93,9 @@ fn head(report: &Report) -> String {
 fn uncertain_ms(report: &Report, node: &Node) -> Option<i64> {
     let recordings = report.recordings.iter();
     let boots: HashSet<&str> = recordings.map(|one| one.host.boot_id.as_str()).collect();
-    if boots.len() < 2 || node.clock.is_some_and(|offset| offset.corrected_by_ms != 0) {
+    let is_known = node.clock.is_some_and(|offset| offset.corrected_by_ms != 0)
+        || node.head && is_compared(report);
+    if boots.len() < 2 || is_known {
         return None;
     }
     let of_node = |id: &u32| report.recordings.iter().find(|one| one.id == *id);
@@ -108,6 +110,20 @@ fn uncertain_ms(report: &Report, node: &Node) -> Option<i64> {
     });
     let error = bounds.map_or(stated, |bounds| bounds.min(stated));
     (error >= MATTERS_MS).then_some(error)
+}
+
+/// Whether messages bound from both sides how far each other clock is from that of the node with the GCS: what its own kernel says of
+/// it then bears on no order.
+fn is_compared(report: &Report) -> bool {
+    let recorded = report
+        .nodes
+        .iter()
+        .filter(|node| !node.recordings.is_empty());
+    let (heads, others): (Vec<&Node>, Vec<&Node>) = recorded.partition(|node| node.head);
+    let is_bounded = |offset: ClockOffset| {
+        offset.ahead_at_least_ms.is_some() && offset.ahead_at_most_ms.is_some()
+    };
+    heads.len() == 1 && (others.iter()).all(|node| node.clock.is_some_and(is_bounded))
 }
 
 fn plus_minus(ms: i64) -> String {
@@ -164,6 +180,40 @@ mod tests {
             report.recordings = vec![first, second];
             let lines = said(&report).join(" ");
             assert_eq!(lines.contains("gpu-02 ±0.4 s"), is_said, "{lines}");
+        }
+    }
+
+    #[test]
+    fn what_the_heads_kernel_says_of_its_clock_matters_where_messages_do_not_bound_all_others() {
+        for (most, is_said) in [(Some(11_909), false), (None, true)] {
+            let mut report = sample::quiet();
+            let mut first = report.recordings[0].clone();
+            let mut second = first.clone();
+            (second.id, second.host.boot_id) = (first.id + 1, "another".into());
+            first.clock = Some(ClockState {
+                max_error_us: 16_000_000,
+                synchronised: false,
+            });
+            let head = Node {
+                name: "gpu-01".into(),
+                head: true,
+                recordings: vec![first.id],
+                ..Node::default()
+            };
+            let other = Node {
+                name: "gpu-02".into(),
+                recordings: vec![second.id],
+                clock: Some(ClockOffset {
+                    ahead_at_least_ms: Some(10_785),
+                    ahead_at_most_ms: most,
+                    corrected_by_ms: 10_785,
+                }),
+                ..Node::default()
+            };
+            report.nodes = vec![head, other];
+            report.recordings = vec![first, second];
+            let lines = said(&report).join(" ");
+            assert_eq!(lines.contains("gpu-01 ±16.0 s"), is_said, "{lines}");
         }
     }
 

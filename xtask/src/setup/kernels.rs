@@ -17,6 +17,10 @@ use crate::{
 /// The newest kernel of each: 5.10, 6.1, 6.12, and whatever backports has (7.2 in autumn 2026).
 const SUITES: [&str; 4] = ["bullseye", "bookworm", "trixie", "trixie-backports"];
 
+/// The one whose machines may have a network, and the modules that this takes.
+const WITH_NETWORK: &str = "trixie";
+const MODULES: [&str; 3] = ["failover.ko", "net_failover.ko", "virtio_net.ko"];
+
 const MIRROR: &str = "http://deb.debian.org/debian";
 
 /// QEMU, and a kernel of each suite at `target/vm/SUITE/vmlinuz`.
@@ -35,7 +39,8 @@ pub(super) fn install() -> Result<()> {
 fn kernel(suite: &str) -> Result<()> {
     let folder = layout::target().join("vm").join(suite);
     let image = folder.join("vmlinuz");
-    if image.exists() {
+    let modules = folder.join("modules");
+    if image.exists() && (suite != WITH_NETWORK || modules.exists()) {
         already(&image.display().to_string());
         return Ok(());
     }
@@ -69,9 +74,31 @@ fn kernel(suite: &str) -> Result<()> {
             .arg(&unpacked),
     )?;
     let found = find(&unpacked, |name| name.starts_with("vmlinuz"))?;
+    if suite == WITH_NETWORK {
+        keep_modules(&unpacked, &modules)?;
+    }
     fs::rename(found, &image)?;
     fs::remove_dir_all(unpacked)?;
     fs::remove_file(archive)?;
+    Ok(())
+}
+
+/// The modules of a network card, as the package has them: they fit this kernel alone.
+fn keep_modules(unpacked: &Path, modules: &Path) -> Result<()> {
+    if modules.exists() {
+        fs::remove_dir_all(modules)?;
+    }
+    let mut found = Vec::new();
+    for module in MODULES {
+        found.push(find(unpacked, |name| {
+            name.strip_prefix(module)
+                .is_some_and(|ending| ending.is_empty() || ending.starts_with('.'))
+        })?);
+    }
+    fs::create_dir(modules)?;
+    for path in found {
+        fs::copy(&path, modules.join(path.file_name().unwrap_or_default()))?;
+    }
     Ok(())
 }
 
@@ -119,14 +146,14 @@ fn depends(settings: &Path, package: &str, prefix: &str) -> Result<String> {
 }
 
 /// The first file below `folder` whose name pleases.
-fn find(folder: &Path, pleases: fn(&str) -> bool) -> Result<PathBuf> {
+fn find(folder: &Path, pleases: impl Fn(&str) -> bool) -> Result<PathBuf> {
     let mut folders = vec![folder.to_owned()];
     while let Some(next) = folders.pop() {
         for entry in fs::read_dir(&next)? {
             let entry = entry?;
             if entry.file_type()?.is_dir() {
                 folders.push(entry.path());
-            } else if entry.file_name().to_str().is_some_and(pleases) {
+            } else if entry.file_name().to_str().is_some_and(&pleases) {
                 return Ok(entry.path());
             }
         }

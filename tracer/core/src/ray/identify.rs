@@ -52,8 +52,9 @@ pub fn role(comm: &str, argv: &[String]) -> Option<Role> {
             .is_some_and(|end| end == "py")
     };
     let script = argv.iter().find(is_python).map_or("", String::as_str);
-    if script.ends_with("workers/default_worker.py") || script.ends_with("workers/setup_worker.py")
-    {
+    // It becomes a worker, or the server of Ray's client.
+    let is_set_up = script.ends_with("workers/setup_worker.py") && helper(argv).is_none();
+    if is_set_up || script.ends_with("workers/default_worker.py") {
         Some(Role::Worker)
     } else if script.ends_with("dashboard/agent.py") || script.ends_with("agent/main.py") {
         Some(Role::Agent)
@@ -177,6 +178,10 @@ mod tests {
             role("python3", &argv("python3 -u /v/ray/dashboard/agent.py --x")),
             Some(Role::Agent)
         );
+        let server = argv(
+            "/v/bin/python3 /v/lib/ray/_private/workers/setup_worker.py -m ray.util.client.server --mode=proxy",
+        );
+        assert_eq!(role("python3", &server), Some(Role::Other));
         assert_eq!(role("python3", &argv("python3 train.py")), None);
         assert_eq!(option(&argv("raylet --node_id=ab"), "node-id"), Some("ab"));
     }

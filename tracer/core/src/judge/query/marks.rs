@@ -14,7 +14,7 @@ use crate::{
     },
     ray::{
         facts::RayFact,
-        words::{Ended, lost_the_gcs},
+        words::{Ended, lost_the_gcs, owner_gone},
     },
 };
 
@@ -134,6 +134,12 @@ fn on_node(log: &RayLog, own: Option<&HexId>) -> [Option<(Step, HexId)>; 2] {
             reason,
             ..
         } if Ended::of(reason) == Ended::Owner => [Some((Step::OwnerGone, owner.clone())), None],
+        // The GCS has it killed as soon as it has entered the owner's exit; the raylet may never say whose end it was.
+        RayFact::ForceKillActor { reason, .. } if log.file.contains("-core-") => {
+            let gone = owner_gone(reason).filter(|gone| !gone.node_crashed);
+            let owner = gone.and_then(|gone| gone.owner);
+            [owner.map(|owner| (Step::OwnerGone, owner)), None]
+        }
         RayFact::RayletMarkedDead { reason } if !lost_the_gcs(reason) => {
             [own.map(|own| (Step::NodeGone, own.clone())), None]
         }

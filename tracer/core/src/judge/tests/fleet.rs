@@ -246,6 +246,28 @@ fn with_clocks_that_are_off_order_and_causes_stay_right_and_the_raw_time_is_told
 }
 
 #[test]
+fn an_actor_that_was_told_of_its_owners_end_bounds_its_nodes_clock() {
+    for (whose, is_bound) in [("Owner's worker process", true), ("Owner's node", false)] {
+        let reason = format!(
+            "The actor is dead because its owner has died. Owner Id: {} Owner Ip address: 192.0.2.1 Owner worker exit type: SYSTEM_ERROR Worker exit detail: {whose} has crashed.",
+            hex(30).0
+        );
+        let mut second = node(2);
+        second.ray_worker(8).after(500_000);
+        let worker_id = Some(hex(8));
+        let fact = RayFact::ForceKillActor { reason, worker_id };
+        logs(&mut second, "worker", 8, fact);
+        let mut first = node(1);
+        first.after(490_000);
+        gcs_says(&mut first, gcs_exit(30, 1));
+        let report = joined(&[&first, &second]);
+        let clock = report.nodes[1].clock;
+        let most = clock.and_then(|clock| clock.ahead_at_most_ms);
+        assert_eq!(most, is_bound.then_some(10), "{whose}");
+    }
+}
+
+#[test]
 fn what_a_kernel_says_of_its_clock_is_kept_with_its_recording() {
     for max_us in [400_000, 900] {
         let mut second = node(2);
