@@ -442,12 +442,12 @@ fn a_driver_that_kills_a_part_of_its_own_ray_and_goes_on_does_not_shut_it_down()
     for shuts_down in [false, true] {
         let mut scene = Scene::new();
         scene.ray_worker(7);
-        scene.process(40, 50, "gcs_server", Role::Gcs);
+        scene.process(60, 50, "gcs_server", Role::Gcs);
         scene.signal(50, RAYLET, 9, 0, true).after(10);
         let raylet = scene.exit(RAYLET, 9);
         if shuts_down {
-            scene.after(100_000).signal(50, 40, 15, 0, true);
-            scene.after(10).exit(40, 15);
+            scene.after(100_000).signal(50, 60, 15, 0, true);
+            scene.after(10).exit(60, 15);
         }
         scene.after(900_000).exit(7, 1 << 8);
         scene.after(60_000_000).exit(50, 0);
