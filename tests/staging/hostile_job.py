@@ -43,7 +43,7 @@ def folder(stage, name):
     return os.path.realpath(made)
 
 
-def in_the_name_of(stage, label, name, *arguments):
+def in_the_name_of(stage, label, name, *arguments, expected=None):
     """A shell under another name kills a worker: it is a stranger, and listed."""
     program = os.path.join(folder(stage, label.split("/")[0]), name)
     shutil.copy("/bin/bash", program)
@@ -52,7 +52,7 @@ def in_the_name_of(stage, label, name, *arguments):
     sender = subprocess.Popen([program, "-c", act, *arguments])
     stage.truth.death(
         label, victim, "signal", certainty="proven", listed=True, signal=9,
-        sender={"pid": sender.pid, "comm": name[:15], "mechanism": "kill", "relation": "other"},
+        sender={"pid": sender.pid, "comm": name[:15], "mechanism": "kill", **(expected or {})},
     )
     sender.wait()
     stage.ended(label, victim)
@@ -65,13 +65,13 @@ def named_ray(stage, label):
 
 @kind
 def named_gcs(stage, label):
-    in_the_name_of(stage, label, "gcs_server")
+    in_the_name_of(stage, label, "gcs_server", expected={"relation": "other"})
 
 
 @kind
 def named_like_a_runtime(stage, label):
     """Its name begins like that of a container runtime."""
-    in_the_name_of(stage, label, "runcommand")
+    in_the_name_of(stage, label, "runcommand", expected={"relation": "same-job"})
 
 
 @kind
