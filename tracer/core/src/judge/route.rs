@@ -301,7 +301,7 @@ mod tests {
         assert_eq!(put_in(29).0, Route::Kernel);
         let mut exec = sent(7, 11, 128, Some(("#59", [0; 3])));
         exec.group = false;
-        assert_eq!(of(&exec).is_certain, true);
+        assert!(of(&exec).is_certain);
         // Ctrl-C goes to a group of processes.
         assert_eq!(way(66, 2, 128, Some(("", [0; 3]))), (Route::Kernel, true));
     }
