@@ -147,6 +147,44 @@ def file_limit():
         file.write(b"x" * 8192)
 
 
+def leaves_a_stopped_one():
+    """In a session of its own, a child in a group of its own, which stops as this process ends."""
+    os.setsid()
+    child = os.fork()
+    if child == 0:
+        os.setpgid(0, 0)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        ROLL.announce(LABEL + "/stopped")
+        time.sleep(600)
+    ROLL.wait(LABEL + "/stopped")
+    time.sleep(0.5)
+    os.kill(child, signal.SIGSTOP)
+    time.sleep(0.3)
+    os._exit(0)
+
+
+PTRACE_CONT, PTRACE_ATTACH, PTRACE_SYSCALL = 7, 16, 24
+
+
+def puts_in():
+    """Ends a child at a system call with SIGINT, as `strace --inject` does."""
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        ROLL.announce(LABEL + "/tracee")
+        while True:
+            time.sleep(0.1)
+    ROLL.wait(LABEL + "/tracee")
+    time.sleep(0.5)
+    for request, data in ((PTRACE_ATTACH, 0), (PTRACE_SYSCALL, 0), (PTRACE_CONT, signal.SIGINT)):
+        if LIBC.ptrace(ctypes.c_long(request), ctypes.c_long(child), None, ctypes.c_long(data)) != 0:
+            raise OSError(ctypes.get_errno(), f"ptrace {request}")
+        _, status = os.waitpid(child, 0)
+    while os.WIFSTOPPED(status):
+        LIBC.ptrace(ctypes.c_long(PTRACE_CONT), ctypes.c_long(child), None, ctypes.c_long(os.WSTOPSIG(status)))
+        _, status = os.waitpid(child, 0)
+
+
 if __name__ == "__main__":
     ROLL, LABEL = Roll(sys.argv[2]), sys.argv[3]
     ROLL.announce(LABEL)

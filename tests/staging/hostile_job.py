@@ -9,12 +9,13 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 
 import ray
 
 from drive import Stage, run
 from kill import child_program
-from truth import PATIENCE
+from truth import PATIENCE, Roll
 from workers import actor, finish
 
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -42,7 +43,7 @@ def folder(stage, name):
     return os.path.realpath(made)
 
 
-def in_the_name_of(stage, label, name, *arguments):
+def in_the_name_of(stage, label, name, *arguments, expected=None):
     """A shell under another name kills a worker: it is a stranger, and listed."""
     program = os.path.join(folder(stage, label.split("/")[0]), name)
     shutil.copy("/bin/bash", program)
@@ -51,7 +52,7 @@ def in_the_name_of(stage, label, name, *arguments):
     sender = subprocess.Popen([program, "-c", act, *arguments])
     stage.truth.death(
         label, victim, "signal", certainty="proven", listed=True, signal=9,
-        sender={"pid": sender.pid, "comm": name[:15], "mechanism": "kill"},
+        sender={"pid": sender.pid, "comm": name[:15], "mechanism": "kill", **(expected or {})},
     )
     sender.wait()
     stage.ended(label, victim)
@@ -60,6 +61,17 @@ def in_the_name_of(stage, label, name, *arguments):
 @kind
 def named_ray(stage, label):
     in_the_name_of(stage, label, "ray", "/v/bin/ray", "stop")
+
+
+@kind
+def named_gcs(stage, label):
+    in_the_name_of(stage, label, "gcs_server", expected={"relation": "other"})
+
+
+@kind
+def named_like_a_runtime(stage, label):
+    """Its name begins like that of a container runtime."""
+    in_the_name_of(stage, label, "runcommand", expected={"relation": "same-job"})
 
 
 @kind
@@ -132,6 +144,72 @@ class Killer:
         ray._raylet.setproctitle("ray::JobSupervisor")
         os.kill(pid, signal.SIGKILL)
         return os.getpid()
+
+
+class JobSupervisor:
+    """A class of the job's own that is called as Ray's."""
+
+    def start(self, folder, label):
+        self.child = child_program("sleep", folder, label)
+
+    def end(self):
+        self.child.kill()
+        self.child.wait()
+        return os.getpid()
+
+
+@kind
+def classed_supervisor(stage, label):
+    """It ends its child as any program does: that is no `ray job stop`."""
+    supervisor = ray.remote(num_cpus=0.1)(JobSupervisor).remote()
+    ray.get(supervisor.start.remote(stage.roll.folder, label), timeout=PATIENCE)
+    victim = stage.roll.wait(label)
+    time.sleep(0.6)
+    pid = ray.get(supervisor.end.remote(), timeout=PATIENCE)
+    sender = {"pid": pid, "mechanism": "kill", "relation": "parent"}
+    stage.truth.death(label, victim, "signal", certainty="proven", signal=9, listed=False, sender=sender)
+
+
+@ray.remote(num_cpus=0.1, max_calls=1)
+def ends_its_child(folder, label):
+    """As `subprocess.run` does at its time-out; the worker ends right after it."""
+    child = child_program("sleep", folder, label)
+    Roll(folder).wait(label)
+    time.sleep(1)
+    child.kill()
+    child.wait()
+    return os.getpid()
+
+
+@kind
+def ended_before_its_worker(stage, label):
+    pid = ray.get(ends_its_child.remote(stage.roll.folder, label), timeout=PATIENCE)
+    victim = stage.roll.wait(label)
+    sender = {"pid": pid, "mechanism": "kill", "relation": "parent"}
+    stage.truth.death(label, victim, "signal", certainty="proven", signal=9, sender=sender)
+
+
+@kind
+def stopped_and_left(stage, label):
+    """A stopped process that nobody is left to continue gets SIGHUP from the kernel, and has no terminal."""
+    started, parent = child(stage, label, "leaves_a_stopped_one")
+    victim = stage.roll.wait(label + "/stopped")
+    stage.truth.death(label, parent, "exit", exit_code=0)
+    stage.truth.death(
+        label + "/stopped", victim, "kernel-other", signal=signal.SIGHUP, mechanism="orphaned-group", sender=None,
+        cause=label,
+    )
+    started.wait()
+    stage.ended(label, victim)
+
+
+@kind
+def put_in_by_a_tracer(stage, label):
+    """A tracer ends its child at a system call with SIGINT: nobody typed Ctrl-C."""
+    started, _tracer = child(stage, label, "puts_in")
+    victim = stage.roll.wait(label + "/tracee")
+    stage.truth.death(label + "/tracee", victim, "unknown", signal=signal.SIGINT, sender=None)
+    started.wait()
 
 
 def child(stage, label, program="sleep"):

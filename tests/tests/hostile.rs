@@ -25,6 +25,6 @@ fn an_act_in_another_name_is_told_with_its_true_sender() {
             wrong.join("\n")
         );
     }
-    assert!(deaths >= 26, "only {deaths} acts were staged");
+    assert!(deaths >= 33, "only {deaths} acts were staged");
     balanced(&recorded.report);
 }

@@ -411,6 +411,7 @@ pub fn mechanism(mechanism: Mechanism) -> &'static str {
         Mechanism::ParentDeath => "as its parent-death signal (PR_SET_PDEATHSIG)",
         Mechanism::PidNamespaceExit => "because the init of its pid namespace ended",
         Mechanism::TracerExit => "because its tracer ended (PTRACE_O_EXITKILL)",
+        Mechanism::OrphanedGroup => "because it was stopped and nobody was left to continue it",
         Mechanism::RlimitCpu => "at its CPU time limit (RLIMIT_CPU)",
         Mechanism::RlimitFsize => "at its limit on the size of a file (RLIMIT_FSIZE)",
         Mechanism::MessageQueue => "at a message in a queue (mq_notify)",

@@ -78,6 +78,10 @@ impl ClauseContext {
             Cause::TracerExit { tracer_pid } => {
                 format!("was killed by the kernel because its tracer (pid {tracer_pid}) ended")
             }
+            Cause::StoppedAndLeft { ended: last } => format!(
+                "was {ended} by the kernel with SIGHUP: it was stopped, and {}, the last process that could have continued it, ended",
+                party(last)
+            ),
             Cause::KernelUnexplained => {
                 "was killed by the kernel itself (SIGKILL, si_code 128); nothing seen says why"
                     .into()

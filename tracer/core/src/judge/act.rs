@@ -92,6 +92,14 @@ pub(super) fn of<'a>(world: &'a World, exit: &ExitSeen) -> FatalAct<'a> {
     }
 }
 
+/// Whether this signal, by whose number the process died, waited to be taken: it took no effect as it was sent, and nobody saw it
+/// delivered. A tracer may have taken it away and put in another one of its number.
+pub(super) fn waited(world: &World, exit: &ExitSeen, signal: &Seen<Signal>) -> bool {
+    let delivered = world.delivered.get(&exit.exit.process.truncated());
+    let mut delivered = delivered.into_iter().flatten();
+    !signal.what.took_effect && !delivered.any(|seen| seen.what.0 == signal.what.signal)
+}
+
 /// Where the exit itself was not told: the signal that took effect, or whose default action was taken.
 fn infer_fatal_signal(world: &World, exit: &ExitSeen) -> Option<i32> {
     if exit.exit.status.is_some() {

@@ -121,6 +121,11 @@ pub enum Cause {
         /// The tracer.
         tracer_pid: Pid,
     },
+    /// It was stopped, and the last process ended that could have continued it (`kill_orphaned_pgrp`).
+    StoppedAndLeft {
+        /// That process.
+        ended: ProcessRef,
+    },
     /// The kernel sent SIGKILL by itself, and nothing says why.
     KernelUnexplained,
 

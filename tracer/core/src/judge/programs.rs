@@ -11,7 +11,7 @@ const PROGRAMS: [(&str, Relation); 20] = [
     ("earlyoom", Relation::OomDaemon),
     ("oomd", Relation::OomDaemon),
     ("nohang", Relation::OomDaemon),
-    ("low-memory-mon", Relation::OomDaemon),
+    ("low-memory-monitor", Relation::OomDaemon),
     ("Talos' OOM controller", Relation::OomDaemon),
     // What starts and ends containers and batch jobs, for memory and for any other reason.
     ("runc", Relation::ContainerRuntime),
@@ -35,8 +35,8 @@ const COMM_BYTES: usize = 15;
 
 /// What a program is that has this file name or, where that is not known, this `comm`.
 pub(super) fn relation(program: &str, comm: &str) -> Option<Relation> {
-    let fits =
-        |name: &str| name == program || comm.starts_with(&name[..name.len().min(COMM_BYTES)]);
+    // A name that begins like one of these is another program's: `runcommand` is no `runc`.
+    let fits = |name: &str| name == program || comm == &name[..name.len().min(COMM_BYTES)];
     let found = PROGRAMS.iter().find(|(name, _)| fits(name));
     found.map(|(_, relation)| *relation)
 }
@@ -52,6 +52,15 @@ mod tests {
         assert_eq!(relation("kubelet", ""), runtime);
         assert_eq!(relation("slurmstepd", ""), runtime);
         assert_eq!(relation("earlyoom", ""), Some(Relation::OomDaemon));
-        assert_eq!(relation("python3", "python3"), None);
+        assert_eq!(relation("", "low-memory-moni"), Some(Relation::OomDaemon));
+        for other in [
+            "python3",
+            "runcommand",
+            "crunch",
+            "oomdetector",
+            "conmonitor",
+        ] {
+            assert_eq!(relation(other, other), None, "{other}");
+        }
     }
 }

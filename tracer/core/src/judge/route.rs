@@ -5,7 +5,7 @@
 
 use libc::{
     BUS_MCEERR_AO, BUS_MCEERR_AR, SI_KERNEL, SI_MESGQ, SI_QUEUE, SI_SIGIO, SI_TIMER, SI_TKILL,
-    SI_USER, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGSEGV, SIGSYS, SIGTRAP, SIGXFSZ,
+    SI_USER, SIGBUS, SIGFPE, SIGILL, SIGIO, SIGKILL, SIGSEGV, SIGSYS, SIGTRAP, SIGXFSZ,
 };
 
 use super::report::Mechanism;
@@ -16,6 +16,10 @@ const BUS_MCEERR: [i32; 2] = [BUS_MCEERR_AR, BUS_MCEERR_AO];
 
 /// What a thread's own instruction raises.
 const FAULTS: [i32; 5] = [SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV];
+
+/// Calls in which the kernel faults the thread that made them: `execve`, `execveat` and `rt_sigreturn`, by their numbers on x86-64 and
+/// aarch64.
+const MAY_FAULT: [&str; 6] = ["#59", "#322", "#15", "#221", "#281", "#139"];
 
 /// The way of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,11 +76,7 @@ pub(super) fn of(signal: &Signal) -> Way {
     match signal.code {
         // Also what the kernel uses for `cgroup.kill`, `PR_SET_PDEATHSIG` and `RLIMIT_FSIZE`.
         SI_USER => by_nobodys_code(signal, own),
-        SI_KERNEL => Way {
-            route: Route::Kernel,
-            // It may have queued that to itself, which an unknown call does not tell.
-            is_certain: signal.call.is_some() || !own,
-        },
+        SI_KERNEL => by_the_kernels_code(signal, own),
         // A timer of `timer_create`.
         SI_TIMER => of_known_call(signal, Route::Timer),
         // A notification of `mq_notify`.
@@ -154,6 +154,24 @@ fn by_nobodys_code(signal: &Signal, own: bool) -> Way {
         },
         (None, _) => certain(Route::Asked(Mechanism::Kill)),
         (Some(_), false) => certain(Route::Unknown),
+    }
+}
+
+/// `SI_KERNEL`. To one thread alone the kernel sends that for what the thread itself has done (`force_sig`), and for a file (`SIGIO`); any
+/// other one a tracer has put in at a system call (`ptrace_report_syscall`, include/linux/ptrace.h), in the name of the thread.
+fn by_the_kernels_code(signal: &Signal, own: bool) -> Way {
+    let to_itself_alone = own && !signal.group && signal.sender.tid == signal.target_tid;
+    let forced = signal.signal == SIGKILL || FAULTS.contains(&signal.signal);
+    if to_itself_alone && !forced && signal.signal != SIGIO {
+        return certain(Route::Unknown);
+    }
+    let call = signal.call.as_ref().map(|call| call.name.as_str());
+    let maybe_put_in =
+        to_itself_alone && call.is_some_and(|call| !call.is_empty() && !MAY_FAULT.contains(&call));
+    Way {
+        route: Route::Kernel,
+        // It may have queued that to itself, which an unknown call does not tell.
+        is_certain: (call.is_some() || !own) && !maybe_put_in,
     }
 }
 
@@ -263,6 +281,29 @@ mod tests {
         assert_eq!(way(66, 9, -2, call), (Route::Timer, true));
         let call = Some(("kill", [8, 15, 0]));
         assert_eq!(way(66, 9, 128, call), (Route::Kernel, true));
+    }
+
+    #[test]
+    fn what_a_tracer_puts_in_at_a_call_is_neither_a_terminals_nor_a_limits() {
+        let put_in = |number| {
+            let sleeps = Some(("#230", [0; 3]));
+            let mut signal = sent(7, number, 128, sleeps);
+            signal.group = false;
+            let way = of(&signal);
+            (way.route, way.is_certain)
+        };
+        for number in [1, 2, 3, 10, 15, 24] {
+            assert_eq!(put_in(number), (Route::Unknown, true), "{number}");
+        }
+        // These the kernel forces on a thread too.
+        assert_eq!(put_in(11), (Route::Kernel, false));
+        assert_eq!(put_in(9), (Route::Kernel, false));
+        assert_eq!(put_in(29).0, Route::Kernel);
+        let mut exec = sent(7, 11, 128, Some(("#59", [0; 3])));
+        exec.group = false;
+        assert!(of(&exec).is_certain);
+        // Ctrl-C goes to a group of processes.
+        assert_eq!(way(66, 2, 128, Some(("", [0; 3]))), (Route::Kernel, true));
     }
 
     #[test]

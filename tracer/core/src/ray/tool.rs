@@ -46,6 +46,12 @@ pub struct Run<'a> {
 /// no code.
 #[must_use]
 pub fn run(argv: &[String]) -> Option<Run<'_>> {
+    command(argv).filter(|run| run.script.starts_with('/'))
+}
+
+/// The same, with a path that need not be absolute.
+#[must_use]
+pub fn command(argv: &[String]) -> Option<Run<'_>> {
     let harmless = |option: &&String| {
         let letters = option.strip_prefix('-').unwrap_or_default();
         !letters.is_empty()
@@ -54,7 +60,7 @@ pub fn run(argv: &[String]) -> Option<Run<'_>> {
                 .all(|letter| "bBdEIOPqRsSuv".contains(letter))
     };
     let mut rest = argv.iter().skip(1).skip_while(harmless);
-    let script = rest.next().filter(|script| script.starts_with('/'))?;
+    let script = rest.next().filter(|script| !script.starts_with('-'))?;
     let plain = |verb: &&String| {
         let mut letters = verb.chars();
         !verb.is_empty() && letters.all(|each| each.is_ascii_lowercase() || each == '-')

@@ -47,6 +47,27 @@ fn a_container_that_was_not_killed_for_memory_is_no_death() {
 }
 
 #[test]
+fn a_request_to_end_an_actor_that_was_lost_is_not_why_it_ended() {
+    let worker = "15".repeat(28);
+    let asked = format!(
+        "[2026-11-21 00:25:26,042 I 611 611] (raylet) node_manager.cc:3647: Received KillLocalActor RPC worker_id={worker} actor_id=15151515151515151515151501000000\n"
+    );
+    let dropped = |exit_type: u8, graceful: bool| {
+        format!(
+            "[2026-11-21 00:25:26,054 I 611 611] (raylet) node_manager.cc:1477: Disconnecting worker, graceful={graceful}, disconnect_type={exit_type}, has_creation_task_exception=false worker_id={worker} job_id=01000000\n"
+        )
+    };
+    let lost = dropped(0, false);
+    for text in [format!("{asked}{lost}"), format!("{lost}{asked}")] {
+        let report = explain(&[("raylet.out", &text)]);
+        assert_eq!(only(&report).verdict.killer, Killer::Unknown, "{text}");
+    }
+    let text = format!("{asked}{}", dropped(1, true));
+    let report = explain(&[("raylet.out", &text)]);
+    assert_eq!(only(&report).verdict.killer, Killer::RayIntended);
+}
+
+#[test]
 fn a_count_of_a_cgroup_names_neither_a_victim_nor_the_memory_that_was_full() {
     for line in [
         "      Reason:       OOMKilled",

@@ -19,6 +19,7 @@ pub(super) fn redact(scrubber: &mut Scrubber, cause: &mut Cause) {
         | Cause::MessageQueue { sent_by: by, .. }
         | Cause::FileReady { running: by, .. }
         | Cause::SignalOfUnknownWay { running: by, .. }
+        | Cause::StoppedAndLeft { ended: by }
         | Cause::SiblingDied { sibling: by, .. } => party(scrubber, by),
         Cause::CaughtSignalThenExit { cause, .. }
         | Cause::CaughtSignalThenReraise { cause }

@@ -4,7 +4,7 @@ use libc::{SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGSEGV};
 
 use super::claim::{Claim, Daemon, KernelOom, RayMemory, Statement};
 use crate::judge::{
-    cause::{self, Cause},
+    cause::{self, Cause, Request},
     report::{Certainty, Killer, Remote},
 };
 
@@ -154,7 +154,10 @@ fn kernel(claims: &[&Statement]) -> Option<KernelOom> {
 
 /// Everything that is no kill for memory by Ray or the kernel, the most telling claim first.
 fn others(claims: &[&Statement]) -> Verdict {
+    // Of an actor that it had asked to end Ray notes no error: it was gone before, and the request came after or too late.
+    let lost = claims.iter().any(|one| matches!(one.claim, Claim::Lost));
     let mut ranked: Vec<&Statement> = claims.to_vec();
+    ranked.retain(|one| !(lost && is_bare_request(&one.claim)));
     ranked.sort_by_key(|one| (rank(&one.claim), one.place));
     let Some(first) = ranked.first() else {
         return Verdict::new(Killer::Unknown, Cause::NotSeen);
@@ -207,6 +210,17 @@ fn others(claims: &[&Statement]) -> Verdict {
         | Claim::Died
         | Claim::Identity => Verdict::new(Killer::Unknown, Cause::Unexplained),
     }
+}
+
+/// Whether all that is known is that the GCS had an actor ended (`Received KillLocalActor RPC`): it does so after an end too.
+fn is_bare_request(claim: &Claim) -> bool {
+    matches!(
+        claim,
+        Claim::Intended(Cause::RayRequest {
+            request: Request::KillOrOutOfScope,
+            says: None,
+        })
+    )
 }
 
 fn rank(claim: &Claim) -> u8 {

@@ -254,6 +254,8 @@ pub enum Mechanism {
     PidNamespaceExit,
     /// Its tracer ended (`PTRACE_O_EXITKILL`).
     TracerExit,
+    /// The last process ended that could have continued it, while it was stopped.
+    OrphanedGroup,
     /// `RLIMIT_CPU`.
     RlimitCpu,
     /// `RLIMIT_FSIZE`.

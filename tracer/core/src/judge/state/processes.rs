@@ -292,7 +292,7 @@ impl Processes {
             });
         }
         if let Some(role) = identify::role(&exec.comm, &exec.argv) {
-            state.role = role;
+            state.role = below(parent_role, role);
         } else if let Some(parent_role) = parent_role {
             state.role = child_role(parent_role);
         }
@@ -313,14 +313,8 @@ impl Processes {
     }
 
     pub(in crate::judge) fn described(&mut self, process: &Process) {
-        // No worker of Ray's starts another: it is a fork that still has its parent's title.
         let parent = self.role_of_parent(process.process, process.parent);
-        let is_fork = process.role == Role::Worker && parent == Some(Role::Worker);
-        let role = if is_fork {
-            Role::Descendant
-        } else {
-            process.role
-        };
+        let role = below(parent, process.role);
         let state = self.touch(process.process);
         state.parent = process.parent.or(state.parent);
         state.ns_pid = process.ns_pid.or(state.ns_pid);
@@ -409,6 +403,19 @@ fn child_role(parent: Role) -> Role {
     match parent {
         Role::Worker | Role::Driver | Role::Descendant => Role::Descendant,
         _ => Role::Other,
+    }
+}
+
+/// What a process is that has this role by its name alone, which proves nothing: a worker starts no part of Ray. It is a fork that still
+/// has its parent's title, or a program of the job's own. Only a raylet is one wherever it was started: of a cluster of its own.
+fn below(parent: Option<Role>, role: Role) -> Role {
+    let named = matches!(
+        role,
+        Role::Worker | Role::Gcs | Role::Agent | Role::Dashboard
+    );
+    match parent {
+        Some(Role::Worker | Role::Descendant) if named => Role::Descendant,
+        _ => role,
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use crate::{
     event::RayLog,
-    ids::{HexId, Pid, ProcessKey},
+    ids::{BootTime, HexId, Pid, ProcessKey},
     judge::state::seen::Seen,
     ray::facts::RayFact,
 };
@@ -44,20 +44,20 @@ impl RayWords {
         self.records.iter()
     }
 
-    /// Those about a worker, or about a pid that Ray prints within a cluster, each once.
+    /// Those about a worker, or about a pid that Ray prints within a cluster, each once. Others had the pid before and have it later:
+    /// of what names that alone only the time is `its` where the process may be meant.
     pub(in crate::judge) fn about(
         &self,
         worker: Option<&HexId>,
         process: Option<(ProcessKey, Pid)>,
+        its: impl Fn(BootTime) -> bool,
     ) -> impl Iterator<Item = &Seen<RayLog>> {
         let by_worker = worker.and_then(|worker| self.by_worker.get(worker));
         let by_pid = process.and_then(|process| self.by_pid.get(&process));
-        let mut numbers: Vec<usize> = by_worker
-            .into_iter()
-            .chain(by_pid)
-            .flatten()
-            .copied()
-            .collect();
+        let meant = |number: &&usize| self.get(**number).is_some_and(|seen| its(seen.time));
+        let by_pid = by_pid.into_iter().flatten().filter(meant);
+        let by_worker = by_worker.into_iter().flatten();
+        let mut numbers: Vec<usize> = by_worker.chain(by_pid).copied().collect();
         numbers.sort_unstable();
         numbers.dedup();
         numbers.into_iter().filter_map(|number| self.get(number))
@@ -190,7 +190,7 @@ impl About {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::{BootTime, Bytes};
+    use crate::ids::Bytes;
 
     #[test]
     fn what_a_monitor_said_at_the_start_is_known_after_any_number_of_records() {
@@ -226,5 +226,32 @@ mod tests {
             "{first:?}"
         );
         assert!(said.count() <= 10);
+    }
+
+    #[test]
+    fn what_names_a_pid_alone_is_not_about_who_had_it_before_or_has_it_later() {
+        let raylet = ProcessKey::new(7, 0);
+        let mut words = RayWords::default();
+        for time in [10, 20, 30] {
+            words.push(Seen {
+                time: BootTime(time),
+                what: RayLog {
+                    cluster: Some(raylet),
+                    file: "raylet.out".into(),
+                    local_time: None,
+                    text: String::new(),
+                    fact: RayFact::NotRegistered {
+                        pid: Pid(9),
+                        alive: true,
+                    },
+                },
+            });
+        }
+        let its = |time: BootTime| (15..25).contains(&time.0);
+        let found: Vec<u64> = words
+            .about(None, Some((raylet, Pid(9))), its)
+            .map(|seen| seen.time.0)
+            .collect();
+        assert_eq!(found, [20]);
     }
 }

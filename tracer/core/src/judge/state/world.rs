@@ -11,7 +11,7 @@ use crate::{
         MonitorCount, NodeMemory, Observation, OomVictim, OutsideMemory, Probe, ProcessMemory,
         PythonStack, RayLog, RecordingStarted, SharedMemory, Signal, Source, Step,
     },
-    ids::{BootTime, ByProcess, Bytes, EventId, HexId, ProcessKey},
+    ids::{BootTime, ByProcess, Bytes, EventId, HexId, ProcessKey, SECOND_NS},
     judge::{
         nears::Nears,
         report::Growth,
@@ -104,6 +104,11 @@ pub(in crate::judge) struct World {
     /// What each raylet's monitor counted.
     pub(in crate::judge) monitors: ByProcess<VecDeque<Seen<MonitorCount>>>,
 }
+
+/// How far a log's clock is from the kernel's, at most.
+const STAMP_NS: i64 = 50_000_000;
+/// Ray's last word on a pid comes within this time of its process's end.
+const AFTER_NS: i64 = 30 * SECOND_NS;
 
 /// The initial pid namespace (`PROC_PID_INIT_INO`): the kernel log's pids are of that one.
 const INITIAL_PIDS: u64 = 0xefff_fffc;
@@ -536,8 +541,13 @@ impl World {
             (Some(one), Some(other)) => one.same(other),
             _ => true,
         };
+        let start = state.key.start;
+        let exit = self.exit(key).map(|exit| exit.time);
+        let its = |time: BootTime| {
+            time.since(start) > -STAMP_NS && exit.is_none_or(|exit| time.since(exit) < AFTER_NS)
+        };
         self.ray_words
-            .about(state.worker_id.as_ref(), process)
+            .about(state.worker_id.as_ref(), process, its)
             .filter(of_its_cluster)
             .collect()
     }

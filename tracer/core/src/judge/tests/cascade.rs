@@ -390,11 +390,119 @@ fn a_driver_that_its_jobs_watcher_kills_hangs_on_the_supervisor() {
     let mut scene = submitted_job();
     scene.signal(66, 7, 9, 0, true).after(50);
     let supervisor = scene.exit(7, 9);
+    scene.argv = Some(watcher(7));
     scene.after(1_000_000).signal(71, 50, 9, 0, true).after(50);
     scene.exit(50, 9);
     let death = assert_verdict!(scene, 50, RayCollapse, Proven);
     assert_eq!(death.verdict.cause_death_id, Some(supervisor));
     assert_eq!(death.sender.expect("sender").relation, Relation::Ray);
+}
+
+/// The shell that Ray starts beside a submitted job.
+pub(super) fn watcher(supervisor: u32) -> Vec<String> {
+    let text = format!("while kill -s 0 {supervisor}; do sleep 1; done; kill -9 -50");
+    vec!["/bin/bash".into(), "-c".into(), text]
+}
+
+#[test]
+fn a_shell_of_ones_own_that_kills_after_an_actor_named_as_a_supervisor_is_no_watcher() {
+    let mut scene = submitted_job();
+    scene.signal(66, 7, 9, 0, true).after(50);
+    scene.exit(7, 9);
+    scene.after(1_000_000).signal(71, 50, 9, 0, true).after(50);
+    scene.exit(50, 9);
+    assert_verdict!(scene, 50, Signal, Proven);
+}
+
+/// A worker that sends SIGKILL to its child, and ends a moment later.
+fn a_worker_kills_its_child_and_ends(by_a_thread: bool) -> Scene {
+    let mut scene = Scene::new();
+    scene
+        .ray_worker(7)
+        .process(70, 7, "sleep", Role::Descendant);
+    scene.by_a_thread = by_a_thread;
+    scene.signal(7, 70, 9, 0, true).after(10);
+    scene.exit(70, 9);
+    scene.after(900).exit(7, 1 << 8);
+    scene
+}
+
+#[test]
+fn a_child_that_its_workers_own_code_ends_is_not_rays_doing() {
+    let scene = a_worker_kills_its_child_and_ends(false);
+    let death = assert_verdict!(scene, 70, Signal, Proven);
+    assert_eq!(death.sender.expect("sender").relation, Relation::Parent);
+    assert!(!death.listed);
+    let scene = a_worker_kills_its_child_and_ends(true);
+    assert_verdict!(scene, 70, RayCollapse, Proven);
+}
+
+#[test]
+fn a_driver_that_kills_a_part_of_its_own_ray_and_goes_on_does_not_shut_it_down() {
+    for shuts_down in [false, true] {
+        let mut scene = Scene::new();
+        scene.ray_worker(7);
+        scene.process(60, 50, "gcs_server", Role::Gcs);
+        scene.signal(50, RAYLET, 9, 0, true).after(10);
+        let raylet = scene.exit(RAYLET, 9);
+        if shuts_down {
+            scene.after(100_000).signal(50, 60, 15, 0, true);
+            scene.after(10).exit(60, 15);
+        }
+        scene.after(900_000).exit(7, 1 << 8);
+        scene.after(60_000_000).exit(50, 0);
+        if shuts_down {
+            assert_verdict!(scene, RAYLET, RayIntended, Proven);
+            continue;
+        }
+        let death = assert_verdict!(scene, RAYLET, Signal, Proven);
+        assert!(death.listed);
+        let worker = assert_verdict!(scene, 7, RayCollapse, Inferred);
+        assert_eq!(worker.verdict.cause_death_id, Some(raylet));
+    }
+}
+
+#[test]
+fn a_program_that_has_started_a_node_and_calls_itself_ray_is_a_stranger() {
+    let command = |words: &str| words.split(' ').map(str::to_owned).collect();
+    let own: [Vec<String>; 2] = [
+        command("python -c code --head"),
+        command("python launch.py start"),
+    ];
+    for argv in own {
+        let mut scene = Scene::new();
+        scene.process(RAYLET, 9, "raylet", Role::Raylet);
+        scene.ray_worker(7);
+        scene.argv = Some(argv);
+        scene.signal(9, 7, 9, 0, true).after(50);
+        scene.exit(7, 9);
+        let death = assert_verdict!(scene, 7, Signal, Proven);
+        assert!(death.listed);
+    }
+    let mut scene = Scene::new();
+    scene.process(RAYLET, 9, "raylet", Role::Raylet);
+    scene.argv = Some(command("python bin/ray start --block"));
+    scene.signal(9, RAYLET, 9, 0, true).after(50);
+    scene.exit(RAYLET, 9);
+    assert_verdict!(scene, RAYLET, RayIntended, Inferred);
+}
+
+#[test]
+fn a_workers_child_in_the_name_of_a_part_of_ray_is_its_child() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).ray_worker(8);
+    scene.process(70, 7, "gcs_server", Role::Gcs);
+    scene.process(71, 70, "ray::Actor", Role::Worker);
+    scene.signal(70, 8, 9, 0, true).after(50);
+    scene.exit(8, 9);
+    let death = assert_verdict!(scene, 8, Signal, Proven);
+    assert_eq!(death.sender.expect("sender").relation, Relation::SameJob);
+    for pid in [70, 71] {
+        scene.signal(66, pid, 9, 0, true).after(50);
+        scene.exit(pid, 9);
+        let role = scene.death(pid).process.role;
+        assert_eq!(role, Role::Descendant);
+    }
 }
 
 #[test]

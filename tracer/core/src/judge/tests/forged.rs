@@ -2,7 +2,10 @@
 //!
 //! What a user of the node can write becomes no part of Ray, and no reason that is proven.
 
-use super::scene::{BASH, RAYLET, Scene, key, monitor_kill};
+use super::{
+    cascade::watcher,
+    scene::{BASH, RAYLET, Scene, key, monitor_kill},
+};
 use crate::{
     assert_verdict,
     event::{FileId, MonitorCount, Observation, Role, Signal, Source, SystemCall},
@@ -119,10 +122,14 @@ fn a_raylet_of_another_cluster_is_a_stranger_whatever_its_log_says() {
 
 #[test]
 fn a_worker_that_calls_itself_a_supervisor_is_believed_of_its_own_children_alone() {
-    for (parent, killed) in [(8, 70), (RAYLET, 7)] {
+    for (parent, killed, watched) in [(8, 70, true), (8, 70, false), (RAYLET, 7, true)] {
         let mut scene = Scene::new();
         scene.ray_worker(7).ray_worker(8);
         scene.process(70, 8, "python", Role::Driver);
+        if watched {
+            scene.process(71, 8, "bash", Role::Descendant);
+            scene.describe(71, |shell| shell.argv = watcher(8));
+        }
         scene.push(
             Source::Proc,
             Observation::Title {
@@ -133,9 +140,8 @@ fn a_worker_that_calls_itself_a_supervisor_is_believed_of_its_own_children_alone
         );
         scene.signal(8, killed, 9, 0, true).after(5);
         scene.exit(killed, 9);
-        if parent == 8 {
-            let death = assert_verdict!(scene, killed, RayIntended, Proven);
-            assert_eq!(death.verdict.reason_certainty, Certainty::Inferred);
+        if parent == 8 && watched {
+            assert_verdict!(scene, killed, RayIntended, Inferred);
         } else {
             assert!(assert_verdict!(scene, killed, Signal, Proven).listed);
         }

@@ -20,6 +20,7 @@ fn a_child_that_its_worker_kills_waits_for_that_workers_end() {
     let mut scene = Scene::new();
     scene.ray_worker(7);
     scene.process(70, 7, "loader", Role::Descendant);
+    scene.by_a_thread = true;
     scene.signal(7, 70, 9, 0, true).after(50);
     let child = scene.exit(70, 9);
     let before = scene.so_far(child).verdict;

@@ -29,6 +29,10 @@ pub(super) struct Scene {
     pub(super) exiting: bool,
     pub(super) group: bool,
     pub(super) parent_death_signal: i32,
+    /// Whether the next signals are sent by another thread than the first.
+    pub(super) by_a_thread: bool,
+    /// The command line of the next senders, where their pid does not say it.
+    pub(super) argv: Option<Vec<String>>,
     /// The call of the next senders, where their code does not say it.
     pub(super) call: Option<SystemCall>,
     /// What every process holds when it ends.
@@ -73,6 +77,8 @@ impl Scene {
             exiting: false,
             group: true,
             parent_death_signal: 0,
+            by_a_thread: false,
+            argv: None,
             call: None,
             anon_at_mark: None,
             anon_at_exit: Bytes(3 << 30),
@@ -295,6 +301,7 @@ impl Scene {
             _ => "bash",
         };
         let argv = match from {
+            _ if self.argv.is_some() => self.argv.clone().unwrap_or_default(),
             9 => [INTERPRETER, "/v/bin/ray", "stop"]
                 .map(str::to_owned)
                 .to_vec(),
@@ -313,7 +320,7 @@ impl Scene {
             parent_death_signal: self.parent_death_signal,
             sender: Sender {
                 process: key(from),
-                tid: Pid(from),
+                tid: Pid(from + u32::from(self.by_a_thread)),
                 comm: comm.into(),
                 uid: 1000,
                 exiting: self.exiting,

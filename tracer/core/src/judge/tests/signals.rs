@@ -202,6 +202,39 @@ fn a_ctrl_c_that_rays_processes_block_tells_no_raylet_to_end() {
 }
 
 #[test]
+fn a_stopped_process_that_nobody_is_left_to_continue_is_not_ended_by_its_terminal() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).process(70, 7, "sh", Role::Descendant);
+    scene.exiting = true;
+    scene.signal(7, 70, 1, 128, false).after(10);
+    scene.exiting = false;
+    let worker = scene.exit(7, 1 << 8);
+    scene.after(10).exit(70, 1);
+    let death = scene.death(70);
+    assert_eq!(death.verdict.killer, Killer::KernelOther);
+    assert_eq!(death.verdict.cause_death_id, Some(worker));
+    let mechanism = death.sender.map(|sender| sender.mechanism);
+    assert_eq!(mechanism, Some(Mechanism::OrphanedGroup));
+    // The leader of a terminal's session hangs up.
+    let mut scene = Scene::new();
+    scene.ray_worker(7).process(70, 7, "sh", Role::Descendant);
+    scene.exiting = true;
+    scene.signal(7, 70, 1, 128, true).after(10);
+    scene.exit(70, 1);
+    let death = assert_verdict!(scene, 70, Signal, Proven);
+    let mechanism = death.sender.map(|sender| sender.mechanism);
+    assert_eq!(mechanism, Some(Mechanism::Tty));
+}
+
+#[test]
+fn who_sent_a_signal_that_waited_is_inferred_because_a_tracer_may_have_changed_it() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).signal(66, 7, 15, 0, false);
+    scene.after(2_000_000).exit(7, 15);
+    assert_verdict!(scene, 7, Signal, Inferred);
+}
+
+#[test]
 fn a_users_term_that_is_raised_again_keeps_its_sender() {
     let mut scene = Scene::new();
     scene.ray_worker(7).signal(66, 7, 15, 0, false).after(7000);

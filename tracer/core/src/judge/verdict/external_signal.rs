@@ -3,8 +3,8 @@
 use libc::SIGTERM;
 
 use super::{
-    Case, Draft, kernel, raylet, reasons,
-    senders::{self, Tool, is_child, is_starter, is_supervisor, own_driver, raylet_of, relation},
+    Case, Draft, LATE_NS, kernel, raylet, reasons,
+    senders::{self, Tool, is_child, is_supervisor, own_driver, raylet_of, relation},
 };
 use crate::{
     event::{Exit, Role, Signal},
@@ -29,8 +29,10 @@ pub(super) fn verdict(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
 pub(super) fn foreign(case: &Case<'_>, signal: &Seen<Signal>, certainty: Certainty) -> Draft {
     let relation = relation(case, &signal.what.sender);
     let mechanism = mechanism(signal);
-    if is_starter(case, &signal.what.sender) && kernel::of_ray(case) {
-        return by_starter(case, signal, certainty).sent(signal, Relation::Ray, mechanism);
+    let starter = senders::starter(case, &signal.what.sender);
+    if let Some(most) = starter.filter(|_| kernel::of_ray(case)) {
+        let draft = by_starter(case, signal, certainty).at_most(most);
+        return draft.sent(signal, Relation::Ray, mechanism);
     }
     if let Some(draft) = by_tool(case, signal, certainty) {
         return draft.sent(signal, Relation::Ray, mechanism);
@@ -62,11 +64,14 @@ fn by_tool(case: &Case<'_>, signal: &Seen<Signal>, certainty: Certainty) -> Opti
         return Some(draft.at_most(most).by_text());
     }
     let of_the_job = matches!(case.role(), Role::Worker | Role::Driver | Role::Descendant);
-    let tool = own_driver(case, sender).filter(|_| !of_the_job)?;
-    Some(Draft::new(Killer::RayIntended, certainty, tool.cause(false)).by_text())
+    let tool = own_driver(case, sender, case.key(), signal.time).filter(|_| !of_the_job)?;
+    let known = senders::ends_the_rest(case, sender.process, case.key(), signal.time);
+    let draft = Draft::new(Killer::RayIntended, certainty, tool.cause(false)).by_text();
+    Some(draft.waiting(!known && case.is_within(LATE_NS)))
 }
 
-/// A worker that must end takes its children along: their death is the worker's.
+/// A worker that must end takes its children along: their death is the worker's. Ray does that in a thread of its own when it ends a worker
+/// (`CoreWorker::ForceExit`); what the main thread sends may be the job's own code, which ends a child as it returns.
 fn with_its_worker(
     case: &Case<'_>,
     signal: &Seen<Signal>,
@@ -74,7 +79,7 @@ fn with_its_worker(
     certainty: Certainty,
 ) -> Option<Draft> {
     let sender = signal.what.sender.process;
-    if !by_its_worker(case, signal, relation) {
+    if !by_its_worker(case, signal, relation) || signal.what.sender.tid == sender.pid {
         return None;
     }
     let end = case.world.exit(sender)?;
@@ -109,8 +114,10 @@ fn by_its_worker(case: &Case<'_>, signal: &Seen<Signal>, relation: Relation) -> 
 
 /// Whether that worker may be ending: its own end comes after those of its children.
 fn waits_for_its_worker(case: &Case<'_>, signal: &Seen<Signal>, relation: Relation) -> bool {
+    let sender = &signal.what.sender;
     case.may_still_learn()
-        && case.world.exit(signal.what.sender.process).is_none()
+        && sender.tid != sender.process.pid
+        && case.world.exit(sender.process).is_none()
         && by_its_worker(case, signal, relation)
 }
 
@@ -158,7 +165,7 @@ fn failed_beside<'a>(case: &Case<'a>, signal: &Seen<Signal>) -> Option<&'a ExitS
 /// `ray start --block` that sent this as it ended itself.
 pub(super) fn leaving_starter(case: &Case<'_>, signal: &Seen<Signal>) -> Option<Tool> {
     let sender = &signal.what.sender;
-    let leaves = is_starter(case, sender) && failed_beside(case, signal).is_none();
+    let leaves = senders::starter(case, sender).is_some() && failed_beside(case, signal).is_none();
     leaves.then(|| Tool::leaving(sender.process.pid))
 }
 
@@ -171,7 +178,10 @@ fn by_jobs_watcher(case: &Case<'_>, signal: &Seen<Signal>, certainty: Certainty)
     let supervisor = processes.get(parent).filter(|state| is_supervisor(state))?;
     let before = reasons::act_time(case, parent).is_some_and(|died| died < signal.time);
     let own = senders::descends(case, case.key(), parent);
-    if !before || !own || !kernel::of_ray(case) {
+    let argv = &signal.what.sender.argv;
+    // What was recorded without its command line is believed.
+    let is_watcher = argv.is_empty() || senders::is_watcher(argv, supervisor.pid_for_ray());
+    if !before || !own || !kernel::of_ray(case) || !is_watcher {
         return None;
     }
     let killer = reasons::killer_after(case, parent);

@@ -1,13 +1,13 @@
 //! Signals that the kernel sent for a reason of its own (`si_code` 128): the OOM killer, and everything else that looks like it.
 
-use libc::{SIGALRM, SIGKILL, SIGPROF, SIGVTALRM};
+use libc::{SIGALRM, SIGHUP, SIGKILL, SIGPROF, SIGVTALRM};
 
 use super::{Case, Draft, arranged, limits, self_exit};
 use crate::{
     event::{KernelLog, OomVictim, ProbeState, Role, Signal},
     ids::{ProcessKey, SECOND_NS},
     judge::{
-        cause::{Cause, Resource},
+        cause::{Cause, ProcessRef, Resource},
         missing::Missing,
         query::oom,
         report::{Certainty, Killer, Mechanism, Relation},
@@ -36,6 +36,7 @@ pub(super) fn verdict(case: &Case<'_>, signal: &Seen<Signal>, way: Way) -> Draft
     };
     match (way.route, signal.what.signal) {
         (Route::Kernel, SIGKILL) => kill(case, signal, certainty),
+        (Route::Kernel, SIGHUP) if was_stopped_and_left(case, signal) => stopped_and_left(signal),
         (Route::Kernel, 1..=3) => Draft::new(
             Killer::Signal,
             certainty,
@@ -56,8 +57,25 @@ pub(super) fn verdict(case: &Case<'_>, signal: &Seen<Signal>, way: Way) -> Draft
             let cause = Cause::KernelSignal { signal: number };
             not_memory(signal, Mechanism::Unknown, cause).at_most(certainty)
         }
-        _ => self_exit::fault(case, signal),
+        _ => self_exit::fault(case, signal).at_most(certainty),
     }
+}
+
+/// Whether the kernel sent SIGHUP to a stopped process as the last one ended that could have continued it (`kill_orphaned_pgrp`,
+/// kernel/exit.c). A hang-up of a terminal, which a dying leader of its session sends too, takes effect at once in one that runs.
+fn was_stopped_and_left(case: &Case<'_>, signal: &Seen<Signal>) -> bool {
+    let mut all = case.world.signals_to(case.key()).iter();
+    // One that caught it, and raised it again or exited, may have been running.
+    let waited = case.exit.exit.signal() == Some(SIGHUP)
+        && !all.any(|seen| seen.what.signal == SIGHUP && seen.what.took_effect);
+    signal.what.sender.exiting && waited
+}
+
+fn stopped_and_left(signal: &Seen<Signal>) -> Draft {
+    let cause = Cause::StoppedAndLeft {
+        ended: ProcessRef::of(&signal.what.sender),
+    };
+    not_memory(signal, Mechanism::OrphanedGroup, cause).caused_by(Some(signal.what.sender.process))
 }
 
 /// ILL TRAP ABRT BUS FPE SEGV: what the kernel sends for what a process has done.

@@ -27,7 +27,7 @@ use crate::{
     ids::{BootTime, MINUTE_NS, ProcessKey, SECOND_NS},
     judge::{
         act::{self, FatalAct},
-        report::Killer,
+        report::{Certainty, Killer},
         route::{self, Route},
         state::{
             seen::{ExitSeen, Seen},
@@ -128,6 +128,9 @@ impl Case<'_> {
 
     fn by_act(&self) -> Draft {
         match act::of(self.world, self.exit) {
+            FatalAct::Killed(signal) if act::waited(self.world, self.exit, signal) => {
+                self.killed(signal).at_most(Certainty::Inferred)
+            }
             FatalAct::Killed(signal) => self.killed(signal),
             FatalAct::Exited { caught } => self_exit::exited(self, caught),
             FatalAct::Unseen { signal } => unseen::verdict(self, signal),

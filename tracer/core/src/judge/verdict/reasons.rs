@@ -416,7 +416,7 @@ fn raylet_was_stopped(
     let sender = &term.what.sender;
     Some(
         match senders::tool(case, sender)
-            .or_else(|| senders::own_driver(case, sender))
+            .or_else(|| senders::own_driver(case, sender, raylet, term.time))
             .or_else(|| external_signal::leaving_starter(case, term))
         {
             Some(tool) => Reason::Intended(tool.cause(true)),

@@ -3,10 +3,10 @@
 //! A name proves nothing: anybody may call a program `ray` or `raylet`, and a process its own title. What rests on a name alone is never
 //! taken for a part of Ray.
 
-use super::Case;
+use super::{Case, LATE_NS};
 use crate::{
     event::{Role, Sender},
-    ids::{Pid, ProcessKey},
+    ids::{BootTime, Pid, ProcessKey, SECOND_NS},
     judge::{
         cause::{Cause, Command},
         programs,
@@ -71,7 +71,27 @@ pub(super) fn parent_of(case: &Case<'_>, process: ProcessKey) -> Option<ProcessK
 
 /// Whether this is `ray start --block`, which stays as the parent of the raylet and of the rest of the node that it has started. Who has
 /// started a raylet is what the kernel says; a driver does so too, and is another case.
-pub(super) fn is_starter(case: &Case<'_>, sender: &Sender) -> bool {
+///
+/// Its name proves nothing: a program of somebody's own may start a node in its own process. It is Ray's command by its command line, as
+/// sure as that is.
+pub(super) fn starter(case: &Case<'_>, sender: &Sender) -> Option<Certainty> {
+    if !has_started_a_node(case, sender) {
+        return None;
+    }
+    if is_of_an_old_recording(sender) {
+        return Some(Certainty::Proven);
+    }
+    let run = tool::command(&sender.argv)?;
+    let cluster = case.cluster().or_else(|| only_cluster(case));
+    let installed = cluster.and_then(|cluster| verb(case, cluster, sender));
+    if installed.is_some_and(|(_, by_path)| by_path == Certainty::Proven) && sender.exec_seen {
+        return Some(Certainty::Proven);
+    }
+    let named = path::base(run.script) == "ray" && run.verb == Some("start");
+    named.then_some(Certainty::Inferred)
+}
+
+fn has_started_a_node(case: &Case<'_>, sender: &Sender) -> bool {
     let role = case
         .world
         .processes
@@ -117,7 +137,7 @@ impl Tool {
 
 /// The tool of Ray's that a sender is.
 pub(super) fn tool(case: &Case<'_>, sender: &Sender) -> Option<Tool> {
-    if is_starter(case, sender) {
+    if starter(case, sender).is_some() {
         return None;
     }
     command_line_tool(case, sender).or_else(|| job_stop(case, sender))
@@ -219,11 +239,22 @@ fn interpreter(case: &Case<'_>, cluster: ProcessKey, sender: &Sender) -> Option<
 fn job_stop(case: &Case<'_>, sender: &Sender) -> Option<Tool> {
     let state = case.world.processes.get(sender.process)?;
     let own = is_supervisor(state) && descends(case, case.key(), sender.process);
-    own.then_some(Tool {
+    let mut all = case.world.processes.iter();
+    let is_its_watcher = |child: &ProcessState| {
+        is_child(case, child.key, state.key) && is_watcher(&child.argv, state.pid_for_ray())
+    };
+    (own && all.any(is_its_watcher)).then_some(Tool {
         command: Command::RayJobStop,
         pid: sender.process.pid,
-        certainty: Certainty::Proven,
+        certainty: Certainty::Inferred,
     })
+}
+
+/// Whether a shell runs Ray's own text: that waits for the supervisor of a submitted job to be gone and then kills the driver's process
+/// group (`_exec_entrypoint`, `python/ray/dashboard/modules/job/job_supervisor.py`; 2.9 to 2.60).
+pub(super) fn is_watcher(argv: &[String], supervisor: Pid) -> bool {
+    let text = format!("while kill -s 0 {supervisor}; do sleep 1; done; kill -9 ");
+    argv.iter().any(|argument| argument.starts_with(&text))
 }
 
 /// Whether this is the actor that runs the driver of a submitted job.
@@ -233,15 +264,52 @@ pub(super) fn is_supervisor(state: &ProcessState) -> bool {
             || state.actor_class.as_deref() == Some("JobSupervisor"))
 }
 
-/// The driver that had started its own Ray (`ray.init()` without an address) and shuts it down.
-pub(super) fn own_driver(case: &Case<'_>, sender: &Sender) -> Option<Tool> {
+/// The driver that had started its own Ray (`ray.init()` without an address) and shuts it down: that ends the raylet, the GCS and the rest
+/// one after the other (`kill_all_processes`, `python/ray/_private/node.py`). One that signals a single part of its Ray at `time` and goes
+/// on does not shut it down.
+pub(super) fn own_driver(
+    case: &Case<'_>,
+    sender: &Sender,
+    victim: ProcessKey,
+    time: BootTime,
+) -> Option<Tool> {
     let driver = case.world.processes.get(sender.process)?;
     let started_it = driver.role == Role::Driver && is_child(case, case.cluster()?, driver.key);
-    started_it.then_some(Tool {
+    // Until it is over, it may be one.
+    let shuts_down =
+        started_it && (ends_the_rest(case, driver.key, victim, time) || case.is_within(LATE_NS));
+    shuts_down.then_some(Tool {
         command: Command::RayShutdown,
         pid: driver.key.pid,
         certainty: Certainty::Proven,
     })
+}
+
+/// How long a driver may wait for one part of its Ray before it ends the next.
+const SHUTDOWN_NS: i64 = 15 * SECOND_NS;
+
+/// Whether a driver that signalled `victim` at `time` ended then, or signalled another process that it had started.
+pub(super) fn ends_the_rest(
+    case: &Case<'_>,
+    driver: ProcessKey,
+    victim: ProcessKey,
+    time: BootTime,
+) -> bool {
+    let near = |other: BootTime| other.since(time).abs() < SHUTDOWN_NS;
+    let world = case.world;
+    if world.exit(driver).is_some_and(|exit| near(exit.time)) {
+        return true;
+    }
+    let others = world.processes.iter().filter(|state| {
+        state.role != Role::Descendant
+            && !state.key.same(victim)
+            && is_child(case, state.key, driver)
+    });
+    let signalled = |key: ProcessKey| {
+        let mut signals = world.signals_to(key).iter();
+        signals.any(|seen| seen.what.sender.process.same(driver) && near(seen.time))
+    };
+    others.map(|state| state.key).any(signalled)
 }
 
 /// What a sender is to its victim.
@@ -262,12 +330,25 @@ pub(super) fn relation(case: &Case<'_>, sender: &Sender) -> Relation {
     };
     match state.role {
         _ if !same_cluster => Relation::Other,
-        Role::Gcs | Role::Agent | Role::Dashboard => Relation::Ray,
+        Role::Gcs | Role::Agent | Role::Dashboard if is_of_the_node(case, state) => Relation::Ray,
         Role::Worker | Role::Driver | Role::Descendant if !other_jobs(case, state) => {
             Relation::SameJob
         }
         _ => Relation::Other,
     }
+}
+
+/// Whether what is called a part of Ray may be one: no more than its name says so, unless it names the cluster as Ray has it do, or the
+/// raylet started it.
+fn is_of_the_node(case: &Case<'_>, state: &ProcessState) -> bool {
+    let by_raylet = case
+        .cluster()
+        .is_some_and(|raylet| is_child(case, state.key, raylet));
+    let address = case.cluster().and_then(|raylet| case.world.cluster(raylet));
+    let session = address.and_then(|cluster| cluster.session.as_deref());
+    let names_it =
+        session.is_some_and(|session| state.argv.iter().any(|argument| argument.contains(session)));
+    by_raylet || names_it
 }
 
 /// Whether sender and victim are known to belong to two jobs.
