@@ -242,13 +242,10 @@ impl Processes {
     pub(in crate::judge) fn touch(&mut self, key: ProcessKey) -> &mut ProcessState {
         let short = key.truncated();
         self.by_pid.insert(key.pid, short);
-        let state = self
-            .known
-            .entry(short)
-            .or_insert_with(|| {
-                self.alive.insert(short);
-                ProcessState::unknown(key)
-            });
+        let state = self.known.entry(short).or_insert_with(|| {
+            self.alive.insert(short);
+            ProcessState::unknown(key)
+        });
         if key.start > state.key.start {
             state.key = key;
         }

@@ -89,7 +89,11 @@ impl Trails {
 
     /// Of the processes that had this pid the last one that began by `time`.
     pub(in crate::judge) fn of_pid(&self, pid: Pid, time: BootTime) -> Option<&Trail> {
-        let began = self.by_pid.get(&pid)?.iter().filter(|key| key.start <= time);
+        let began = self
+            .by_pid
+            .get(&pid)?
+            .iter()
+            .filter(|key| key.start <= time);
         self.of.get(began.max_by_key(|key| key.start)?)
     }
 
