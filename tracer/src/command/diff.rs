@@ -1,9 +1,6 @@
 //! `raytrace diff`: two runs side by side, of one node or many, and which setting's change fits the change in memory.
 
-use std::{
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Context as _;
 

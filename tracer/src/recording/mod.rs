@@ -10,7 +10,6 @@ mod follow;
 mod lock;
 mod merge;
 mod outline;
-mod pages;
 mod parts;
 pub mod place;
 mod reader;

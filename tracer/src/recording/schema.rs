@@ -5,7 +5,7 @@
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::{pages::Numbers, row};
+use super::row;
 use crate::{
     event::{
         CgroupState, Event, Mapped, MemorySplit, NodeMemory, Observation, ProcessMemory, Source,
@@ -260,34 +260,6 @@ fn refuse_code(connection: &Connection, name: &str) -> rusqlite::Result<()> {
     let error = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_SCHEMA);
     let words = format!("{name} is no plain table");
     Err(rusqlite::Error::SqliteFailure(error, Some(words)))
-}
-
-/// Columns of a sample of a process, as [`sample`] takes them.
-pub(super) const SAMPLE: [&str; 9] = [
-    "time", "pid", "start", "anon", "file", "shmem", "swap", "peak", "own",
-];
-
-/// The event of a row of `process_memory` with these columns; `None` for one that SQLite has to read.
-pub(super) fn sample(row: &Numbers<9>) -> Option<Event> {
-    let [time, pid, start, anon, file, shmem, swap, peak, own] = row.columns;
-    let start = start?.max(0).cast_unsigned();
-    let process = ProcessKey::new(u32::try_from(pid?).ok()?, start);
-    Some(Event {
-        id: EventId(row.id.max(0).cast_unsigned()),
-        time: BootTime(time?.max(0).cast_unsigned()),
-        source: Source::Proc,
-        what: Observation::Memory(ProcessMemory {
-            process,
-            memory: MemorySplit {
-                anon: anon.map(bytes),
-                file: file.map(bytes),
-                shmem: shmem.map(bytes),
-                swap: swap.map(bytes),
-                peak: peak.map(bytes),
-                own: own.map(bytes),
-            },
-        }),
-    })
 }
 
 /// The event of a row of one of [`selects`]; `None` for one that this version cannot read.

@@ -176,6 +176,9 @@ fn in_use(world: &World) -> Option<InUse> {
     let others = full
         .others
         .map_or(anon.saturating_sub(tracked), |others| others.0);
+    // Of processes that had just ended as much as nobody else has: how much they had given back by then is not known.
+    let nobodys = anon.saturating_sub(tracked + others);
+    let tracked = tracked + nobodys.min(full.ending.0);
     // What the processes have, counted one by one, beside what the kernel counts.
     let unknown = anon.cast_signed() - (tracked + others).cast_signed();
     let kernel = node.kernel?.0 + node.huge?.0 + node.cpu_lists?.0;

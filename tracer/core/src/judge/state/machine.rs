@@ -1,5 +1,7 @@
 //! The machine's memory: as it was last, at its peak, and at the moment when least was available.
 
+use std::collections::VecDeque;
+
 use crate::{
     event::NodeMemory,
     ids::{BootTime, Bytes, SECOND_NS},
@@ -8,6 +10,10 @@ use crate::{
 
 /// A count of what is outside Ray holds so long: it is made every two seconds near a limit.
 const OTHERS_NS: i64 = 3 * SECOND_NS;
+/// The memory of a process is given back so long after its end was seen at most.
+const ENDING_NS: i64 = 2 * SECOND_NS;
+/// Ends that are kept for that.
+const MOST_ENDING: usize = 4096;
 
 /// What is known of the machine.
 #[derive(Debug, Default)]
@@ -25,6 +31,8 @@ pub(in crate::judge) struct Machine {
     pub(in crate::judge) shared: Trail,
     /// Private memory outside Ray, when it was counted last.
     others: Option<(BootTime, Bytes)>,
+    /// What processes held that have just ended.
+    ending: VecDeque<(BootTime, Bytes)>,
 }
 
 /// The machine at a moment, with all its heads.
@@ -35,6 +43,8 @@ pub(in crate::judge) struct Fullest {
     pub(in crate::judge) heads: Heads,
     /// Private memory of all others, where they were counted within [`OTHERS_NS`].
     pub(in crate::judge) others: Option<Bytes>,
+    /// What processes held that had ended within [`ENDING_NS`]: since Linux 6.16 the end is seen before the memory is given back.
+    pub(in crate::judge) ending: Bytes,
 }
 
 /// What other tables say of who has the memory.
@@ -71,9 +81,27 @@ impl Machine {
                 node: node.clone(),
                 heads: heads(),
                 others: self.others.filter(lately).map(|(_, others)| others),
+                ending: self.ending(time),
             });
         }
         self.node = Some((time, node.clone()));
+    }
+
+    /// A process that held so much has ended.
+    pub(super) fn ended(&mut self, time: BootTime, held: Bytes) {
+        self.ending
+            .retain(|(ended, _)| time.since(*ended) <= ENDING_NS);
+        if self.ending.len() < MOST_ENDING {
+            self.ending.push_back((time, held));
+        }
+    }
+
+    fn ending(&self, time: BootTime) -> Bytes {
+        let lately = self
+            .ending
+            .iter()
+            .filter(|(ended, _)| (0..=ENDING_NS).contains(&time.since(*ended)));
+        Bytes(lately.map(|(_, held)| held.0).sum())
     }
 
     /// Whether less is available than ever before, where it is known who has the rest.

@@ -376,6 +376,7 @@ impl World {
         self.owned(exit.process, time);
         if let Some(private) = exit.memory.private().filter(|private| private.0 > 0) {
             self.owners.holds(exit.process, private, time);
+            self.machine.ended(time, private);
         }
         self.owners.gone(exit.process);
         self.exit_of.insert(exit.process.truncated(), id);
