@@ -71,6 +71,19 @@ enum Request {
     Grew(NewGrowth),
 }
 
+/// What there is time left for: each with all before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Left {
+    /// Only the counters.
+    Counters,
+    /// To name a stack that the kernel tells.
+    Steps,
+    /// To measure what grew.
+    Measures,
+    /// To read a stack from outside.
+    Stacks,
+}
+
 /// What a look is made with.
 struct Look<'a> {
     reader: &'a mut Reader,
@@ -82,12 +95,8 @@ struct Look<'a> {
     began: Duration,
     /// Whether a limit is near.
     near: bool,
-    /// Whether there is time left in this second for more than the counters.
-    has_time: bool,
-    /// And for a stack that is read from outside.
-    may_read: bool,
-    /// Whether a step that the kernel tells may be named though there is no time left.
-    may_name: bool,
+    /// What there is time left for in this second.
+    left: Left,
 }
 
 /// Tells the kernel where each interpreter is, so that it takes stacks.
@@ -349,7 +358,7 @@ impl Watch {
         let mut besides = false;
         let began = clock::cpu_time();
         self.with(new.process.pid, |watched, look| {
-            besides = !look.has_time;
+            besides = look.left < Left::Measures;
             watched.stepped(look, new)
         });
         if besides {
@@ -398,11 +407,11 @@ impl Watch {
         pid: Pid,
         what: impl FnOnce(&mut Watched, &mut Look<'_>) -> Result<(), Gone>,
     ) {
+        let began = clock::cpu_time();
+        let left = self.left(began.saturating_sub(self.until_this_second));
         let Some(watched) = self.watched.get_mut(&pid) else {
             return;
         };
-        let began = clock::cpu_time();
-        let spent = began.saturating_sub(self.until_this_second);
         let mut look = Look {
             reader: &mut self.reader,
             pythons: self.pythons.as_deref_mut(),
@@ -410,13 +419,23 @@ impl Watch {
             now: Instant::now(),
             began,
             near: self.near,
-            has_time: spent < self.budget,
-            may_read: spent + FOR_KERNEL < self.budget,
-            may_name: self.for_steps < STEPS,
+            left,
         };
         let done = what(watched, &mut look);
         if done.is_err() {
             self.stop_watching(pid);
+        }
+    }
+
+    fn left(&self, spent: Duration) -> Left {
+        if spent + FOR_KERNEL < self.budget {
+            Left::Stacks
+        } else if spent < self.budget {
+            Left::Measures
+        } else if self.for_steps < STEPS {
+            Left::Steps
+        } else {
+            Left::Counters
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use raytrace_ebpf::records;
 use raytrace_proc::{clock, grown::Native, processes};
 
-use super::{Look, level::MemoryPair};
+use super::{Left, Look, level::MemoryPair};
 use crate::{
     ids::{BootTime, Pid, ProcessKey},
     ray::python,
@@ -96,7 +96,8 @@ impl Reading {
 
     /// Finds the interpreter while nothing happens: the first growth would end before it is found.
     pub(super) fn prepare(&mut self, look: &mut Look<'_>, large_enough: bool) {
-        let is_due = large_enough && !self.is_open() && look.may_read && self.may_try(look.now);
+        let is_due =
+            large_enough && !self.is_open() && look.left >= Left::Stacks && self.may_try(look.now);
         if is_due && let Err(error) = self.open(look) {
             self.failed(look, error.to_string());
         }
@@ -104,7 +105,7 @@ impl Reading {
 
     /// The stack of thread `tid`, or of the one that runs.
     pub(super) fn read(&mut self, look: &mut Look<'_>, tid: Option<Pid>) -> Option<Stack> {
-        if !look.may_read || !self.may_try(look.now) {
+        if look.left < Left::Stacks || !self.may_try(look.now) {
             return None;
         }
         if !self.is_open() && self.open(look).is_err() {
@@ -143,7 +144,7 @@ impl Reading {
         let python = self.python.as_mut().filter(|_| !stack.is_empty())?;
         let tid = processes::thread_in_namespace(self.process.pid, tid);
         let mut stack = python.named(tid, stack)?;
-        if let Some(native) = native.filter(|_| look.has_time) {
+        if let Some(native) = native.filter(|_| look.left >= Left::Measures) {
             stack.native = look.reader.native(python, native, look.now);
         }
         Some(stack)
@@ -197,9 +198,7 @@ mod tests {
                 now: began + Duration::from_secs(second),
                 began: clock::cpu_time(),
                 near: false,
-                has_time: true,
-                may_read: true,
-                may_name: true,
+                left: Left::Stacks,
             };
             let before = reading.failures;
             reading.prepare(&mut look, true);

@@ -15,7 +15,7 @@ use raytrace_proc::{
 };
 
 use super::{
-    Gone, Look,
+    Gone, Left, Look,
     claims::Claims,
     ledger::{Grown, Ledger},
     level::{MOVE, MemoryPair},
@@ -242,7 +242,7 @@ impl Watched {
         let (tid, native) = (new.mapped.tid, new.native.as_ref());
         if let Some(stack) = self.reading.named(look, tid, &new.stack, native) {
             self.ledger.seen(new.time, &stack);
-            if look.has_time {
+            if look.left >= Left::Measures {
                 self.measure(look, Some(&stack));
             }
             self.take(look, new, Some(stack), Duration::ZERO);
@@ -263,14 +263,14 @@ impl Watched {
             return Ok(());
         }
         // A range that fills and is not measured would count twice.
-        if !look.has_time && (!look.may_name || self.mappings.any_filling()) {
+        if look.left < Left::Steps || look.left < Left::Measures && self.mappings.any_filling() {
             return Ok(());
         }
         let Some(stack) = self.stepper(look, new) else {
             return Ok(());
         };
         self.ledger.seen(new.time, &stack);
-        if look.has_time {
+        if look.left >= Left::Measures {
             self.measure(look, Some(&stack));
         }
         let after = self.count().ok_or(Gone)?;
@@ -354,7 +354,7 @@ impl Watched {
         moved: bool,
     ) -> Result<(), Gone> {
         let before = self.count().ok_or(Gone)?;
-        if !look.has_time {
+        if look.left < Left::Measures {
             self.due = look.now + COLD;
             return Ok(());
         }

@@ -37,9 +37,7 @@ fn a_later_process_with_the_same_pid_is_not_taken_for_it() {
         now,
         began: clock::cpu_time(),
         near: false,
-        has_time: true,
-        may_read: true,
-        may_name: true,
+        left: Left::Stacks,
     };
     assert!(watched.look(&mut look).is_ok());
     child.kill().expect("kill");
