@@ -94,10 +94,13 @@ impl Reading {
         self.unsaid.take()
     }
 
-    /// Finds the interpreter while nothing happens: the first growth would end before it is found.
+    /// Finds the interpreter while nothing happens: the first growth would end before it is found. From then on the kernel takes stacks,
+    /// so it comes before all that is read from outside.
     pub(super) fn prepare(&mut self, look: &mut Look<'_>, large_enough: bool) {
-        let is_due =
-            large_enough && !self.is_open() && look.left >= Left::Stacks && self.may_try(look.now);
+        let is_due = large_enough
+            && !self.is_open()
+            && look.left >= Left::Measures
+            && self.may_try(look.now);
         if is_due && let Err(error) = self.open(look) {
             self.failed(look, error.to_string());
         }

@@ -323,7 +323,8 @@ impl Watched {
         let total = level.private + level.shared;
         let grown = total.saturating_sub(self.last_total);
         self.last_total = total;
-        if grown < MOVE && !hot {
+        // What grows is opened by its first stack, where there is time for one.
+        if look.left < Left::Stacks || grown < MOVE && !hot {
             self.reading.prepare(look, level.private >= PREPARED);
         }
         if !hot && self.rests_at == Some(level) && !self.reading.is_beat(look, level) {

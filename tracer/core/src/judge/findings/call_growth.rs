@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{
     Run, about, code, controller,
     facts::Held,
-    in_task, merged,
+    in_task, merged, precision,
     ranks::{self, Fewer},
     remedy::{self, is_printed},
     rules::{Needs, Rule},
@@ -208,6 +208,14 @@ fn remedies(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>, find
             bytes,
         });
         finding.cost = Some(turned.cost.into());
+    }
+    if copies && let Some(text) = precision::halved(run) {
+        finding.remedy.insert(0, text);
+        finding.saving = Some(Saving {
+            class: class.map(str::to_owned),
+            bytes: method.took.times(precision::SHARE),
+        });
+        finding.cost = Some(precision::COST.into());
     }
     if copies {
         if turned.is_none() {

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use super::{
     Run, about, code,
     facts::Held,
-    merged,
+    merged, remedy,
     rules::{Needs, Rule},
 };
 use crate::{
     event::Role,
     ids::{Bytes, size},
     judge::report::{Certainty, Death, Finding, Saving},
+    ray::framework::Aim,
 };
 
 /// Together at least this share of the limit.
@@ -99,9 +100,10 @@ fn finding(run: Run<'_>, death: &Death, class: &str, children: &[&Held], limit: 
         finding.remedy = vec![text];
     } else {
         let pid = children.first().map_or(0, |held| held.pid.0);
-        finding.remedy = vec![format!(
+        finding.remedy = remedy::keys(run, Aim::FewerLoaders);
+        finding.remedy.push(format!(
             "find what grows in them: py-spy dump --pid {pid} in the next run; each DataLoader worker keeps what the data set keeps"
-        )];
+        ));
     }
     finding.wrong_if = Some("they held as much from their start".into());
     finding

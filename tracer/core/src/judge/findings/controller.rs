@@ -18,6 +18,9 @@ const SHARE: f64 = 0.2;
 /// Classes of the process that holds the data and drives the training.
 const CLASSES: [&str; 3] = ["TaskRunner", "Runner", "main_task"];
 
+/// Where the line is not known.
+const UNKNOWN_LINE: &str = "look for what it keeps from step to step (a list, a cache, a data set): at which line it grew was not seen";
+
 /// The rule.
 pub(super) const RULE: Rule = Rule {
     ids: &["controller-grew"],
@@ -94,7 +97,10 @@ fn finding(run: Run<'_>, death: &Death, held: &Held, limit: Bytes) -> Finding {
                 bytes: line.saves(took),
             });
         }
-        None => finding.remedy = remedy::keys(run, Aim::LessInController),
+        None => {
+            finding.remedy = remedy::keys(run, Aim::LessInController);
+            finding.remedy.push(UNKNOWN_LINE.to_owned());
+        }
     }
     finding
 }

@@ -33,6 +33,7 @@ mod one_process;
 mod outside_ray;
 mod own_shared;
 mod pinned;
+mod precision;
 mod ranks;
 mod remedy;
 mod resources;

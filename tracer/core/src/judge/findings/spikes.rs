@@ -3,7 +3,7 @@
 use super::{
     Run, about,
     facts::Held,
-    in_task, merged, ranks, remedy,
+    in_task, merged, precision, ranks, remedy,
     rules::{Needs, Rule},
 };
 use crate::{
@@ -117,6 +117,9 @@ fn spike(run: Run<'_>, death: &Death, phase: &Phase) -> Option<Finding> {
     if phase.aim == Aim::Load && busy.len() > 1 {
         fewer_ranks(run, &busy, &mut finding);
     }
+    if phase.aim == Aim::Load {
+        lower_precision(run, &busy, &mut finding);
+    }
     finding.wrong_if = Some(phase.wrong_if.to_owned());
     Some(finding)
 }
@@ -133,6 +136,25 @@ fn fewer_ranks(run: Run<'_>, busy: &[&Held], finding: &mut Finding) {
     });
     finding.remedy.insert(0, fewer.text());
     finding.cost = Some(ranks::COST.to_owned());
+}
+
+/// What is loaded has half the size.
+fn lower_precision(run: Run<'_>, busy: &[&Held], finding: &mut Finding) {
+    let Some(text) = precision::halved(run) else {
+        return;
+    };
+    let sum = Bytes(
+        busy.iter()
+            .filter_map(|held| grown(held))
+            .map(|grown| grown.0)
+            .sum(),
+    );
+    finding.saving = Some(Saving {
+        class: busy.first().and_then(|held| held.class.clone()),
+        bytes: sum.times(precision::SHARE),
+    });
+    finding.remedy.insert(0, text);
+    finding.cost = Some(precision::COST.to_owned());
 }
 
 fn line(held: &Held) -> Option<String> {

@@ -448,8 +448,9 @@ fn no_remedy_names_a_key_that_the_printed_configuration_does_not_have() {
         ("data.val_batch_size", "None"),
         ("data.dataloader_num_workers", "2"),
     ]);
-    // Images are in nobody's data here: what is left is half of the loaders.
-    assert_eq!(remedy, ["data.dataloader_num_workers=1 (now 2)"]);
+    // Images are in nobody's data here, and loaders are processes of their own.
+    let look = "look at what the biggest process holds; the killed one was chosen by policy";
+    assert_eq!(remedy, [look]);
 }
 
 #[test]

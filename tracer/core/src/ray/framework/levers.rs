@@ -13,6 +13,10 @@ pub enum Aim {
     LessOnHost,
     /// Less host memory in the process that holds the data: verl's `TaskRunner`.
     LessInController,
+    /// Fewer subprocesses that load data: each holds what the data set keeps.
+    FewerLoaders,
+    /// Smaller parameters, gradients and optimizer states in each rank.
+    Precision,
     /// Fewer processes at the same time.
     Fewer,
     /// A smaller peak while the model is loaded.
@@ -113,6 +117,8 @@ mod tests {
         let aims = [
             Aim::LessOnHost,
             Aim::LessInController,
+            Aim::FewerLoaders,
+            Aim::Precision,
             Aim::Fewer,
             Aim::Load,
             Aim::Save,
