@@ -3,7 +3,7 @@
 //! Result 0 of `signal_generate` is not enough (a handled SIGTERM has it too): the act is the signal that set the
 //! group-exit flag with its own number, or, for core-dumping signals, the one whose default action was delivered.
 
-use libc::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use libc::{SIGHUP, SIGINT, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU};
 
 use crate::{
     event::{Role, Signal},
@@ -44,6 +44,9 @@ impl FatalAct<'_> {
 /// A caught signal explains an exit that follows within this time. Ray's own fall-back (SIGKILL) comes after 5 s, but nothing comes after
 /// a stranger's SIGTERM, and on a machine short of processor time a Python took 9 s from it to its end.
 pub(super) const CAUGHT_WINDOW_NS: i64 = 15 * SECOND_NS;
+
+/// Those that stop a process: SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU.
+const STOPS: [i32; 4] = [SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU];
 
 /// The signals that programs catch in order to end.
 const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
@@ -92,12 +95,17 @@ pub(super) fn of<'a>(world: &'a World, exit: &ExitSeen) -> FatalAct<'a> {
     }
 }
 
-/// Whether this signal, by whose number the process died, waited to be taken: it took no effect as it was sent, and nobody saw it
-/// delivered. A tracer may have taken it away and put in another one of its number.
+/// Whether this signal, by whose number the process died, waited to be taken, and it is not known for what: it took no effect as it was
+/// sent, and nobody saw it delivered. A tracer may have taken it away and put in another one of its number. A process that was stopped
+/// takes it when it goes on: until then the kernel keeps the number of the stop (`do_signal_stop` and `prepare_signal`,
+/// kernel/signal.c).
 pub(super) fn waited(world: &World, exit: &ExitSeen, signal: &Seen<Signal>) -> bool {
     let delivered = world.delivered.get(&exit.exit.process.truncated());
     let mut delivered = delivered.into_iter().flatten();
-    !signal.what.took_effect && !delivered.any(|seen| seen.what.0 == signal.what.signal)
+    let is_stopped = !signal.what.group_exit && STOPS.contains(&signal.what.group_exit_code);
+    !signal.what.took_effect
+        && !is_stopped
+        && !delivered.any(|seen| seen.what.0 == signal.what.signal)
 }
 
 /// Where the exit itself was not told: the signal that took effect, or whose default action was taken.

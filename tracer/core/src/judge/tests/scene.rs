@@ -29,6 +29,8 @@ pub(super) struct Scene {
     pub(super) exiting: bool,
     pub(super) group: bool,
     pub(super) parent_death_signal: i32,
+    /// The signal that has stopped who is signalled.
+    pub(super) stopped_by: i32,
     /// Whether the next signals are sent by another thread than the first.
     pub(super) by_a_thread: bool,
     /// The command line of the next senders, where their pid does not say it.
@@ -77,6 +79,7 @@ impl Scene {
             exiting: false,
             group: true,
             parent_death_signal: 0,
+            stopped_by: 0,
             by_a_thread: false,
             argv: None,
             call: None,
@@ -315,7 +318,7 @@ impl Scene {
             group: self.group,
             result,
             group_exit: took_effect || result == 1,
-            group_exit_code: if took_effect { signal } else { 0 },
+            group_exit_code: if took_effect { signal } else { self.stopped_by },
             took_effect,
             parent_death_signal: self.parent_death_signal,
             sender: Sender {

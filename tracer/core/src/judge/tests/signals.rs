@@ -235,6 +235,15 @@ fn who_sent_a_signal_that_waited_is_inferred_because_a_tracer_may_have_changed_i
 }
 
 #[test]
+fn a_signal_that_waited_in_a_stopped_process_has_its_sender() {
+    let mut scene = Scene::new();
+    scene.stopped_by = 19;
+    scene.ray_worker(7).signal(66, 7, 15, 0, false);
+    scene.after(2_000_000).exit(7, 15);
+    assert_verdict!(scene, 7, Signal, Proven);
+}
+
+#[test]
 fn a_users_term_that_is_raised_again_keeps_its_sender() {
     let mut scene = Scene::new();
     scene.ray_worker(7).signal(66, 7, 15, 0, false).after(7000);
