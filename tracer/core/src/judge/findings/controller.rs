@@ -85,22 +85,19 @@ fn finding(run: Run<'_>, death: &Death, held: &Held, limit: Bytes) -> Finding {
     finding.about.pids = vec![held.pid];
     finding.about.task.clone_from(&held.doing);
     finding.wrong_if = Some("it falls again within the job".into());
-    match line {
-        Some(line) => {
-            let brought = line.brought_in_by(run);
-            let brought = brought.map_or_else(String::new, |key| format!(" (brought in by {key})"));
-            let rest = "keep no more than a step needs there";
-            finding.remedy = vec![format!("{}{brought}: {rest}", line.name())];
-            finding.evidence.push(line.evidence());
-            finding.saving = Some(Saving {
-                class: Some(class.to_owned()),
-                bytes: line.saves(took),
-            });
-        }
-        None => {
-            finding.remedy = remedy::keys(run, Aim::LessInController);
-            finding.remedy.push(UNKNOWN_LINE.to_owned());
-        }
+    if let Some(line) = line {
+        let brought = line.brought_in_by(run);
+        let brought = brought.map_or_else(String::new, |key| format!(" (brought in by {key})"));
+        let rest = "keep no more than a step needs there";
+        finding.remedy = vec![format!("{}{brought}: {rest}", line.name())];
+        finding.evidence.push(line.evidence());
+        finding.saving = Some(Saving {
+            class: Some(class.to_owned()),
+            bytes: line.saves(took),
+        });
+    } else {
+        finding.remedy = remedy::keys(run, Aim::LessInController);
+        finding.remedy.push(UNKNOWN_LINE.to_owned());
     }
     finding
 }
