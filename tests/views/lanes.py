@@ -1,13 +1,9 @@
-"""Uses the page of many nodes as a reader would, in headless Chromium: `lanes.py FILE [FOLDER]`, with pictures in FOLDER.
+"""Uses the page of many nodes as a reader would, in headless Chromium: `lanes.py FILE [FOLDER]`, with pictures in FOLDER."""
 
-Times are printed, never judged.
-"""
-
-import json
 import os
 import sys
 
-from playwright.sync_api import sync_playwright
+from browser import opened
 
 FRAMES = """
 async () => {
@@ -135,19 +131,7 @@ def main():
     file, folder = sys.argv[1], (sys.argv[2:] or [None])[0]
     if folder:
         os.makedirs(folder, exist_ok=True)
-    with sync_playwright() as playwright:
-        # As root Chromium runs without its own sandbox only; the page is ours.
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1280, "height": 900})
-        troubles = []
-        page.on("console", lambda message: troubles.append(f"console: {message.text}"))
-        page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
-        page.on("request", lambda request: request.url.startswith(("data:", "file:")) or troubles.append(f"request: {request.url}"))
-        page.goto(f"file://{file}")
-        assert not troubles, troubles
-        data = json.loads(page.locator("#data").text_content())
-        paint = page.evaluate("performance.getEntriesByType('paint').map(one => [one.name, one.startTime])")
-        print("paint", {name: f"{time:.0f} ms" for name, time in paint})
+    with opened(file) as (page, data):
         lanes_stand_by_their_first_death(page, data)
         arrows = arrows_lead_across(page, data)
         a_quiet_lane_opens(page, data)
@@ -158,8 +142,6 @@ def main():
         fits(page, folder)
         page.set_viewport_size({"width": 1280, "height": 900})
         opens_a_death(page)
-        assert not troubles, troubles
-        browser.close()
 
 
 main()

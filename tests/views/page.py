@@ -1,9 +1,8 @@
-"""Uses a report's page as a reader would, in headless Chromium: `page.py FILE`. Times are printed, never judged."""
+"""Uses a report's page as a reader would, in headless Chromium: `page.py FILE`."""
 
-import json
 import sys
 
-from playwright.sync_api import sync_playwright
+from browser import opened
 
 FRAMES = """
 async () => {
@@ -134,20 +133,7 @@ def fits(page):
 
 
 def main():
-    with sync_playwright() as playwright:
-        # As root Chromium runs without its own sandbox only; the page is ours.
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1280, "height": 900})
-        troubles = []
-        page.on("console", lambda message: troubles.append(f"console: {message.text}"))
-        page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
-        page.on("request", lambda request: request.url.startswith("data:") or troubles.append(f"request: {request.url}"))
-        page.goto(f"file://{sys.argv[1]}")
-        assert troubles == [f"request: file://{sys.argv[1]}"], troubles
-        troubles.clear()
-        data = json.loads(page.locator("#data").text_content())
-        paint = page.evaluate("performance.getEntriesByType('paint').map(one => [one.name, one.startTime])")
-        print("paint", {name: f"{time:.0f} ms" for name, time in paint})
+    with opened(sys.argv[1]) as (page, data):
         shows_hostile_names_as_text(page)
         sorts(page)
         filters(page, data)
@@ -157,8 +143,6 @@ def main():
         lifetimes_follow_the_zoom(page)
         opens_a_death(page, data)
         fits(page)
-        assert not troubles, troubles
-        browser.close()
 
 
 main()

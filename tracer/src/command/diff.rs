@@ -5,11 +5,11 @@ use std::{path::PathBuf, process::ExitCode};
 use anyhow::Context as _;
 
 use super::{
-    Failure, code,
+    code,
     export::{Need, parts},
     fleet,
     only::OnlyArgs,
-    own_path,
+    own_path, usage,
     view::output,
 };
 use crate::{
@@ -91,14 +91,10 @@ impl DiffArgs {
     fn runs(&self) -> anyhow::Result<(&[PathBuf], &[PathBuf])> {
         match (self.files.as_slice(), self.to.as_slice()) {
             ([a, b], []) => Ok((std::slice::from_ref(a), std::slice::from_ref(b))),
-            (files, []) => Err(Failure {
-                code: code::USAGE,
-                message: format!(
-                    "diff compares two recordings or folders, but got {}; to compare several with several, put the second run's after --to",
-                    files.len()
-                ),
-            }
-            .into()),
+            (files, []) => Err(usage(format!(
+                "diff compares two recordings or folders, but got {}; to compare several with several, put the second run's after --to",
+                files.len()
+            ))),
             runs => Ok(runs),
         }
     }

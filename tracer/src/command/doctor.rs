@@ -8,7 +8,7 @@ mod probe;
 use std::{path::Path, process::ExitCode};
 
 use super::{
-    Failure, code, own_path,
+    code, own_path, usage,
     view::output::{print, width},
 };
 use crate::{
@@ -85,10 +85,9 @@ fn look(wanted: Option<Pid>) -> anyhow::Result<Machine> {
     let mut raylets = clusters::raylets();
     raylets.retain(|pid| wanted.is_none_or(|wanted| wanted == *pid));
     if let (Some(pid), true) = (wanted, raylets.is_empty()) {
-        anyhow::bail!(Failure {
-            code: code::USAGE,
-            message: format!("no raylet has pid {pid} here; find it: pgrep -a raylet"),
-        });
+        return Err(usage(format!(
+            "no raylet has pid {pid} here; find it: pgrep -a raylet"
+        )));
     }
     let mut nodes: Vec<_> = raylets.into_iter().filter_map(node::running).collect();
     if nodes.is_empty() {

@@ -13,6 +13,7 @@ use super::{
     Failure, code,
     reading::Reading,
     report::{self, ReportArgs},
+    usage,
     view::{ViewArgs, show},
 };
 use crate::{explain::Explainer, judge::from_text, recording, show::time::Zone};
@@ -90,14 +91,10 @@ fn recording_in(files: &[PathBuf]) -> anyhow::Result<Option<PathBuf>> {
             );
             Ok(Some(file.clone()))
         }
-        (_, Some(file)) => Err(Failure {
-            code: code::USAGE,
-            message: format!(
-                "{0} is a recording and the rest are logs: a recording has its cluster's logs in it, raytrace report {0}",
-                file.display()
-            ),
-        }
-        .into()),
+        (_, Some(file)) => Err(usage(format!(
+            "{0} is a recording and the rest are logs: a recording has its cluster's logs in it, raytrace report {0}",
+            file.display()
+        ))),
         (_, None) => Ok(None),
     }
 }
@@ -111,8 +108,7 @@ fn empty(inputs: &[Input]) -> anyhow::Error {
     };
     let message =
         format!("{what}: nothing to explain; name logs: raytrace explain /tmp/ray/session_latest");
-    let code = code::USAGE;
-    Failure { code, message }.into()
+    usage(message)
 }
 
 /// One thing to read.
@@ -205,13 +201,9 @@ fn total(inputs: &[Input]) -> Option<u64> {
 fn read(input: &Input, explainer: &mut Explainer, progress: &Reading) -> anyhow::Result<usize> {
     let name = input.name();
     match read_texts(input, explainer, progress) {
-        Err(error) if is_missing(&error) => Err(Failure {
-            code: code::USAGE,
-            message: format!(
-                "cannot read {name}: No such file or directory; name logs: raytrace explain /tmp/ray/session_latest"
-            ),
-        }
-        .into()),
+        Err(error) if is_missing(&error) => Err(usage(format!(
+            "cannot read {name}: No such file or directory; name logs: raytrace explain /tmp/ray/session_latest"
+        ))),
         result => result.with_context(|| format!("cannot read {name}")),
     }
 }

@@ -10,10 +10,11 @@ use std::{
 use anyhow::Context as _;
 
 use super::{
-    Failure, code, fleet,
+    code, fleet,
     only::{self, OnlyArgs},
     report::{empty, newest},
     stored::{self, Stored},
+    usage,
     view::output,
 };
 use crate::{
@@ -158,6 +159,11 @@ fn chosen(parts: Vec<Part>, only: &Only, need: Need) -> anyhow::Result<Vec<Part>
     let report = judge::fleet::join(reports.collect());
     let mut kept = Vec::new();
     for (number, part) in (0..).zip(parts) {
+        if only.job.is_none() && only.has_recording(&report, number) {
+            // All of its events are asked for, and they have been read.
+            kept.push(part);
+            continue;
+        }
         let Some(stored) = only::of_recording(only, (&report, number), part.stored)? else {
             continue;
         };
@@ -168,15 +174,6 @@ fn chosen(parts: Vec<Part>, only: &Only, need: Need) -> anyhow::Result<Vec<Part>
         return Err(only::nothing());
     }
     Ok(kept)
-}
-
-fn usage(message: &str) -> anyhow::Error {
-    let message = message.to_owned();
-    Failure {
-        code: code::USAGE,
-        message,
-    }
-    .into()
 }
 
 fn next(format: ExportFormat) -> &'static str {
@@ -196,9 +193,9 @@ fn ray_timeline(path: &Path) -> anyhow::Result<RayTimeline> {
     let shown = path.display();
     let text = bounded::text(path, TIMELINE_BYTES).map_err(|error| {
         let takes = "--with takes what `ray timeline` writes";
-        usage(&format!("cannot read {shown}: {error} ({takes})"))
+        usage(format!("cannot read {shown}: {error} ({takes})"))
     })?;
-    RayTimeline::parse(&text).map_err(|error| usage(&format!("--with {shown}: {error}")))
+    RayTimeline::parse(&text).map_err(|error| usage(format!("--with {shown}: {error}")))
 }
 
 /// Whoever closes the pipe early has seen enough.

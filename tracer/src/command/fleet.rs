@@ -9,7 +9,7 @@ use std::{
     thread,
 };
 
-use super::{Failure, code};
+use super::usage;
 use crate::{
     ids::MINUTE_NS,
     judge::{
@@ -53,15 +53,11 @@ pub(super) fn expand(arguments: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
         let before = files.len();
         in_folder(path, DEEPEST, &mut files);
         if files.len() == before {
-            return Err(Failure {
-                code: code::USAGE,
-                message: format!(
-                    "no recording (*.raytrace) in {}; name another folder, or make one: sudo raytrace record --directory {}",
-                    path.display(),
-                    path.display()
-                ),
-            }
-            .into());
+            return Err(usage(format!(
+                "no recording (*.raytrace) in {}; name another folder, or make one: sudo raytrace record --directory {}",
+                path.display(),
+                path.display()
+            )));
         }
     }
     files.dedup();
@@ -156,13 +152,9 @@ pub(super) fn join(
 }
 
 fn nothing(left_out: usize) -> anyhow::Error {
-    Failure {
-        code: code::USAGE,
-        message: format!(
-            "none of {left_out} recordings reaches into the time of --since and --until; leave them out to see all"
-        ),
-    }
-    .into()
+    usage(format!(
+        "none of {left_out} recordings reaches into the time of --since and --until; leave them out to see all"
+    ))
 }
 
 /// The error, with its file where it does not name one.

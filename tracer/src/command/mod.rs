@@ -60,6 +60,15 @@ pub struct Failure {
     pub message: String,
 }
 
+/// What was asked for cannot be done or is not there.
+fn usage(message: impl Into<String>) -> anyhow::Error {
+    Failure {
+        code: code::USAGE,
+        message: message.into(),
+    }
+    .into()
+}
+
 /// An error with its causes, each once: many say themselves what caused them.
 #[must_use]
 pub fn message(error: &anyhow::Error) -> String {

@@ -1,6 +1,6 @@
 //! Options that choose one node, job or cluster, for every command that reads several recordings.
 
-use super::{Failure, code, stored::Stored};
+use super::{stored::Stored, usage};
 use crate::{
     ids::HexId,
     judge::report::Report,
@@ -65,9 +65,4 @@ pub(super) fn of_recording(
 /// None of the recordings is of what was asked for.
 pub(super) fn nothing() -> anyhow::Error {
     usage("no recording has what --node, --job and --cluster ask for; list nodes and jobs: raytrace report FILES".to_owned())
-}
-
-fn usage(message: String) -> anyhow::Error {
-    let code = code::USAGE;
-    Failure { code, message }.into()
 }

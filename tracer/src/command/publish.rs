@@ -18,7 +18,7 @@ use std::{
 use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Failure, code};
+use super::usage;
 use crate::{
     observe::clock,
     recording::place,
@@ -82,7 +82,7 @@ pub struct PublishArgs {
 pub fn run(args: &PublishArgs) -> anyhow::Result<ExitCode> {
     if args.json.is_none() && args.metrics.is_none() && !args.k8s_events {
         return Err(usage(
-            "nothing to publish: give --json PATH, --metrics ADDRESS, --k8s-events or several of them".into(),
+            "nothing to publish: give --json PATH, --metrics ADDRESS, --k8s-events or several of them",
         ));
     }
     if !args.directory.is_dir() {
@@ -96,11 +96,6 @@ pub fn run(args: &PublishArgs) -> anyhow::Result<ExitCode> {
         .build()
         .context("cannot start the event loop")?;
     runtime.block_on(publish(args))
-}
-
-fn usage(message: String) -> anyhow::Error {
-    let code = code::USAGE;
-    Failure { code, message }.into()
 }
 
 async fn publish(args: &PublishArgs) -> anyhow::Result<ExitCode> {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    Failure, code, fleet,
+    Failure, code, fleet, usage,
     view::{self, ViewArgs},
 };
 use crate::{
@@ -129,14 +129,10 @@ fn one(file: &Path, view: &ViewArgs) -> anyhow::Result<ExitCode> {
 /// The recording that is meant where none is named.
 pub(super) fn newest() -> anyhow::Result<PathBuf> {
     let Some(file) = place::newest() else {
-        return Err(Failure {
-            code: code::USAGE,
-            message: format!(
-                "no recording (*.raytrace) in this folder or in {}; name one: raytrace report FILE, or make one: sudo raytrace record",
-                place::FALLBACK
-            ),
-        }
-        .into());
+        return Err(usage(format!(
+            "no recording (*.raytrace) in this folder or in {}; name one: raytrace report FILE, or make one: sudo raytrace record",
+            place::FALLBACK
+        )));
     };
     anstream::eprintln!("Reading {}, the newest recording here", file.display());
     Ok(file)

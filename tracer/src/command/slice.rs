@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Context as _;
 
-use super::{Failure, code, fleet, only::job};
+use super::{code, fleet, only::job, usage};
 use crate::{
     event::Event,
     ids::{BootTime, EventId, HexId, MINUTE_NS},
@@ -103,17 +103,14 @@ pub fn run(args: &SliceArgs) -> anyhow::Result<ExitCode> {
     }))
 }
 
-fn refusal(error: &SliceError) -> Failure {
+fn refusal(error: &SliceError) -> anyhow::Error {
     let next = match error {
         SliceError::NoSuchJob(_) => {
             "list jobs: raytrace report FILE --format json | jq '.jobs[].job_id'"
         }
         SliceError::SeveralClusters { .. } => "name one of them: --cluster SESSION",
     };
-    Failure {
-        code: code::USAGE,
-        message: format!("{error}; {next}"),
-    }
+    usage(format!("{error}; {next}"))
 }
 
 /// The files of one recorder, in their order.
@@ -129,14 +126,10 @@ fn one_recorder(arguments: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
             .iter()
             .map(|file| file.display().to_string())
             .collect();
-        return Err(Failure {
-            code: code::USAGE,
-            message: format!(
-                "{} are recordings of several recorders; cut each by itself, and read the slices together: raytrace report A B",
-                names.join(" ")
-            ),
-        }
-        .into());
+        return Err(usage(format!(
+            "{} are recordings of several recorders; cut each by itself, and read the slices together: raytrace report A B",
+            names.join(" ")
+        )));
     };
     Ok(only.into_iter().map(|file| file.path).collect())
 }
@@ -144,12 +137,9 @@ fn one_recorder(arguments: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
 impl SliceArgs {
     fn window(&self, judge: &Judge, events: &[Event]) -> anyhow::Result<Option<Window>> {
         if let Some(death) = self.death {
-            let ended = end_of(events, EventId(death)).ok_or_else(|| Failure {
-                code: code::USAGE,
-                message: format!(
+            let ended = end_of(events, EventId(death)).ok_or_else(|| usage(format!(
                     "no death has the id {death}; list them: raytrace report FILE --format json | jq '.deaths[].id'"
-                ),
-            })?;
+                )))?;
             return Ok(Some(Window {
                 from: ended.plus(-BEFORE_DEATH_NS),
                 until: ended.plus(AFTER_DEATH_NS),
@@ -170,11 +160,8 @@ impl SliceArgs {
             };
             let at: Utc = Zone::default()
                 .parse(text, began, ended)
-                .map_err(|error| Failure {
-                    code: code::USAGE,
-                    message: format!("{option}: {error}"),
-                })?;
-            Ok::<_, Failure>(last.plus(at.0.0.saturating_sub(ended.0.0)))
+                .map_err(|error| usage(format!("{option}: {error}")))?;
+            Ok::<_, anyhow::Error>(last.plus(at.0.0.saturating_sub(ended.0.0)))
         };
         Ok(Some(Window {
             from: moment("--since", &self.since, first)?,

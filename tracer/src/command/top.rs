@@ -17,7 +17,7 @@ use tokio::{
     sync::mpsc,
 };
 
-use super::{Failure, code};
+use super::usage;
 use crate::show::top::{Flow, Top};
 
 /// Keys that wait at most: more is a paste.
@@ -46,12 +46,9 @@ pub struct TopArgs {
 /// Runs it.
 pub fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
     if !std::io::stdout().is_terminal() {
-        return Err(Failure {
-            code: code::USAGE,
-            message: "stdout is not a terminal; for a file or a pipe: raytrace record, then raytrace report"
-                .into(),
-        }
-        .into());
+        return Err(usage(
+            "stdout is not a terminal; for a file or a pipe: raytrace record, then raytrace report",
+        ));
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -13,7 +13,7 @@ use std::{
 use anyhow::Context as _;
 use clap::builder::NonEmptyStringValueParser;
 
-use super::{Failure, code, fleet::Reach, only::OnlyArgs, own_path};
+use super::{code, fleet::Reach, only::OnlyArgs, own_path, usage};
 use crate::{
     judge::report::{Killer, Report, Utc},
     show::{
@@ -147,11 +147,6 @@ pub fn show(
     } else {
         ExitCode::from(code::FAIL_ON)
     })
-}
-
-fn usage(message: String) -> anyhow::Error {
-    let code = code::USAGE;
-    Failure { code, message }.into()
 }
 
 impl ViewArgs {

@@ -3,7 +3,7 @@
 //! The deaths of an act are one first cause, which one of them stands for: the biggest victim of a decision, the first victim of a
 //! sender. None of them caused another.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::act::CAUGHT_WINDOW_NS;
 use crate::{
@@ -68,41 +68,50 @@ pub(super) fn group(world: &World, deaths: &mut [Death]) {
     held_when_decided(deaths);
 }
 
-/// The first end that a kill of Ray's memory monitor brought about: the victims of one decision end one after the other, and the
-/// raylet ends a worker's subprocesses before the worker itself. What is left at a later end is not what the decision was about.
-pub(super) fn first_end<'a>(deaths: &'a [Death], death: &'a Death) -> &'a Death {
-    if death.verdict.killer != Killer::RayMemoryMonitor {
-        return death;
-    }
-    let act = death.verdict.act.map(|act| act.death_id);
-    let is_victim = |other: &Death| {
-        let same = act.is_some() && other.verdict.act.map(|act| act.death_id) == act;
-        other.id == death.id || same && other.verdict.killer == death.verdict.killer
-    };
-    let victims: Vec<&Death> = deaths.iter().filter(|other| is_victim(other)).collect();
-    let with_it = |other: &Death| {
-        let cause = victims
+/// Of each victim of Ray's memory monitor whose end was not the first that its kill brought about, that first end: the victims of one
+/// decision end one after the other, and the raylet ends a worker's subprocesses before the worker itself. What is left at a later
+/// end is not what the decision was about.
+pub(super) fn first_ends(deaths: &[Death]) -> HashMap<EventId, &Death> {
+    let victims = || {
+        deaths
             .iter()
-            .find(|victim| other.verdict.cause_death_id == Some(victim.id));
-        cause.is_some_and(|victim| {
-            (0..=WITH_ITS_WORKER_NS).contains(&victim.when.act_time.since(other.when.act_time))
-        })
+            .filter(|death| death.verdict.killer == Killer::RayMemoryMonitor)
     };
-    let effects = deaths.iter().filter(|other| with_it(other));
-    let ends = victims.iter().copied().chain(effects);
-    ends.min_by_key(|end| (end.when.act_time, end.id))
-        .unwrap_or(death)
+    let kill = |victim: &Death| victim.verdict.act.map_or(victim.id, |act| act.death_id);
+    let by_id: HashMap<EventId, &Death> = victims().map(|victim| (victim.id, victim)).collect();
+    let with_a_victim = |death: &'_ Death| {
+        let victim = by_id.get(&death.verdict.cause_death_id?)?;
+        let before = victim.when.act_time.since(death.when.act_time);
+        (0..=WITH_ITS_WORKER_NS)
+            .contains(&before)
+            .then(|| kill(victim))
+    };
+    let mut first: HashMap<EventId, &Death> = HashMap::new();
+    let ends = victims().map(|victim| (kill(victim), victim));
+    let with_them = deaths
+        .iter()
+        .filter_map(|death| Some((with_a_victim(death)?, death)));
+    for (kill, end) in ends.chain(with_them) {
+        let earliest = first.entry(kill).or_insert(end);
+        if (end.when.act_time, end.id) < (earliest.when.act_time, earliest.id) {
+            *earliest = end;
+        }
+    }
+    victims()
+        .filter_map(|victim| Some((victim.id, *first.get(&kill(victim))?)))
+        .filter(|(id, first)| *id != first.id)
+        .collect()
 }
 
 /// What was held when a decision was taken is what was held at the first of the ends that it brought about.
 fn held_when_decided(deaths: &mut [Death]) {
+    let first = first_ends(deaths);
     let held: Vec<(usize, Vec<TopProcess>, Option<TopRest>)> = deaths
         .iter()
         .enumerate()
         .filter_map(|(at, death)| {
-            let first = first_end(deaths, death);
-            let held = &first.memory;
-            (first.id != death.id).then(|| (at, held.top.clone(), held.top_rest.clone()))
+            let held = &first.get(&death.id)?.memory;
+            Some((at, held.top.clone(), held.top_rest.clone()))
         })
         .collect();
     for (at, top, rest) in held {

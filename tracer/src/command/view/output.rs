@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::Context as _;
 
-use super::usage;
+use super::super::usage;
 
 /// Columns where no terminal says otherwise.
 pub(super) const WIDTH: u16 = 100;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{
     Run, about, code, controller,
     facts::Held,
-    in_task, merged, precision,
+    in_task, leads, merged, precision,
     ranks::{self, Fewer},
     remedy::{self, is_printed},
     rules::{Needs, Rule},
@@ -199,23 +199,16 @@ fn remedies(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>, find
             .evidence
             .push(format!("{words} = {}{part}", size(Bytes(1).times(bytes))));
     }
+    let saving = |share: f64| Saving {
+        class: class.map(str::to_owned),
+        bytes: method.took.times(share),
+    };
     if let Some(turned) = &turned {
-        finding.remedy.push(turned.text());
         let share = 1.0 - turned.value as f64 / turned.now as f64;
-        let bytes = method.took.times(share);
-        finding.saving = Some(Saving {
-            class: class.map(str::to_owned),
-            bytes,
-        });
-        finding.cost = Some(turned.cost.into());
+        leads(finding, turned.text(), saving(share), turned.cost);
     }
     if copies && let Some(text) = precision::halved(run) {
-        finding.remedy.insert(0, text);
-        finding.saving = Some(Saving {
-            class: class.map(str::to_owned),
-            bytes: method.took.times(precision::SHARE),
-        });
-        finding.cost = Some(precision::COST.into());
+        leads(finding, text, saving(precision::SHARE), precision::COST);
     }
     if copies {
         if turned.is_none() {

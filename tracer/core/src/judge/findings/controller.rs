@@ -69,7 +69,11 @@ fn finding(run: Run<'_>, death: &Death, held: &Held, limit: Bytes) -> Finding {
         (held.doing.as_deref().unwrap_or(class), class)
     };
     let took = grown(held);
-    let line = code::of_class(run, class);
+    // What a driver took has its imports in it; what a call took mostly has not.
+    let line = match held.role {
+        Role::Driver => code::of_class(run, class),
+        _ => code::of_calls(run, class),
+    };
     let through = line.as_ref().map_or_else(String::new, |line| {
         format!("; {} of it is kept by {}", size(line.bytes), line.name())
     });

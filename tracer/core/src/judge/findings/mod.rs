@@ -55,7 +55,9 @@ pub(super) use unseen_limit::rounded_down;
 
 use crate::{
     ids::{Bytes, EventId},
-    judge::report::{About, Certainty, ClusterReport, Death, Finding, Monitor, Report, Suspect},
+    judge::report::{
+        About, Certainty, ClusterReport, Death, Finding, Monitor, Report, Saving, Suspect,
+    },
     ray::{framework::Framework, start::Start},
 };
 use facts::{Around, Facts, Held, Node};
@@ -233,6 +235,13 @@ fn in_task(
         },
         ..finding
     }
+}
+
+/// Puts a remedy before the others.
+fn leads(finding: &mut Finding, remedy: String, saving: Saving, cost: &str) {
+    finding.remedy.insert(0, remedy);
+    finding.saving = Some(saving);
+    finding.cost = Some(cost.to_owned());
 }
 
 /// Findings of one rule with the same key become one, which keeps the words of the first and the deaths of all.

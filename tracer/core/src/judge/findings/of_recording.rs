@@ -37,11 +37,14 @@ const SMALL: Bytes = Bytes(64 << 20);
 
 /// All facts that bear on `deaths`.
 pub(in crate::judge) fn facts(world: &World, deaths: &[Death]) -> Facts {
+    let first_ends = acts::first_ends(deaths);
     let kills = deaths.iter().filter(|death| for_memory(death));
+    let at_first_end = |death: &Death| {
+        let first = first_ends.get(&death.id).copied().unwrap_or(death);
+        Some((death.id, around(world, first)?))
+    };
     Facts {
-        around: kills
-            .filter_map(|death| Some((death.id, around(world, acts::first_end(deaths, death))?)))
-            .collect(),
+        around: kills.filter_map(at_first_end).collect(),
         used_before: world.machine.used_first,
         nodes: world
             .clusters

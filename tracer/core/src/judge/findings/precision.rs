@@ -22,7 +22,7 @@ pub(super) fn halved(run: Run<'_>) -> Option<String> {
         .any(|one| one.key.ends_with(STRATEGY) && !one.value.starts_with("fsdp"));
     let now = given
         .iter()
-        .find(|one| one.key.trim_start_matches('+') == lever.key)
+        .find(|one| one.key == lever.key)
         .map(|one| one.value.as_str());
     let text = match now {
         _ if other => return None,

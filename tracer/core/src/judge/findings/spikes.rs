@@ -3,7 +3,7 @@
 use super::{
     Run, about,
     facts::Held,
-    in_task, merged, precision, ranks, remedy,
+    in_task, leads, merged, precision, ranks, remedy,
     rules::{Needs, Rule},
 };
 use crate::{
@@ -130,12 +130,11 @@ fn fewer_ranks(run: Run<'_>, busy: &[&Held], finding: &mut Finding) {
         return;
     };
     let sum = Bytes(busy.iter().map(|held| held.private.0).sum());
-    finding.saving = Some(Saving {
+    let saving = Saving {
         class: busy.first().and_then(|held| held.class.clone()),
         bytes: sum.times(fewer.share()),
-    });
-    finding.remedy.insert(0, fewer.text());
-    finding.cost = Some(ranks::COST.to_owned());
+    };
+    leads(finding, fewer.text(), saving, ranks::COST);
 }
 
 /// What is loaded has half the size.
@@ -143,18 +142,13 @@ fn lower_precision(run: Run<'_>, busy: &[&Held], finding: &mut Finding) {
     let Some(text) = precision::halved(run) else {
         return;
     };
-    let sum = Bytes(
-        busy.iter()
-            .filter_map(|held| grown(held))
-            .map(|grown| grown.0)
-            .sum(),
-    );
-    finding.saving = Some(Saving {
+    let grown = busy.iter().filter_map(|held| grown(held));
+    let sum = Bytes(grown.map(|grown| grown.0).sum());
+    let saving = Saving {
         class: busy.first().and_then(|held| held.class.clone()),
         bytes: sum.times(precision::SHARE),
-    });
-    finding.remedy.insert(0, text);
-    finding.cost = Some(precision::COST.to_owned());
+    };
+    leads(finding, text, saving, precision::COST);
 }
 
 fn line(held: &Held) -> Option<String> {

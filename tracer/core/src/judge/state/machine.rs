@@ -1,7 +1,5 @@
 //! The machine's memory: as it was last, at its peak, and at the moment when least was available.
 
-use std::collections::VecDeque;
-
 use crate::{
     event::NodeMemory,
     ids::{BootTime, Bytes, SECOND_NS},
@@ -32,7 +30,7 @@ pub(in crate::judge) struct Machine {
     /// Private memory outside Ray, when it was counted last.
     others: Option<(BootTime, Bytes)>,
     /// What processes held that have just ended.
-    ending: VecDeque<(BootTime, Bytes)>,
+    ending: Vec<(BootTime, Bytes)>,
 }
 
 /// The machine at a moment, with all its heads.
@@ -92,7 +90,7 @@ impl Machine {
         self.ending
             .retain(|(ended, _)| time.since(*ended) <= ENDING_NS);
         if self.ending.len() < MOST_ENDING {
-            self.ending.push_back((time, held));
+            self.ending.push((time, held));
         }
     }
 

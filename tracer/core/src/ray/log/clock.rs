@@ -1,11 +1,8 @@
 //! The time at the beginning of a record: each record has one, so that it is read without a general parser where it has its usual form.
 
-use crate::ids::SECOND_NS;
+use jiff::{civil::DateTime, tz::TimeZone};
 
-const MILLISECOND_NS: i64 = 1_000_000;
-const SECONDS_OF_DAY: i64 = 86_400;
-/// From the first day of the year 1 to 1970-01-01.
-const DAYS_TO_1970: i64 = 719_162;
+const MILLISECOND_NS: i32 = 1_000_000;
 
 /// `2026-11-21 00:11:38,555` as nanoseconds since 1970, as if it were UTC. `None` for any other form, and for what is no time.
 #[must_use]
@@ -23,40 +20,21 @@ pub fn usual(text: &str) -> Option<i64> {
         return None;
     }
     let number = |from: usize, to: usize| number(&bytes[from..to]);
-    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
-    let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
-    let millisecond = number(20, 23)?;
-    if hour > 23 || minute > 59 || second > 59 {
-        return None;
-    }
-    let seconds = days(year, month, day)? * SECONDS_OF_DAY + hour * 3600 + minute * 60 + second;
-    seconds
-        .checked_mul(SECOND_NS)?
-        .checked_add(millisecond * MILLISECOND_NS)
+    let small = |from: usize, to: usize| i8::try_from(number(from, to)?).ok();
+    let year = number(0, 4)?;
+    let (month, day) = (small(5, 7)?, small(8, 10)?);
+    let (hour, minute, second) = (small(11, 13)?, small(14, 16)?, small(17, 19)?);
+    let nanosecond = i32::from(number(20, 23)?) * MILLISECOND_NS;
+    let time = DateTime::new(year, month, day, hour, minute, second, nanosecond).ok()?;
+    let utc = TimeZone::UTC.to_timestamp(time).ok()?;
+    i64::try_from(utc.as_nanosecond()).ok()
 }
 
-fn number(digits: &[u8]) -> Option<i64> {
+fn number(digits: &[u8]) -> Option<i16> {
     digits.iter().try_fold(0, |sum, digit| {
-        let digit = digit.is_ascii_digit().then(|| i64::from(digit - b'0'))?;
+        let digit = digit.is_ascii_digit().then(|| i16::from(digit - b'0'))?;
         Some(sum * 10 + digit)
     })
-}
-
-/// Days from 1970-01-01 to a day of the Gregorian calendar.
-fn days(year: i64, month: i64, day: i64) -> Option<i64> {
-    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let february = if leap { 29 } else { 28 };
-    let lengths = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let before = usize::try_from(month - 1).ok()?;
-    let length = *lengths.get(before)?;
-    if day < 1 || day > length {
-        return None;
-    }
-    let months: i64 = lengths[..before].iter().sum();
-    // The years before this one, and the days that were added in them.
-    let past = year - 1;
-    let leaps = past.div_euclid(4) - past.div_euclid(100) + past.div_euclid(400);
-    Some(past * 365 + leaps + months + day - 1 - DAYS_TO_1970)
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ struct Queue {
 impl Events {
     /// Starts the thread; `waiting` is what an earlier one left.
     pub(super) fn start(folder: &Path, waiting: &[PodEvent]) -> anyhow::Result<Self> {
-        let api = Api::of_environment(folder).map_err(super::usage)?;
+        let api = Api::of_environment(folder).map_err(super::super::usage)?;
         let events = Self(Arc::default());
         events.push(waiting.to_vec());
         let shared = Arc::clone(&events.0);

@@ -1,6 +1,6 @@
 //! No observers: what stands here where recording was left out of the build.
 
-use super::super::super::{Failure, code};
+use super::super::super::usage;
 use crate::show::top::Top;
 
 /// There are none.
@@ -8,12 +8,9 @@ pub(in super::super) enum Own {}
 
 impl Own {
     pub(super) fn start() -> anyhow::Result<Self> {
-        Err(Failure {
-            code: code::USAGE,
-            message: "this raytrace was built without recording (its feature record), and can only follow a recording: raytrace top run.raytrace"
-                .into(),
-        }
-        .into())
+        Err(usage(
+            "this raytrace was built without recording (its feature record), and can only follow a recording: raytrace top run.raytrace",
+        ))
     }
 
     pub(super) fn refresh(&self, _: &mut Top) {

@@ -1,0 +1,27 @@
+"""Opens a report's page in headless Chromium."""
+
+import contextlib
+import json
+
+from playwright.sync_api import sync_playwright
+
+
+@contextlib.contextmanager
+def opened(file):
+    """The page and its data; whatever it asks for beyond itself, prints or throws fails the test. Its times are printed, never judged."""
+    with sync_playwright() as playwright:
+        # As root Chromium runs without its own sandbox only; the page is ours.
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        troubles = []
+        page.on("console", lambda message: troubles.append(f"console: {message.text}"))
+        page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
+        page.on("request", lambda request: request.url.startswith("data:") or troubles.append(f"request: {request.url}"))
+        page.goto(f"file://{file}")
+        assert troubles == [f"request: file://{file}"], troubles
+        troubles.clear()
+        paint = page.evaluate("performance.getEntriesByType('paint').map(one => [one.name, one.startTime])")
+        print("paint", {name: f"{time:.0f} ms" for name, time in paint})
+        yield page, json.loads(page.locator("#data").text_content())
+        assert not troubles, troubles
+        browser.close()
