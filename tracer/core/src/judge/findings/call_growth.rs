@@ -30,7 +30,7 @@ const LOGITS: f64 = 0.25;
 /// Bytes of a logit: bfloat16, which autocast gives.
 const LOGIT: f64 = 2.0;
 
-/// What went through the storages of gathers is at least this share.
+/// What the storages of gathers hold is at least this share of what the calls took.
 const GATHERED: f64 = 0.25;
 /// Frames that tell what a stack was doing.
 const INNERMOST: usize = 4;
@@ -179,7 +179,8 @@ fn remedies(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>, find
     let small = logits.as_ref().is_some_and(|(bytes, _)| {
         bytes * (method.workers.len() as f64) < LOGITS * method.took.0 as f64
     });
-    let copies = copies_parameters(death) || class.is_some_and(|class| gathers(run, class));
+    let copies =
+        copies_parameters(death) || class.is_some_and(|class| gathers(run, class, method.took));
     if copies {
         let text = "; it was in FSDP's gather or reduction of parameters, which a smaller batch does not make smaller";
         finding.summary.push_str(text);
@@ -275,21 +276,22 @@ impl Turned {
     }
 }
 
-/// Whether much of what the class took through lines that were seen went through FSDP's storages (torch 2.8: `_alloc_storage` of
-/// `torch/distributed/utils.py`), which are resized for nothing else.
-fn gathers(run: Run<'_>, class: &str) -> bool {
+/// Whether much of what the calls took is held by FSDP's storages (torch 2.8: `_alloc_storage` of `torch/distributed/utils.py`),
+/// which are resized for nothing else, and emptied when a unit has run.
+fn gathers(run: Run<'_>, class: &str, took: Bytes) -> bool {
     let growth = run.report.growth.iter().find(|one| one.class == class);
-    let seen = growth.into_iter().flat_map(|growth| &growth.lines);
-    let seen = seen.filter(|line| line.line.is_some() && !code::is_import(line));
-    let (mut all, mut resized) = (0.0, 0.0);
-    for line in seen {
+    let lines = growth.into_iter().flat_map(|growth| &growth.lines);
+    let resized = lines.filter(|line| {
         let inside = line.inside.as_deref().unwrap_or_default();
-        all += line.grown_bytes.gib();
-        if inside.contains("TypedStorage._resize_") {
-            resized += line.grown_bytes.gib();
-        }
-    }
-    resized > 0.0 && resized >= GATHERED * all
+        inside.contains("TypedStorage._resize_")
+    });
+    let held = Bytes(
+        resized
+            .filter_map(|line| line.held_bytes)
+            .map(|held| held.0)
+            .sum(),
+    );
+    held.gib() >= GATHERED * took.gib()
 }
 
 /// Whether the victim's last lines were FSDP's own (torch 2.8: `_flat_param.py`, `_runtime_utils.py`); a forward pass is no such line.
