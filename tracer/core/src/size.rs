@@ -8,6 +8,17 @@ const LARGE: u64 = 1 << 30;
 
 pub use crate::ids::size;
 
+/// Two sizes that are compared, with more digits where they would read as one: `3.84 GiB`, `3.80 GiB`.
+#[must_use]
+pub fn sizes(one: Bytes, other: Bytes) -> (String, String) {
+    let rough = (size(one), size(other));
+    if rough.0 == rough.1 && one != other {
+        (one.fine(), other.fine())
+    } else {
+        rough
+    }
+}
+
 /// GiB with one decimal and no unit, for sums that name it once.
 #[must_use]
 pub fn gib(bytes: Bytes) -> String {

@@ -82,7 +82,7 @@ pub struct ViewArgs {
     /// Redact arguments, host and user names, addresses and paths; keep names of classes and methods.
     #[arg(long, help_heading = "Output")]
     redact: bool,
-    /// Show one first cause in full: the number after KILL or DEATH, or #ID from the JSON.
+    /// Show one first cause in full: the number after KILL or DEATH, or '#ID' with the id from the JSON.
     #[arg(long, value_name = "ID", help_heading = "Selection")]
     kill: Option<Kill>,
     /// Show deaths that match: a pid of the host or the container, the first 4 or more digits of a worker, actor, task,

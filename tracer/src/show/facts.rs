@@ -12,7 +12,7 @@ use crate::{
     },
     show::{
         clause, clocks, gcs, live, minute, sanitize, shared_files,
-        size::{of, percent, share, size},
+        size::{of, percent, share, size, sizes},
         time::span,
         view::View,
         words,
@@ -216,15 +216,13 @@ fn why(death: &Death) -> Option<String> {
         return None;
     }
     let at = death.memory.at_death.as_ref()?;
-    let used = size(at.ray_used_bytes?);
+    let used = at.ray_used_bytes?;
     Some(match at.ray_threshold_bytes {
         Some(threshold) => {
-            format!(
-                "Ray counted {used} in use; it kills above {}",
-                size(threshold)
-            )
+            let (used, threshold) = sizes(used, threshold);
+            format!("Ray counted {used} in use; it kills above {threshold}")
         }
-        None => format!("Ray counted {used} in use"),
+        None => format!("Ray counted {} in use", size(used)),
     })
 }
 

@@ -92,7 +92,7 @@ fn sentence(text: &str) -> String {
 #[must_use]
 pub fn next(view: &View<'_>, causes: &[Cause<'_>]) -> Option<String> {
     let Some(file) = view.style.file.as_deref().map(quoted) else {
-        let next = "sudo raytrace record, before the next run: it sees who kills (without privilege: exit codes and Ray's reasons)";
+        let next = "before the next run: sudo raytrace record (sees who kills; without privilege: exit codes and Ray's reasons)";
         return (!view.shown.report.texts.is_empty()).then(|| view.command(next));
     };
     let leading = summary::leading(&view.shown.report).filter(|_| !view.shown.detail);

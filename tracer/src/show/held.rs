@@ -149,6 +149,9 @@ fn lines(view: &View<'_>, held: &HeldByClass<'_>, deaths: &[&Death]) -> Vec<Stri
         // What may be freed was taken, and is not known to have been held.
         let by = if freed.is_empty() { "by" } else { "taken by" };
         match growth.processes {
+            2 if more => {
+                format!("{by} {place}: {figure} in both processes of the recording{freed}")
+            }
             all if more => {
                 format!("{by} {place}: {figure} in all {all} processes of the recording{freed}")
             }

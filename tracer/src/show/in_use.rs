@@ -9,13 +9,13 @@ use crate::{
 /// A file of shared memory is named when it is at least this part of all that is in use.
 const PART: u64 = 10;
 
-/// `3.9 GiB in use, page cache included = 1.2 recorded processes + 0.4 others + 0.5 shared + 1.5 cache + 0.2 kernel + 0.1 unknown`.
+/// `3.9 GiB in use, page cache included = 1.2 GiB of recorded processes + 0.4 others + 0.5 shared + 1.5 cache + 0.2 kernel + 0.1 unknown`.
 #[must_use]
 pub(super) fn line(sum: &InUse) -> String {
     let unit = Unit::of(sum.used_bytes);
     let figure = |bytes, name| format!("{} {name}", unit.figure(bytes));
     let parts = [
-        figure(sum.private_bytes, "recorded processes"),
+        format!("{} of recorded processes", unit.sum(sum.private_bytes)),
         match (sum.others_counted, sum.others_private_bytes) {
             (true, others) => figure(others, "others"),
             (false, Bytes(0)) => "others (not counted)".to_owned(),
@@ -74,7 +74,7 @@ mod tests {
         };
         assert_eq!(
             line(&sum),
-            "3.9 GiB in use, page cache included = 1.2 recorded processes + 0.4 others + 0.5 shared + 1.5 cache + 0.2 kernel + 0.1 unknown; \
+            "3.9 GiB in use, page cache included = 1.2 GiB of recorded processes + 0.4 others + 0.5 shared + 1.5 cache + 0.2 kernel + 0.1 unknown; \
              0.4 of the shared is memfd:weights (Holder pid 7)"
         );
     }

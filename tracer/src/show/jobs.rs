@@ -23,7 +23,7 @@ pub fn lines(view: &View<'_>, causes: &[Cause<'_>], most: usize) -> Vec<(String,
     let kept = if many { most } else { jobs.len() };
     let mut lines: Vec<(String, String)> = jobs[..kept]
         .iter()
-        .map(|job| parts(label(job), line(view, job, causes)))
+        .map(|job| parts(label(view, job), line(view, job, causes)))
         .collect();
     if many {
         lines.push((
@@ -42,10 +42,22 @@ fn parts(label: String, line: String) -> (String, String) {
     }
 }
 
-/// `JOB 02000000 FAILED`.
-fn label(job: &Job) -> String {
+/// `JOB 02000000 FAILED`; where a job of another cluster has the same id, with the session: each cluster counts its jobs from 1.
+fn label(view: &View<'_>, job: &Job) -> String {
+    let report = &view.shown.report;
+    let session = |job: &Job| {
+        let mut clusters = report.clusters.iter();
+        let own = clusters.find(|cluster| Some(cluster.id) == job.cluster)?;
+        own.session.as_deref()
+    };
+    let own = session(job);
+    let same = |other: &Job| other.job_id == job.job_id && session(other) != own;
+    let of = own.filter(|_| report.jobs.iter().any(same));
+    let of = of.map_or_else(String::new, |session| {
+        format!(" of {}", sanitize::name(session))
+    });
     let id = sanitize::name(&job.job_id.0);
-    format!("JOB {id} {}", words::outcome(job.outcome))
+    format!("JOB {id}{of} {}", words::outcome(job.outcome))
 }
 
 fn rest(jobs: &[&Job]) -> String {
@@ -82,20 +94,15 @@ fn line(view: &View<'_>, job: &Job, causes: &[Cause<'_>]) -> String {
 
 /// `KILL 2`, or `KILL 2 through its cascade`.
 fn ended_by_label(view: &View<'_>, job: &Job, causes: &[Cause<'_>]) -> Option<String> {
-    let death = job.ended_by_death_id?;
-    let cause = causes
-        .iter()
-        .find(|cause| cause.death.id == death || cause.cascade.iter().any(|hit| hit.id == death));
-    match cause {
-        Some(cause) => Some(match &cause.death.node {
+    let number = view.shown.number(job.ended_by_death_id?)?;
+    let shown = causes.iter().find(|cause| cause.number == number);
+    Some(match shown {
+        Some(cause) => match &cause.death.node {
             Some(node) => format!("{} on {}", cause.label(), sanitize::name(node)),
             None => cause.label(),
-        }),
-        None => view
-            .shown
-            .number(death)
-            .map(|number| format!("first cause {number}, which is not shown")),
-    }
+        },
+        None => format!("first cause {number} (not shown)"),
+    })
 }
 
 /// ` KILL 1 did not end it: task retried.`
@@ -119,8 +126,13 @@ fn survived(view: &View<'_>, job: &Job, causes: &[Cause<'_>]) -> String {
             }
         }
     }
-    let mut text = String::new();
+    let mut by_numbers: BTreeMap<Vec<u32>, Vec<String>> = BTreeMap::new();
     for (how, numbers) in by_how {
+        by_numbers.entry(numbers).or_default().push(how);
+    }
+    let mut text = String::new();
+    for (numbers, how) in by_numbers {
+        let how = how.join(", ");
         let word = label_word(&numbers, causes);
         let numbers = words::ranges(&numbers);
         text.push_str(&format!(" {word}\u{a0}{numbers} did not end it: {how}."));

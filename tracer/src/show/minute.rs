@@ -67,7 +67,7 @@ pub(super) fn table(minute: &LastMinute, width: usize) -> Vec<String> {
         );
     }
     row("shared memory", &minute.shared_memory_bytes);
-    row("the machine", &minute.node_used_bytes);
+    row("machine without cache", &minute.node_used_bytes);
     for limit in &minute.limits {
         row(
             &format!(

@@ -70,7 +70,7 @@ fn death_id(text: &str) -> Option<EventId> {
 pub struct Shown {
     /// What is left of the report.
     pub report: Report,
-    /// The number of each first cause in the whole report.
+    /// The number of each death's first cause in the whole report.
     numbers: HashMap<EventId, u32>,
     /// First causes and listed deaths of the whole report.
     pub totals: (usize, usize),
@@ -102,10 +102,10 @@ impl Shown {
         causes
     }
 
-    /// The number of a first cause, also of one that a filter took away.
+    /// The number of a death's first cause, also of one that a filter took away.
     #[must_use]
-    pub fn number(&self, root: EventId) -> Option<u32> {
-        self.numbers.get(&root).copied()
+    pub fn number(&self, death: EventId) -> Option<u32> {
+        self.numbers.get(&death).copied()
     }
 }
 
@@ -144,6 +144,8 @@ pub fn select(report: &Report, selection: &Selection) -> Shown {
             keep_with_causes(&by_id, death, &mut kept);
         }
     }
+    let number = |(id, root): (&EventId, &EventId)| Some((*id, *numbers.get(root)?));
+    let numbers = roots.iter().filter_map(number).collect();
     let mut left = report.clone();
     left.deaths.retain(|death| kept.contains(&death.id));
     left.jobs.retain(|job| selection.only.has_job(report, job));

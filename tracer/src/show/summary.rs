@@ -71,7 +71,11 @@ pub fn text(shown: &Shown, style: &Style) -> String {
         let file = style.file.as_deref().unwrap_or("FILE");
         format!("raytrace report {}", findings::quoted(file))
     } else {
-        "raytrace explain LOG".to_owned()
+        let log = match report.texts.as_slice() {
+            [only] => findings::quoted(&only.name),
+            _ => "LOGS".to_owned(),
+        };
+        format!("raytrace explain {log}")
     };
     let more = format!("{command} --kill {number}");
     let mut text = lines(report, cause.death, Words::All, &more).join("\n");
@@ -84,7 +88,7 @@ fn cause(death: &Death, words: Words) -> String {
         Words::All => words::headline(death),
         Words::Public => said(death),
     };
-    format!("{said} [{}]", certainty(death.verdict.certainty))
+    format!("{said} [{}]", words::certainty(death).to_lowercase())
 }
 
 /// The name in JSON.

@@ -192,7 +192,7 @@ pub fn subject(death: &Death) -> String {
         .ns_pid
         .filter(|inside| *inside != death.process.pid)
     {
-        details.push(format!("{inside} in its container"));
+        details.push(format!("pid {inside} in its container"));
     }
     details.extend(
         death
@@ -526,6 +526,9 @@ pub fn smaller(rest: Option<&TopRest>) -> Option<String> {
     (number > 0).then(|| format!("{processes} held {}", size(left)))
 }
 
+/// A process that held more of the mean of its class is told apart.
+const UNEVEN: f64 = 1.2;
+
 /// One of several of a class: below a GiB in MiB, so that it times their number is their sum.
 #[must_use]
 pub fn each(bytes: Bytes) -> String {
@@ -556,18 +559,24 @@ impl HeldByClass<'_> {
         Bytes(self.private.0 / self.processes.max(1))
     }
 
-    /// `2 WorkerDict 5.9 GiB (2.9 each)`.
+    /// `2 WorkerDict 5.9 GiB (2.9 each)`; of sizes that differ much, the largest.
     #[must_use]
     pub fn amount(&self) -> String {
         let (name, private) = (&self.class, size(self.private));
         if self.processes == 1 {
             return format!("{name} {private}");
         }
-        let each = each(self.each());
+        let largest = self.top.iter().map(|process| process.private_bytes).max();
+        let uneven = largest.filter(|largest| largest.gib() > UNEVEN * self.each().gib());
+        let (one, what) = uneven.map_or((self.each(), "each"), |largest| (largest, "the largest"));
+        let each = each(one);
         // A unit that the sum has named is not named again.
         let unit = private.rsplit(' ').next().unwrap_or_default();
         let each = each.strip_suffix(unit).map_or(each.as_str(), str::trim_end);
-        format!("{} {name} {private} ({each} each)", self.processes)
+        match uneven {
+            Some(_) => format!("{} {name} {private} ({what} {each})", self.processes),
+            None => format!("{} {name} {private} ({each} {what})", self.processes),
+        }
     }
 }
 

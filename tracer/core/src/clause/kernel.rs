@@ -4,7 +4,7 @@ use super::{ClauseContext, party};
 use crate::{
     judge::cause::{Cause, KernelOom, Resource, Scope},
     signals,
-    size::size,
+    size::{size, sizes},
 };
 
 pub(super) fn by_memory(cause: &Cause) -> Option<String> {
@@ -17,11 +17,12 @@ pub(super) fn by_memory(cause: &Cause) -> Option<String> {
         Cause::RayMemoryMonitor {
             used_bytes: Some(used),
             threshold_bytes: Some(threshold),
-        } => format!(
-            "was killed by Ray's memory monitor: the node was at {}, Ray's threshold is {}",
-            size(*used),
-            size(*threshold)
-        ),
+        } => {
+            let (used, threshold) = sizes(*used, *threshold);
+            format!(
+                "was killed by Ray's memory monitor: the node was at {used}, Ray's threshold is {threshold}"
+            )
+        }
         Cause::RayMemoryMonitor { .. } => "was killed by Ray's memory monitor".into(),
         Cause::RayMemoryMonitorOrKernelOom => "was claimed by Ray's memory monitor and by the kernel's OOM killer, which killed all of a cgroup; which came first is not known".into(),
         Cause::RayMemoryTable => "ended; Ray's table of memory users would be its memory monitor's, but the kill itself is not in the text".into(),

@@ -160,7 +160,7 @@ fn of_process(top: &Top, process: &LiveProcess) -> Vec<Line<'static>> {
     let figure = |bytes: Option<Bytes>| bytes.map_or_else(|| "-".to_owned(), size);
     let inside = process
         .ns_pid
-        .map_or_else(String::new, |pid| format!(", {pid} in its container"));
+        .map_or_else(String::new, |pid| format!(", pid {pid} in its container"));
     let id = |id: &Option<crate::ids::HexId>| {
         id.as_ref()
             .map_or_else(|| "-".to_owned(), |id| sanitize::name(&id.0))

@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 use super::{
     Run, about, code, controller,
     facts::Held,
-    in_task, leads, merged, precision,
-    ranks::{self, Fewer},
+    in_task, leads, merged,
     remedy::{self, is_printed},
     rules::{Needs, Rule},
     settings::{Given, number, of_framework},
     spikes,
+    whole_model::{self, Copies},
 };
 use crate::{
     event::Role,
     ids::{Bytes, size},
-    judge::report::{Certainty, Death, Finding, Saving},
+    judge::report::{CallsReport, Certainty, Death, Finding, Saving},
     ray::framework::{self, Aim},
 };
 
@@ -185,11 +185,7 @@ fn remedies(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>, find
         let text = "; it was in FSDP's gather or reduction of parameters, which a smaller batch does not make smaller";
         finding.summary.push_str(text);
     }
-    let turned = if copies {
-        ranks::halved(run).map(Turned::from)
-    } else {
-        turned(run, death, limit, method, &given).filter(|_| !small)
-    };
+    let turned = turned(run, death, limit, method, &given).filter(|_| !small && !copies);
     if let Some((bytes, words)) = logits {
         let part = if small {
             ", a small part: its batch is not the cause"
@@ -208,11 +204,18 @@ fn remedies(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>, find
         let share = 1.0 - turned.value as f64 / turned.now as f64;
         leads(finding, turned.text(), saving(share), turned.cost);
     }
-    if copies && let Some(text) = precision::halved(run) {
-        leads(finding, text, saving(precision::SHARE), precision::COST);
-    }
+    let mut is_turned = turned.is_some();
     if copies {
-        if turned.is_none() {
+        let first_call = |calls: &CallsReport| calls.died_in == Some(1) && calls.from_start;
+        let ranks = Copies {
+            class: class.map(str::to_owned),
+            copies: method.took,
+            held: method.took,
+            several: method.workers.len() > 1,
+            before_optimizer: death.activity.calls.as_ref().is_some_and(first_call),
+        };
+        is_turned = whole_model::smaller(run, &ranks, finding);
+        if !is_turned {
             finding.remedy.push(fewer_ranks(run));
             finding.cost = Some("less parallelism".into());
         }
@@ -227,7 +230,7 @@ fn remedies(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>, find
         );
         finding.evidence.push(line.evidence());
         // What is the user's own comes first where it is most of it.
-        if line.share >= 0.5 || turned.is_none() {
+        if line.share >= 0.5 || !is_turned {
             finding.saving = Some(Saving {
                 class: class.map(str::to_owned),
                 bytes: line.saves(method.took),
@@ -247,18 +250,6 @@ fn fewer_ranks(run: Run<'_>) -> String {
     let key = ranks.and_then(|key| key.split(" (now ").next());
     let key = key.map_or_else(String::new, |key| format!(": {key}"));
     format!("fewer ranks on this node, since each gathers a copy{key}")
-}
-
-impl From<Fewer> for Turned {
-    fn from(fewer: Fewer) -> Self {
-        Self {
-            key: fewer.key.to_owned(),
-            now: fewer.now,
-            value: fewer.value,
-            others: Vec::new(),
-            cost: ranks::COST,
-        }
-    }
 }
 
 impl Turned {

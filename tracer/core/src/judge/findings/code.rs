@@ -60,7 +60,7 @@ pub(super) fn of_calls<'a>(run: Run<'a>, class: &str) -> Option<Kept<'a>> {
 }
 
 /// Whether it is one of an import, which comes before any call.
-pub(super) fn is_import(line: &GrowthLine) -> bool {
+fn is_import(line: &GrowthLine) -> bool {
     line.function == "<module>" || line.file.starts_with("<frozen importlib")
 }
 

@@ -46,6 +46,7 @@ mod shared_memory;
 mod spikes;
 mod teardown;
 mod unseen_limit;
+mod whole_model;
 mod wrong_suspect;
 
 pub(super) use of_recording::facts as of_recording;

@@ -3,13 +3,14 @@
 use super::{
     Run, about,
     facts::Held,
-    in_task, leads, merged, precision, ranks, remedy,
+    in_task, merged, remedy,
     rules::{Needs, Rule},
+    whole_model::{self, Copies},
 };
 use crate::{
     event::Role,
     ids::{Bytes, size},
-    judge::report::{Certainty, Death, Finding, Saving},
+    judge::report::{Certainty, Death, Finding},
     ray::framework::Aim,
 };
 
@@ -114,41 +115,23 @@ fn spike(run: Run<'_>, death: &Death, phase: &Phase) -> Option<Finding> {
     finding.remedy = remedy::keys(run, phase.aim);
     finding.remedy.push(phase.remedy.to_owned());
     finding.cost = Some(phase.cost.to_owned());
-    if phase.aim == Aim::Load && busy.len() > 1 {
-        fewer_ranks(run, &busy, &mut finding);
-    }
     if phase.aim == Aim::Load {
-        lower_precision(run, &busy, &mut finding);
+        whole_model::smaller(run, &copies(run, &busy, sum), &mut finding);
     }
     finding.wrong_if = Some(phase.wrong_if.to_owned());
     Some(finding)
 }
 
-/// Each rank loads the whole model before it is sharded: half of them load half as much.
-fn fewer_ranks(run: Run<'_>, busy: &[&Held], finding: &mut Finding) {
-    let Some(fewer) = ranks::halved(run) else {
-        return;
-    };
-    let sum = Bytes(busy.iter().map(|held| held.private.0).sum());
-    let saving = Saving {
+/// Each rank loads the whole model before it is sharded.
+fn copies(run: Run<'_>, busy: &[&Held], grown: Bytes) -> Copies {
+    Copies {
         class: busy.first().and_then(|held| held.class.clone()),
-        bytes: sum.times(fewer.share()),
-    };
-    leads(finding, fewer.text(), saving, ranks::COST);
-}
-
-/// What is loaded has half the size.
-fn lower_precision(run: Run<'_>, busy: &[&Held], finding: &mut Finding) {
-    let Some(text) = precision::halved(run) else {
-        return;
-    };
-    let grown = busy.iter().filter_map(|held| grown(held));
-    let sum = Bytes(grown.map(|grown| grown.0).sum());
-    let saving = Saving {
-        class: busy.first().and_then(|held| held.class.clone()),
-        bytes: sum.times(precision::SHARE),
-    };
-    leads(finding, text, saving, precision::COST);
+        copies: grown,
+        held: Bytes(busy.iter().map(|held| held.private.0).sum()),
+        several: busy.len() > 1,
+        // Those of a training on GPUs stay there.
+        before_optimizer: run.report.gpus.is_empty(),
+    }
 }
 
 fn line(held: &Held) -> Option<String> {

@@ -90,17 +90,21 @@ fn raised(limit: Bytes, inside: &[Held]) -> String {
     }
 }
 
-/// The threshold at which Ray acts before the kernel does. Ray counts the whole machine: what is in use outside of the cgroup is added
-/// where that is known, and below what was in use before any job there is none, for Ray would kill at once.
+/// The threshold at which Ray acts before the kernel does. Ray counts the whole machine, or the cgroup whose limit it takes for all
+/// memory: what is in use there outside of the smaller cgroup is added where that is known. Below what was in use before any job
+/// there is none, for Ray would kill at once.
 fn fraction(run: Run<'_>, death: &Death, limit: Bytes, total: Bytes) -> Option<f64> {
-    let machine = run
-        .around(death)?
-        .sums
-        .as_ref()
-        .map(|(_, node)| node.used());
-    let outside = machine.map_or(0.0, |used| (used.gib() - limit.gib()).max(0.0));
+    let at_death = death.memory.at_death.iter();
+    let of_cgroup = at_death
+        .flat_map(|node| &node.limits)
+        .find(|one| one.limit_bytes == Some(total))
+        .map(|one| one.usage_bytes);
+    let sums = run.around(death)?.sums.as_ref();
+    let used = of_cgroup.or_else(|| Some(sums?.1.used()));
+    let outside = used.map_or(0.0, |used| (used.gib() - limit.gib()).max(0.0));
     let at = outside + BEFORE_THE_KERNEL * limit.gib();
-    let before = run.facts.used_before.map_or(0.0, Bytes::gib);
+    let before = run.facts.used_before.filter(|_| of_cgroup.is_none());
+    let before = before.map_or(0.0, Bytes::gib);
     (at > before && at < total.gib()).then(|| at / total.gib())
 }
 
