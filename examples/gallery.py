@@ -65,7 +65,7 @@ def verl():
     # Exported in the training script, after `ray start`, as the document has it.
     own = {"RAY_memory_usage_threshold": "0.98"}
     start = {"cpus": 8, "object_store_memory": 512 * MIB}
-    yield Run("verl", job, 4 * GIB, settings, start, environment=own, doctor=True, cut_at="call 5\n")
+    yield Run("verl", job, 5 * GIB, settings, start, environment=own, doctor=True, cut_at="call 7\n")
 
 
 def openrlhf():

@@ -1,6 +1,6 @@
-"""A job that `raytrace doctor` would have warned of: its data loader writes batches into a /dev/shm that is too small.
+"""A job that `raytrace doctor` would have warned of: an actor writes batches into a /dev/shm that is too small.
 
-What lies in /dev/shm is only paid for when it is written, so that the write dies, of SIGBUS, and nothing says why.
+Memory of /dev/shm is taken when it is written. The write dies of SIGBUS, and no message says why.
 """
 
 import mmap

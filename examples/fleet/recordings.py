@@ -1,4 +1,4 @@
-"""Who was ended by SIGKILL on which node, straight from recordings: DuckDB reads them as the SQLite files that they are.
+"""Who was killed by SIGKILL on which node, straight from recordings: DuckDB reads them as the SQLite files that they are.
 
     pip install duckdb-extension-sqlite-scanner
     python recordings.py recordings/*.raytrace

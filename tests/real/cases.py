@@ -26,6 +26,7 @@ class Case:
     line: str = ""
     changed: list = field(default_factory=list)
     start: dict = field(default_factory=dict)
+    environment: dict = field(default_factory=dict)
 
 
 def job(name, *arguments):
@@ -69,6 +70,35 @@ def verl(models, model, steps, *settings):
     ]
 
 
+def openrlhf(models, way):
+    """OpenRLHF's own entry point with a reward function that keeps memory, or not: REINFORCE, rollouts by vLLM."""
+    data = os.path.join(models, "small")
+    return [
+        "-m",
+        "openrlhf.cli.train_ppo_ray",
+        f"--actor.model_name_or_path={data}/model",
+        "--actor.num_gpus_per_node=1",
+        "--ref.num_gpus_per_node=1",
+        "--train.colocate_actor_ref",
+        f"--reward.remote_url={HERE}/jobs/reward_{way}.py",
+        "--vllm.num_engines=1",
+        "--vllm.sync_backend=gloo",
+        "--vllm.enforce_eager",
+        f"--data.prompt_dataset={data}/train.parquet",
+        "--data.input_key=prompt",
+        "--data.apply_chat_template",
+        "--data.max_len=256",
+        "--rollout.max_new_tokens=32",
+        "--rollout.n_samples_per_prompt=4",
+        "--rollout.batch_size=32",
+        "--rollout.micro_batch_size=16",
+        "--train.batch_size=128",
+        "--train.micro_batch_size=16",
+        "--algo.advantage.estimator=reinforce",
+        "--ds.attn_implementation=sdpa",
+    ]
+
+
 # One answer for each rank: without AVX-512's bfloat16 a backward pass of four takes five minutes.
 MEDIUM = (
     "data.train_batch_size=2",
@@ -88,6 +118,23 @@ LOGITS = (
     f"{RANKS}.rollout.log_prob_micro_batch_size_per_gpu=32",
     f"{RANKS}.ref.log_prob_micro_batch_size_per_gpu=32",
 )
+# verl 0.9 generates by servers of vLLM, and has its data in actors of its own.
+SERVED = (
+    f"{RANKS}.rollout.name=vllm",
+    f"{RANKS}.rollout.enforce_eager=True",
+    f"{RANKS}.rollout.free_cache_engine=False",
+    f"+{RANKS}.rollout.enable_sleep_mode=False",
+    f"{RANKS}.rollout.max_model_len=512",
+    f"{RANKS}.rollout.max_num_seqs=32",
+    f"{RANKS}.rollout.agent.num_workers=1",
+    "reward.num_workers=1",
+    f"{RANKS}.rollout.checkpoint_engine.update_weights_bucket_megabytes=256",
+    f"+{RANKS}.model.override_config.attn_implementation=sdpa",
+    f"{RANKS}.model.use_remove_padding=False",
+    "transfer_queue.backend.SimpleStorage.num_data_storage_units=1",
+    "trainer.device=cpu",
+)
+LATER = {"VERL_PLATFORM": "cpu", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
 RANK_PAIR = {"cpus": 8, "num_gpus": 2, "object_store_memory": 512 * MIB}
 
 
@@ -113,6 +160,26 @@ def cases(models):
             start=RANK_PAIR,
         ),
         "e": Case(monitor, verl(models, "logits", 1, *LOGITS), 5 * GIB, 0.85, finished="step:1 ", start=RANK_PAIR),
+        # It dies while its two engines of vLLM take 1 GiB each for their caches.
+        "later": Case(
+            monitor,
+            verl(models, "small", 2, *SERVED),
+            10 * GIB,
+            finished="step:2 ",
+            start={**RANK_PAIR, "cpus": 16},
+            environment=LATER,
+        ),
+        "openrlhf": Case(
+            monitor,
+            openrlhf(models, "keeps"),
+            7 * GIB,
+            finished="Episode [1/1]: 100%",
+            line="reward_keeps.py:8",
+            changed=openrlhf(models, "lets_go"),
+            start=RANK_PAIR,
+            environment={**LATER, "DS_ACCELERATOR": "cpu"},
+        ),
+        "a2": Case("", verl(models, "medium", 2, *MEDIUM, "trainer.save_freq=1"), 16 * GIB, finished="step:2 ", start=RANK_PAIR),
         "rllib": Case(
             monitor, job("rllib.py", "keep"), 4 * GIB, 0.8, line="rllib.py:25", changed=job("rllib.py", "let-go"), start={"cpus": 3}
         ),

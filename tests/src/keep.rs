@@ -1,4 +1,4 @@
-//! Keeps the recordings that tests make: in the folder that `RAYTRACE_KEEP` names, for `cargo xtask golden`.
+//! Keeps the recordings that tests make: in the folder that `RAYTRACE_KEEP` names, for `tests/golden/add.py`.
 
 use std::{
     fs::{self, File},

@@ -6,7 +6,7 @@ pub mod day;
 pub mod exits;
 pub mod fake_raylet;
 pub mod fleet;
-pub mod foresight;
+pub mod forecast;
 pub mod initrd;
 pub mod keep;
 pub mod month;

@@ -162,7 +162,7 @@ fn caught_up(writer: &Writer, now: u64, downsampled: bool) -> Result<usize> {
             began.elapsed() < Duration::from_secs(300),
             "the writer stands still with {waiting} events"
         );
-        writer.hurry();
+        writer.flush_now();
         thread::sleep(Duration::from_millis(1));
     }
 }

@@ -191,7 +191,7 @@ impl Recorded {
             // A pid that was used twice tells nothing.
             deaths.next().filter(|_| deaths.next().is_none())
         };
-        let first = |line: &&Line| line.text.contains("Z ") && !line.text.contains(" settled: ");
+        let first = |line: &&Line| line.text.contains("Z ") && !line.text.contains(" final: ");
         let mut found: Vec<f64> = self
             .lines
             .iter()

@@ -17,7 +17,7 @@ done >\"$1\"";
 /// One death of the stream.
 #[derive(Debug, Clone, Copy)]
 pub struct Row {
-    /// Who.
+    /// The process id.
     pub pid: u64,
     /// Seconds since boot, just after it.
     pub time: f64,

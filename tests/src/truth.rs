@@ -57,6 +57,12 @@ enum Row {
         #[serde(flatten)]
         who: Who,
     },
+    /// No part of any cluster: it has no death.
+    Stranger {
+        label: String,
+        #[serde(flatten)]
+        who: Who,
+    },
     Failed {
         label: String,
         why: String,
@@ -118,7 +124,7 @@ pub struct Comparison {
 
 /// What may be demanded: without privilege certainty and senders are less.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sight {
+pub enum PrivilegeMode {
     /// Every field.
     Full,
     /// Nothing may be `proven`, a killer may be `unknown`, senders are not known.
@@ -246,14 +252,23 @@ impl Truth {
 
     /// Compares every staged death with the report.
     #[must_use]
-    pub fn compare(&self, report: &Value, sight: Sight) -> Comparison {
+    pub fn compare(&self, report: &Value, mode: PrivilegeMode) -> Comparison {
         let found = Found::new(report, self.boot().unwrap_or_else(boot));
         let mut wrong = Vec::new();
         for row in &self.rows {
             match row {
-                Row::Death(expected) => self.compare_one(expected, &found, sight, &mut wrong),
+                Row::Death(expected) => self.compare_one(expected, &found, mode, &mut wrong),
                 Row::Failed { label, why } => wrong.push(format!("{label}: not staged: {why}")),
                 Row::Alive { label, who } => self.outlived(label, *who, &found, &mut wrong),
+                Row::Stranger { label, who } => {
+                    let deaths = found.of(*who);
+                    wrong.extend(deaths.first().map(|death| {
+                        format!(
+                            "{label}: a process outside Ray has a death: {}",
+                            death["verdict"]
+                        )
+                    }));
+                }
                 Row::Job(job) => self.compare_job(job, &found, report, &mut wrong),
                 Row::Cluster { .. }
                 | Row::Boot { .. }
@@ -275,7 +290,7 @@ impl Truth {
         &self,
         expected: &Expected,
         found: &Found<'_>,
-        sight: Sight,
+        mode: PrivilegeMode,
         wrong: &mut Vec<String>,
     ) {
         let label = &expected.label;
@@ -294,11 +309,12 @@ impl Truth {
         let summary = verdict["summary"].as_str().unwrap_or_default();
         let mut complain = |what: String| wrong.push(format!("{label}: {what} | {summary}"));
         let killer = verdict["killer"].as_str().unwrap_or_default();
-        let unknown_is_fine =
-            sight == Sight::Unprivileged && killer == "unknown" && expected.may_stay_unknown();
+        let unknown_is_fine = mode == PrivilegeMode::Unprivileged
+            && killer == "unknown"
+            && expected.may_stay_unknown();
         // A signal that was caught cannot be seen there: what remains is the exit.
         let code = expected.fields.get("exit_code");
-        let exit_is_fine = sight == Sight::Unprivileged
+        let exit_is_fine = mode == PrivilegeMode::Unprivileged
             && killer == "exit"
             && code.is_some_and(|code| *code == death["exit_code"]);
         let fine = unknown_is_fine || exit_is_fine;
@@ -308,7 +324,7 @@ impl Truth {
         if verdict["settled"] != true {
             complain("not settled".into());
         }
-        if sight == Sight::Unprivileged {
+        if mode == PrivilegeMode::Unprivileged {
             if verdict["certainty"] == "proven" {
                 complain("proven, without privilege".into());
             }
@@ -316,7 +332,7 @@ impl Truth {
                 complain("unknown, and what is missing is not said".into());
             }
             // What is not known there stays open; what is told is right.
-            for name in TOLD_WITHOUT_PRIVILEGE {
+            for name in KNOWN_WITHOUT_PRIVILEGE {
                 let wanted = expected.fields.get(name);
                 let told = wanted.filter(|_| !death[name].is_null());
                 if let Some(what) = told.and_then(|wanted| differs(death, name, wanted)) {
@@ -326,7 +342,7 @@ impl Truth {
             return;
         }
         // A crash is another end of the same process.
-        let of_the_end = |name: &str| !TOLD_OF_ANY_END.contains(&name);
+        let of_the_end = |name: &str| !KNOWN_FOR_ANY_END.contains(&name);
         let fields = expected.fields.iter();
         for (name, wanted) in fields.filter(|(name, _)| !crashed || !of_the_end(name)) {
             if let Some(what) = differs(death, name, wanted) {
@@ -465,7 +481,7 @@ impl Truth {
 }
 
 /// Fields of a death that are the process's own, however it ended.
-const TOLD_OF_ANY_END: [&str; 4] = ["role", "worker_id", "job_id", "actor_class"];
+const KNOWN_FOR_ANY_END: [&str; 4] = ["role", "worker_id", "job_id", "actor_class"];
 
 /// A death's id in a report of one recording or several.
 fn id_in_report(death: &Value) -> Option<u64> {
@@ -485,7 +501,7 @@ fn in_recording(recording: &Value, id: &Value) -> Option<u64> {
 }
 
 /// Fields of a death that are compared without privilege too; roles are not all known there.
-const TOLD_WITHOUT_PRIVILEGE: [&str; 5] =
+const KNOWN_WITHOUT_PRIVILEGE: [&str; 5] =
     ["exit_code", "signal", "worker_id", "job_id", "actor_class"];
 
 /// What a demanded field differs in.

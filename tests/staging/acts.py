@@ -174,15 +174,15 @@ class Host:
             subprocess.run(["true"], check=True)
         return count
 
-    def crowd(self, count):
+    def start_sleepers(self, count):
         """`count` long-lived processes."""
-        crowd = [subprocess.Popen(["sleep", "600"]) for _ in range(count)]
-        self.crowd_members = crowd
-        return [process(child.pid) for child in crowd]
+        sleepers = [subprocess.Popen(["sleep", "600"]) for _ in range(count)]
+        self.sleepers = sleepers
+        return [process(child.pid) for child in sleepers]
 
-    def kill_crowd(self):
-        for child in self.crowd_members:
+    def kill_sleepers(self):
+        for child in self.sleepers:
             os.kill(child.pid, signal.SIGKILL)
-        for child in self.crowd_members:
+        for child in self.sleepers:
             child.wait()
         return process(os.getpid())

@@ -13,7 +13,7 @@ import time
 from cgroup import Cgroup
 
 MIB = 1 << 20
-# 8 MiB a second: a rise is foreseen from seven tenths of the limit on, after 42 s; then it stays short of the limit.
+# 8 MiB a second: a rise is forecast from seven tenths of the limit on, after 42 s; then it stays short of the limit.
 NEAR = 480 * MIB
 STEP = 8 * MIB
 MOST = 440 * MIB

@@ -67,8 +67,10 @@ def free_ports(count):
 class Cluster:
     """Starts with `start`, ends with `stop`; also usable with `with`."""
 
-    def __init__(self, name, user=None, pid_namespace=False, settings=None, mounts="true", limit=LIMIT, init=("sleep", "infinity"), network=None):
+    def __init__(self, name, user=None, pid_namespace=False, settings=None, mounts="true", limit=LIMIT, init=("sleep", "infinity"), network=None, rights=None):
         self.user = user
+        # A capability that the user keeps.
+        self.rights = rights
         # Shell that changes the cluster's mount namespace.
         self.mounts = mounts
         self.cgroup = Cgroup.top(f"raytrace-{name}-{os.getpid()}-{next(NUMBERS)}", limit)
@@ -124,7 +126,9 @@ class Cluster:
         """`command` as it runs in the cluster's namespaces, cgroup and user."""
         if self.user is not None:
             drop = [f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups"]
-            command = ["setpriv", *drop, "--bounding-set=-all", "--inh-caps=-all", *command]
+            none = ["--bounding-set=-all", "--inh-caps=-all"]
+            some = [f"--inh-caps=+{self.rights}", f"--ambient-caps=+{self.rights}"]
+            command = ["setpriv", *drop, *(some if self.rights else none), *command]
         if self.init:
             join = 'echo $$ > "$1/cgroup.procs" && shift && exec "$@"'
             enter = ["nsenter", "--target", str(self.init["pid"]), "--mount", "--pid", "--net"]
@@ -155,10 +159,11 @@ class Cluster:
         environment = {**self.environment, "RAY_ADDRESS": self.address or ""}
         return self.popen(command, env=environment, **options)
 
-    def start(self, dashboard=False, cpus=4, block=False, **more):
-        """Starts Ray, with `block` as KubeRay does; `more` are further flags of `ray start`, with underscores."""
+    def start(self, dashboard=False, cpus=4, block=False, port=None, **more):
+        """Starts Ray, with `block` as KubeRay does, its GCS at a `port`; `more` are further flags of `ray start`, with underscores."""
         hold_programs_outside()
-        port, dashboard_port, listen, client = free_ports(4)
+        free, dashboard_port, listen, client = free_ports(4)
+        port = port or free
         self.address = f"127.0.0.1:{port}"
         self.dashboard = f"http://127.0.0.1:{dashboard_port}"
         self.agent_port = listen

@@ -1,12 +1,17 @@
-"""Acts that are disguised as others, on a private cluster: `hostile.py --truth FILE`. What each really was is the truth."""
+"""Acts that are disguised as others, on private clusters: `hostile.py --truth FILE --recorder PID`. What each really was is the truth."""
 
 import argparse
+import contextlib
+import json
 import os
+import shutil
 import subprocess
 import sys
 
-from cluster import Cluster
-from truth import PATIENCE, Roll, Truth, wait_gone
+import ray
+
+from cluster import Cluster, free_ports
+from truth import PATIENCE, Roll, Truth, comm, command_line, process, wait_for, wait_gone
 
 # Run by every Python that finds it: here by the real `ray stop`.
 SITECUSTOMIZE = """
@@ -18,6 +23,8 @@ if sys.orig_argv[-1] == "stop":
 
 
 RAY = os.path.join(os.path.dirname(sys.executable), "ray")
+# Two users that nobody is: the cluster's, and one with the right to kill the first one's processes.
+OWNER, OTHER = 12_345, 12_346
 
 
 def under_ray_stop(truth, cluster, label, victim, ray, certainty):
@@ -52,10 +59,159 @@ def link(cluster):
     return path
 
 
+# A driver that somebody has started in a shell, until it is killed.
+DRIVER = """
+import sys, time, ray
+from truth import Roll
+ray.init(log_to_driver=False, logging_level="ERROR")
+Roll(sys.argv[1]).announce(sys.argv[2])
+time.sleep(600)
+"""
+
+
+# Under whatever name: kills whom a line of its input names.
+KILLS = "read victim; kill -9 $victim; exit 0"
+
+
+def program(cluster, name):
+    """A shell under this name."""
+    path = os.path.join(cluster.folder, "forged", name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    if not os.path.exists(path):
+        shutil.copy("/bin/bash", path)
+    return path
+
+
+def names_session(cluster):
+    """What a raylet of this cluster's session is started with."""
+    session = os.path.join(cluster.folder, cluster.session())
+    return [
+        f"--raylet_socket_name={session}/sockets/raylet", f"--session_dir={session}", f"--log_dir={session}/logs",
+        f"--session-name={cluster.session()}",
+    ]
+
+
+def holds(recorder, path):
+    """How often the recorder has this file or folder open."""
+    found = 0
+    for number in os.listdir(f"/proc/{recorder}/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            found += os.readlink(f"/proc/{recorder}/fd/{number}") == path
+    return found
+
+
+def wait_held(recorder, path, times=1):
+    if not wait_for(lambda: holds(recorder, path) >= times, PATIENCE):
+        raise TimeoutError(f"the recorder does not look at {path}")
+
+
+def raylet_of_this_session(truth, cluster, roll, label, recorder):
+    """A program that is called `raylet` and names this cluster's session kills a driver of it: Ray's raylet kills none."""
+    logs = os.path.join(cluster.folder, cluster.session(), "logs")
+    raylet = cluster.popen(
+        [program(cluster, "raylet"), "-c", KILLS, "--", *names_session(cluster)], stdin=subprocess.PIPE, text=True
+    )
+    environment = {**cluster.environment, "RAY_ADDRESS": cluster.address}
+    driver = cluster.popen([sys.executable, "-c", DRIVER, roll.folder, label], env=environment)
+    victim = roll.wait(label)
+    # It is found by its log, in the folder that both name. The recorder has that open for each of them.
+    wait_held(recorder, logs, times=2)
+    wait_held(recorder, driver_log(logs, victim["pid"]))
+    truth.death(
+        label, victim, "signal", certainty="proven", listed=True, signal=9,
+        sender={"pid": raylet.pid, "comm": "raylet", "mechanism": "kill", "relation": "other"},
+    )
+    raylet.communicate(f"{victim['pid']}\n")
+    driver.wait(timeout=PATIENCE)
+    if not wait_gone(victim):
+        truth.failed(label, "it lives on")
+
+
+def driver_log(logs, pid):
+    """The log of a driver with this pid, once it is there."""
+    ending = f"_{pid}.log"
+    mine = lambda name: name.startswith("python-core-driver-") and name.endswith(ending)  # noqa: E731
+    found = wait_for(lambda: [name for name in os.listdir(logs) if mine(name)], PATIENCE)
+    if not found:
+        raise TimeoutError(f"pid {pid} has no log in {logs}")
+    return os.path.join(logs, found[0])
+
+
+class Forged:
+    """A process of a user that looks like a part of somebody else's cluster, and may kill that one's processes."""
+
+    def __init__(self, cluster, label, name, arguments, user=OTHER, before=None):
+        self.label = label
+        path = program(cluster, name)
+        rights = ["--inh-caps=+kill", "--ambient-caps=+kill"] if user != OWNER else []
+        drop = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *rights, "--"]
+        self.child = subprocess.Popen(
+            [*drop, path, "-c", KILLS, *arguments], stdin=subprocess.PIPE, text=True, preexec_fn=before, close_fds=False
+        )
+        # It is somebody else until then.
+        if not wait_for(lambda: comm(self.child.pid) == name, PATIENCE):
+            raise TimeoutError(f"{label}: pid {self.child.pid} did not become {name}")
+        self.who = process(self.child.pid)
+
+    def kill(self, truth, victim, **expected):
+        sender = {"pid": self.child.pid, "comm": comm(self.child.pid), "mechanism": "kill", **expected}
+        truth.death(self.label, victim, "signal", certainty="proven", listed=True, signal=9, sender=sender)
+        self.child.communicate(f"{victim['pid']}\n")
+        if not wait_gone(victim):
+            truth.failed(self.label, "it lives on")
+
+
+def make_log(logs, owner):
+    """Called where it becomes another process: the log of a driver with its pid, which it has open from then on."""
+    name = f"python-core-driver-01000000{'f' * 48}_{os.getpid()}.log"
+    log = os.open(os.path.join(logs, name), os.O_CREAT | os.O_WRONLY, 0o644)
+    os.fchown(log, owner, owner)
+    os.set_inheritable(log, True)
+
+
+def of_another_user_or_age(truth, recorder):
+    """What names a cluster and cannot be a part of it: of another user than its raylet's, or older than the raylet."""
+    port = free_ports(1)[0]
+    # Its raylet says one of these.
+    addresses = {f"--gcs-address={ip}:{port}" for ip in ("127.0.0.1", ray.util.get_node_ip_address())}
+    worker = ["/x/ray/_private/workers/default_worker.py", *addresses]
+    # Python may lie where only root finds it.
+    with Cluster("others", user=OWNER, rights="dac_read_search") as cluster:
+        os.chmod(cluster.folder, 0o755)
+        older = Forged(cluster, "older/0", "python3.11", worker, user=OWNER)
+        cluster.start(port=port)
+        truth.write(kind="cluster", session=cluster.session(), raylet=cluster.raylet)
+        if not addresses & set(command_line(cluster.raylet["pid"]).split()):
+            truth.failed("older/0", f"{addresses} are not its GCS")
+        logs = os.path.join(cluster.folder, cluster.session(), "logs")
+        wait_held(recorder, logs)
+        others = Forged(cluster, "user/worker", "python3.11", worker)
+        raylet = Forged(cluster, "user/raylet", "raylet", ["--", *names_session(cluster)])
+        # Ray lets every user of a machine write there.
+        driver = Forged(cluster, "user/driver", "python3.11", [], before=lambda: make_log(logs, OTHER))
+        wait_held(recorder, driver_log(logs, driver.child.pid))
+        wait_held(recorder, logs, times=2)
+        job = cluster.python("late_job.py", "4", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        victims = [who for who, _ids in json.loads(next(line for line in job.stdout if line.startswith("[[")))]
+        # With each new driver it looks at everybody who is new.
+        wait_held(recorder, driver_log(logs, job.pid))
+        for stranger in (older, others):
+            truth.stranger(stranger.label, stranger.who)
+            stranger.kill(truth, victims.pop(), relation="other")
+        raylet.kill(truth, victims.pop(), relation="other")
+        driver.kill(truth, victims.pop())
+        job.stdin.close()
+        if job.wait(timeout=PATIENCE) != 0:
+            truth.failed("job", f"the driver ended with {job.returncode}")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--truth", required=True)
-    truth = Truth(os.path.abspath(parser.parse_args().truth))
+    parser.add_argument("--recorder", type=int, required=True)
+    arguments = parser.parse_args()
+    truth = Truth(os.path.abspath(arguments.truth))
+    of_another_user_or_age(truth, arguments.recorder)
     with Cluster("hostile") as cluster:
         cluster.start()
         truth.write(kind="cluster", session=cluster.session(), raylet=cluster.raylet)
@@ -65,6 +221,7 @@ def main():
         under_ray_stop(truth, cluster, "site/0", roll.wait("site/0"), RAY, "proven")
         # The path is looked at after the act, when its owner may have led it elsewhere.
         under_ray_stop(truth, cluster, "link/0", roll.wait("link/0"), link(cluster), "inferred")
+        raylet_of_this_session(truth, cluster, roll, "session/0", arguments.recorder)
         driver.stdin.close()
         if driver.wait(timeout=PATIENCE) != 0:
             truth.failed("driver", f"the driver ended with {driver.returncode}")

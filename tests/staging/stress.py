@@ -11,7 +11,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--truth", required=True)
     parser.add_argument("--short", type=int, default=5000)
-    parser.add_argument("--crowd", type=int, default=200)
+    parser.add_argument("--sleepers", type=int, default=200)
     arguments = parser.parse_args()
     truth = Truth(arguments.truth)
     # In a pid namespace of its own, so that `ray stop` ends this cluster alone.
@@ -20,7 +20,7 @@ def main():
         truth.write(kind="cluster", session=cluster.session(), raylet=cluster.raylet)
         print("ready", flush=True)
         sys.stdin.readline()
-        job = cluster.python("stress_job.py", str(arguments.short), str(arguments.crowd))
+        job = cluster.python("stress_job.py", str(arguments.short), str(arguments.sleepers))
         if job.wait(timeout=300) != 0:
             truth.failed("job", f"the job ended with {job.returncode}")
         cluster.run([f"{BIN}/ray", "stop"], check=False)

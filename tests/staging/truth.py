@@ -31,6 +31,10 @@ class Truth:
         """`victim` outlives what was done to it: it may have a death later, but none of a killer in the list."""
         self.write(kind="alive", label=label, **victim)
 
+    def stranger(self, label, who):
+        """`who` only looks like a part of Ray: its end is no death of the recording."""
+        self.write(kind="stranger", label=label, **who)
+
     def failed(self, label, why):
         """The staging itself did not work: the run counts as failed."""
         self.write(kind="failed", label=label, why=why)

@@ -1,11 +1,11 @@
-//! What workers ran, call by call: against Ray's own timeline, and in the death of a worker that leaked.
+//! Compares what workers ran, call by call, with Ray's own timeline and with the death of a worker that leaked.
 
 use std::{collections::HashMap, path::Path, process::Command};
 
 use raytrace_tests::{
     recorder::{Recorder, raytrace},
     staging,
-    truth::Sight,
+    truth::PrivilegeMode,
 };
 use serde_json::Value;
 
@@ -38,7 +38,7 @@ fn no_call_of_50_ms_is_missed_and_a_death_tells_the_call_and_the_leak() {
     let script = staging::start("2.60.0", "calls.py", &[], folder.path()).expect("a script");
     let truth = script.finish().expect("staging");
     let recorded = recorder.stop().expect("a recording");
-    let wrong = truth.compare(&recorded.report, Sight::Full).wrong;
+    let wrong = truth.compare(&recorded.report, PrivilegeMode::Full).wrong;
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 
     let theirs = rays(&folder.path().join("timeline.json"));

@@ -15,16 +15,17 @@ use raytrace_tests::{
     recorder::{Recorder, balanced, raytrace, report},
     staging,
     stream::Stream,
-    truth::{Comparison, Sight},
+    truth::{Comparison, PrivilegeMode},
 };
 use serde_json::Value;
 
-/// The pids that processes have inside, by cluster.
-fn inside(events: &[Event]) -> Vec<BTreeSet<u32>> {
+/// The pids that processes have inside, by the cluster of each of these raylets.
+fn inside(events: &[Event], raylets: &[u32]) -> Vec<BTreeSet<u32>> {
     let mut found: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
     for event in events {
         if let Observation::Process(process) = &event.what
             && let Some((raylet, pid)) = process.cluster.zip(process.ns_pid)
+            && raylets.contains(&raylet.pid.0)
         {
             found.entry(raylet.pid.0).or_default().insert(pid.0);
         }
@@ -40,18 +41,17 @@ fn raylets_in_containers_are_told_apart_and_their_last_words_outlive_their_root(
     let script = staging::start("2.60.0", "containers.py", &[], folder.path()).expect("a script");
     let truth = script.finish().expect("staging");
     let recorded = recorder.stop().expect("a recording");
-    let Comparison { deaths, wrong } = truth.compare(&recorded.report, Sight::Full);
+    let Comparison { deaths, wrong } = truth.compare(&recorded.report, PrivilegeMode::Full);
     if !wrong.is_empty() {
         let kept = folder.keep();
         panic!("kept in {}:\n{}", kept.display(), wrong.join("\n"));
     }
     assert!(deaths >= 4, "only {deaths} deaths were staged");
     balanced(&recorded.report);
-    let all = recorded.report["deaths"].as_array().expect("deaths");
-    let killed: Vec<&Value> = all
-        .iter()
-        .filter(|death| death["sender"]["comm"] == "bash" && death["role"] == "worker")
-        .collect();
+    let (staged, _) = truth.staged_or_not(&recorded.report);
+    let by_a_shell =
+        |death: &&Value| death["sender"]["comm"] == "bash" && death["role"] == "worker";
+    let killed: Vec<&Value> = staged.into_iter().filter(by_a_shell).collect();
     assert_eq!(killed.len(), 2, "{killed:#?}");
     for death in killed {
         assert_ne!(death["ns_pid"], death["pid"]);
@@ -64,7 +64,7 @@ fn raylets_in_containers_are_told_apart_and_their_last_words_outlive_their_root(
         );
     }
     let events = recording::read(&file).expect("a recording").events;
-    let pids = inside(&events);
+    let pids = inside(&events, &truth.raylets());
     let [one, two] = pids.as_slice() else {
         panic!("two clusters: {pids:?}");
     };

@@ -67,13 +67,13 @@ impl ApiServer {
         }
     }
 
-    fn told(&self) -> Vec<Value> {
+    fn received(&self) -> Vec<Value> {
         self.told.lock().expect("no panic").clone()
     }
 
     /// What it answered with this status.
     fn answered(&self, status: u64) -> Vec<Value> {
-        let told = self.told().into_iter();
+        let told = self.received().into_iter();
         told.filter(|line| line["status"] == status).collect()
     }
 
@@ -163,17 +163,17 @@ fn another_authority(server: &ApiServer, folder: &Path, own: &Path) {
     fs::remove_file(own.join("publish.json")).expect("its state");
     // What the last publisher had asked when it was ended is told a moment later.
     let before = until("a server with nothing to do", || {
-        let before = server.told().len();
+        let before = server.received().len();
         thread::sleep(Duration::from_secs(1));
-        (server.told().len() == before).then_some(before)
+        (server.received().len() == before).then_some(before)
     });
     let (_publisher, _) = publish(folder, own, |command| server.reach(command, &account));
     let refused = || {
-        let told = server.told().into_iter().skip(before);
+        let told = server.received().into_iter().skip(before);
         told.into_iter().find(|line| line["handshake"].is_string())
     };
     println!("{}", until("a handshake that fails", refused));
-    let told = server.told();
+    let told = server.received();
     let asked = told[before..].iter();
     assert_eq!(asked.filter(|line| line["method"].is_string()).count(), 0);
 }
@@ -246,7 +246,7 @@ fn kills_become_events_on_their_pod_within_the_budget() {
     assert_eq!(server.answered(201).len(), 12);
     drop(again);
     another_authority(&server, &folder, &own);
-    let told = server.told();
+    let told = server.received();
     let wrong: Vec<&Value> = told
         .iter()
         .filter(|line| {

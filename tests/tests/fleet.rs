@@ -9,7 +9,7 @@ use raytrace_tests::{
     fleet::{Staged, explain, report, stage},
     recorder::raytrace,
     skipped, soak, staging,
-    truth::Sight,
+    truth::PrivilegeMode,
 };
 use serde_json::Value;
 
@@ -39,7 +39,7 @@ fn causes_on_other_nodes_are_found_and_the_first_one_leads() {
 /// The report of all recordings, which has everything as it was staged, and how many deaths that was.
 fn as_staged(staged: &Staged) -> (Value, usize) {
     let report_of_all = report(&staged.files, &[]).expect("a report");
-    let comparison = staged.truth.compare(&report_of_all, Sight::Full);
+    let comparison = staged.truth.compare(&report_of_all, PrivilegeMode::Full);
     assert!(
         comparison.wrong.is_empty(),
         "{}",

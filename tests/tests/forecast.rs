@@ -1,18 +1,18 @@
-//! Who kills first and when, said before it happens, on machines where that is somebody else each time.
+//! Compares who is said to kill first, and when, with what happens, on machines where that is somebody else each time.
 
 use std::path::Path;
 
 use raytrace::{
     event::{Event, Observation},
     ids::BootTime,
-    judge::{Judge, killers::Who},
+    judge::{Judge, killers::LimitOwner},
     recording,
 };
 use raytrace_tests::{
     recorder::Recorder,
     skipped,
     staging::{self, Held},
-    truth::Sight,
+    truth::PrivilegeMode,
 };
 
 /// The forecast is judged so long before the kill.
@@ -54,7 +54,7 @@ fn ramped(machine: &str, first: &First) -> bool {
     let (script, recorder) = staged(machine, folder.path());
     let truth = script.finish().expect("staging");
     let recorded = recorder.stop().expect("a recording");
-    let wrong = truth.compare(&recorded.report, Sight::Full).wrong;
+    let wrong = truth.compare(&recorded.report, PrivilegeMode::Full).wrong;
     assert!(wrong.is_empty(), "{machine}: {}", wrong.join("\n"));
     if truth.unsteady() {
         return false;
@@ -72,15 +72,15 @@ fn ramped(machine: &str, first: &First) -> bool {
     let live = judge.live(at);
     let next = &live.threats[0];
     let named = matches!(
-        (&next.who, first),
-        (Who::RayMonitor, First::Ray) | (Who::Cgroup(_), First::Cgroup)
+        (&next.limit_owner, first),
+        (LimitOwner::RayMonitor, First::Ray) | (LimitOwner::Cgroup(_), First::Cgroup)
     );
     assert!(named, "{machine}: {:#?}", live.threats);
     let seconds = next.left.expect("seconds").as_secs_f64();
     let real = BEFORE_NS as f64 / 1e9;
     eprintln!(
         "{machine}: {real:.1} s before the kill by {:?}, {seconds:.1} s were foretold",
-        next.who
+        next.limit_owner
     );
     assert!(
         (seconds - real).abs() <= 2.0_f64.max(real * 0.2),

@@ -27,7 +27,7 @@ const SAYS: [(&str, &[&str]); 12] = [
             "RAY_object_store_memory=# has no effect",
             "param_offload=True",
             "WorkerDict # × # MiB = # GiB",
-            "each call of WorkerDict.generate_sequences left # MiB behind in",
+            "Each call of WorkerDict.generate_sequences leaked # MiB in",
         ],
     ),
     (
@@ -92,7 +92,7 @@ const SAYS: [(&str, &[&str]); 12] = [
         "ray-guide/diff.txt",
         &[
             "num-cpus # #",
-            "num-cpus: value × #, processes of allocate_memory × #",
+            "num-cpus: value × #; the number of processes of allocate_memory fell from # to #",
         ],
     ),
 ];

@@ -13,7 +13,7 @@ use std::{
 use raytrace_tests::{
     recorder::{Recorded, Recorder, raytrace},
     staging,
-    truth::Sight,
+    truth::PrivilegeMode,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -35,7 +35,7 @@ fn recorded(version: &str, arguments: &[&str], folder: &Path) -> (Recorded, Valu
     script.wait_for("staged").expect("staging");
     let recorded = recorder.stop().expect("a recording");
     let truth = script.finish().expect("staging");
-    let wrong = truth.compare(&recorded.report, Sight::Full).wrong;
+    let wrong = truth.compare(&recorded.report, PrivilegeMode::Full).wrong;
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     let rows = fs::read_to_string(folder.join("truth.jsonl")).expect("the truth");
     let rows = rows.lines().map(serde_json::from_str::<Value>);

@@ -44,7 +44,7 @@ fn recorded(folder: &Path, around: &[&str]) -> (Value, String) {
 }
 
 fn checked(report: &Value, said: &str) -> u64 {
-    assert!(said.contains("GPU memory: 1 by NVML"), "{said}");
+    assert!(said.contains("GPU memory: 1 through NVML"), "{said}");
     let gpu = &report["gpus"][0];
     assert_eq!(gpu["peak_bytes"], 60 * GIB, "{gpu}");
     assert_eq!(gpu["uncorrected_errors"], 2, "{gpu}");

@@ -1,4 +1,4 @@
-//! What grew and whose it was, on a real Ray: each holder of memory is recorded under its name with its size.
+//! Checks on a real Ray that each holder of memory is recorded under its name with its size.
 
 use std::{collections::HashMap, process::Command};
 

@@ -8,7 +8,7 @@ use raytrace_tests::{
     keep,
     recorder::{balanced, report as report_of_one},
     skipped, soak, staging,
-    truth::{Sight, Truth},
+    truth::{PrivilegeMode, Truth},
     vm::{Machine, Root, Sections},
 };
 use serde_json::Value;
@@ -42,7 +42,7 @@ fn on_two_machines(ahead_s: i64) {
     let truth = guests.iter().map(|guest| guest["truth"].as_str());
     let truth = Truth::parse(&truth.collect::<Vec<_>>().join("\n")).expect("truth");
     let report = report(&files, &[]).expect("a report");
-    let compared = truth.compare(&report, Sight::Full);
+    let compared = truth.compare(&report, PrivilegeMode::Full);
     let logs = guests.iter().map(|guest| guest["log"].as_str());
     let logs = logs.collect::<Vec<_>>().join("\n");
     assert!(

@@ -1,9 +1,9 @@
-//! What a process can do to the machine through the recorder: nothing. Each act is staged on the real kernel.
+//! Checks on the real kernel that no process can harm the machine through the recorder.
 
 use std::{
     fs::{self, File},
-    io::{BufRead as _, BufReader, Read as _},
-    os::unix::fs::{PermissionsExt as _, chown, symlink},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
     sync::{Mutex, MutexGuard, PoisonError},
@@ -37,7 +37,7 @@ fn stage() -> MutexGuard<'static, ()> {
 struct Act {
     child: Child,
     /// Its end is the act's.
-    _input: ChildStdin,
+    input: ChildStdin,
     pids: Vec<u32>,
 }
 
@@ -71,13 +71,18 @@ impl Act {
         let pids = line.split_whitespace().skip(1);
         Self {
             pids: pids.map(|pid| pid.parse().expect("a pid")).collect(),
-            _input: child.stdin.take().expect("input"),
+            input: child.stdin.take().expect("input"),
             child,
         }
     }
 
     fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Has it go on with its next part.
+    fn say_on(&mut self) {
+        self.input.write_all(b"\n").expect("a line");
     }
 }
 
@@ -96,10 +101,14 @@ fn folder() -> tempfile::TempDir {
 }
 
 /// Waits until it is so.
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
+fn wait_until(what: &str, is_so: impl FnMut() -> bool) {
+    wait_within(PATIENCE, what, is_so);
+}
+
+fn wait_within(patience: Duration, what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + patience;
     while !is_so() {
-        assert!(Instant::now() < end, "{what}: not within {PATIENCE:?}");
+        assert!(Instant::now() < end, "{what}: not within {patience:?}");
         thread::sleep(Duration::from_millis(20));
     }
 }
@@ -373,13 +382,132 @@ fn without_a_hook_that_proof_rests_on_the_mode_is_procfs() {
     assert_eq!(rename.expect("its row")["state"], "missing");
 }
 
-/// Whether this command is still at it after as long as another one takes many times over.
-fn hangs(command: &mut Command) -> (bool, Child) {
-    let command = command.stdout(Stdio::null()).stderr(Stdio::null());
-    let mut child = command.spawn().expect("a command");
-    thread::sleep(Duration::from_millis(500));
-    (child.try_wait().expect("its state").is_none(), child)
+/// Whether this program waits for something that does not come: it was there a moment ago, and is in no running state.
+fn hangs(child: &mut Child, name: &str) -> bool {
+    thread::sleep(Duration::from_millis(200));
+    let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
+    let waits = [") D ", ") S "].iter().any(|state| stat.contains(state));
+    waits && stat.contains(&format!("({name})")) && child.try_wait().expect("its state").is_none()
 }
+
+/// Runs a program until one of its runs hangs; all of them are in `started`.
+fn wait_until_it_hangs(name: &str, arguments: &[&str], started: &mut Vec<Child>) {
+    wait_until(&format!("{name} {arguments:?} hangs"), || {
+        let mut command = Command::new(name);
+        command
+            .args(arguments)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let mut child = command.spawn().expect("a command");
+        let hung = hangs(&mut child, name);
+        started.push(child);
+        hung
+    });
+}
+
+/// What of a process's /proc a recorder has open at this moment: it is reading that.
+fn is_reading(recorder: u32, path: &str) -> bool {
+    let open = fs::read_dir(format!("/proc/{recorder}/fd")).expect("descriptors");
+    let mut links = open
+        .flatten()
+        .filter_map(|entry| fs::read_link(entry.path()).ok());
+    links.any(|link| link == Path::new(path))
+}
+
+/// The helper threads of a recorder that do not wait for work.
+fn stuck_helpers(recorder: u32) -> usize {
+    let threads = fs::read_dir(format!("/proc/{recorder}/task")).expect("threads");
+    let stuck = threads.flatten().filter(|thread| {
+        let read = |name| fs::read_to_string(thread.path().join(name)).unwrap_or_default();
+        read("comm").trim_end() == "helper" && !read("wchan").contains("futex")
+    });
+    stuck.count()
+}
+
+/// The processes of `machine hang`.
+struct Held {
+    roots: u32,
+    driver: u32,
+    raylet: u32,
+    child: u32,
+    /// Those of other users.
+    later: Vec<u32>,
+}
+
+impl Held {
+    fn of(pids: &[u32]) -> Self {
+        let [roots, driver, raylet, child, ref later @ ..] = pids[..] else {
+            panic!("{pids:?}");
+        };
+        Self {
+            roots,
+            driver,
+            raylet,
+            child,
+            later: later.to_vec(),
+        }
+    }
+
+    /// The plain reads of these hang, and those of anybody else do not.
+    fn plain_reads_hang(&self, other: u32, started: &mut Vec<Child>) {
+        let mut plain = Command::new("cat");
+        let plain = plain.arg(of_proc(other, "cmdline"));
+        let plain = plain.stdout(Stdio::null()).status();
+        assert!(plain.expect("its end").success());
+        for name in ["cmdline", "environ", "smaps_rollup", "pagemap"] {
+            for pid in [self.roots, self.raylet, self.child] {
+                wait_until_it_hangs("head", &["-c8", &of_proc(pid, name)], started);
+            }
+        }
+        // Since Linux 6.17 this one needs the lock no more.
+        wait_until("maps are read or hang", || {
+            let mut maps = Command::new("head");
+            let maps = maps.args(["-c8", &of_proc(self.roots, "maps")]);
+            let mut maps = maps.stdout(Stdio::null()).spawn().expect("a command");
+            let hung = hangs(&mut maps, "head");
+            let is_read = maps.try_wait().expect("its state").is_some();
+            eprintln!("a plain read of maps hangs: {hung}");
+            started.push(maps);
+            hung || is_read
+        });
+        let descriptors = fs::read_dir(of_proc(self.driver, "fd")).expect("descriptors");
+        let is_log = |path: &PathBuf| {
+            let link = fs::read_link(path).unwrap_or_default();
+            link.to_string_lossy().contains("python-core-driver")
+        };
+        let mut paths = descriptors.flatten().map(|entry| entry.path());
+        let log = text(&paths.find(is_log).expect("its log"));
+        wait_until_it_hangs("stat", &["-L", &log], started);
+    }
+
+    /// Those of a recorder hang, each in another way.
+    fn reads_of(&self, recorder: u32) {
+        let reads = |pid, name| is_reading(recorder, &of_proc(pid, name));
+        wait_until("a command line", || reads(self.roots, "cmdline"));
+        // These are read each 10 s and each minute, later where many others are to be read.
+        let child = || reads(self.child, "pagemap") || reads(self.child, "maps");
+        wait_within(4 * PATIENCE, "pages", child);
+        let raylet = || reads(self.raylet, "environ");
+        wait_within(4 * PATIENCE, "an environment", raylet);
+        wait_until("a descriptor", || stuck_helpers(recorder) == MOST_STUCK);
+    }
+}
+
+fn of_proc(pid: u32, name: &str) -> String {
+    format!("/proc/{pid}/{name}")
+}
+
+/// How many deaths of a stream are in the file.
+fn recorded_deaths(file: &Path) -> usize {
+    let is_one =
+        |what: &Observation| matches!(what, Observation::Exit(exit) if exit.status == Some(3 << 8));
+    events(file).iter().filter(|what| is_one(what)).count()
+}
+
+/// Other users than the raylet's, whose processes hold their locks too.
+const MORE_USERS: [&str; 3] = ["12346", "12346", "12347"];
+/// Reads that may hang at a time.
+const MOST_STUCK: usize = 4;
 
 #[test]
 fn what_never_answers_delays_no_death() {
@@ -391,68 +519,77 @@ fn what_never_answers_delays_no_death() {
     fs::create_dir_all(session.join("logs")).expect("a folder");
     let job = "ffffffffffffffffffffffffffffffffffffffffffffffff01000000";
     let log = |pid: &str| format!("python-core-driver-{job}_{pid}.log");
-    let mount = mount.to_str().expect("UTF-8");
-    let raylet = Act::of_raylet(at, &session, &["chroot", "/"]);
-    let hang = Act::start(&["hang", mount, &log("*")]);
-    let [first, second] = hang.pids[..] else {
-        panic!("two processes: {:?}", hang.pids);
-    };
-    fs::write(session.join("logs").join(log(&second.to_string())), "").expect("a log");
-
-    // The plain reads hang, and those of anybody else do not.
-    let line = |pid: u32| format!("/proc/{pid}/cmdline");
-    let descriptor = fs::read_dir(format!("/proc/{second}/fd")).expect("descriptors");
-    let is_log = |path: &PathBuf| {
-        let link = fs::read_link(path).unwrap_or_default();
-        link.to_string_lossy().contains("python-core-driver")
-    };
-    let descriptor = descriptor.flatten().map(|entry| entry.path()).find(is_log);
-    let descriptor = descriptor.expect("its log");
-    let mut plain = Command::new("cat");
-    let plain = plain.arg(line(raylet.pid())).stdout(Stdio::null());
-    assert!(plain.status().expect("its end").success());
-    let mut hung = Vec::new();
-    for (name, arguments) in [
-        ("cat", vec![line(first)]),
-        ("stat", vec!["-L".into(), text(&descriptor)]),
-    ] {
-        wait_until(name, || {
-            let (hangs, child) = hangs(Command::new(name).args(&arguments));
-            hung.push(child);
-            hangs
-        });
-    }
-
+    let (mount, name, user) = (text(&mount), log("*"), USER.to_string());
+    let other_session = text(&at.join("session_y"));
+    let mut words = vec!["hang", &mount, &name, &other_session, &user];
+    words.extend(MORE_USERS);
     let file = at.join("a.raytrace");
     let stream = Stream::new(at).expect("a stream");
     let mut recorder =
         Recorder::start(&file, &stream.command().expect("a command")).expect("a recorder");
-    let told = || {
-        let exits = events(&file)
-            .into_iter()
-            .filter(|what| matches!(what, Observation::Exit(exit) if exit.status == Some(3 << 8)));
-        exits.count()
+    // It ends first: no process can end before a thread of it that such a file system holds.
+    let mut hang = Act::start(&words);
+    let held = Held::of(&hang.pids);
+
+    // The usual time.
+    let is_sample = |what: &Observation| match what {
+        Observation::Memory(found) => found.process.pid.0 == held.child,
+        _ => false,
     };
-    wait_until("deaths while reads hang", || told() > 50);
-    // No process can end before a thread of it that such a file system holds.
+    wait_until("the raylet's child", || events(&file).iter().any(is_sample));
+    wait_until("deaths", || recorded_deaths(&file) > 50);
+
+    let usual_until = jiff::Timestamp::now();
+    hang.say_on();
+    let mut started = Vec::new();
+    held.plain_reads_hang(hang.pid(), &mut started);
+    let log = session.join("logs").join(log(&held.driver.to_string()));
+    fs::write(log, "").expect("a log");
+    // What is new has everybody's command line read again.
+    let new = Act::of_raylet(at, &session, &["chroot", "/"]);
+    held.reads_of(recorder.pid());
+
+    // Still more of them cost nothing more.
+    hang.say_on();
+    for pid in &held.later {
+        wait_until_it_hangs("head", &["-c8", &of_proc(*pid, "cmdline")], &mut started);
+    }
+    let from = jiff::Timestamp::now();
+    let before = recorded_deaths(&file);
+    wait_until("deaths while reads hang", || {
+        recorded_deaths(&file) > before + 50
+    });
+    assert_eq!(stuck_helpers(recorder.pid()), MOST_STUCK);
+    let until = jiff::Timestamp::now();
     drop(hang);
+    wait_until("helpers that come back", || {
+        stuck_helpers(recorder.pid()) == 0
+    });
     stream.stop().expect("an end");
     assert!(recorder.wait(PATIENCE).expect("its end").success());
     let lines = recorder.lines().to_vec();
     let report = report(&file).expect("a report");
     let missing = stream.missing(&report).expect("truth");
     assert!(missing.is_empty(), "missing: {missing:?}");
+    // Those that hung, and at least as many that were not begun.
     let left_out = row(&report, "reads that hang").expect("a row of the ledger");
-    assert!(left_out["missed"].as_u64() >= Some(2), "{left_out}");
-    let mut late: Vec<f64> = stream_latencies(&lines, &report);
-    late.sort_by(f64::total_cmp);
+    let missed = left_out["missed"].as_u64();
+    assert!(missed >= Some(2 * MOST_STUCK as u64), "{left_out}");
+    let usual = latencies(&lines, &report, jiff::Timestamp::MIN, usual_until);
+    let late = latencies(&lines, &report, from, until);
+    let median = |all: &[f64]| all.get(all.len() / 2).copied().unwrap_or(f64::NAN);
     eprintln!(
-        "while two reads hung: {} deaths, told after {:.0} ms (median), {:.0} ms (last)",
+        "told after {:.0} ms (median of {}), while {MOST_STUCK} reads hung after {:.0} ms (of {}), {:.0} ms (last)",
+        median(&usual),
+        usual.len(),
+        median(&late),
         late.len(),
-        late.get(late.len() / 2).unwrap_or(&0.0),
-        late.last().unwrap_or(&0.0)
+        late.last().unwrap_or(&f64::NAN)
     );
-    for mut child in hung {
+    // One that waits for a read waits for 300 ms at least.
+    assert!(median(&late) < 10.0 * median(&usual) + 250.0);
+    drop(new);
+    for mut child in started {
         let _gone = child.kill();
         let _status = child.wait();
     }
@@ -462,17 +599,25 @@ fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// Milliseconds from each exit to the moment when its line was read.
-fn stream_latencies(lines: &[raytrace_tests::recorder::Line], report: &Value) -> Vec<f64> {
+/// Milliseconds from each exit in a span to the moment when its line was read; sorted.
+fn latencies(
+    lines: &[raytrace_tests::recorder::Line],
+    report: &Value,
+    from: jiff::Timestamp,
+    until: jiff::Timestamp,
+) -> Vec<f64> {
     let deaths = report["deaths"].as_array().expect("deaths");
     let exit = |pid: u64| deaths.iter().find(|death| death["pid"] == pid);
     let told = lines.iter().filter_map(|line| {
         let rest = line.text.split(" pid ").nth(1)?;
         let death = exit(rest.split_whitespace().next()?.parse().ok()?)?;
         let exited: jiff::Timestamp = death["exit_time"].as_str()?.parse().ok()?;
-        Some((line.read_at - exited.as_nanosecond()) as f64 / 1e6)
+        let is_in = from <= exited && exited < until;
+        is_in.then(|| (line.read_at - exited.as_nanosecond()) as f64 / 1e6)
     });
-    told.collect()
+    let mut told: Vec<f64> = told.collect();
+    told.sort_by(f64::total_cmp);
+    told
 }
 
 /// A fake session with `logs` in it.
@@ -541,6 +686,19 @@ fn with_a_user_wanted_nobody_elses_cluster_is_recorded() {
         .args(["many", "0"]);
     others.args(["--raylet_socket_name=/x/sockets/raylet", "--session-dir=/x"]);
     let others = Act::of(&mut others);
+    // A program that acts for root, and is the other user's all the same.
+    let set_uid = folder.path().join("set-uid");
+    fs::create_dir(&set_uid).expect("a folder");
+    let program = set_uid.join("raylet");
+    fs::copy(env!("CARGO_BIN_EXE_machine"), &program).expect("a copy");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).expect("a mode");
+    let mut for_root = Command::new("setpriv");
+    for_root.args([format!("--reuid={USER}"), format!("--regid={USER}")]);
+    for_root.args(["--clear-groups", "--"]).arg(program);
+    for_root.args(["many", "0", "--raylet_socket_name=/y/sockets/raylet"]);
+    let for_root = Act::of(&mut for_root);
+    let owner = fs::metadata(format!("/proc/{}", for_root.pid())).expect("its folder");
+    assert_eq!(owner.uid(), 0, "it acts for root");
     let found = |user: &str| {
         let file = folder.path().join(format!("{user}.raytrace"));
         let recorder = Recorder::start(&file, &["--user", user]).expect("a recorder");
@@ -549,15 +707,16 @@ fn with_a_user_wanted_nobody_elses_cluster_is_recorded() {
         let pids = clusters.iter().filter_map(|one| one["raylet_pid"].as_u64());
         pids.collect::<Vec<u64>>()
     };
-    let (own, other) = (u64::from(own.pid()), u64::from(others.pid()));
+    let [own, other, for_root] = [&own, &others, &for_root].map(|act| u64::from(act.pid()));
     let of_root = found("root");
+    let foreign = |found: &[u64], pids: &[u64]| pids.iter().any(|pid| found.contains(pid));
     assert!(
-        of_root.contains(&own) && !of_root.contains(&other),
+        of_root.contains(&own) && !foreign(&of_root, &[other, for_root]),
         "{of_root:?}"
     );
     let of_user = found(&USER.to_string());
     assert!(
-        of_user.contains(&other) && !of_user.contains(&own),
+        of_user.contains(&other) && !foreign(&of_user, &[own, for_root]),
         "{of_user:?}"
     );
 }

@@ -2,7 +2,7 @@
 
 use raytrace_tests::{
     recorder::balanced,
-    truth::{Sight, Truth},
+    truth::{PrivilegeMode, Truth},
     vm::{Machine, Root},
 };
 use serde_json::Value;
@@ -21,7 +21,7 @@ fn deaths_in_the_cgroups_of_rays_resource_isolation_are_named() {
     let truth = Truth::parse(&sections["truth"]).expect("truth");
     let report: Value = serde_json::from_str(&sections["report"])
         .unwrap_or_else(|error| panic!("{error}: {}", sections["log"]));
-    let compared = truth.compare(&report, Sight::Full);
+    let compared = truth.compare(&report, PrivilegeMode::Full);
     eprintln!(
         "{} deaths staged, {} wrong",
         compared.deaths,

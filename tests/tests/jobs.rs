@@ -14,7 +14,7 @@ use raytrace::{
 use raytrace_tests::{
     recorder::{Recorder, raytrace},
     soak, staging,
-    truth::Sight,
+    truth::PrivilegeMode,
 };
 
 #[test]
@@ -24,13 +24,13 @@ fn the_death_that_ended_a_job_is_named_and_those_that_ray_made_good_are_not() {
     let script = staging::start("2.60.0", "outcomes.py", &[], folder.path()).expect("a script");
     let truth = script.finish().expect("staging");
     let recorded = recorder.stop().expect("a recording");
-    let wrong = truth.compare(&recorded.report, Sight::Full).wrong;
+    let wrong = truth.compare(&recorded.report, PrivilegeMode::Full).wrong;
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
-fn thousands_of_normal_exits_and_a_crowd_killed_at_once_are_all_recorded_and_not_printed() {
-    let (short, crowd) = (5000, 200);
+fn thousands_of_normal_exits_and_many_killed_at_once_are_all_recorded_and_not_printed() {
+    let (short, sleepers) = (5000, 200);
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("stress.raytrace");
     let mut script =
@@ -43,7 +43,7 @@ fn thousands_of_normal_exits_and_a_crowd_killed_at_once_are_all_recorded_and_not
     script.wait_for("staged").expect("staging");
     let recorded = recorder.stop().expect("a recording");
     let truth = script.finish().expect("staging");
-    let wrong = truth.compare(&recorded.report, Sight::Full).wrong;
+    let wrong = truth.compare(&recorded.report, PrivilegeMode::Full).wrong;
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 
     let deaths = recorded.report["deaths"].as_array().expect("deaths");
@@ -56,7 +56,7 @@ fn thousands_of_normal_exits_and_a_crowd_killed_at_once_are_all_recorded_and_not
     });
     assert_eq!(
         killed.count(),
-        crowd,
+        sleepers,
         "killed in one instant by their worker"
     );
     let recording = &recorded.report["recordings"][0];
@@ -67,7 +67,7 @@ fn thousands_of_normal_exits_and_a_crowd_killed_at_once_are_all_recorded_and_not
         .iter()
         .filter(|line| line.text.contains(" pid "))
         // On a busy machine an actor may end well before the end of its driver, which explains it, is seen.
-        .filter(|line| !(line.text.contains(" Host pid ") && line.text.contains("not settled yet")))
+        .filter(|line| !(line.text.contains(" Host pid ") && line.text.contains("not final yet")))
         .collect();
     assert!(printed.is_empty(), "printed while recording: {printed:#?}");
     let report = Command::new(raytrace())
@@ -117,7 +117,7 @@ fn workers_that_lived_before_the_recorder_are_identified() {
     script.wait_for("staged").expect("staging");
     let recorded = recorder.stop().expect("a recording");
     let truth = script.finish().expect("staging");
-    let comparison = truth.compare(&recorded.report, Sight::Full);
+    let comparison = truth.compare(&recorded.report, PrivilegeMode::Full);
     assert!(
         comparison.wrong.is_empty(),
         "{}",

@@ -3,7 +3,7 @@
 use raytrace_tests::{
     recorder::{Recorder, balanced, raytrace, without_privilege},
     soak, staging,
-    truth::{Comparison, Sight},
+    truth::{Comparison, PrivilegeMode},
 };
 
 /// Records while `arguments` of `matrix.py` are staged, and compares.
@@ -14,7 +14,7 @@ fn matrix(version: &str, arguments: &[&str], least: usize) {
     let script = staging::start(version, "matrix.py", arguments, folder.path()).expect("a script");
     let truth = script.finish().expect("staging");
     let recorded = recorder.stop().expect("a recording");
-    let Comparison { deaths, mut wrong } = truth.compare(&recorded.report, Sight::Full);
+    let Comparison { deaths, mut wrong } = truth.compare(&recorded.report, PrivilegeMode::Full);
     wrong.extend(truth.disagreements(&recorded.report));
     let name = format!("Ray {version} {}", arguments.join(" "));
     eprintln!("{name}: {deaths} deaths staged, {} wrong", wrong.len());
@@ -62,7 +62,7 @@ fn unprivileged(version: &str, least: usize) {
     let script = staging::start(version, "matrix.py", &arguments, folder.path()).expect("a script");
     let truth = script.finish().expect("staging");
     let recorded = recorder.stop().expect("a recording");
-    let Comparison { deaths, wrong } = truth.compare(&recorded.report, Sight::Unprivileged);
+    let Comparison { deaths, wrong } = truth.compare(&recorded.report, PrivilegeMode::Unprivileged);
     eprintln!(
         "Ray {version} without privilege: {deaths} deaths staged, {} wrong",
         wrong.len()

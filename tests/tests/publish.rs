@@ -13,7 +13,7 @@ use std::{
 use raytrace_tests::{
     publishing::{Running, folders, get, lines, publish, record, rows, until, watch, webhook},
     staging,
-    truth::Sight,
+    truth::PrivilegeMode,
 };
 use rustix::process::Signal;
 use serde_json::Value;
@@ -68,7 +68,7 @@ fn complaints(metrics: &str) -> Vec<String> {
 }
 
 /// Each kill is a line that names its pod and holds nothing foreign.
-fn told(own: &Path) {
+fn check_kill_lines(own: &Path) {
     for killer in ["kernel-oom-memcg", "ray-memory-monitor"] {
         let all = until(killer, || of_killer(&lines(own), killer).cloned());
         println!("{all:#}");
@@ -163,7 +163,7 @@ fn deaths_reach_prometheus_the_alert_manager_and_a_log_shipper() {
     });
     script.go_on().expect("the script");
     script.wait_for("staged").expect("staging");
-    told(&own);
+    check_kill_lines(&own);
     joined(&prometheus);
     let firing = "ALERTS{alertname=\"RayMemoryKill\",alertstate=\"firing\"}";
     until("an alert", || rows(&prometheus, firing));
@@ -190,7 +190,7 @@ fn deaths_reach_prometheus_the_alert_manager_and_a_log_shipper() {
     let report = raytrace_tests::recorder::report(&files[0]).expect("a report");
     assert_eq!(report["recordings"][0]["lost_events"], 0);
     let truth = script.finish().expect("staging");
-    let wrong = truth.compare(&report, Sight::Full).wrong;
+    let wrong = truth.compare(&report, PrivilegeMode::Full).wrong;
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

@@ -92,7 +92,7 @@ fn ended_among_readers(how: impl Fn(&mut Recorder, &Stream)) {
     });
     let said = format!("{:#?}", recorder.lines());
     assert!(status.expect("its end").success(), "{said}");
-    assert!(!said.contains("did not end cleanly"), "{said}");
+    assert!(!said.contains("did not shut down cleanly"), "{said}");
     for beside in ["-wal", "-shm"] {
         let beside = format!("{}{beside}", file.display());
         assert!(!Path::new(&beside).exists(), "{beside}: {said}");
@@ -184,7 +184,7 @@ fn an_end_that_cannot_be_written_is_an_exit_code() {
         .expect("a run");
     let said = text(&done);
     assert_eq!(done.status.code(), Some(1), "{said}");
-    assert!(said.contains("did not end cleanly"), "{said}");
+    assert!(said.contains("was not closed cleanly"), "{said}");
 }
 
 #[test]

@@ -232,7 +232,7 @@ fn it_waits_for_ray_where_there_is_none() {
     assert!(status.success());
     let said = format!("{:#?}", recorder.lines());
     assert!(
-        said.contains("No Ray is running yet") && said.contains("raytrace report"),
+        said.contains("Waiting for Ray") && said.contains("raytrace report"),
         "{said}"
     );
 }

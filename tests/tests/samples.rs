@@ -153,7 +153,7 @@ fn what_the_machine_has_in_use_is_the_sum_of_its_heads() {
         nodes.len()
     );
     let middle = shares.get(shares.len() / 2).copied().expect("a row");
-    assert!((0.0..=0.02).contains(&middle), "{middle}");
+    assert!((0.0..=0.01).contains(&middle), "{middle}");
     let sum = &report["in_use"];
     let head = |name: &str| sum[name].as_i64().expect("a figure");
     let heads = [

@@ -141,15 +141,15 @@ fn roots_token_is_not_sent_for_a_program_that_somebody_else_has_started() {
     let stage = Stage::new();
     let acts = [
         // At a prompt, say for a password.
-        (&stage.set_uid, "many", [USER, 0, 0], "it is sent no token"),
+        (&stage.set_uid, "many", [USER, 0, 0], "no token is sent"),
         // It has become root in all its users, as su does.
-        (&stage.set_uid, "root", [0, 0, 0], "it is sent no token"),
+        (&stage.set_uid, "root", [0, 0, 0], "no token is sent"),
         // It names root's file.
         (
             &stage.plain,
             "many",
             [USER; 3],
-            "does not belong to the user of the raylet",
+            "does not belong to the raylet's user",
         ),
     ];
     for (program, act, users, why) in acts {

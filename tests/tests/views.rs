@@ -9,7 +9,7 @@ use std::{
 use raytrace_tests::{
     recorder::{Recorded, Recorder, raytrace},
     staging,
-    truth::Sight,
+    truth::PrivilegeMode,
 };
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ fn record(folder: &Path, script: &str, arguments: &[&str]) -> Recorded {
     let script = staging::start(VERSION, script, arguments, folder).expect("a script");
     let truth = script.finish().expect("staging");
     let recorded = recorder.stop().expect("a recording");
-    let compared = truth.compare(&recorded.report, Sight::Full);
+    let compared = truth.compare(&recorded.report, PrivilegeMode::Full);
     assert!(compared.wrong.is_empty(), "{}", compared.wrong.join("\n"));
     assert!(compared.deaths > 0);
     recorded

@@ -16,7 +16,7 @@ use raytrace_tests::{
     publishing::{folders, lines, publish, record, until},
     recorder::{raytrace, report},
     staging,
-    truth::Sight,
+    truth::PrivilegeMode,
 };
 use rustix::process::Signal;
 use serde_json::Value;
@@ -41,7 +41,7 @@ fn is_over(line: &Value) -> bool {
 }
 
 /// Waits until a warning was told after the first `before` lines, and the last one stands or is over.
-fn told(own: &Path, before: usize, over: bool) -> Vec<Value> {
+fn wait_for_warnings(own: &Path, before: usize, over: bool) -> Vec<Value> {
     let what = format!("a warning after {before} lines, over: {over}");
     until(&what, || {
         let lines = warnings(own);
@@ -60,28 +60,30 @@ fn no_step_is_lost(steps: &str) {
 }
 
 /// What the recording says of Ray's monitor: each row with its time.
-fn nears(file: &Path) -> Vec<(BootTime, LimitWarning)> {
+fn recorded_warnings(file: &Path) -> Vec<(BootTime, LimitWarning)> {
     let events = recording::read(file).expect("a recording").events;
-    let nears = events.into_iter().filter_map(|event| match event.what {
-        Observation::Near(near) if near.limit == LimitName::RayMonitor => Some((event.time, near)),
+    let warnings = events.into_iter().filter_map(|event| match event.what {
+        Observation::LimitWarning(warning) if warning.limit == LimitName::RayMonitor => {
+            Some((event.time, warning))
+        }
         _ => None,
     });
-    nears.collect()
+    warnings.collect()
 }
 
 /// The warning names the class, the call and whom Ray would take; its interval has the kill.
-fn foreseen(near: &LimitWarning, death: &Value) {
-    let doer = near.doer.as_ref().expect("a doer");
-    let victim = near.victim.as_ref().expect("a victim");
+fn check_warning(warning: &LimitWarning, death: &Value) {
+    let grower = warning.grower.as_ref().expect("a grower");
+    let victim = warning.victim.as_ref().expect("a victim");
     assert_eq!(
-        (doer.name.as_str(), victim.name.as_str()),
+        (grower.name.as_str(), victim.name.as_str()),
         ("Trainer", "Trainer")
     );
-    assert_eq!(doer.call.as_deref(), Some("Trainer.train"), "{near:?}");
-    assert_eq!(u64::from(doer.process.pid.0), death["pid"], "{near:?}");
-    let foreseen = &death["foreseen"];
+    assert_eq!(grower.call.as_deref(), Some("Trainer.train"), "{warning:?}");
+    assert_eq!(u64::from(grower.process.pid.0), death["pid"], "{warning:?}");
+    let reported = &death["warning"];
     let number = |key: &str| {
-        foreseen[key]
+        reported[key]
             .as_f64()
             .unwrap_or_else(|| panic!("{key}: {death:#}"))
     };
@@ -91,10 +93,10 @@ fn foreseen(near: &LimitWarning, death: &Value) {
         number("latest_ms"),
     );
     eprintln!("warned {lead} ms before the kill: {soonest} to {latest} ms");
-    assert!(lead >= LEAD_MS, "{foreseen}");
+    assert!(lead >= LEAD_MS, "{reported}");
     assert!(
         soonest / WIDER <= lead && lead <= latest * WIDER,
-        "{foreseen}"
+        "{reported}"
     );
 }
 
@@ -106,7 +108,7 @@ fn only(folder: &Path) -> PathBuf {
     found.expect("a recording")
 }
 
-/// Keeps the recording, of a run that failed as well: what was not foreseen is found by a replay of it.
+/// Keeps the recording, of a run that failed as well: what was not warned of is found by a replay of it.
 struct Kept<'a>(&'a Path);
 
 impl Drop for Kept<'_> {
@@ -146,12 +148,12 @@ fn a_run_that_is_warned_of_its_kill_loses_no_step_and_what_passes_is_taken_back(
     script.go_on().expect("the script");
     script.wait_for("survived").expect("the loop");
     no_step_is_lost(&fs::read_to_string(&steps).expect("steps"));
-    let of_kill = told(&own, 0, true);
+    let of_kill = wait_for_warnings(&own, 0, true);
     script.go_on().expect("the script");
     script.wait_for("again").expect("the loader");
-    told(&own, of_kill.len(), false);
+    wait_for_warnings(&own, of_kill.len(), false);
     script.go_on().expect("the script");
-    let lines = told(&own, of_kill.len(), true);
+    let lines = wait_for_warnings(&own, of_kill.len(), true);
     script.wait_for("passed").expect("the loader");
     let truth = script.finish().expect("staging");
     recorder.signal(Signal::INT).expect("a signal");
@@ -164,7 +166,7 @@ fn a_run_that_is_warned_of_its_kill_loses_no_step_and_what_passes_is_taken_back(
 
     let file = only(&folder);
     let report = report(&file).expect("a report");
-    let wrong = truth.compare(&report, Sight::Full).wrong;
+    let wrong = truth.compare(&report, PrivilegeMode::Full).wrong;
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     told_of_the_kill(&file, &report);
     for line in lines.iter().filter(|line| !is_over(line)) {
@@ -188,21 +190,24 @@ fn told_of_the_kill(file: &Path, report: &Value) {
     let [death] = kills.collect::<Vec<_>>()[..] else {
         panic!("{deaths:#?}");
     };
-    let rows = nears(file);
-    let over: Vec<bool> = rows.iter().map(|(_, near)| near.within.is_none()).collect();
+    let rows = recorded_warnings(file);
+    let over: Vec<bool> = rows
+        .iter()
+        .map(|(_, warning)| warning.within.is_none())
+        .collect();
     // On a busy machine a step takes so long that the first approach may seem to pass before it goes on.
     let alternate = over
         .iter()
         .enumerate()
         .all(|(row, over)| *over == (row % 2 == 1));
     assert!(alternate, "{rows:#?}");
-    let [.., (_, before), (_, first_over), (_, near), (_, passed)] = &rows[..] else {
+    let [.., (_, before), (_, first_over), (_, warning), (_, passed)] = &rows[..] else {
         panic!("{rows:#?}");
     };
-    foreseen(before, death);
+    check_warning(before, death);
     assert!(first_over.within.is_none() && passed.within.is_none());
-    let name = |near: &LimitWarning| near.doer.as_ref().map(|doer| doer.name.clone());
-    assert_eq!(name(near).as_deref(), Some("Loader"), "{near:?}");
+    let name = |warning: &LimitWarning| warning.grower.as_ref().map(|grower| grower.name.clone());
+    assert_eq!(name(warning).as_deref(), Some("Loader"), "{warning:?}");
     assert_eq!(name(passed).as_deref(), Some("Loader"), "{passed:?}");
 }
 
@@ -239,17 +244,17 @@ fn read_by_duckdb(recording: &Path) {
     assert!(table.lines().any(is_told), "{table}{errors}");
 }
 
-/// The report says at the kill what was foreseen, and the recorder said that it has passed.
+/// The report says at the kill what the warning said, and the recorder said that it has passed.
 fn said(file: &Path, recorder: &mut raytrace_tests::recorder::Recorder) {
     let shown = Command::new(raytrace()).arg("report").arg(file).output();
     let shown = String::from_utf8_lossy(&shown.expect("a report").stdout).into_owned();
     let line = shown
         .lines()
-        .find(|line| line.trim_start().starts_with("foreseen"));
+        .find(|line| line.trim_start().starts_with("warning"));
     let line = line.unwrap_or_else(|| panic!("{shown}"));
     println!("{line}");
     assert!(
-        line.contains(" before the kill; forecast then: ") && line.contains(", Trainer growing"),
+        line.contains(" before the kill; the forecast was ") && line.contains(", Trainer growing"),
         "{line}"
     );
     let printed = recorder.lines();

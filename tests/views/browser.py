@@ -6,6 +6,29 @@ import json
 from playwright.sync_api import sync_playwright
 
 
+def drawn(page):
+    """Waits until the page has drawn what has changed, and what it changes when it hears of that."""
+    page.evaluate("async () => { for (let left = 3; left; left--) await new Promise(requestAnimationFrame) }")
+
+
+def wait_fits(page, width):
+    """Waits until nothing sticks out of the page."""
+    drawn(page)
+    page.wait_for_function("width => document.documentElement.scrollWidth <= width", arg=width)
+
+
+def open_first_death(page):
+    """Opens the section of the first mark, which moves while the page is laid out; a section is filled after it is open."""
+    for _ in range(600):
+        page.locator(".mark").first.click()
+        drawn(page)
+        if page.locator("details[open]").count():
+            break
+    section = page.locator("details[open]").first
+    section.locator("h3", has_text="Evidence").wait_for()
+    return section
+
+
 @contextlib.contextmanager
 def opened(file):
     """The page and its data; whatever it asks for beyond itself, prints or throws fails the test. Its times are printed, never judged."""

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from browser import opened
+from browser import drawn, open_first_death, opened, wait_fits
 
 FRAMES = """
 async () => {
@@ -58,26 +58,24 @@ def a_quiet_lane_opens(page, data):
         return
     lane = page.locator(".lane").nth(quiet[0])
     lane.scroll_into_view_if_needed()
-    page.wait_for_timeout(50)
-    assert lane.evaluate(PAINTED), "a quiet lane is empty"
+    page.wait_for_function(PAINTED, arg=lane.element_handle())
     before = lane.bounding_box()["height"]
-    lane.locator(".name").click()
-    assert lane.bounding_box()["height"] > 2 * before
-    lane.locator(".name").click()
-    assert lane.bounding_box()["height"] == before
+    height = "([lane, low, high]) => low <= lane.getBoundingClientRect().height && lane.getBoundingClientRect().height <= high"
+    for low, high in ((2 * before + 1, 100 * before), (before, before)):
+        lane.locator(".name").click()
+        page.wait_for_function(height, arg=[lane.element_handle(), low, high])
 
 
 def figures_are_those_of_the_lane(page, data):
     for number in (0, 1):
         lane = page.locator(".lane").nth(number)
         lane.scroll_into_view_if_needed()
-        page.wait_for_timeout(50)
+        drawn(page)
         if "bare" in lane.get_attribute("class"):
             continue
         place = lane.bounding_box()
         page.mouse.move(place["x"] + place["width"] * 0.6, place["y"] + place["height"] * 0.7)
-        text = page.locator("#tip").inner_text()
-        assert text.startswith(data["lanes"][number]["name"]), text
+        page.locator("#tip", has_text=data["lanes"][number]["name"]).wait_for()
 
 
 def arrows_lead_across(page, data):
@@ -91,13 +89,7 @@ def arrows_lead_across(page, data):
 
 def opens_a_death(page):
     page.evaluate("document.getElementById('chart').scrollTop = 0")
-    for _ in range(40):
-        page.locator(".mark").first.click()
-        if page.locator("details[open]").count():
-            break
-        page.wait_for_timeout(50)
-    opened = page.locator("details[open]").first
-    assert opened.locator("h3", has_text="Evidence").count() == 1
+    open_first_death(page)
 
 
 def tables_name_the_node(page, data):
@@ -105,8 +97,12 @@ def tables_name_the_node(page, data):
     assert "Node" in heads, heads
     name = next(death["node"] for death in data["deaths"] if death["node"])
     page.locator("#deaths input").fill(name)
-    found = page.locator(f"#deaths tbody td:nth-child({heads.index('Node') + 1})").all_inner_texts()
-    assert found and set(found) == {name}, found
+    cells = f"#deaths tbody td:nth-child({heads.index('Node') + 1})"
+    are_all = """([cells, name]) => {
+      const found = [...document.querySelectorAll(cells)].map(cell => cell.innerText);
+      return found.length && found.every(text => text === name);
+    }"""
+    page.wait_for_function(are_all, arg=[cells, name])
     page.locator("#deaths input").fill("")
 
 
@@ -116,14 +112,13 @@ def fits(page, folder):
             page.set_viewport_size({"width": width, "height": 900})
             page.emulate_media(color_scheme=scheme)
             page.locator("#memory").scroll_into_view_if_needed()
-            page.wait_for_timeout(100)
-            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            wait_fits(page, width)
             if folder:
                 page.locator("#memory h2").evaluate("head => head.scrollIntoView()")
-                page.wait_for_timeout(100)
+                drawn(page)
                 page.screenshot(path=f"{folder}/{width}-{scheme}-lanes.png")
                 page.evaluate("window.scrollTo(0, 0)")
-                page.wait_for_timeout(50)
+                drawn(page)
                 page.screenshot(path=f"{folder}/{width}-{scheme}.png")
 
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from browser import opened
+from browser import drawn, open_first_death, opened, wait_fits
 
 FRAMES = """
 async () => {
@@ -42,21 +42,26 @@ def sorts(page):
     memory = page.locator("#deaths thead th", has_text="Memory")
     for state, down in (("descending", True), ("ascending", False)):
         memory.locator("button").click()
-        assert memory.get_attribute("aria-sort") == state
+        page.wait_for_function("([head, state]) => head.getAttribute('aria-sort') === state", arg=[memory.element_handle(), state])
         sizes = [bytes_of(text) for text in column(page, "deaths", 5) if text]
         assert len(set(sizes)) > 3, sizes
         assert sizes == sorted(sizes, reverse=down), sizes
 
 
+def wait_for_rows(page, count):
+    page.wait_for_function("count => document.querySelectorAll('#deaths tbody tr').length === count", arg=count)
+
+
 def filters(page, data):
     name = data["deaths"][0]["name"]
-    page.locator("#deaths input").fill(f"{name} signal")
-    found = column(page, "deaths", 3)
     expected = sum(1 for death in data["deaths"] if name.lower() in death["headline"].lower())
     assert 0 < expected < len(data["deaths"])
+    page.locator("#deaths input").fill(f"{name} signal")
+    wait_for_rows(page, min(expected, 100))
+    found = column(page, "deaths", 3)
     assert len(found) == min(expected, 100) and set(found) == {name}, (found, expected)
     page.locator("#deaths input").fill("no such death")
-    assert rows(page, "deaths").count() == 0
+    wait_for_rows(page, 0)
     page.locator("#deaths input").fill("")
 
 
@@ -70,7 +75,7 @@ def zooms(page):
     place = page.locator("#chart").bounding_box()
     x, y = place["x"] + place["width"] / 2, place["y"] + place["height"] / 2
     page.mouse.move(x, y)
-    assert "GiB" in page.locator("#tip").inner_text(), "no figures under the pointer"
+    page.locator("#tip", has_text="GiB").wait_for()
     page.mouse.down()
     page.mouse.move(x + 120, y, steps=4)
     page.mouse.up()
@@ -84,7 +89,7 @@ def lifetimes_follow_the_zoom(page):
     # A worker of the first hours; the first rows are Ray's own and live throughout.
     bar = page.locator("#processes .life i").nth(50)
     bar.scroll_into_view_if_needed()
-    page.wait_for_timeout(100)
+    drawn(page)
     before = bar.evaluate("bar => bar.offsetWidth")
     page.locator("#chart").evaluate("chart => chart.dispatchEvent(new KeyboardEvent('keydown', {key: '+'}))")
     assert before > 10, before
@@ -93,19 +98,11 @@ def lifetimes_follow_the_zoom(page):
 
 
 def opens_a_death(page, data):
-    mark = page.locator(".mark").first
-    for _ in range(40):
-        mark.click()
-        if page.locator("details[open]").count():
-            break
-        page.wait_for_timeout(50)
-    opened = page.locator("details[open]").first
-    assert opened.locator("h3", has_text="Evidence").count() == 1
-    assert opened.locator("h3", has_text="Its last 60 seconds").count() == 1
+    open_first_death(page).locator("h3", has_text="Its last 60 seconds").wait_for()
     first = data["deaths"][0]
     page.locator("#deaths a").first.click()
-    section = page.locator(f"#death-{first['id']}")
-    assert section.get_attribute("open") is not None
+    section = page.locator(f"#death-{first['id']}[open]")
+    section.locator("h3").first.wait_for()
     for piece in first["evidence"]:
         assert piece in section.inner_text(), piece
 
@@ -125,8 +122,7 @@ def fits(page):
         for scheme in ("light", "dark"):
             page.set_viewport_size({"width": width, "height": 900})
             page.emulate_media(color_scheme=scheme)
-            page.wait_for_timeout(50)
-            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            wait_fits(page, width)
             unnamed = page.evaluate("[...document.querySelectorAll('button, input')].filter(one => !one.hidden &&"
                                     " !(one.textContent.trim() || one.ariaLabel || one.labels?.length)).length")
             assert unnamed == 0, f"{unnamed} controls without a name"

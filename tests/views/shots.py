@@ -7,6 +7,7 @@ import json
 import os
 import sys
 
+from browser import drawn, wait_fits
 from playwright.sync_api import sync_playwright
 
 
@@ -25,13 +26,14 @@ def shoot(browser, file, folder, width, scheme):
     assert first.bounding_box()["y"] < 900, "the first sentence is not on the first screen"
     page.screenshot(path=f"{folder}/{width}-{scheme}.png")
     first.click()
+    page.locator("details[open]").first.wait_for()
     assert page.locator("details[open]").count() == 1
-    page.wait_for_timeout(100)
+    drawn(page)
     page.screenshot(path=f"{folder}/{width}-{scheme}-death.png")
     page.locator("#chart").scroll_into_view_if_needed()
-    page.wait_for_timeout(100)
+    drawn(page)
     page.screenshot(path=f"{folder}/{width}-{scheme}-memory.png")
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    wait_fits(page, width)
     assert not troubles, troubles
     page.close()
     return sum(death["listed"] for death in data["deaths"])

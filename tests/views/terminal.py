@@ -86,7 +86,7 @@ class Terminal:
         self.read(0.4)
         return self.until(condition) if condition else self.lines()
 
-    def end(self, how=None, seconds=30):
+    def end(self, how=None, seconds=120):
         """Ends it with a signal or a key; its exit status."""
         if isinstance(how, signal.Signals):
             self.program.send_signal(how)
@@ -153,11 +153,10 @@ def record_has_one_status_line_and_takes_it_away(raytrace, folder):
     nothing = ["--session-dir", folder]
     run = Terminal(record(raytrace, folder, *nothing), 100, 20)
     run.until(lambda lines: STATUS.match(lines[-1] if lines else ""))
+    # It is drawn again each second.
     run.read(2.5)
     run.resize(60, 20)
-    run.read(2.5)
-    lines = run.lines()
-    assert STATUS.match(lines[-1]) and len(lines[-1]) < 60, lines
+    lines = run.until(lambda lines: lines and STATUS.match(lines[-1]) and len(lines[-1]) < 60)
     assert sum(bool(STATUS.match(line)) for line in lines) == 1, lines
     assert run.end(signal.SIGINT) == 0
     lines = run.lines()

@@ -67,8 +67,8 @@ kinds! {
     Rename = 7,
     /// [`Mapped`]
     Mapped = 8,
-    /// [`Grew`]
-    Grew = 9,
+    /// [`Growth`]
+    Growth = 9,
 }
 
 /// Begins every record.
@@ -155,7 +155,7 @@ pub struct Command {
     pub argv: [u8; COMMAND],
 }
 
-/// An ancestor of a sender.
+/// An ancestor of a sender, or a tracer.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Ancestor {
@@ -226,6 +226,8 @@ pub struct Signal {
     pub sender_comm: [u8; COMM],
     /// Its ancestors.
     pub ancestors: [Ancestor; ANCESTORS],
+    /// Who traces the target, or the sender where both are one process.
+    pub tracer: Ancestor,
     /// Its executable's path components, innermost first.
     pub exe: [[u8; EXE_PART]; EXE_PARTS],
     /// Its memory cgroup's names, innermost first.
@@ -330,10 +332,10 @@ pub struct Exit {
     pub memory: Memory,
     /// Its leader's name.
     pub comm: [u8; COMM],
+    /// Who traces its last thread, or its leader.
+    pub tracer: Ancestor,
     /// Valid bytes of `title`; −1 when unreadable.
     pub title_length: i32,
-    /// Zero.
-    pub reserved: u32,
     /// The first bytes at `mm->arg_start`.
     pub title: [u8; TITLE],
 }
@@ -492,6 +494,9 @@ pub struct Offsets {
     pub task_flags: u32,
     pub task_comm: u32,
     pub task_real_parent: u32,
+    /// The tracer, where `task_ptrace` is not 0.
+    pub task_parent: u32,
+    pub task_ptrace: u32,
     pub task_group_leader: u32,
     pub task_signal: u32,
     pub task_mm: u32,
@@ -586,7 +591,7 @@ pub struct Mapped {
     pub all_bytes: u64,
     /// How many these are.
     pub calls: u32,
-    /// Frames of the thread's Python stack that follow in a [`MappedBy`]; 0 where none do.
+    /// Frames of the thread's Python stack that follow in a [`MappedWithPython`]; 0 where none do.
     pub frames: u32,
 }
 
@@ -606,7 +611,7 @@ pub struct PythonFrame {
 /// A [`Mapped`] with the Python stack of the thread that asked for the range, taken while it asked.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-pub struct MappedBy {
+pub struct MappedWithPython {
     /// What was mapped.
     pub mapped: Mapped,
     /// The frames, the running one first.
@@ -646,12 +651,12 @@ pub struct Native {
     pub stack: [u8; NATIVE_STACK],
 }
 
-/// A [`MappedBy`] with the native side of its thread; sent where the ring has room for it and the kernel gives the registers (5.15).
+/// A [`MappedWithPython`] with the native side of its thread; sent where the ring has room for it and the kernel gives the registers (5.15).
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-pub struct MappedDeep {
+pub struct MappedWithNative {
     /// What was mapped, and by which lines.
-    pub by: MappedBy,
+    pub by: MappedWithPython,
     /// And below those.
     pub native: Native,
 }
@@ -659,7 +664,7 @@ pub struct MappedDeep {
 /// A process whose resident memory grew by much since its last such record, as the thread that ran then says it.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-pub struct Grew {
+pub struct Growth {
     /// Kind and time.
     pub header: Header,
     /// Who grew.
@@ -674,22 +679,22 @@ pub struct Grew {
     pub of_main: u32,
 }
 
-/// A [`Grew`] with the Python stack of its thread.
+/// A [`Growth`] with the Python stack of its thread.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-pub struct GrewBy {
+pub struct GrowthWithPython {
     /// What grew.
-    pub grew: Grew,
+    pub growth: Growth,
     /// The frames, the running one first.
     pub stack: [PythonFrame; PYTHON_FRAMES],
 }
 
-/// A [`GrewBy`] with the native side of its thread, as [`MappedDeep`].
+/// A [`GrowthWithPython`] with the native side of its thread, as [`MappedWithNative`].
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-pub struct GrewDeep {
+pub struct GrowthWithNative {
     /// What grew, and by which lines.
-    pub by: GrewBy,
+    pub by: GrowthWithPython,
     /// And below those.
     pub native: Native,
 }

@@ -1,12 +1,22 @@
 //! The command line.
 
-use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 #[cfg(feature = "record")]
-use crate::command::record::RecordArgs;
+use crate::command::record::{self, RecordArgs};
 use crate::command::{
-    diff::DiffArgs, doctor::DoctorArgs, explain::ExplainArgs, export::ExportArgs,
-    publish::PublishArgs, report::ReportArgs, slice::SliceArgs, top::TopArgs,
+    self,
+    diff::{self, DiffArgs},
+    doctor::{self, DoctorArgs},
+    explain::{self, ExplainArgs},
+    export::{self, ExportArgs},
+    publish::{self, PublishArgs},
+    report::{self, ReportArgs},
+    slice::{self, SliceArgs},
+    top::{self, TopArgs},
 };
 
 /// Flight recorder for memory deaths on Ray clusters: who killed each process, what grew, and what to change.
@@ -16,7 +26,7 @@ pub struct Cli {
     /// Increase log verbosity (-v, -vv); `RUST_LOG` overrides it.
     #[arg(short, long, global = true, action = clap::ArgAction::Count, display_order = 998)]
     pub verbose: u8,
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -31,7 +41,7 @@ pub enum Command {
     Report(ReportArgs),
     /// Explain deaths from logs alone: no recording, no root.
     Explain(ExplainArgs),
-    /// Check before a run: who will kill first, and which settings have no effect.
+    /// Check this machine and its Ray: who will kill first, which settings have no effect.
     Doctor(DoctorArgs),
     /// Watch memory, the next killer and the latest deaths live.
     Top(TopArgs),
@@ -43,15 +53,43 @@ pub enum Command {
     Slice(SliceArgs),
     /// Compare two recordings: settings, memory and deaths.
     Diff(DiffArgs),
-    /// Write a man page for each command into a folder: for packages.
+    /// Write a man page for each command into a folder (for packagers).
     #[command(hide = true)]
     Man {
-        /// The folder.
+        /// Output folder.
         folder: std::path::PathBuf,
     },
     /// Print a completion script for a shell.
     Completions {
-        /// The shell.
+        /// Shell to complete in.
         shell: clap_complete::Shell,
     },
+}
+
+/// Runs a subcommand.
+pub fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        #[cfg(feature = "record")]
+        Command::Record(args) => record::run(args),
+        Command::Report(args) => report::run(&args),
+        Command::Slice(args) => slice::run(&args),
+        Command::Explain(args) => explain::run(args),
+        Command::Doctor(args) => doctor::run(args),
+        Command::Export(args) => export::run(&args),
+        Command::Diff(args) => diff::run(&args),
+        Command::Top(args) => top::run(&args),
+        Command::Publish(args) => publish::run(&args),
+        Command::Man { folder } => {
+            clap_mangen::generate_to(Cli::command(), &folder)
+                .with_context(|| format!("cannot write into {}", folder.display()))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Completions { shell } => {
+            // Into a buffer: clap_complete panics where a pipe is closed early.
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "raytrace", &mut script);
+            command::print(&String::from_utf8_lossy(&script))?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::{cell::LazyCell, collections::VecDeque};
 use crate::{
     ids::{BootTime, EventId, MINUTE_NS, ProcessKey, SECOND_NS},
     judge::{
-        Judge, Standing,
+        Judge, Validity,
         cause::Cause,
         report::{Death, Killer},
     },
@@ -48,10 +48,10 @@ struct Waiting {
     judged: Option<Judged>,
 }
 
-/// When a death was judged last, and what its verdict stood on.
+/// When a death was judged last, and how long its verdict is valid.
 struct Judged {
     at: BootTime,
-    on: Standing,
+    validity: Validity,
 }
 
 impl Waiting {
@@ -62,8 +62,8 @@ impl Waiting {
         };
         let waited = judged.at.since(self.exit);
         let rests = waited > LONG_NS && now.since(judged.at) < waited / PART;
-        let stands = rests || judge.still_stands(judged.on, now);
-        !stands || self.is_late(now) && !self.is_late(judged.at)
+        let is_valid = rests || judge.is_still_valid(judged.validity, now);
+        !is_valid || self.is_late(now) && !self.is_late(judged.at)
     }
 
     fn is_late(&self, now: BootTime) -> bool {
@@ -97,12 +97,16 @@ impl Deaths {
         self.waiting.iter().any(lately)
     }
 
-    /// What is to be told now, and the processes that may be forgotten.
-    pub fn tell(&mut self, judge: &Judge, now: BootTime) -> (Vec<DeathUpdate>, Vec<ProcessKey>) {
+    /// Takes the deaths that are due to be reported, and the processes that may be forgotten.
+    pub fn take_due(
+        &mut self,
+        judge: &Judge,
+        now: BootTime,
+    ) -> (Vec<DeathUpdate>, Vec<ProcessKey>) {
         let mut told = Vec::new();
         let kept = &mut self.kept;
         let too_many = self.waiting.len() > WAIT_MOST;
-        let on = LazyCell::new(|| judge.standing(now));
+        let validity = LazyCell::new(|| judge.validity(now));
         self.waiting.retain_mut(|waiting| {
             let given_up = too_many && now.since(waiting.exit) > LONG_NS;
             let at = if given_up { over(now) } else { now };
@@ -125,7 +129,10 @@ impl Deaths {
             if settled {
                 kept.push_back((now, waiting.process));
             } else {
-                waiting.judged = Some(Judged { at: now, on: *on });
+                waiting.judged = Some(Judged {
+                    at: now,
+                    validity: *validity,
+                });
             }
             !settled
         });

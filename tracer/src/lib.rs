@@ -12,8 +12,6 @@ use raytrace_core::path;
 pub use raytrace_core::{cgroup_path, event, ids, judge, kernel_log, ray, signals};
 pub use raytrace_proc::bounded;
 
-#[cfg(test)]
-mod borders;
 pub mod cli;
 #[cfg(feature = "record")]
 pub mod collect;
@@ -26,6 +24,8 @@ pub mod explain;
 pub mod fuzz;
 #[cfg(test)]
 mod golden;
+#[cfg(test)]
+mod layering;
 pub mod observe;
 pub mod recording;
 pub mod show;

@@ -3,12 +3,15 @@
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use raytrace::{cli::Cli, command};
+use raytrace::{
+    cli::{self, Cli},
+    command,
+};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    command::init_log(cli.verbose);
-    match command::run(cli.command) {
+    let arguments = Cli::parse();
+    command::init_log(arguments.verbose);
+    match cli::run(arguments.command) {
         Ok(code) => code,
         Err(error) => {
             let message = command::own_path::with_path(&command::message(&error));

@@ -52,7 +52,7 @@ fn gpus_are_counted_and_their_processes_named() {
         ("FAKE_NVML_COUNT", "2"),
     ]);
     let said = texts(&checks).join("\n");
-    assert!(said.contains("2 by NVML"), "{said}");
+    assert!(said.contains("NVML reports 2"), "{said}");
     assert!(
         said.contains("GPU 1: 3.0 GiB ") && said.contains(&format!("(pid {own})")),
         "{said}"

@@ -63,7 +63,7 @@ impl Stage {
                 what,
             });
         };
-        self.kernel.ring.drain(&mut push);
+        self.kernel.ring.drain(|time, told| push(time, told.into()));
         self.kernel.ring.harvest(&mut push);
     }
 
@@ -360,6 +360,157 @@ fn an_exec_by_another_thread_is_no_death() {
     assert_eq!(death.process.title.as_deref(), Some("sleep 0.3"));
 }
 
+/// Numbers of system calls, for Python.
+const CALLS: &str = "import ctypes, os, platform, signal, subprocess, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+arm = platform.machine() == 'aarch64'
+TKILL, TGSIGQUEUE, CLONE = (130, 240, 220) if arm else (200, 297, 56)
+TRACE_CONT, TRACE_KILL, TRACE_ATTACH, TRACE_DETACH = 7, 8, 16, 17
+def ptrace(request, pid, data=0):
+    if libc.ptrace(ctypes.c_long(request), ctypes.c_long(pid), None, ctypes.c_long(data)) != 0:
+        raise OSError(ctypes.get_errno(), 'ptrace')
+def attach(pid):
+    ptrace(TRACE_ATTACH, pid)
+    os.waitpid(pid, 0x40000000)
+";
+
+/// A Python that does this to the process `victim`, and has ended well.
+fn does_to(victim: u32, script: &str) -> u32 {
+    let mut sender = python(&format!("{CALLS}victim = {victim}\n{script}"));
+    let pid = sender.id();
+    assert!(sender.wait().expect("wait").success(), "{script}");
+    pid
+}
+
+#[test]
+fn each_call_that_sends_a_signal_to_another_process_has_its_sender() {
+    let Some(mut stage) = Stage::new() else {
+        return;
+    };
+    for (script, mechanism) in [
+        ("libc.syscall(TKILL, victim, 9)", Mechanism::Tgkill),
+        (
+            "info = (ctypes.c_int * 32)(9, 0, -1)\nlibc.syscall(TGSIGQUEUE, victim, victim, 9, ctypes.byref(info))",
+            Mechanism::Sigqueue,
+        ),
+        (
+            "signal.pidfd_send_signal(os.pidfd_open(victim), 9)",
+            Mechanism::Pidfd,
+        ),
+        // It sends SIGKILL since Linux 5.19, before that it puts it in.
+        (
+            "attach(victim)\nptrace(TRACE_KILL, victim)",
+            Mechanism::Unknown,
+        ),
+    ] {
+        let mut victim = shell("exec sleep 60");
+        let pid = victim.id();
+        let sender = does_to(pid, script);
+        victim.wait().expect("wait");
+        let death = stage.death(pid);
+        if mechanism == Mechanism::Unknown && death.verdict.killer == Killer::Unknown {
+            continue;
+        }
+        check(&death, Killer::Signal, Certainty::Proven);
+        let told = death.sender.expect("sender");
+        assert_eq!((told.pid, told.mechanism), (Pid(sender), mechanism));
+    }
+}
+
+fn names_its_tracer(death: &Death, tracer: u32) -> bool {
+    let text = format!("was being traced by pid {tracer} (");
+    let mut evidence = death.verdict.evidence.iter();
+    evidence.any(|piece| piece.what.starts_with(&text))
+}
+
+#[test]
+fn a_signal_that_a_tracer_took_away_and_put_in_later_is_not_surely_its_senders() {
+    let Some(mut stage) = Stage::new() else {
+        return;
+    };
+    let mut victim = shell("exec sleep 60");
+    let pid = victim.id();
+    let tracer = does_to(
+        pid,
+        "attach(victim)
+ptrace(TRACE_CONT, victim)
+subprocess.check_call(['sh', '-c', f'kill -SEGV {victim}; exit 0'])
+os.waitpid(victim, 0x40000000)
+ptrace(TRACE_CONT, victim)
+os.kill(victim, signal.SIGSTOP)
+os.waitpid(victim, 0x40000000)
+ptrace(TRACE_DETACH, victim, signal.SIGSEGV)",
+    );
+    victim.wait().expect("wait");
+    let death = stage.death(pid);
+    check(&death, Killer::Signal, Certainty::Inferred);
+    assert!(names_its_tracer(&death, tracer), "{:?}", death.verdict);
+}
+
+#[test]
+fn a_traced_process_that_ends_keeps_its_verdict_as_inferred() {
+    let Some(mut stage) = Stage::new() else {
+        return;
+    };
+    for (act, killer) in [
+        ("os._exit(3)", Killer::Exit),
+        ("os.kill(os.getpid(), 9)", Killer::Crash),
+        ("os.abort()", Killer::Crash),
+    ] {
+        let mut victim = python(&format!(
+            "import os\nwhile '\\nTracerPid:\\t0\\n' in open('/proc/self/status').read(): pass\n{act}"
+        ));
+        let pid = victim.id();
+        let tracer = does_to(
+            pid,
+            "attach(victim)
+ptrace(TRACE_CONT, victim)
+status = os.waitpid(victim, 0x40000000)[1]
+while os.WIFSTOPPED(status):
+    stopped_by = os.WSTOPSIG(status)
+    # A `python3` that is a script of pyenv runs another program first: the stop at that exec is no signal to pass on.
+    ptrace(TRACE_CONT, victim, 0 if stopped_by == signal.SIGTRAP else stopped_by)
+    status = os.waitpid(victim, 0x40000000)[1]",
+        );
+        victim.wait().expect("wait");
+        let death = stage.death(pid);
+        check(&death, killer, Certainty::Inferred);
+        assert!(names_its_tracer(&death, tracer), "{:?}", death.verdict);
+    }
+}
+
+#[test]
+fn a_tracer_bears_on_no_sigkill_of_somebody_else() {
+    let Some(mut stage) = Stage::new() else {
+        return;
+    };
+    let mut victim = shell("exec sleep 60");
+    let pid = victim.id();
+    let tracer = does_to(
+        pid,
+        "attach(victim)\nptrace(TRACE_CONT, victim)\nsubprocess.check_call(['sh', '-c', f'kill -9 {victim}; exit 0'])\nos.waitpid(victim, 0x40000000)",
+    );
+    victim.wait().expect("wait");
+    let death = stage.death(pid);
+    check(&death, Killer::Signal, Certainty::Proven);
+    assert!(names_its_tracer(&death, tracer), "{:?}", death.verdict);
+}
+
+#[test]
+fn the_exit_signal_that_a_child_was_cloned_with_is_no_files() {
+    let Some(mut stage) = Stage::new() else {
+        return;
+    };
+    let mut parent = python(&format!(
+        "{CALLS}if libc.syscall(CLONE, 9, 0, 0, 0, 0) == 0: os._exit(0)\ntime.sleep(60)"
+    ));
+    let pid = parent.id();
+    parent.wait().expect("wait");
+    let death = stage.death(pid);
+    check(&death, Killer::KernelOther, Certainty::Inferred);
+    assert!(format!("{:?}", death.verdict.cause).contains("ChildExit"));
+}
+
 #[test]
 fn a_parent_death_signal_is_told_from_a_kill_by_the_parent() {
     let Some(mut stage) = Stage::new() else {
@@ -522,7 +673,7 @@ fn the_biggest_in_the_cgroup_dies_for_a_small_one_that_asks() {
     let Some(cgroup) = Cgroup::new("other", 64 << 20) else {
         return;
     };
-    let mut big = cgroup.spawn("import time; b=bytearray(44<<20); time.sleep(30)");
+    let mut big = cgroup.spawn("import time; b=bytearray(44<<20); time.sleep(600)");
     wait_for(big.id(), "status", |status| {
         let held = field(status, "RssAnon:").and_then(|text| text.strip_suffix(" kB"));
         held.and_then(|held| held.parse().ok())

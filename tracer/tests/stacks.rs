@@ -93,8 +93,8 @@ fn taken(growth: &mut Growth, python: &str) -> Option<Taken> {
         MemoryRecord::Mapped(new) if new.mapped.process == process && !new.stack.is_empty() => {
             found.push(new);
         }
-        MemoryRecord::Grew(new) if new.process == process => grew.push(new),
-        MemoryRecord::Mapped(_) | MemoryRecord::Grew(_) => {}
+        MemoryRecord::Growth(new) if new.process == process => grew.push(new),
+        MemoryRecord::Mapped(_) | MemoryRecord::Growth(_) => {}
     });
     let asked = found.iter().find(|new| new.mapped.bytes.0 >= 64 << 20);
     let called = asked.and_then(|new| new.native.as_ref());

@@ -55,7 +55,7 @@ fn who_is_gone_without_an_exit_event_has_a_death_once_and_the_ledger_counts_it()
     let ids = Ids::default();
     let mut collector = Collector::new(
         ids,
-        Sender::nowhere(),
+        Sender::discarding(),
         watch,
         None,
         ClusterFilter::default(),

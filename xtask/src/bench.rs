@@ -1,17 +1,17 @@
 //! `cargo xtask bench`: what recording costs, as ratios of interleaved runs with an off-against-off control.
 
 mod attach;
-mod beside;
 mod cost;
-mod crowd;
 mod day;
 mod explain;
 mod fleet;
-mod foresight;
-mod herd;
+mod forecast;
+mod forked_processes;
 mod idle;
 mod job;
 mod load;
+mod many_processes;
+mod observer_tool;
 mod programs;
 mod scale;
 mod statistics;
@@ -20,11 +20,11 @@ mod steps;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use beside::Beside;
-pub(crate) use crowd::run as crowd;
-pub(crate) use herd::Kind as Herd;
+pub(crate) use forked_processes::Kind as Processes;
 pub(crate) use load::Load;
 use load::{Cost, Served};
+pub(crate) use many_processes::run as many_processes;
+use observer_tool::ObserverTool;
 use statistics::Ratio;
 
 use crate::{
@@ -47,8 +47,8 @@ pub(crate) enum Part {
     Programs,
     /// The recorder beside an idle cluster.
     Idle,
-    /// The recorder beside a crowd.
-    Crowd,
+    /// The recorder beside many processes.
+    ManyProcesses,
     /// The recorder beside 100 to 3,000 processes, by thread and by cause.
     Scale,
     /// The same beside up to 50 workers of Ray.
@@ -64,7 +64,7 @@ pub(crate) enum Part {
     /// The verdict from logs of 1 GiB; needs no Ray.
     Explain,
     /// The forecast of kills for memory, scored; runs nothing but itself.
-    Foresight,
+    Forecast,
 }
 
 /// Pairs of each load with the recorder.
@@ -76,8 +76,8 @@ const FEW: usize = 5;
 
 /// Runs these parts, all where none is named, with the release build or the program that `RAYTRACE` names, and prints them as docs/development/performance.md has them.
 pub(crate) fn run(parts: &[Part]) -> Result<()> {
-    if parts == [Part::Foresight] {
-        println!("{}", step("the forecast, scored", foresight::measure)?);
+    if parts == [Part::Forecast] {
+        println!("{}", step("the forecast, scored", forecast::measure)?);
         return Ok(());
     }
     if parts == [Part::Explain] {
@@ -96,8 +96,8 @@ pub(crate) fn run(parts: &[Part]) -> Result<()> {
             "| load | beside it | what | median | 95 % of the median up to | control up to |\n|---|---|---|---|---|---|",
         );
     }
-    let recorder = |load| (load, Beside::Recorder);
-    let armed = |load| (load, Beside::ArmedRecorder);
+    let recorder = |load| (load, ObserverTool::Recorder);
+    let armed = |load| (load, ObserverTool::ArmedRecorder);
     if wanted(Part::Loads) {
         loads(&raytrace, Load::ALL.map(recorder))?;
     }
@@ -105,7 +105,7 @@ pub(crate) fn run(parts: &[Part]) -> Result<()> {
         loads(&raytrace, Load::OF_MEMORY.map(armed))?;
     }
     if wanted(Part::Tools) {
-        let others = Beside::OTHERS.into_iter();
+        let others = ObserverTool::OTHERS.into_iter();
         let others = others.filter(|tool| tool.is_installed());
         loads(&raytrace, others.map(|tool| (Load::PageFault, tool)))?;
     }
@@ -122,14 +122,14 @@ pub(crate) fn run(parts: &[Part]) -> Result<()> {
         })?;
         println!("{idle}");
     }
-    if wanted(Part::Crowd) {
-        let crowd = step("200 processes of 80 threads, one minute", || {
-            crowd::measure(&raytrace)
+    if wanted(Part::ManyProcesses) {
+        let measured = step("200 processes of 80 threads, one minute", || {
+            many_processes::measure(&raytrace)
         })?;
-        println!("{crowd}");
+        println!("{measured}");
     }
     if wanted(Part::Scale) {
-        let scale = step("100 to 3,000 processes", || scale::herds(&raytrace))?;
+        let scale = step("100 to 3,000 processes", || scale::processes(&raytrace))?;
         println!("{scale}");
     }
     if wanted(Part::ScaleRay) {
@@ -159,8 +159,8 @@ pub(crate) fn run(parts: &[Part]) -> Result<()> {
     if wanted(Part::Explain) {
         explanation(&raytrace)?;
     }
-    if wanted(Part::Foresight) {
-        println!("{}", step("the forecast, scored", foresight::measure)?);
+    if wanted(Part::Forecast) {
+        println!("{}", step("the forecast, scored", forecast::measure)?);
     }
     Ok(())
 }
@@ -171,11 +171,11 @@ fn explanation(raytrace: &Path) -> Result<()> {
     Ok(())
 }
 
-fn loads(raytrace: &Path, what: impl IntoIterator<Item = (Load, Beside)>) -> Result<()> {
+fn loads(raytrace: &Path, what: impl IntoIterator<Item = (Load, ObserverTool)>) -> Result<()> {
     for (load, tool) in what {
         let count = match (load, tool) {
-            (Load::PageFault, Beside::Recorder | Beside::ArmedRecorder) => MANY,
-            (_, Beside::Recorder | Beside::ArmedRecorder) => PAIRS,
+            (Load::PageFault, ObserverTool::Recorder | ObserverTool::ArmedRecorder) => MANY,
+            (_, ObserverTool::Recorder | ObserverTool::ArmedRecorder) => PAIRS,
             _ => FEW,
         };
         let name = format!(
@@ -190,7 +190,7 @@ fn loads(raytrace: &Path, what: impl IntoIterator<Item = (Load, Beside)>) -> Res
 }
 
 /// One load with one tool beside it.
-fn pairs(load: Load, tool: Beside, raytrace: &Path, count: usize) -> Result<String> {
+fn pairs(load: Load, tool: ObserverTool, raytrace: &Path, count: usize) -> Result<String> {
     let folder = tempfile::tempdir()?;
     let mut served = Served::start(load)?;
     let rows = compared(load.name(), tool.name(), count, |number| {

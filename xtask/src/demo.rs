@@ -44,14 +44,14 @@ pub(crate) fn run_demo() -> Result<()> {
         .arg(&recording)
         .stderr(Stdio::piped());
     let mut recorder = recorder.spawn().context("cannot start raytrace record")?;
-    let talk = show_until_recording(&mut recorder)?;
+    let output_thread = show_until_recording(&mut recorder)?;
     let cluster = step(
         "a private Ray cluster; its workers die in real ways (about 30 s)",
         || stage(&folder),
     );
     // Before the cluster is taken down, which would be deaths too.
     let status = end(&mut recorder)?;
-    let _printed = talk.join();
+    let _printed = output_thread.join();
     take_down(cluster?)?;
     if !status.success() {
         bail!("raytrace record ended with {status}");
@@ -66,7 +66,7 @@ pub(crate) fn run_demo() -> Result<()> {
 fn show_until_recording(recorder: &mut Child) -> Result<std::thread::JoinHandle<()>> {
     let errors = recorder.stderr.take().context("no stderr")?;
     let (sender, started) = std::sync::mpsc::channel();
-    let talk = std::thread::spawn(move || {
+    let output_thread = std::thread::spawn(move || {
         for line in BufReader::new(errors).lines().map_while(Result::ok) {
             eprintln!("    {line}");
             if line.starts_with("Recording to") {
@@ -78,7 +78,7 @@ fn show_until_recording(recorder: &mut Child) -> Result<std::thread::JoinHandle<
     started
         .recv()
         .context("raytrace record ended before it recorded")?;
-    Ok(talk)
+    Ok(output_thread)
 }
 
 /// Starts the cluster and returns when all deaths have been staged.

@@ -1,4 +1,4 @@
-//! Development tasks of raytrace: `cargo xtask setup | build-ebpf | demo | gallery | test | real | vm | fuzz | soak | canary | dist | bench`.
+//! Development tasks of raytrace: `cargo xtask setup | build-ebpf | demo | gallery | test | real | gpu | vm | fuzz | soak | canary | dist | bench`.
 //!
 //! Needs nothing but stable Rust to start; what a task needs besides, it installs itself and says so.
 
@@ -45,7 +45,7 @@ enum Task {
     },
     /// Set up what is missing and run every test.
     Test,
-    /// Run jobs of real frameworks that die of memory, and compare what raytrace says with the truth (8 GB in target/real, minutes each).
+    /// Run jobs of real frameworks that die of memory, and compare what raytrace says with the truth (16 GB in target/real, minutes each).
     Real {
         /// Their names in `tests/real/cases.py`; all without one.
         names: Vec<String>,
@@ -55,6 +55,25 @@ enum Task {
         /// How often each.
         #[arg(long, default_value_t = 1)]
         times: u32,
+        /// Run Ray's own tests instead, from this folder (`python/ray/tests` of its repository); the names are files in it.
+        #[arg(long, value_name = "FOLDER", conflicts_with_all = ["remedies", "times"])]
+        ray_tests: Option<std::path::PathBuf>,
+        /// The release of Ray that goes with that folder.
+        #[arg(
+            long,
+            value_name = "VERSION",
+            default_value = "2.55.1",
+            requires = "ray_tests"
+        )]
+        ray: String,
+    },
+    /// Stage on an NVIDIA GPU what only one shows, and compare what raytrace says with the truth. Exit code 3: there is no GPU to use.
+    Gpu {
+        /// Only these.
+        cases: Vec<real::gpu::Case>,
+        /// A Python that has Ray, and torch if its own error is wanted; Ray is not installed then.
+        #[arg(long)]
+        python: Option<std::path::PathBuf>,
     },
     /// Boot Debian's kernels in QEMU, and compare every verdict on what dies there (a part of `test`).
     Vm,
@@ -83,30 +102,30 @@ enum Task {
         #[arg(long, conflicts_with = "architectures")]
         program: Option<std::path::PathBuf>,
     },
-    /// Measure what recording costs: interleaved pairs with and without, per hook, on an idle cluster (half an hour; some parts of it: `cargo xtask bench idle crowd`).
+    /// Measure what recording costs: interleaved pairs with and without, per hook, on an idle cluster (half an hour; some parts of it: `cargo xtask bench idle many-processes`).
     Bench {
         /// Only these parts.
         parts: Vec<bench::Part>,
     },
-    /// The crowd of the benchmark, until standard input ends.
+    /// The many processes of the benchmark, until standard input ends.
     #[command(hide = true)]
-    BenchCrowd {
+    BenchManyProcesses {
         /// One of it.
         #[arg(long)]
         member: Option<u32>,
     },
     /// Many processes for the benchmark, until standard input ends.
     #[command(hide = true)]
-    BenchHerd {
+    BenchProcesses {
         /// What they do.
-        kind: bench::Herd,
+        kind: bench::Processes,
         /// How many there are.
         count: u32,
     },
     /// One load of the benchmark; runs and prints its cost as JSON for each line of standard input.
     #[command(hide = true)]
     BenchLoad {
-        /// Which.
+        /// The load.
         load: bench::Load,
         /// What a raylet has among its arguments.
         #[arg(long = "raylet_socket_name")]
@@ -135,9 +154,17 @@ fn main() -> ExitCode {
         Task::Test => test::everything(),
         Task::Real {
             names,
+            ray_tests: Some(folder),
+            ray,
+            ..
+        } => real::ray_tests::run_all(&folder, &names, &ray),
+        Task::Real {
+            names,
             remedies,
             times,
+            ..
         } => real::run_all(&names, remedies, times),
+        Task::Gpu { cases, python } => real::gpu::run_all(&cases, python.as_deref()),
         Task::Vm => test::kernels(),
         Task::Fuzz { names, seconds } => fuzz::run_each(&names, seconds),
         Task::Soak { part: None } => test::soak(),
@@ -153,8 +180,8 @@ fn main() -> ExitCode {
             program,
         } => dist::make(&architectures, program.as_deref()),
         Task::Bench { parts } => bench::run(&parts),
-        Task::BenchCrowd { member } => bench::crowd(member),
-        Task::BenchHerd { kind, count } => kind.run(count),
+        Task::BenchManyProcesses { member } => bench::many_processes(member),
+        Task::BenchProcesses { kind, count } => kind.run(count),
         Task::BenchLoad { load, .. } => load.serve(),
     };
     match result {

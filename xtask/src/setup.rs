@@ -20,6 +20,7 @@ use crate::{
 };
 
 use ray::VERSIONS;
+pub(crate) use real::Packages;
 
 /// The Ray of the demo: the newest.
 pub(crate) const DEMO_VERSION: &str = VERSIONS[0].version;
@@ -47,8 +48,13 @@ pub(crate) fn for_demo() -> Result<()> {
 }
 
 /// What `cargo xtask real` needs: frameworks and random models.
-pub(crate) fn for_real() -> Result<()> {
-    real::install()
+pub(crate) fn for_real(packages: Packages) -> Result<()> {
+    real::install(packages)
+}
+
+/// What `cargo xtask real --ray-tests` needs: this version of Ray with pytest, and its folder.
+pub(crate) fn for_ray_tests(version: &str) -> Result<PathBuf> {
+    ray::with_pytest(version)
 }
 
 /// What `cargo xtask bench` needs: one Ray, and the tools that it compares with.

@@ -70,7 +70,7 @@ pub(crate) fn long(hours: f64) -> Result<()> {
     let last = all.last().map_or(0, |last| last.run);
     for run in 1..=last {
         let own: Vec<&Figures> = all.iter().filter(|one| one.run == run).collect();
-        print!("{}", told(&own)?);
+        print!("{}", verdict(&own)?);
     }
     Ok(())
 }
@@ -160,7 +160,7 @@ fn record(raytrace: &Path, folder: &Path, run: u32, time: Duration) -> Result<()
 }
 
 /// What follows from one run; an error where something grew or was lost.
-fn told(run: &[&Figures]) -> Result<String> {
+fn verdict(run: &[&Figures]) -> Result<String> {
     let (first, last) = run
         .first()
         .zip(run.last())
@@ -241,7 +241,7 @@ mod tests {
             let figures =
                 (0..=120_u64).map(|at_| at(1, at_ as f64 * 60.0, resident(at_), Some(lost)));
             let figures: Vec<Figures> = figures.collect();
-            told(&figures.iter().collect::<Vec<_>>()).is_ok()
+            verdict(&figures.iter().collect::<Vec<_>>()).is_ok()
         };
         assert!(hours(|_| 30_000, 0));
         assert!(

@@ -20,7 +20,6 @@ use programs::{Kind, Program, built};
 const ALONE: [&str; 22] = [
     "alerts",
     "before",
-    "blame",
     "calls",
     "containers",
     "events",
@@ -28,6 +27,7 @@ const ALONE: [&str; 22] = [
     "forecast",
     "gpu",
     "growth",
+    "growth_attribution",
     "hostile",
     "hostile_machine",
     "kernels",
@@ -71,7 +71,7 @@ pub(crate) fn everything() -> Result<()> {
     canary::known()?;
     let on_kernel = on_this_kernel();
     let tested = end_to_end();
-    let complete = skips::told();
+    let complete = skips::print();
     on_kernel.and(tested).and(complete).and(home.compare())
 }
 
@@ -173,7 +173,7 @@ pub(crate) fn soak() -> Result<()> {
     canary::newest()?;
     step("a month on simulated time", crate::soak::month)?;
     fuzz::run_each(&[], 3600)?;
-    real::run_all(&[], false, 1)?;
+    real::run_all(&[], true, 3)?;
     let program = step("build the program", build)?;
     step("Ray with resource isolation in QEMU", || {
         let mut tests = cargo("test");

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use raytrace_tests::{
     fleet,
-    truth::{Sight, Truth},
+    truth::{PrivilegeMode, Truth},
 };
 
 fn main() -> ExitCode {
@@ -57,7 +57,7 @@ fn recordings(folder: &Path) -> Result<Vec<PathBuf>> {
 fn compare(folder: &Path) -> Result<()> {
     let truth = Truth::read(&folder.join("truth.jsonl"))?;
     let report = fleet::report(&recordings(folder)?, &[])?;
-    let comparison = truth.compare(&report, Sight::Full);
+    let comparison = truth.compare(&report, PrivilegeMode::Full);
     println!(
         "{} deaths staged, {} wrong",
         comparison.deaths,

@@ -12,7 +12,10 @@ use raytrace_ebpf::records::{Exit, Hook, Kind, TITLE, Tracked, ledger};
 
 use super::{
     hook,
-    kernel::{current, header, leader_comm, ns_pid, parent, process, signal_struct, tgid, uid},
+    kernel::{
+        current, header, leader, leader_comm, ns_pid, parent, process, signal_struct, tgid, tracer,
+        uid,
+    },
     maps::{
         DEATHS, EXIT_SCRATCH, NO_WAKEUP, SNAPSHOTS, TRACKED, UNSENT, WAKEUP, count_second,
         count_seen, offsets,
@@ -39,7 +42,7 @@ const FILLED: u64 = 512 << 10;
 
 #[inline(always)]
 fn exited<C>(_context: &C, _task: u64) {
-    match tell(0) {
+    match emit(0) {
         // The second program tries again.
         ledger::MAP_FULL => {}
         outcome => count_seen(Hook::Exit, outcome),
@@ -48,16 +51,16 @@ fn exited<C>(_context: &C, _task: u64) {
 
 #[inline(always)]
 fn exited_second<C>(_context: &C, _task: u64) {
-    match tell(1) {
+    match emit(1) {
         // The first program has told and counted it.
         ledger::FILTERED => {}
         outcome => count_second(Hook::Exit, outcome),
     }
 }
 
-/// Tells the end of the process if no thread is left and nobody has told it; gives the column of the ledger. `scratch` is the program's own.
+/// Emits the end of the process if no thread is left and it was not emitted yet; gives the column of the ledger. `scratch` is the program's own.
 #[inline(always)]
-fn tell(scratch: u32) -> u32 {
+fn emit(scratch: u32) -> u32 {
     let task = current();
     let key = process(task);
     let shared = signal_struct(task);
@@ -79,8 +82,8 @@ fn tell(scratch: u32) -> u32 {
     record.ns_pid = ns_pid(task);
     record.uid = uid(task);
     record.status = status(task, shared);
-    record.reserved = 0;
     leader_comm(task, record.comm.as_mut_ptr());
+    tracer(task, leader(task), &mut record.tracer);
     fill(record, task, shared);
     let mut size = if record.title_length < 0 {
         0

@@ -26,7 +26,7 @@ hook!(
 #[inline(always)]
 fn forked<C>(_context: &C, parent: u64, child: u64) {
     let outcome = if is_ours(parent, child) {
-        tell(parent, process(child))
+        emit(parent, process(child))
     } else {
         ledger::FILTERED
     };
@@ -45,7 +45,7 @@ fn forked_second<C>(_context: &C, parent: u64, child: u64) {
             return;
         }
     }
-    count_second(Hook::Fork, tell(parent, child));
+    count_second(Hook::Fork, emit(parent, child));
 }
 
 /// A process, no thread, and of a tracked parent.
@@ -57,9 +57,9 @@ fn is_ours(parent: u64, child: u64) -> bool {
     child_tgid == child_tid && TRACKED.get_ptr(parent_tgid).is_some()
 }
 
-/// Tracks the child and tells it; gives the column of the ledger.
+/// Tracks the child and emits its fork; gives the column of the ledger.
 #[inline(always)]
-fn tell(parent: u64, child: Process) -> u32 {
+fn emit(parent: u64, child: Process) -> u32 {
     if TRACKED
         .insert(child.tgid, Tracked { start: child.start }, 0)
         .is_err()

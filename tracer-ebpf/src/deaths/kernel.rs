@@ -74,6 +74,28 @@ pub(crate) fn parent(task: u64) -> u64 {
     read(leader, offsets().task_real_parent)
 }
 
+/// Who traces a thread, or else another one of its process; zeroes where nobody does.
+#[inline(always)]
+pub(crate) fn tracer(thread: u64, other: u64, to: &mut Ancestor) {
+    let of_thread: u32 = read(thread, offsets().task_ptrace);
+    let of_other: u32 = read(other, offsets().task_ptrace);
+    let traced = if of_thread != 0 { thread } else { other };
+    to.tgid = 0;
+    to.comm = [0; COMM];
+    if of_thread | of_other == 0 {
+        return;
+    }
+    let tracer: u64 = read(traced, offsets().task_parent);
+    to.tgid = tgid(tracer);
+    leader_comm(tracer, to.comm.as_mut_ptr());
+}
+
+/// The leader of a thread's group.
+#[inline(always)]
+pub(crate) fn leader(task: u64) -> u64 {
+    read(task, offsets().task_group_leader)
+}
+
 #[inline(always)]
 pub(crate) fn uid(task: u64) -> u32 {
     let cred: u64 = read(task, offsets().task_real_cred);

@@ -17,6 +17,8 @@ static OFFSETS: Offsets = Offsets {
     task_flags: 0,
     task_comm: 0,
     task_real_parent: 0,
+    task_parent: 0,
+    task_ptrace: 0,
     task_group_leader: 0,
     task_signal: 0,
     task_mm: 0,

@@ -12,7 +12,7 @@ use super::{
     call, hook,
     kernel::{
         ancestors, arguments, css_name, css_parent, current, exe, executable, header, leader_comm,
-        memory_css, process, root, signal_struct, tgid, uids,
+        memory_css, process, root, signal_struct, tgid, tracer, uids,
     },
     maps::{COMMANDS, DEATHS, KernelKill, LAST_KILL, TRACKED, WAKEUP, count, offsets},
 };
@@ -93,6 +93,13 @@ fn generated<C>(_context: &C, signal: u64, info: u64, target: u64, group: u64, r
     record.group_exit_code = exit_code;
     record.parent_death_signal = read(target, offsets().task_pdeath_signal);
     sender(target, record);
+    let task = current();
+    let other = if record.sender.tgid == target_tgid {
+        task
+    } else {
+        target
+    };
+    tracer(target, other, &mut record.tracer);
     entry.submit(WAKEUP);
     count(Hook::Signal, ledger::SUBMITTED);
 }

@@ -13,7 +13,8 @@
 
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_get_current_task, bpf_ktime_get_boot_ns};
 use raytrace_ebpf::records::{
-    Grew, GrewBy, GrewDeep, Header, Kind, MemoryHook, Process, Python, Watched, ledger,
+    Growth, GrowthWithNative, GrowthWithPython, Header, Kind, MemoryHook, Process, Python, Watched,
+    ledger,
 };
 
 use super::{
@@ -133,7 +134,7 @@ fn grown(steps: &mut Watched, now: [i64; 2], faults: u64, ids: u64, python: &Pyt
     }
     steps.seen = now;
     steps.settled = time;
-    tell(ids, python, time, steps);
+    emit(ids, python, time, steps);
 }
 
 /// What fell begins anew.
@@ -167,9 +168,9 @@ fn faults(task: u64, tid: u32) -> u64 {
     if now < before { now } else { now - before }
 }
 
-/// Tells who grew by much, with its stack; at most so often a second.
+/// Emits which process grew by much, with its stack; at most so often a second.
 #[inline(always)]
-fn tell(ids: u64, python: &Python, time: u64, steps: &mut Watched) {
+fn emit(ids: u64, python: &Python, time: u64, steps: &mut Watched) {
     let private = since(steps.told, steps.seen, 0);
     let shared = since(steps.told, steps.seen, 1);
     if private + shared < LARGE {
@@ -185,9 +186,9 @@ fn tell(ids: u64, python: &Python, time: u64, steps: &mut Watched) {
     if steps.grew_sent >= A_SECOND {
         return count(MemoryHook::Tick, ledger::FILTERED);
     }
-    let grew = Grew {
+    let growth = Growth {
         header: Header {
-            kind: Kind::Grew as u32,
+            kind: Kind::Growth as u32,
             reserved: 0,
             time,
         },
@@ -201,7 +202,7 @@ fn tell(ids: u64, python: &Python, time: u64, steps: &mut Watched) {
         frames: 0,
         of_main: 0,
     };
-    if !send(grew, python) {
+    if !send(growth, python) {
         return count(MemoryHook::Tick, ledger::RING_FULL);
     }
     steps.grew_sent += 1;
@@ -209,39 +210,39 @@ fn tell(ids: u64, python: &Python, time: u64, steps: &mut Watched) {
 }
 
 #[inline(always)]
-fn send(grew: Grew, python: &Python) -> bool {
+fn send(growth: Growth, python: &Python) -> bool {
     if native::is_here()
-        && let Some(mut record) = MAPPINGS.reserve::<GrewDeep>(0)
+        && let Some(mut record) = MAPPINGS.reserve::<GrowthWithNative>(0)
     {
         let place = record.as_mut_ptr();
         // SAFETY: the record is reserved.
         unsafe {
-            fill(&raw mut (*place).by, grew, python);
+            fill(&raw mut (*place).by, growth, python);
             native::take(&raw mut (*place).native);
         }
         record.submit(WAKEUP);
         return true;
     }
-    let Some(mut record) = MAPPINGS.reserve::<GrewBy>(0) else {
+    let Some(mut record) = MAPPINGS.reserve::<GrowthWithPython>(0) else {
         return false;
     };
     // SAFETY: the record is reserved.
-    unsafe { fill(record.as_mut_ptr(), grew, python) };
+    unsafe { fill(record.as_mut_ptr(), growth, python) };
     record.submit(WAKEUP);
     true
 }
 
 /// SAFETY: `place` is of a reserved record.
 #[inline(always)]
-unsafe fn fill(place: *mut GrewBy, grew: Grew, python: &Python) {
+unsafe fn fill(place: *mut GrowthWithPython, growth: Growth, python: &Python) {
     // SAFETY: as said above.
     unsafe {
         let (frames, own) = stack(python, &raw mut (*place).stack);
         let of_main = u32::from(!own);
-        (&raw mut (*place).grew).write(Grew {
+        (&raw mut (*place).growth).write(Growth {
             frames,
             of_main,
-            ..grew
+            ..growth
         });
     }
 }

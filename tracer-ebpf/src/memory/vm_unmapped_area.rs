@@ -7,7 +7,7 @@
 
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_ktime_get_boot_ns};
 use raytrace_ebpf::records::{
-    Header, Kind, Mapped, MappedBy, MappedDeep, MemoryHook, Process, Python, ledger,
+    Header, Kind, Mapped, MappedWithNative, MappedWithPython, MemoryHook, Process, Python, ledger,
 };
 
 use super::{
@@ -108,7 +108,7 @@ fn send(mapped: Mapped, large: bool) -> bool {
 #[inline(always)]
 fn send_with_stack(mapped: Mapped, python: &Python) -> bool {
     if native::is_here()
-        && let Some(mut record) = MAPPINGS.reserve::<MappedDeep>(0)
+        && let Some(mut record) = MAPPINGS.reserve::<MappedWithNative>(0)
     {
         let place = record.as_mut_ptr();
         // SAFETY: the record is reserved.
@@ -119,7 +119,7 @@ fn send_with_stack(mapped: Mapped, python: &Python) -> bool {
         record.submit(WAKEUP);
         return true;
     }
-    let Some(mut record) = MAPPINGS.reserve::<MappedBy>(0) else {
+    let Some(mut record) = MAPPINGS.reserve::<MappedWithPython>(0) else {
         return false;
     };
     // SAFETY: the record is reserved.
@@ -130,7 +130,7 @@ fn send_with_stack(mapped: Mapped, python: &Python) -> bool {
 
 /// SAFETY: `place` is of a reserved record.
 #[inline(always)]
-unsafe fn fill(place: *mut MappedBy, mapped: Mapped, python: &Python) {
+unsafe fn fill(place: *mut MappedWithPython, mapped: Mapped, python: &Python) {
     // SAFETY: as said above.
     unsafe {
         let (frames, own) = stack(python, &raw mut (*place).stack);

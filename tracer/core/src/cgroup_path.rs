@@ -1,4 +1,6 @@
-//! Whose container, pod and Slurm job a process is, by the path of its cgroup. Pure: no socket of a runtime and no API is asked.
+//! Reads the container, pod and Slurm job of a process from its cgroup's path.
+//!
+//! Pure: no socket of a runtime and no API is asked.
 //!
 //! Container runtimes, the kubelet and slurmstepd name the cgroups that they make. Whoever may make cgroups below their own can
 //! imitate such names there. So a pod and a job are those of the outermost component that names one.

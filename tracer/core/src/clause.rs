@@ -9,7 +9,7 @@ mod missing;
 mod process;
 mod ray;
 
-pub use link::{remote, tie};
+pub use link::{link_reason, remote};
 pub use missing::missing;
 
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
     ids::Pid,
     judge::{
         cause::{Cause, ProcessRef},
-        report::{Basis, Because, Death, Recovery},
+        report::{Basis, Death, OutcomeReason, Recovery},
     },
     path,
     size::size,
@@ -32,13 +32,22 @@ pub fn of(death: &Death) -> String {
     ClauseContext::of(death).clause(&death.verdict.cause)
 }
 
+/// The clause on several deaths that end in the same way as this one.
+#[must_use]
+pub fn of_many(death: &Death) -> String {
+    let context = ClauseContext {
+        number: MANY,
+        ..ClauseContext::of(death)
+    };
+    context.clause(&death.verdict.cause)
+}
+
 /// The sentence on a death: `hog (pid 7, 2.0 GiB) was killed by …`.
 #[must_use]
 pub fn summary(death: &Death) -> String {
     let mut details: Vec<String> = Vec::new();
     details.extend((death.process.pid.0 != 0).then(|| format!("pid {}", death.process.pid)));
-    let memory = death.memory.own.resident().filter(|bytes| bytes.0 > 0);
-    details.extend(memory.map(size));
+    details.extend(death.memory.own_private().map(size));
     let details = if details.is_empty() {
         String::new()
     } else {
@@ -49,46 +58,46 @@ pub fn summary(death: &Death) -> String {
 
 /// Why a job ended as it did.
 #[must_use]
-pub fn because(because: &Because) -> String {
+pub fn because(because: &OutcomeReason) -> String {
     match because {
-        Because::Running => "its driver was running when the recording ended".into(),
-        Because::Succeeded => "its driver exited with code 0".into(),
-        Because::Interrupted => "its driver was interrupted from its terminal".into(),
-        Because::Driver { cause, exited } => {
+        OutcomeReason::Running => "its driver was running when the recording ended".into(),
+        OutcomeReason::Succeeded => "its driver exited with code 0".into(),
+        OutcomeReason::Interrupted => "its driver was interrupted from its terminal".into(),
+        OutcomeReason::Driver { cause, exited } => {
             format!(
                 "its driver {}",
                 ClauseContext::other(Role::Driver, *exited).clause(cause)
             )
         }
-        Because::Raylet { cause, exited } => {
+        OutcomeReason::Raylet { cause, exited } => {
             format!(
                 "its raylet {}",
                 ClauseContext::other(Role::Raylet, *exited).clause(cause)
             )
         }
-        Because::AfterDeath { code, basis } => match basis {
+        OutcomeReason::AfterDeath { code, basis } => match basis {
             Basis::Exception => {
                 format!("its driver exited with code {code}, and its exception names this process")
             }
             Basis::LostCall => format!(
-                "a call failed because of it, Ray did not retry that call, and its driver exited with code {code}"
+                "Ray did not retry the call that failed, and the job's driver exited with code {code}"
             ),
             Basis::Order => {
                 format!(
-                    "its driver exited with code {code} after this death, which Ray did not retry"
+                    "its driver exited with code {code} after this death; Ray did not retry the task"
                 )
             }
         },
-        Because::OnAnotherNode { code, link, node } => {
+        OutcomeReason::OnAnotherNode { code, link, node } => {
             let ended = code.map_or_else(
                 || "its driver ended".to_owned(),
                 |code| format!("its driver exited with code {code}"),
             );
-            format!("{ended}; {} on {node}", tie(link))
+            format!("{ended}; {} on {node}", link_reason(link))
         }
-        Because::NoDeathSeen { code } => format!(
-            "its driver exited with code {code}; raytrace saw no earlier death of its workers that Ray did not retry"
-        ),
+        OutcomeReason::NoDeathSeen { code } => {
+            format!("its driver exited with code {code}; no earlier death of a worker explains it")
+        }
     }
 }
 
@@ -146,38 +155,64 @@ fn first_word(name: &str) -> String {
     }
 }
 
+/// The words that tell one process from several.
+#[derive(Clone, Copy)]
+struct Number {
+    was: &'static str,
+    its: &'static str,
+    it: &'static str,
+}
+
+const ONE: Number = Number {
+    was: "was",
+    its: "its",
+    it: "it",
+};
+const MANY: Number = Number {
+    was: "were",
+    its: "their",
+    it: "they",
+};
+
 /// What a clause depends on besides its cause.
 struct ClauseContext {
+    number: Number,
     role: Role,
     /// Whether it ended by an exit code and not by a signal.
     exited: bool,
-    /// `ended`, or `killed` where it has not ended yet.
-    ended: &'static str,
+    /// Whether another death is its cause.
+    followed: bool,
+    /// What Ray did to it: `stopped`, or `killed` where it has not ended yet.
+    stopped: &'static str,
 }
 
 impl ClauseContext {
     fn of(death: &Death) -> Self {
         Self {
+            number: ONE,
             role: death.process.role,
             exited: death.end.exit_code.is_some(),
-            ended: if death.is_pending() {
+            followed: death.verdict.cause().is_some(),
+            stopped: if death.is_pending() {
                 "killed"
             } else {
-                "ended"
+                "stopped"
             },
         }
     }
 
     fn other(role: Role, exited: bool) -> Self {
         Self {
+            number: ONE,
             role,
             exited,
-            ended: "ended",
+            followed: false,
+            stopped: "stopped",
         }
     }
 
     fn clause(&self, cause: &Cause) -> String {
-        kernel::by_memory(cause)
+        kernel::by_memory(cause, self.number)
             .or_else(|| self.by_signal(cause))
             .or_else(|| self.by_kernel(cause))
             .or_else(|| self.by_itself(cause))
@@ -190,11 +225,19 @@ impl ClauseContext {
 fn unknown(cause: &Cause) -> String {
     match cause {
         Cause::SuddenEnd => {
-            "ended suddenly; these words fit a kernel OOM kill, kill -9, a crash and os._exit alike"
+            "ended suddenly; Ray prints these words for a kernel OOM kill, kill -9, a crash and os._exit alike"
                 .into()
         }
-        Cause::NotSeen => "ended; how is not known".into(),
-        _ => "ended; why is not known".into(),
+        Cause::NotSeen => "ended; how is unknown".into(),
+        _ => "ended; the cause is unknown".into(),
+    }
+}
+
+/// What a signal did: SIGKILL kills, and a process may catch the others.
+fn fatal(signal: i32) -> &'static str {
+    match signal {
+        libc::SIGKILL => "killed",
+        _ => "terminated",
     }
 }
 
@@ -210,5 +253,48 @@ fn with_user(party: &ProcessRef) -> String {
     match party.uid {
         Some(uid) => format!("{} (pid {}, uid {uid})", party.comm, party.pid),
         None => self::party(party),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        ids::Bytes,
+        judge::cause::{KernelOom, Scope},
+    };
+
+    #[test]
+    fn several_have_their_parents_and_a_cgroup_its_limit() {
+        let many = ClauseContext {
+            number: MANY,
+            ..ClauseContext::other(Role::Worker, false)
+        };
+        let oom = Cause::KernelOom(KernelOom {
+            scope: Some(Scope::Memcg),
+            cgroup: Some("/job".into()),
+            limit_bytes: Some(Bytes(2 << 30)),
+            ..KernelOom::default()
+        });
+        assert_eq!(
+            many.clause(&oom),
+            "were killed by the kernel: cgroup /job hit its limit of 2.0 GiB"
+        );
+        let cause = Box::new(Cause::ParentDeath {
+            parent: ProcessRef {
+                pid: Pid(7),
+                comm: "bash".into(),
+                uid: None,
+            },
+            thread: false,
+        });
+        let caught = Cause::CaughtSignalThenExit {
+            cause,
+            exit_code: Some(1),
+        };
+        assert_eq!(
+            many.clause(&caught),
+            "were killed by their parent-death signal when their parent bash (pid 7) exited; they caught the signal and exited with code 1"
+        );
     }
 }

@@ -9,8 +9,9 @@ use crate::{
         cause::Cause,
         missing::Missing,
         report::{
-            Activity, Because, CauseLink, Certainty, Death, End, Evidence, GroupKill, Killer,
-            Memory, NoRecording, Process, Recovery, Remote, SenderReport, Tie, Verdict, When, Work,
+            Activity, CauseLink, Certainty, Death, End, Evidence, GroupKill, Killer, LinkReason,
+            Memory, NoRecording, OutcomeReason, Process, Recovery, Remote, SenderReport, Verdict,
+            When, Work,
         },
     },
 };
@@ -98,7 +99,7 @@ impl Serialize for Death {
     }
 }
 
-impl Serialize for Because {
+impl Serialize for OutcomeReason {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&clause::because(self))
     }
@@ -122,9 +123,9 @@ impl Serialize for Remote {
     }
 }
 
-impl Serialize for Tie {
+impl Serialize for LinkReason {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&clause::tie(self))
+        serializer.serialize_str(&clause::link_reason(self))
     }
 }
 

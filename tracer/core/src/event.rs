@@ -7,9 +7,9 @@ mod call;
 mod clock;
 mod death;
 mod gpu;
+mod limit_warning;
 mod log;
 mod memory;
-mod near;
 mod process;
 mod recorder;
 mod stack;
@@ -18,17 +18,18 @@ pub use call::Call;
 pub use clock::ClockError;
 pub use death::{Ancestor, CgroupLevel, Exit, FileId, OomVictim, Sender, Signal, SystemCall};
 pub use gpu::{GpuHolder, GpuState};
+pub use limit_warning::{ForecastProcess, LimitName, LimitWarning, Within};
 pub use log::{KernelLog, RayLog};
 pub use memory::{
     CgroupState, Mapped, MemoryPart, MemorySplit, MonitorCount, NodeMemory, OutsideMemory,
     ProcessMemory, SharedFile, SharedMemory, Step,
 };
-pub use near::{LimitName, LimitWarning, NearProcess, Within};
-pub use process::{Cluster, Exec, Process, Role, Worker};
+pub use process::{Cluster, Exec, Process, Worker};
 pub use recorder::{Ledger, Mode, Part, Previous, Probe, ProbeState, RecordingStarted};
 pub use stack::{NativeFrame, PythonFrame, PythonStack};
 
 use crate::ids::{BootTime, Bytes, EventId, ProcessKey, WallTime};
+pub use crate::ray::role::Role;
 
 /// One observation.
 #[derive(Debug, Clone, PartialEq)]
@@ -104,7 +105,7 @@ pub enum Observation {
     Exec(Exec),
     /// The title (argv as the process itself rewrote it) changed; Ray titles say what runs: `ray::Class.method`.
     Title {
-        /// Whose.
+        /// The process.
         process: ProcessKey,
         /// The new title, trailing NULs removed.
         title: String,
@@ -117,7 +118,7 @@ pub enum Observation {
     Signal(Signal),
     /// `signal_deliver` with the default action for a core-dumping signal: the process dies of it now.
     Delivered {
-        /// Whose.
+        /// The process.
         process: ProcessKey,
         /// Signal number.
         signal: i32,
@@ -134,12 +135,14 @@ pub enum Observation {
     RayLog(RayLog),
     /// A memory cgroup on the path of a tracked process: limits, use and kills.
     Cgroup(CgroupState),
-    /// The `RAY_*` variables of a driver's environment, with the values of those that tune Ray, else without.
+    /// What a driver runs with.
     DriverSettings {
         /// The driver.
         process: ProcessKey,
-        /// In order of their names.
+        /// The `RAY_*` variables of its environment with the values of those that tune Ray, else without; in order of their names.
         settings: Vec<(String, String)>,
+        /// The frameworks that are installed beside Ray, with their versions, but for those that it imports from a folder of its own.
+        packages: Vec<(String, String)>,
     },
     /// `/dev/shm` as a raylet sees it.
     SharedMemory(SharedMemory),
@@ -149,7 +152,7 @@ pub enum Observation {
     Mapped(Mapped),
     /// The last steps of a dead process's memory, taken in the kernel.
     Steps {
-        /// Whose.
+        /// The process.
         process: ProcessKey,
         /// The oldest first.
         steps: Vec<Step>,
@@ -163,14 +166,14 @@ pub enum Observation {
     /// What the memory monitor of a raylet counts, by raytrace's own reading.
     Monitor(MonitorCount),
     /// A limit that is about to be met, or is not any more.
-    Near(LimitWarning),
+    LimitWarning(LimitWarning),
     /// Memory of a GPU, by NVML.
     Gpu(GpuState),
     /// What a Python thread was doing when its process grew, or when it was looked at.
     Stack(PythonStack),
     /// A Python process gave memory back.
     Freed {
-        /// Which.
+        /// The process.
         process: ProcessKey,
         /// The mapping that its private memory was in, as [`PythonStack`] numbers them; `None` for all other memory.
         mapping: Option<u32>,
@@ -179,7 +182,7 @@ pub enum Observation {
     },
     /// The stacks of a process cannot be read, and why.
     NoStack {
-        /// Whose.
+        /// The process.
         process: ProcessKey,
         /// Why not.
         reason: String,
@@ -222,8 +225,50 @@ impl Observation {
             | Self::SharedMemory(_)
             | Self::SharedFile(_)
             | Self::Node(_)
-            | Self::Near(_)
+            | Self::LimitWarning(_)
             | Self::Gpu(_) => None,
+        }
+    }
+
+    /// Whether an event can change a verdict that was given before.
+    #[must_use]
+    pub fn bears_on_verdicts(&self) -> bool {
+        match self {
+            Self::Signal(_)
+            | Self::Delivered { .. }
+            | Self::OomVictim(_)
+            | Self::Exit(_)
+            | Self::Kmsg(_)
+            | Self::RayLog(_)
+            // What processes are.
+            | Self::Cluster(_)
+            | Self::Process(_)
+            | Self::Worker(_)
+            | Self::Fork { .. }
+            | Self::Exec(_)
+            | Self::Title { .. }
+            | Self::Call(_)
+            // What could be seen, and when.
+            | Self::RecordingStarted(_)
+            | Self::Clock { .. }
+            | Self::Probe(_)
+            | Self::Ledger(_) => true,
+            Self::RecordingEnded
+            | Self::Cgroup(_)
+            | Self::DriverSettings { .. }
+            | Self::SharedMemory(_)
+            | Self::SharedFile(_)
+            | Self::Mapped(_)
+            | Self::Steps { .. }
+            | Self::Outside(_)
+            | Self::Memory(_)
+            | Self::Gpu(_)
+            | Self::Node(_)
+            | Self::LimitWarning(_)
+            | Self::Monitor(_)
+            | Self::Stack(_)
+            | Self::Freed { .. }
+            | Self::NoStack { .. } => false,
         }
     }
 }

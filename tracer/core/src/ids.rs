@@ -35,6 +35,12 @@ impl BootTime {
         self.0.cast_signed().wrapping_sub(earlier.0.cast_signed())
     }
 
+    /// Whole milliseconds from `earlier` to `self`; `None` when `self` came first.
+    #[must_use]
+    pub fn ms_since(self, earlier: Self) -> Option<u64> {
+        u64::try_from(self.since(earlier) / 1_000_000).ok()
+    }
+
     /// This instant moved by `nanoseconds`, never below 0.
     #[must_use]
     pub fn plus(self, nanoseconds: i64) -> Self {
@@ -169,12 +175,44 @@ impl fmt::Display for ProcessKey {
     }
 }
 
-/// A hexadecimal id of Ray's: worker and node 56 digits, task and lease 48 or 64, actor 32, job 8; lower case.
+/// A hexadecimal id of Ray's: task and lease 48 or 64 digits, others as the constants say; lower case.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct HexId(pub String);
 
 impl HexId {
+    /// Digits of a worker's id and of a node's.
+    pub const WORKER_DIGITS: usize = 56;
+    /// Digits of an actor's id; those of a job are its last ones.
+    pub const ACTOR_DIGITS: usize = 32;
+    /// Digits of a job's id.
+    pub const JOB_DIGITS: usize = 8;
+
+    /// Whether none of so many digits is missing: a cut id is another one.
+    #[must_use]
+    pub fn has_digits(&self, digits: usize) -> bool {
+        self.0.len() == digits
+    }
+
+    /// The job of an actor's id.
+    #[must_use]
+    pub fn job_of_actor(&self) -> Option<Self> {
+        let begin = self.0.len().checked_sub(Self::JOB_DIGITS)?;
+        self.0.get(begin..).and_then(Self::parse)
+    }
+
+    /// The actor of a task's id (`TaskID::ForActorTask`): its last digits; `None` for a task of no actor, where they are nil.
+    #[must_use]
+    pub fn actor_of_task(&self) -> Option<Self> {
+        let begin = self.0.len().checked_sub(Self::ACTOR_DIGITS)?;
+        if begin == 0 {
+            return None;
+        }
+        let actor = self.0.get(begin..)?;
+        let is_nil = actor.starts_with("ffffffffffff");
+        (!is_nil).then(|| Self::parse(actor)).flatten()
+    }
+
     /// `text` as an id, if it is lower-case hexadecimal, not empty, and not one of Ray's nil forms (all `f`
     /// or `NIL_ID`).
     #[must_use]
@@ -268,5 +306,17 @@ mod tests {
             HexId::parse("01000000").map(|id| id.0),
             Some("01000000".into())
         );
+    }
+
+    #[test]
+    fn the_id_of_an_actors_task_ends_with_the_actors() {
+        let id = |text| HexId::parse(text).expect("an id");
+        let actor = id("ae4bef52a28c88a8d40463d901000000");
+        let task = id("beed05050684d000ae4bef52a28c88a8d40463d901000000");
+        assert_eq!(task.actor_of_task(), Some(actor.clone()));
+        assert_eq!(actor.actor_of_task(), None, "of no task");
+        assert_eq!(actor.job_of_actor(), Some(id("01000000")));
+        let plain = id("16310a0f0a45af5cffffffffffffffffffffffff01000000");
+        assert_eq!(plain.actor_of_task(), None);
     }
 }

@@ -16,6 +16,7 @@ pub mod ids;
 pub mod judge;
 pub mod kernel_log;
 pub mod path;
+pub mod python;
 pub mod ray;
 pub mod signals;
 pub mod size;

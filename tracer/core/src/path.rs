@@ -6,6 +6,18 @@ pub fn base(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(_, name)| name)
 }
 
+/// A file of code below its installed package, else its last name; a path below a package stays itself.
+#[must_use]
+pub fn of_code(file: &str) -> &str {
+    let installed = ["/site-packages/", "/dist-packages/"];
+    let below = installed.iter().find_map(|folder| file.rsplit_once(folder));
+    match below {
+        Some((_, below)) => below,
+        None if file.starts_with('/') => base(file),
+        None => file,
+    }
+}
+
 /// What stands before the last name of a path, with the slash; nothing where there is none.
 #[must_use]
 pub(crate) fn folder(path: &str) -> &str {
@@ -20,6 +32,8 @@ mod tests {
     fn the_base_is_what_the_last_slash_leaves() {
         let bases = ["/u/a.py", "a.py", "", "/u/"].map(base);
         assert_eq!(bases, ["a.py", "a.py", "", ""]);
+        let code = ["/u/a.py", "/v/site-packages/verl/a.py", "verl/a.py", "<x>"].map(of_code);
+        assert_eq!(code, ["a.py", "verl/a.py", "verl/a.py", "<x>"]);
         let folders = ["/u/a.py", "a.py", "", "/u/"].map(folder);
         assert_eq!(folders, ["/u/", "", "", "/u/"]);
     }

@@ -36,3 +36,24 @@ pub fn name(number: i32) -> String {
     };
     known.to_owned()
 }
+
+/// The signal of a fault, by its name or by what shells and the kernel call it: `Segmentation fault (core dumped)`.
+#[must_use]
+pub fn of_fault(words: &str) -> Option<i32> {
+    let known = [
+        ("SIGSEGV", SIGSEGV),
+        ("Segmentation fault", SIGSEGV),
+        ("segfault", SIGSEGV),
+        ("SIGBUS", SIGBUS),
+        ("Bus error", SIGBUS),
+        ("SIGABRT", SIGABRT),
+        ("Aborted", SIGABRT),
+        ("SIGILL", SIGILL),
+        ("Illegal instruction", SIGILL),
+        ("SIGFPE", SIGFPE),
+    ];
+    known
+        .iter()
+        .find(|(name, _)| words.contains(name))
+        .map(|(_, number)| *number)
+}

@@ -12,11 +12,15 @@ pub use crate::ids::size;
 #[must_use]
 pub fn sizes(one: Bytes, other: Bytes) -> (String, String) {
     let rough = (size(one), size(other));
-    if rough.0 == rough.1 && one != other {
-        (one.fine(), other.fine())
-    } else {
-        rough
+    if rough.0 != rough.1 || one == other {
+        return rough;
     }
+    let fine = (one.fine(), other.fine());
+    if fine.0 != fine.1 {
+        return fine;
+    }
+    let mib = |bytes: Bytes| format!("{:.1} MiB", bytes.gib() * 1024.0);
+    (mib(one), mib(other))
 }
 
 /// GiB with one decimal and no unit, for sums that name it once.
@@ -109,6 +113,15 @@ mod tests {
         assert_eq!(size(Bytes(54 << 20)), "54 MiB");
         assert_eq!(size(Bytes(SMALL)), "0.1 GiB");
         assert_eq!(size(Bytes(3 << 30)), "3.0 GiB");
+    }
+
+    #[test]
+    fn sizes_that_differ_do_not_read_as_one() {
+        let mib = |mib: u64| Bytes(mib << 20);
+        assert_eq!(sizes(mib(2048), mib(1024)).0, "2.0 GiB");
+        assert_eq!(sizes(mib(3930), mib(3900)).0, "3.84 GiB");
+        let close = sizes(mib(1640), mib(1639));
+        assert_eq!(close, ("1640.0 MiB".into(), "1639.0 MiB".into()));
     }
 
     #[test]

@@ -12,17 +12,21 @@ use std::{
 
 use rustix::fs::OFlags;
 
-use crate::{ids::Pid, trouble};
+use crate::{ids::Pid, read_errors};
 
 /// A short file of the kernel's: some lines, or figures of one thing.
 pub const SMALL: u64 = 64 << 10;
 /// A long one: a line for each of something that a machine has many of.
 pub const LARGE: u64 = 4 << 20;
 
+/// What most files fit into: one call reads them, and one more finds their end.
+const FIRST: usize = 8 << 10;
+
 /// Reads to the end, but no more than `most` bytes.
 #[expect(clippy::disallowed_methods, reason = "the reader is bounded")]
 pub fn read(source: impl Read, most: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
+    let first = usize::try_from(most).map_or(FIRST, |most| most.min(FIRST));
+    let mut bytes = Vec::with_capacity(first);
     source.take(most).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
@@ -32,7 +36,7 @@ pub fn file(path: impl AsRef<Path>, most: u64) -> io::Result<Vec<u8>> {
     let path = path.as_ref();
     open(path)
         .and_then(|file| read(file, most))
-        .inspect_err(|error| trouble::note(path, error))
+        .inspect_err(|error| read_errors::log_once(path, error))
 }
 
 /// The same as text. What is not UTF-8, such as a name that a process gave itself, is replaced.

@@ -11,9 +11,10 @@ use std::{
     sync::{LazyLock, OnceLock},
 };
 
+use procfs::{FromBufRead as _, ProcessCGroup, ProcessCGroups};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use crate::bounded;
+use crate::{bounded, ids::Pid, mounts};
 
 /// The machine's own cgroup and pid namespace: `PROC_CGROUP_INIT_INO` and `PROC_PID_INIT_INO` of include/uapi/linux/nsfs.h.
 const FIRST_CGROUP_NAMESPACE: &str = "cgroup:[4026531835]";
@@ -24,10 +25,10 @@ const MOST: usize = 50_000;
 
 /// The namespace's root; `None` where paths are the machine's, or cannot be known.
 static ROOT: LazyLock<Option<String>> = LazyLock::new(|| {
-    let mount = crate::cgroups::mount_from_above()?;
+    let mount = mounts::mount_from_above()?;
     let pid = std::process::id().to_string();
     let place = find(&mount, &pid)?;
-    let own = crate::processes::cgroup_as_shown(crate::ids::Pid(std::process::id()))?;
+    let own = as_shown(Pid(std::process::id()))?;
     Some(without(&place, &own))
 });
 
@@ -57,13 +58,19 @@ pub(super) fn is_among_all_processes() -> bool {
     is_in("pid", FIRST_PID_NAMESPACE)
 }
 
+/// Whether this process is in the machine's own cgroup namespace.
+#[must_use]
+pub(super) fn is_first() -> bool {
+    is_in("cgroup", FIRST_CGROUP_NAMESPACE)
+}
+
 /// The namespace that this process was in before it entered the machine's.
 static BEFORE: OnceLock<File> = OnceLock::new();
 
 /// Enters the machine's own namespace, where this process sees the machine's processes and may do that: from another one their cgroups
 /// have no path. Threads that are started later are in it too.
 pub fn enter_first() {
-    if is_in("cgroup", FIRST_CGROUP_NAMESPACE) || !is_among_all_processes() {
+    if is_first() || !is_among_all_processes() {
         return;
     }
     let entered = File::open("/proc/self/ns/cgroup").and_then(|own| {
@@ -74,7 +81,7 @@ pub fn enter_first() {
         Ok(own) => {
             let _once = BEFORE.set(own);
         }
-        Err(error) => tracing::info!("the cgroup namespace stays a private one: {error}"),
+        Err(error) => tracing::info!("staying in the private cgroup namespace: {error}"),
     }
 }
 
@@ -86,18 +93,6 @@ pub fn leave_first() -> std::io::Result<()> {
 fn move_into(namespace: &File) -> std::io::Result<()> {
     let kind = Some(LinkNameSpaceType::ControlGroup);
     Ok(move_into_link_name_space(namespace.as_fd(), kind)?)
-}
-
-/// Why the limits of processes cannot be read here, although they are seen.
-#[must_use]
-pub fn blind() -> Option<String> {
-    let is_whole = || crate::cgroups::Hierarchy::find().is_none_or(|found| found.is_whole());
-    let sees = is_known() || (is_in("cgroup", FIRST_CGROUP_NAMESPACE) && is_whole());
-    (is_among_all_processes() && !sees).then(|| {
-        "limits are not known: the recorder is in a cgroup namespace of its own, from which the cgroups of others cannot be read; \
-         docker run --cgroupns=host …, or with CAP_SYS_ADMIN and CAP_SYS_PTRACE"
-            .to_owned()
-    })
 }
 
 /// Whether a path leads out of the namespace from which it was read: it is nobody's name then.
@@ -123,6 +118,23 @@ fn join(root: &str, path: &str) -> String {
 fn without(place: &str, inside: &str) -> String {
     let root = place.strip_suffix(inside.trim_end_matches('/'));
     root.unwrap_or(place).to_owned()
+}
+
+/// The cgroup of a process as /proc shows it: from the root of this process's cgroup namespace on.
+pub(super) fn as_shown(pid: Pid) -> Option<String> {
+    let bytes = bounded::of_process(pid, "cgroup", bounded::SMALL).ok()?;
+    memory_cgroup(ProcessCGroups::from_buf_read(bytes.as_slice()).ok()?)
+}
+
+pub(super) fn memory_cgroup(all: ProcessCGroups) -> Option<String> {
+    let v1 = |one: &ProcessCGroup| one.controllers.iter().any(|name| name == "memory");
+    let v2 = |one: &ProcessCGroup| one.controllers.is_empty();
+    let all = all.0;
+    let found = all
+        .iter()
+        .find(|one| v1(one))
+        .or_else(|| all.iter().find(|one| v2(one)))?;
+    Some(found.pathname.clone())
 }
 
 /// The cgroup below `mount` that this process is in.

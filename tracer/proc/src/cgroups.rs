@@ -1,8 +1,9 @@
 //! Memory cgroups, version 1 and 2: the levels on a process's path, and the one that a process finds at `/sys/fs/cgroup`.
 
-use std::path::{Path, PathBuf};
-
-use procfs::{FromBufRead as _, process::MountInfos};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use procfs::process::MountInfo;
 
@@ -10,38 +11,15 @@ use crate::{
     bounded, cgroup_namespace,
     event::CgroupState,
     ids::{Bytes, Pid},
-    memory, processes,
+    memory,
+    mounts::{Files, OWN_MOUNTS, V1, V2, is_from_above, mounted},
+    processes,
     ray::memory_monitor::{RootCgroup, file_pages},
     rooted::Folder,
 };
 
-/// This process's own mounts: 100,000 at most, and seldom more than some hundreds.
-const MOUNTS_BYTES: u64 = 32 << 20;
-const OWN_MOUNTS: &str = "/proc/self/mountinfo";
 /// Version 1 says "no limit" by a number near the largest of 63 bits.
 const NO_LIMIT: u64 = 1 << 60;
-
-/// The files of one version.
-#[derive(Debug, Clone, Copy)]
-struct Files {
-    v2: bool,
-    limit: &'static str,
-    usage: &'static str,
-    kills: &'static str,
-}
-
-const V1: Files = Files {
-    v2: false,
-    limit: "memory.limit_in_bytes",
-    usage: "memory.usage_in_bytes",
-    kills: "memory.oom_control",
-};
-const V2: Files = Files {
-    v2: true,
-    limit: "memory.max",
-    usage: "memory.current",
-    kills: "memory.events",
-};
 
 /// The hierarchy that counts memory, as this process sees it.
 #[derive(Debug, Clone)]
@@ -100,11 +78,30 @@ impl Hierarchy {
     /// The levels on a path, the innermost first.
     #[must_use]
     pub fn on_path(&self, path: &str) -> Vec<CgroupState> {
-        if cgroup_namespace::leads_out(path) {
-            return Vec::new();
-        }
-        let levels = Path::new(path).ancestors();
+        let levels = ancestors(path);
         levels.filter_map(|level| self.level(level)).collect()
+    }
+
+    /// The levels of these paths, and those above them that have a limit, each once. Above a limit nothing but that is read.
+    #[must_use]
+    pub fn that_bind<'a>(&self, paths: impl IntoIterator<Item = &'a str>) -> Vec<CgroupState> {
+        let mut levels: BTreeMap<&Path, Option<CgroupState>> = BTreeMap::new();
+        for path in paths {
+            for level in ancestors(path) {
+                let is_own = level == Path::new(path);
+                let is_known = levels.get(level);
+                if is_known.is_none_or(|known| is_own && known.is_none()) {
+                    let read = (is_own || self.has_limit(level)).then(|| self.level(level));
+                    levels.insert(level, read.flatten());
+                }
+            }
+        }
+        levels.into_values().flatten().collect()
+    }
+
+    fn has_limit(&self, path: &Path) -> bool {
+        let file = self.folder(&path.to_string_lossy()).join(self.files.limit);
+        bounded::text(file, bounded::SMALL).is_ok_and(|text| limit(&text).is_some())
     }
 
     /// Where a path of this hierarchy is found; below the mount also where only a part of it is mounted.
@@ -137,28 +134,22 @@ impl Hierarchy {
     }
 }
 
-/// The mount of the hierarchy that counts memory, among those that are wanted.
-fn mounted(mounts: &str, wanted: impl Fn(&MountInfo) -> bool) -> Option<(MountInfo, Files)> {
-    let text = bounded::file(mounts, MOUNTS_BYTES).ok()?;
-    let mounts = MountInfos::from_buf_read(text.as_slice()).ok()?;
-    let mut mounts: Vec<MountInfo> = mounts.0;
-    mounts.retain(wanted);
-    let v1 = mounts
-        .iter()
-        .find(|mount| mount.fs_type == "cgroup" && mount.super_options.contains_key("memory"));
-    let v2 = || mounts.iter().find(|mount| mount.fs_type == "cgroup2");
-    let v1 = v1.map(|mount| (mount.clone(), V1));
-    v1.or_else(|| v2().map(|mount| (mount.clone(), V2)))
+/// The levels on a path, the innermost first; none where that cannot be seen from here.
+fn ancestors(path: &str) -> impl Iterator<Item = &Path> {
+    let seen = Some(Path::new(path)).filter(|_| !cgroup_namespace::leads_out(path));
+    seen.into_iter().flat_map(Path::ancestors)
 }
 
-/// Seen from inside of a cgroup namespace, what is mounted begins above its root.
-fn is_from_above(mount: &MountInfo) -> bool {
-    mount.root.starts_with("/..")
-}
-
-/// Where the machine's hierarchy is mounted inside of a cgroup namespace.
-pub(super) fn mount_from_above() -> Option<PathBuf> {
-    mounted(OWN_MOUNTS, is_from_above).map(|(mount, _)| mount.mount_point)
+/// Why the limits of processes cannot be read here, although they are seen.
+#[must_use]
+pub fn why_partial() -> Option<String> {
+    let is_whole = || Hierarchy::find().is_none_or(|found| found.is_whole());
+    let sees = cgroup_namespace::is_known() || (cgroup_namespace::is_first() && is_whole());
+    (cgroup_namespace::is_among_all_processes() && !sees).then(|| {
+        "limits are not known: the recorder is in a cgroup namespace of its own, from which the cgroups of others cannot be read; \
+         docker run --cgroupns=host …, or with CAP_SYS_ADMIN and CAP_SYS_PTRACE"
+            .to_owned()
+    })
 }
 
 fn read(folder: &Path, path: &str, files: Files) -> Option<CgroupState> {
@@ -325,6 +316,35 @@ mod tests {
         assert_eq!((root.v2, root.limit), (false, Some(Bytes(77))));
         let empty = folder(&[]);
         assert_eq!(root_in(&opened(empty.path())), None);
+    }
+
+    #[test]
+    fn of_those_above_only_the_ones_with_a_limit_are_read_each_once() {
+        let folder = folder(&[
+            ("memory.max", "max\n"),
+            ("memory.current", "9\n"),
+            ("pod/memory.max", "77\n"),
+            ("pod/memory.current", "7\n"),
+            ("pod/slice/memory.max", "max\n"),
+            ("pod/slice/memory.current", "6\n"),
+            ("pod/slice/a/memory.max", "max\n"),
+            ("pod/slice/a/memory.current", "5\n"),
+        ]);
+        let hierarchy = Hierarchy {
+            mount: folder.path().to_owned(),
+            root: "/".into(),
+            files: V2,
+        };
+        let that_bind = |paths: &[&str]| {
+            let levels = hierarchy.that_bind(paths.iter().copied());
+            let names = levels.into_iter().map(|level| level.path);
+            names.collect::<Vec<_>>()
+        };
+        assert_eq!(that_bind(&["/pod/slice/a"]), ["/pod", "/pod/slice/a"]);
+        let both = ["/pod", "/pod/slice", "/pod/slice/a"];
+        assert_eq!(that_bind(&["/pod/slice/a", "/pod/slice"]), both);
+        assert_eq!(that_bind(&["/pod/slice", "/pod/slice/a"]), both);
+        assert!(that_bind(&["/../others/job"]).is_empty());
     }
 
     #[test]

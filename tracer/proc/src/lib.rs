@@ -1,7 +1,7 @@
-//! What the kernel shows of processes and cgroups: /proc, cgroup files, clocks, and what its programs tell of who grows.
+//! Reads what the kernel shows of processes and cgroups: /proc, cgroup files, clocks, and records of processes that grow.
 //!
 //! All of it is foreign: reads are bounded ([`bounded`]), are not led elsewhere by links ([`rooted`]), and do not wait for what hangs
-//! ([`stall`]). Nothing here decides what is looked at, or when.
+//! ([`timed_read`]). Nothing here decides what is looked at, or when.
 
 #![cfg_attr(
     test,
@@ -14,15 +14,17 @@ pub mod bounded;
 pub mod cgroup_namespace;
 pub mod cgroups;
 pub mod clock;
-pub mod grown;
-pub mod levels;
+pub mod growth_records;
 pub mod maps;
 pub mod memory;
+mod mounts;
 pub mod pagemap;
 pub mod processes;
+pub mod read_errors;
+pub mod resident_table;
 pub mod rooted;
 #[cfg(test)]
 #[path = "../../src/skips.rs"]
 mod skips;
-pub mod stall;
-pub mod trouble;
+pub mod timed_read;
+pub mod users;

@@ -6,7 +6,7 @@ use std::io;
 
 use rustix::fs::makedev;
 
-use crate::{bounded, ids::Pid, stall};
+use crate::{bounded, ids::Pid, timed_read};
 
 /// One mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub struct Map<'a> {
 /// The text of `pid`'s mappings in the order of their addresses, no more than `most` bytes and whole lines of it.
 pub fn read(pid: Pid, most: u64) -> io::Result<String> {
     let read = move || bounded::text_of_process(pid, "maps", most);
-    let text = stall::ask(pid, read).ok_or(io::ErrorKind::TimedOut)??;
+    let text = timed_read::ask(pid, read).ok_or(io::ErrorKind::TimedOut)??;
     Ok(bounded::whole_lines(text, most))
 }
 

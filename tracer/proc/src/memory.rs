@@ -114,6 +114,12 @@ impl MemoryFiles {
     }
 }
 
+/// The two figures of a process that is not looked at again soon.
+#[must_use]
+pub fn count(pid: Pid) -> Option<Counted> {
+    statm(&bounded::text_of_process(pid, "statm", bounded::SMALL).ok()?)
+}
+
 /// `size resident shared …`, in pages.
 fn statm(text: &str) -> Option<Counted> {
     let mut figures = text.split_ascii_whitespace().skip(1).map(str::parse::<u64>);

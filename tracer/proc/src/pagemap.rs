@@ -1,4 +1,4 @@
-//! How much of a range of another process's addresses is backed by memory of its own, from /proc/PID/pagemap.
+//! Counts the pages of another process's own in a range of its addresses, from /proc/PID/pagemap.
 //!
 //! The file is opened once and belongs to the address space of that moment: it never tells of a later process with the same pid, nor of
 //! another program in the same process. One call tells a range where the kernel has it (6.7); a very large range, and any on an older kernel, is
@@ -56,6 +56,15 @@ struct Region {
     categories: u64,
 }
 
+/// What a range has of private memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Private {
+    /// All of it.
+    pub bytes: Bytes,
+    /// How much of it lies at the beginning of the range, without a gap: what is filled from there need not be looked at again.
+    pub solid: Bytes,
+}
+
 /// The open file of one process.
 pub struct Pagemap {
     file: File,
@@ -73,19 +82,22 @@ impl Pagemap {
 
     /// Private memory in the range, swapped out or not; nothing where the range is no longer mapped.
     #[must_use]
-    pub fn private(&self, address: u64, length: Bytes) -> Bytes {
+    pub fn private(&self, address: u64, length: Bytes) -> Private {
         if let Some(walked) = self.walked(address, length) {
             return walked;
         }
         let pages = length.0 / self.page;
         let samples = pages.min(SAMPLES);
         if samples == 0 {
-            return Bytes(0);
+            return Private::default();
         }
         let first = address / self.page;
         let place = |sample: u64| first + (sample * pages + pages / 2) / samples;
         let found = (0..samples).filter(|sample| self.is_private(place(*sample)));
-        Bytes(found.count() as u64 * pages / samples * self.page)
+        Private {
+            bytes: Bytes(found.count() as u64 * pages / samples * self.page),
+            solid: Bytes(0),
+        }
     }
 
     fn is_private(&self, page: u64) -> bool {
@@ -101,7 +113,7 @@ impl Pagemap {
     }
 
     /// The whole range by one call; `None` where that is not known, or would take too long.
-    fn walked(&self, address: u64, length: Bytes) -> Option<Bytes> {
+    fn walked(&self, address: u64, length: Bytes) -> Option<Private> {
         if length.0 == 0 || length.0 > WALKED {
             return None;
         }
@@ -109,9 +121,13 @@ impl Pagemap {
         let (start, end) = (address / self.page * self.page, address + length.0);
         let end = end / self.page * self.page;
         let (found, reached) = self.scan(start, end, &mut regions)?;
-        let found = regions.iter().take(found);
-        let sum = found.map(|region| region.end - region.start).sum();
-        (reached >= end).then_some(Bytes(sum))
+        let found = regions.get(..found)?;
+        let size = |region: &Region| region.end - region.start;
+        let first = found.first().filter(|region| region.start == start);
+        (reached >= end).then_some(Private {
+            bytes: Bytes(found.iter().map(size).sum()),
+            solid: Bytes(first.map_or(0, size)),
+        })
     }
 
     /// How many stretches of private memory there are, and how far they were looked for. The page of zeros, which reading what was never
@@ -164,7 +180,8 @@ mod tests {
     }
 
     fn private(pagemap: &Pagemap, address: *mut u8) -> u64 {
-        pagemap.private(address as u64, Bytes(LENGTH as u64)).0 >> 20
+        let found = pagemap.private(address as u64, Bytes(LENGTH as u64));
+        found.bytes.0 >> 20
     }
 
     #[test]
@@ -189,6 +206,10 @@ mod tests {
         slice[..LENGTH / 4].fill(1);
         let quarter = private(&pagemap, address);
         assert!(!scans || (15..=18).contains(&quarter), "{quarter}");
+        let length = Bytes(LENGTH as u64);
+        let at = |place: u64| pagemap.private(address as u64 + place, length).solid.0 >> 20;
+        assert!(!scans || (15..=18).contains(&at(0)), "{}", at(0));
+        assert_eq!(at(LENGTH as u64 / 2), 0);
         // SAFETY: the mapping is this test's own; the slice is not used any more.
         unsafe { rustix::mm::munmap(address.cast(), LENGTH).expect("munmap") };
         assert_eq!(private(&pagemap, address), 0, "unmapped");

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use procfs::{FromBufRead as _, FromRead as _, ProcessCGroup, ProcessCGroups, process};
+use procfs::{FromRead as _, process};
 
 use crate::{
     bounded, cgroup_namespace, cgroup_path,
@@ -15,7 +15,8 @@ use crate::{
     ids::{BootTime, CLOCK_TICK_NS, Pid, ProcessKey},
     memory,
     ray::identify,
-    stall,
+    timed_read,
+    users::one_user,
 };
 
 /// Bytes of a command line that are kept.
@@ -95,7 +96,7 @@ pub fn all() -> Vec<Pid> {
 #[must_use]
 pub fn argv(pid: Pid) -> Vec<String> {
     let read = move || bounded::of_process(pid, "cmdline", ARGV_BYTES).ok();
-    let bytes = stall::ask_for(pid, read).unwrap_or_default();
+    let bytes = timed_read::ask_for(pid, read).unwrap_or_default();
     let Some(last) = bytes.iter().rposition(|byte| *byte != 0) else {
         return Vec::new();
     };
@@ -112,24 +113,7 @@ pub fn cgroup(pid: Pid) -> Option<String> {
 }
 
 fn named_cgroup(pid: Pid) -> Option<String> {
-    cgroup_as_shown(pid).map(cgroup_namespace::absolute)
-}
-
-/// The same as /proc shows it: from the root of this process's cgroup namespace on.
-pub(super) fn cgroup_as_shown(pid: Pid) -> Option<String> {
-    let bytes = bounded::of_process(pid, "cgroup", bounded::SMALL).ok()?;
-    memory_cgroup(ProcessCGroups::from_buf_read(bytes.as_slice()).ok()?)
-}
-
-fn memory_cgroup(all: ProcessCGroups) -> Option<String> {
-    let v1 = |one: &ProcessCGroup| one.controllers.iter().any(|name| name == "memory");
-    let v2 = |one: &ProcessCGroup| one.controllers.is_empty();
-    let all = all.0;
-    let found = all
-        .iter()
-        .find(|one| v1(one))
-        .or_else(|| all.iter().find(|one| v2(one)))?;
-    Some(found.pathname.clone())
+    cgroup_namespace::as_shown(pid).map(cgroup_namespace::absolute)
 }
 
 /// The innermost pid of a process, where that is another one.
@@ -158,18 +142,10 @@ pub fn only_user(pid: Pid) -> Option<u32> {
     one_user(&memory::status(pid)?)
 }
 
-/// Real, effective, saved and file system user id.
-fn one_user(status: &str) -> Option<u32> {
-    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    let mut ids = line.split_ascii_whitespace().map(str::parse);
-    let first: u32 = ids.next()?.ok()?;
-    ids.all(|id| id == Ok(first)).then_some(first)
-}
-
 /// Whether its program takes the rights of the file's owner or group; true where that cannot be told.
 #[must_use]
 pub fn is_set_id(pid: Pid) -> bool {
-    let data = stall::ask_for(pid, move || {
+    let data = timed_read::ask_for(pid, move || {
         std::fs::metadata(format!("/proc/{pid}/exe")).ok()
     });
     data.is_none_or(|data| data.mode() & (libc::S_ISUID | libc::S_ISGID) != 0)
@@ -250,7 +226,7 @@ pub fn holds_open(pid: Pid, file: File, is_it: impl Fn(&Path) -> bool) -> bool {
     let paths: Vec<PathBuf> = found.map(|(path, _)| path).collect();
     let same =
         |data: Metadata, other: &Metadata| (data.dev(), data.ino()) == (other.dev(), other.ino());
-    let holds = stall::ask_for(pid, move || {
+    let holds = timed_read::ask_for(pid, move || {
         let wanted = file.metadata().ok()?;
         let mut open = paths.iter().filter_map(|path| std::fs::metadata(path).ok());
         Some(open.any(|data| same(data, &wanted)))
@@ -274,10 +250,12 @@ fn is_session_log(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use procfs::{FromBufRead as _, ProcessCGroups};
+
     use super::*;
 
     fn cgroup_of(text: &str) -> Option<String> {
-        memory_cgroup(ProcessCGroups::from_buf_read(text.as_bytes()).ok()?)
+        cgroup_namespace::memory_cgroup(ProcessCGroups::from_buf_read(text.as_bytes()).ok()?)
     }
 
     #[test]

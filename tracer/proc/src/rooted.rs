@@ -31,9 +31,16 @@ use crate::{
     bounded,
     event::Cluster,
     ids::{Bytes, Pid},
-    stall,
-    trouble::noted,
+    processes,
+    read_errors::ok_or_log,
+    timed_read,
 };
+
+/// Names of one folder that are looked at, and of these those that are kept: whoever owns a folder can make a million files there.
+const MOST_ENTRIES: usize = 262_144;
+const MOST_NAMES: usize = 65_536;
+/// Folders above another one: a path has at most 4,096 bytes.
+const MOST_ABOVE: usize = 2_048;
 
 /// File systems whose files are made when they are read, some of which are used up by that (`/proc/kmsg`, `trace_pipe`): proc, sysfs,
 /// tracefs, debugfs, securityfs, configfs, efivarfs, pstore, bpf; `uapi/linux/magic.h`.
@@ -55,6 +62,8 @@ pub struct Folder {
     folder: Arc<OwnedFd>,
     /// The process whose root it lies in.
     of: Pid,
+    /// The user who must be able to read a file himself, where that is not root.
+    reader: Option<u32>,
 }
 
 /// A regular file that was opened.
@@ -98,17 +107,42 @@ const FOLDER: OFlags = OFlags::PATH
     .union(OFlags::CLOEXEC);
 
 impl Folder {
-    /// The log folder of a cluster's session, as its raylet sees it.
+    /// The log folder of a cluster's session, as its raylet sees it, with the files that the raylet's user may read: anybody can name a
+    /// folder.
     #[must_use]
     pub fn logs(cluster: &Cluster) -> Option<Self> {
         let session = Path::new(cluster.session_dir.as_deref()?);
-        Self::at(cluster.raylet.pid, session)?.below(Path::new("logs"))
+        let session = Self::at(cluster.raylet.pid, session)?;
+        session.below(Path::new("logs"))?.for_its_user()
     }
 
-    /// The folder of a file that a process has open, by the path of its descriptor, which has no links.
+    /// The folder of a file that a process has open, by the path of its descriptor, which has no links; with the files that its user may
+    /// read: a descriptor may be one of a path alone (`O_PATH`).
     #[must_use]
     pub fn of_open_file(pid: Pid, path: &Path) -> Option<Self> {
-        Self::inside(pid, path.parent()?, ResolveFlags::NO_SYMLINKS)
+        Self::inside(pid, path.parent()?, ResolveFlags::NO_SYMLINKS)?.for_its_user()
+    }
+
+    /// The same folder, if the user of its process may reach it.
+    fn for_its_user(self) -> Option<Self> {
+        let user = processes::only_user(self.of)?;
+        if user == ROOT {
+            return Some(self);
+        }
+        self.ask(move |folder| may_reach(folder, user).then_some(()))?;
+        Some(Self {
+            reader: Some(user),
+            ..self
+        })
+    }
+
+    /// Its device, its inode and its owner.
+    #[must_use]
+    pub fn identity(&self) -> Option<(u64, u64, u32)> {
+        self.ask(|folder| {
+            let found = fstat(folder).ok()?;
+            Some((found.st_dev, found.st_ino, found.st_uid))
+        })
     }
 
     /// A folder inside a process's root. Links on the way are resolved there.
@@ -124,16 +158,18 @@ impl Folder {
         Some(Self {
             folder: Arc::new(folder),
             of: Pid(std::process::id()),
+            reader: None,
         })
     }
 
     fn inside(pid: Pid, path: &Path, more: ResolveFlags) -> Option<Self> {
         let relative = path.strip_prefix("/").ok()?.to_owned();
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS | more;
-        let folder = stall::ask_for(pid, move || resolved(&root(pid)?, &relative, resolve))?;
+        let folder = timed_read::ask_for(pid, move || resolved(&root(pid)?, &relative, resolve))?;
         Some(Self {
             folder: Arc::new(folder),
             of: pid,
+            reader: None,
         })
     }
 
@@ -146,6 +182,7 @@ impl Folder {
         Some(Self {
             folder: Arc::new(folder),
             of: self.of,
+            reader: self.reader,
         })
     }
 
@@ -155,12 +192,15 @@ impl Folder {
         if Path::new(name).components().count() != 1 {
             return None;
         }
-        let name = name.to_owned();
+        let (name, reader) = (name.to_owned(), self.reader);
         self.ask(move |folder| {
             let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let path = Path::new(&name);
-            let opened = openat(folder, path, flags, Mode::empty());
-            regular(&noted(path, opened)?, path)
+            let opened = ok_or_log(path, openat(folder, path, flags, Mode::empty()))?;
+            let found = fstat(&opened).ok()?;
+            let is_open_to = |user| found.st_uid == user || found.st_mode & OTHERS_READ != 0;
+            let may_read = reader.is_none_or(is_open_to);
+            may_read.then(|| regular(&opened, path)).flatten()
         })
     }
 
@@ -168,7 +208,7 @@ impl Folder {
     #[must_use]
     pub fn opened(&self, name: &OsStr) -> Option<Opened> {
         let file = self.file(name)?;
-        stall::ask_for(self.of, move || {
+        timed_read::ask_for(self.of, move || {
             let data = file.metadata().ok()?;
             Some(Opened {
                 file,
@@ -182,7 +222,7 @@ impl Folder {
     #[must_use]
     pub fn text(&self, name: &str, most: u64) -> Option<String> {
         let file = self.file(name.as_ref())?;
-        let bytes = stall::ask_for(self.of, move || bounded::read(file, most).ok())?;
+        let bytes = timed_read::ask_for(self.of, move || bounded::read(file, most).ok())?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
@@ -204,16 +244,14 @@ impl Folder {
         })
     }
 
-    /// The names in it.
+    /// The names in it that are wanted, as far as its first entries go.
     #[must_use]
-    pub fn names(&self) -> Vec<String> {
-        let found = self.ask(|folder| {
-            let entries = std::fs::read_dir(path_of(folder)).ok()?.flatten();
-            Some(
-                entries
-                    .filter_map(|entry| entry.file_name().into_string().ok())
-                    .collect(),
-            )
+    pub fn names(&self, wanted: impl Fn(&str) -> bool + Send + 'static) -> Vec<String> {
+        let found = self.ask(move |folder| {
+            let entries = std::fs::read_dir(path_of(folder)).ok()?.take(MOST_ENTRIES);
+            let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+            let wanted = names.filter(|name| wanted(name));
+            Some(wanted.take(MOST_NAMES).collect())
         });
         found.unwrap_or_default()
     }
@@ -231,7 +269,7 @@ impl Folder {
         mut listing: Listing,
         most: usize,
     ) -> Option<(Vec<String>, Option<Listing>)> {
-        stall::ask(self.of, move || {
+        timed_read::ask(self.of, move || {
             let entries: Vec<_> = listing.0.by_ref().take(most).collect();
             let left = (entries.len() == most).then_some(listing);
             let names = entries.into_iter().flatten();
@@ -275,7 +313,7 @@ impl Folder {
         ask: impl FnOnce(&OwnedFd) -> Option<T> + Send + 'static,
     ) -> Option<T> {
         let folder = Arc::clone(&self.folder);
-        stall::ask_for(self.of, move || ask(&folder))
+        timed_read::ask_for(self.of, move || ask(&folder))
     }
 }
 
@@ -310,7 +348,7 @@ fn root(pid: Pid) -> Option<OwnedFd> {
 #[must_use]
 pub fn file(pid: Pid, path: &Path) -> Option<File> {
     let relative = path.strip_prefix("/").ok()?.to_owned();
-    stall::ask_for(pid, move || {
+    timed_read::ask_for(pid, move || {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
         match openat2(root(pid)?, &relative, flags, Mode::empty(), resolve) {
@@ -320,7 +358,7 @@ pub fn file(pid: Pid, path: &Path) -> Option<File> {
                 let folder = Folder::at(pid, inside.parent()?)?;
                 folder.file(inside.file_name()?)
             }
-            opened => regular(&noted(&relative, opened)?, &relative),
+            opened => regular(&ok_or_log(&relative, opened)?, &relative),
         }
     })
 }
@@ -330,17 +368,46 @@ pub fn file(pid: Pid, path: &Path) -> Option<File> {
 pub fn read(pid: Pid, path: &Path, most: u64) -> Option<Vec<u8>> {
     let file = file(pid, path)?;
     let path = path.to_owned();
-    stall::ask_for(pid, move || noted(&path, bounded::read(file, most)))
+    timed_read::ask_for(pid, move || ok_or_log(&path, bounded::read(file, most)))
 }
 
 /// The device and the inode of such a file.
 #[must_use]
 pub fn identity(pid: Pid, path: &Path) -> Option<(u64, u64)> {
     let file = file(pid, path)?;
-    stall::ask_for(pid, move || {
+    timed_read::ask_for(pid, move || {
         let data = file.metadata().ok()?;
         Some((data.dev(), data.ino()))
     })
+}
+
+const ROOT: u32 = 0;
+/// The rights of those who neither own a file nor are of its group.
+const OTHERS_READ: u32 = 0o004;
+const OTHERS_SEARCH: u32 = 0o001;
+
+/// Whether a user may reach a folder: by one that is the user's own, or by such that are open to everybody. Rights of a group are not
+/// looked at.
+fn may_reach(folder: &OwnedFd, user: u32) -> bool {
+    let Ok(mut at) = folder.try_clone() else {
+        return false;
+    };
+    let mut below = None;
+    for _ in 0..MOST_ABOVE {
+        let Ok(found) = fstat(&at) else { return false };
+        if found.st_uid == user || below == Some((found.st_dev, found.st_ino)) {
+            return true;
+        }
+        if found.st_mode & OTHERS_SEARCH == 0 {
+            return false;
+        }
+        below = Some((found.st_dev, found.st_ino));
+        let Ok(above) = openat(&at, "..", FOLDER, Mode::empty()) else {
+            return false;
+        };
+        at = above;
+    }
+    false
 }
 
 /// Opens for reading what was opened as a path alone, if it is a regular file: to open a FIFO or a device does something.
@@ -352,7 +419,7 @@ fn regular(opened: &OwnedFd, name: &Path) -> Option<File> {
     }
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let opened = openat(CWD, path_of(opened), flags, Mode::empty());
-    noted(name, opened).map(File::from)
+    ok_or_log(name, opened).map(File::from)
 }
 
 /// openat2(2); where a container's filter refuses it, each step is opened by itself, and no link is followed at all.
@@ -420,6 +487,63 @@ mod tests {
         );
         let planted = at.join("planted/logs/raylet.out");
         assert!(Folder::of_open_file(own(), &planted).is_none());
+    }
+
+    #[test]
+    fn a_user_reaches_what_is_open_to_everybody_or_their_own_and_nothing_behind_a_private_folder() {
+        use std::os::unix::fs::{PermissionsExt as _, chown};
+        if !rustix::process::getuid().is_root() {
+            return;
+        }
+        let (user, other) = (65_534, 65_533);
+        let mut folder = tempfile::Builder::new();
+        folder.permissions(fs::Permissions::from_mode(0o755));
+        let folder = folder.tempdir().expect("a folder");
+        let open = |path: &str| {
+            let found = Folder::open(&folder.path().join(path)).expect("a folder");
+            let reaches = may_reach(&found.folder, user);
+            let found = Folder {
+                reader: Some(user),
+                ..found
+            };
+            (reaches, found)
+        };
+        for (path, mode, owner) in [
+            ("private/logs", 0o755, other),
+            ("private", 0o700, other),
+            ("open/logs", 0o755, other),
+            ("own", 0o700, user),
+        ] {
+            let path = folder.path().join(path);
+            fs::create_dir_all(&path).expect("a folder");
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("a mode");
+            chown(&path, Some(owner), None).expect("an owner");
+        }
+        assert!(!open("private/logs").0);
+        assert!(open("open/logs").0 && open("own").0);
+        for (name, mode, owner, may) in [
+            ("secret", 0o640, other, false),
+            ("public", 0o644, other, true),
+            ("own", 0o600, user, true),
+        ] {
+            let path = folder.path().join("open/logs").join(name);
+            fs::write(&path, "x").expect("a file");
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("a mode");
+            chown(&path, Some(owner), None).expect("an owner");
+            let (_, logs) = open("open/logs");
+            assert_eq!(logs.file(OsStr::new(name)).is_some(), may, "{name}");
+        }
+    }
+
+    #[test]
+    fn of_many_names_those_that_are_wanted_are_found() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for number in 0..300 {
+            fs::write(folder.path().join(number.to_string()), "").expect("a file");
+        }
+        let held = Folder::open(folder.path()).expect("a folder");
+        assert_eq!(held.names(|name| name == "77"), ["77"]);
+        assert_eq!(held.names(|_| true).len(), 300);
     }
 
     #[test]

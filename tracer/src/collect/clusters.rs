@@ -12,7 +12,7 @@ use commands::Commands;
 use crate::{
     event::{Cluster, Process, Role},
     ids::{HexId, Pid, ProcessKey},
-    observe::clusters,
+    observe::{clusters, processes, users},
     ray::{identify, tree::Part},
 };
 
@@ -47,8 +47,10 @@ pub(super) struct Clusters {
 /// One cluster.
 struct Followed {
     cluster: Cluster,
-    /// The user of its raylet.
+    /// Who started its raylet.
     owner: Option<u32>,
+    /// The same where the raylet has one user alone.
+    user: Option<u32>,
     /// The address of its node, as its raylet's command line has it.
     address: Option<String>,
     /// Rounds in which nothing of it was alive.
@@ -79,7 +81,7 @@ impl Clusters {
     }
 
     /// The user whose clusters alone are wanted.
-    pub(super) fn wanted_user(&self) -> Option<u32> {
+    pub(super) fn filter_user(&self) -> Option<u32> {
         self.wanted.user
     }
 
@@ -94,7 +96,7 @@ impl Clusters {
     }
 
     /// Takes up the cluster of a raylet that is new, where it is wanted.
-    pub(super) fn take_up(&mut self, raylet: &Process) -> Option<Cluster> {
+    pub(super) fn add(&mut self, raylet: &Process) -> Option<Cluster> {
         let key = raylet.process.truncated();
         if self.followed.contains_key(&key) || !self.has_room(raylet) {
             return None;
@@ -105,7 +107,8 @@ impl Clusters {
         }
         let followed = Followed {
             cluster: cluster.clone(),
-            owner: raylet.uid,
+            owner: users::real_user(raylet.process.pid),
+            user: processes::only_user(raylet.process.pid),
             address: address(&raylet.argv).map(str::to_owned),
             over: 0,
         };
@@ -115,8 +118,9 @@ impl Clusters {
 
     /// Whether one more cluster of this raylet's user may be followed. Those that are over count until their logs are closed.
     fn has_room(&mut self, raylet: &Process) -> bool {
+        let owner = users::real_user(raylet.process.pid);
         let all = self.followed.values();
-        let of_user = all.filter(|one| one.owner == raylet.uid);
+        let of_user = all.filter(|one| one.owner == owner);
         let has_room = self.followed.len() < MOST_CLUSTERS && of_user.count() < MOST_OF_ONE;
         if !has_room && self.refused.insert(raylet.process.truncated()) {
             tracing::info!("raylet {} is not followed: too many are", raylet.process);
@@ -133,15 +137,35 @@ impl Clusters {
             session_dir
                 .is_some_and(|folder| Path::new(folder) == wanted || Path::new(folder) == real)
         });
-        let by_user = wanted.user.is_none_or(|user| raylet.uid == Some(user));
+        let by_user = wanted
+            .user
+            .is_none_or(|user| processes::only_user(raylet.process.pid) == Some(user));
         by_pid && by_folder && by_user
     }
 
-    /// The cluster that a command line names.
-    pub(super) fn named(&self, argv: &[String]) -> Option<ProcessKey> {
+    /// The cluster that the command line of a process names.
+    pub(super) fn named(&self, argv: &[String], process: ProcessKey) -> Option<ProcessKey> {
         let all = self.followed.iter();
-        let mut found = all.filter(|(_, one)| names(argv, &one.cluster, one.address.as_deref()));
-        found.next().map(|(raylet, _)| *raylet)
+        let found = all.filter(|(raylet, one)| {
+            names(argv, &one.cluster, one.address.as_deref()) && may_have(**raylet, argv, process)
+        });
+        let user = processes::only_user(process.pid);
+        self.first_of_user(found.map(|(raylet, _)| *raylet), [user])
+    }
+
+    /// The cluster of these that began first, of those whose raylet is root's or runs as one of these users: anybody can start a program
+    /// that is called a raylet and names somebody else's session.
+    pub(super) fn first_of_user<const N: usize>(
+        &self,
+        clusters: impl IntoIterator<Item = ProcessKey>,
+        users: [Option<u32>; N],
+    ) -> Option<ProcessKey> {
+        let may_have = |raylet: &ProcessKey| {
+            let user = self.followed.get(raylet).and_then(|one| one.user);
+            user.is_some_and(|user| user == 0 || users.contains(&Some(user)))
+        };
+        let found = clusters.into_iter().filter(may_have);
+        found.min_by_key(|raylet| (raylet.start, raylet.pid))
     }
 
     /// Reads the zones of Ray's logs again, which change their offset twice a year; those that have changed.
@@ -183,6 +207,12 @@ impl Clusters {
     pub(super) fn forget_commands(&mut self) {
         self.commands.forget();
     }
+}
+
+/// Whether a process may be a part of the node of this raylet by its age: a raylet starts its workers and agents itself.
+fn may_have(raylet: ProcessKey, argv: &[String], process: ProcessKey) -> bool {
+    let is_started = matches!(identify::role("", argv), Some(Role::Worker | Role::Agent));
+    !is_started || process.truncated().start >= raylet.truncated().start
 }
 
 /// The address of the node that a part of Ray was started on.
@@ -253,6 +283,20 @@ mod tests {
         cluster.head = true;
         assert!(named(&worker, &cluster));
         assert!(parts.iter().all(|part| named(part, &cluster)));
+    }
+
+    #[test]
+    fn a_worker_is_no_older_than_its_raylet() {
+        let raylet = ProcessKey::new(7, 500_000_000);
+        let process = |start| ProcessKey::new(8, start);
+        let worker = argv("/x/ray/_private/workers/default_worker.py", "");
+        let agent = argv("/x/ray/dashboard/agent.py", "");
+        let dashboard = argv("/x/ray/dashboard/dashboard.py", "");
+        for started in [worker, agent] {
+            assert!(!may_have(raylet, &started, process(400_000_000)));
+            assert!(may_have(raylet, &started, process(500_000_000)));
+        }
+        assert!(may_have(raylet, &dashboard, process(400_000_000)));
     }
 
     #[test]

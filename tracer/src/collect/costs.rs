@@ -1,4 +1,4 @@
-//! What the collector's thread spends its processor time on, for `cargo xtask bench scale`: counted only where `RUST_LOG` asks for it.
+//! Counts the processor time of the collector's thread by cause, for `cargo xtask bench scale`, if `RUST_LOG` asks for it.
 
 use std::{fmt::Write as _, time::Duration};
 

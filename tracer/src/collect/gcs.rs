@@ -1,4 +1,4 @@
-//! What Ray's GCS says, where it is asked: a row of the recording for each that is new or has changed, a probe for its state.
+//! Records what Ray's GCS says: a row for each that is new or has changed, and a probe for its state.
 
 use std::collections::{HashMap, HashSet};
 
@@ -24,7 +24,7 @@ pub(super) struct GcsRows {
     full: bool,
     /// The trouble of each cluster's GCS; `None` where there is none.
     state: HashMap<ProcessKey, Option<String>>,
-    news: Vec<String>,
+    updates: Vec<String>,
 }
 
 /// What was said last of each thing in the tables.
@@ -40,8 +40,13 @@ impl Last {
     }
 
     /// Those of the rows that are new or have changed, and how many find no room.
-    fn news(&mut self, raylet: ProcessKey, rows: Vec<GcsRow>, most: usize) -> (Vec<GcsRow>, usize) {
-        let (mut news, mut left_out) = (Vec::new(), 0);
+    fn new_rows(
+        &mut self,
+        raylet: ProcessKey,
+        rows: Vec<GcsRow>,
+        most: usize,
+    ) -> (Vec<GcsRow>, usize) {
+        let (mut new, mut left_out) = (Vec::new(), 0);
         for row in rows {
             let key = (raylet, row.id().clone());
             match self.0.get(&key) {
@@ -53,9 +58,9 @@ impl Last {
                 _ => {}
             }
             self.0.insert(key, row.clone());
-            news.push(row);
+            new.push(row);
         }
-        (news, left_out)
+        (new, left_out)
     }
 }
 
@@ -85,12 +90,12 @@ impl GcsRows {
             if said.trouble.is_none() {
                 self.last.prune(raylet, &said.rows);
             }
-            let (news, left_out) = self.last.news(raylet, said.rows, MOST);
-            for row in news {
+            let (rows, left_out) = self.last.new_rows(raylet, said.rows, MOST);
+            for row in rows {
                 emit_row(raylet, &said.address, row, out);
             }
             if left_out > 0 && !self.full {
-                self.news.push(format!(
+                self.updates.push(format!(
                     "GCS {}: {MOST} rows are followed, {left_out} others are left out",
                     said.address
                 ));
@@ -108,7 +113,7 @@ impl GcsRows {
             return;
         }
         let name = format!("GCS {}", said.address);
-        self.news.push(match &trouble {
+        self.updates.push(match &trouble {
             Some(trouble) => format!("{name}: {trouble}"),
             None => format!("{name}: {}", counted(&said.rows)),
         });
@@ -126,8 +131,8 @@ impl GcsRows {
     }
 
     /// What there is to say of the GCS since the last call.
-    pub(super) fn news(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.news)
+    pub(super) fn take_updates(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.updates)
     }
 }
 
@@ -183,10 +188,10 @@ mod tests {
         let mut last = Last::default();
         let raylet = ProcessKey::new(1, 1);
         let all = || vec![job(1, "a"), job(2, "a")];
-        assert_eq!(last.news(raylet, all(), 9), (all(), 0));
-        assert_eq!(last.news(raylet, all(), 9), (Vec::new(), 0));
+        assert_eq!(last.new_rows(raylet, all(), 9), (all(), 0));
+        assert_eq!(last.new_rows(raylet, all(), 9), (Vec::new(), 0));
         let changed = vec![job(1, "b")];
-        assert_eq!(last.news(raylet, changed.clone(), 9), (changed, 0));
+        assert_eq!(last.new_rows(raylet, changed.clone(), 9), (changed, 0));
     }
 
     #[test]
@@ -198,12 +203,12 @@ mod tests {
         };
         for _ in 0..3 {
             last.prune(raylet, &of(0..5));
-            last.news(raylet, of(0..5), 3);
-            assert_eq!(last.news(raylet, of(0..5), 3), (Vec::new(), 2));
+            last.new_rows(raylet, of(0..5), 3);
+            assert_eq!(last.new_rows(raylet, of(0..5), 3), (Vec::new(), 2));
         }
         last.prune(ProcessKey::new(2, 2), &[]);
         assert_eq!(last.0.len(), 3, "those of another raylet stay");
         last.prune(raylet, &of(2..5));
-        assert_eq!(last.news(raylet, of(2..5), 3), (of(3..5), 0));
+        assert_eq!(last.new_rows(raylet, of(2..5), 3), (of(3..5), 0));
     }
 }

@@ -1,4 +1,4 @@
-//! What processes map and how they grow, as the kernel tells it: handed to the thread that reads stacks.
+//! Forwards the kernel's records of mappings and growth to the thread that reads stacks.
 
 use super::{
     output::Output,
@@ -50,7 +50,7 @@ impl Growing {
                     }
                     out.emit(Source::Kernel, time, Observation::Mapped(mapped));
                 }
-                MemoryRecord::Grew(new) => {
+                MemoryRecord::Growth(new) => {
                     if let Some(stacks) = &mut self.stacks {
                         stacks.grew(new);
                     }
@@ -67,7 +67,7 @@ impl Growing {
     }
 
     /// Tells the thread what lives, and once if there is no such thread any more. `near`: whether a limit is.
-    pub(super) fn feed(&mut self, processes: &Processes, near: bool, out: &mut Output) {
+    pub(super) fn forward(&mut self, processes: &Processes, near: bool, out: &mut Output) {
         let Some(stacks) = &mut self.stacks else {
             return;
         };

@@ -23,7 +23,10 @@ use super::output::Ids;
 use crate::{
     event::{Event, Observation, Source},
     ids::BootTime,
-    observe::{clock, kernel::Ring},
+    observe::{
+        clock,
+        kernel::{FromRing, NewTitle, Ring},
+    },
     recording,
 };
 
@@ -77,10 +80,17 @@ pub fn start(
                 let last = stopping.load(Ordering::Relaxed);
                 let is_quiet = busy.elapsed() > QUIET;
                 wait(&ring, if is_quiet { QUIET_LOOK } else { LOOK });
+                let mut any = false;
                 ring.drain(|time, what| {
-                    busy = Instant::now();
-                    with_calls(&mut calls, time, what, &mut pass);
+                    any = true;
+                    match what {
+                        FromRing::Title(new) => titled(&mut calls, time, new, &mut pass),
+                        FromRing::Other(what) => with_calls(&mut calls, time, what, &mut pass),
+                    }
                 });
+                if any {
+                    busy = Instant::now();
+                }
                 for call in calls.due(clock::boot()) {
                     pass(call.began, Observation::Call(call));
                 }
@@ -103,7 +113,22 @@ pub fn start(
     ))
 }
 
-/// Passes an observation on, a title as the call that it ended, and before an exit the call that it interrupted.
+/// Passes a title on: one of Ray's as the call that it ended.
+fn titled(
+    calls: &mut Calls,
+    time: BootTime,
+    new: NewTitle<'_>,
+    pass: &mut impl FnMut(BootTime, Observation),
+) {
+    if !new.title.starts_with("ray::") {
+        return pass(time, new.into());
+    }
+    if let Some(call) = calls.titled(new.process, &new.title, time, &new.memory) {
+        pass(time, Observation::Call(call));
+    }
+}
+
+/// Passes an observation on, and before an exit the call that it interrupted.
 fn with_calls(
     calls: &mut Calls,
     time: BootTime,
@@ -111,15 +136,6 @@ fn with_calls(
     pass: &mut impl FnMut(BootTime, Observation),
 ) {
     match what {
-        Observation::Title {
-            process,
-            title,
-            memory,
-        } if title.starts_with("ray::") => {
-            if let Some(call) = calls.titled(process, &title, time, &memory) {
-                pass(time, Observation::Call(call));
-            }
-        }
         Observation::Exit(exit) => {
             if let Some(call) = calls.ended(exit.process) {
                 pass(call.began, Observation::Call(call));

@@ -1,4 +1,4 @@
-//! What logs say, handed on: Ray's as it comes, at a worker's end, at the recorder's end; the kernel's; and what of it is lost.
+//! Forwards what logs say: Ray's as it comes, at a worker's end, at the recorder's end; the kernel's; and what is lost of it.
 
 mod drivers;
 
@@ -24,9 +24,10 @@ use crate::{
     observe::{
         clock, clusters,
         kmsg::Kmsg,
+        processes,
         ray_logs::{Line, RayLogs},
         rooted::Folder,
-        stall,
+        timed_read,
     },
     ray::log::file_name,
 };
@@ -115,6 +116,22 @@ impl Logs {
         }
     }
 
+    /// The cluster of a driver that has this log open: several raylets may name its folder.
+    pub(super) fn cluster_of_driver(
+        &mut self,
+        log: &DriverLog,
+        driver: Pid,
+        clusters: &Clusters,
+    ) -> Option<ProcessKey> {
+        let (device, inode, owner) = log.folder.identity()?;
+        let names_it = |(raylet, cluster): (ProcessKey, &Cluster)| {
+            let folder = self.folders.of(raylet, cluster)?.identity()?;
+            (folder.0 == device && folder.1 == inode).then_some(raylet)
+        };
+        let all: Vec<ProcessKey> = clusters.all().filter_map(names_it).collect();
+        clusters.first_of_user(all, [processes::only_user(driver), Some(owner)])
+    }
+
     /// Follows the log of a driver.
     pub(super) fn follow_driver(&mut self, log: &DriverLog, clusters: &Clusters) {
         if let Some(cluster) = clusters.get(log.cluster) {
@@ -174,11 +191,16 @@ impl Logs {
             let Some(folder) = self.folders.of(raylet, cluster) else {
                 continue;
             };
-            let ours =
-                |name: &String| name.starts_with("python-core-worker-") && name.ends_with(&ending);
-            let names = folder.names().into_iter().filter(ours);
+            let ending = ending.clone();
+            let names = folder.names(move |name| {
+                name.starts_with("python-core-worker-") && name.ends_with(&ending)
+            });
             let offset = cluster.log_utc_offset_s;
-            found.extend(names.map(|name| (raylet, Arc::clone(&folder), name, offset)));
+            found.extend(
+                names
+                    .into_iter()
+                    .map(|name| (raylet, Arc::clone(&folder), name, offset)),
+            );
         }
         // The pid may have been another worker's before: only an unambiguous name counts, of a file that it can have made.
         if let [(raylet, folder, name, offset)] = found.as_slice()
@@ -286,7 +308,7 @@ fn made_by(log: File, process: ProcessKey) -> bool {
         let data = log.metadata().ok()?;
         data.created().or_else(|_| data.modified()).ok()
     };
-    let Some(made) = stall::ask_for(process.pid, made) else {
+    let Some(made) = timed_read::ask_for(process.pid, made) else {
         return false;
     };
     let age = made.elapsed().unwrap_or_default();

@@ -7,7 +7,6 @@
 //! The thread that empties the kernel's ring ([`kernel_thread`]) writes to the recording by itself and never waits for this one,
 //! which reads /proc and logs and may be slow.
 
-mod adopt;
 mod clusters;
 pub(crate) mod costs;
 mod ends;
@@ -18,8 +17,9 @@ mod logs;
 mod output;
 mod processes;
 mod samples;
-#[cfg_attr(not(feature = "stacks"), path = "stacks/left_out.rs")]
+#[cfg_attr(not(feature = "stacks"), path = "stacks/stub.rs")]
 mod stacks;
+mod track_new;
 
 use std::sync::{
     Arc,
@@ -43,7 +43,7 @@ use crate::{
     event::{Event, Ledger, LimitWarning, Mode, Observation, Previous, Probe, Role, Source},
     ids::{BootTime, MINUTE_NS, Pid, ProcessKey},
     judge::{live::Live, report::Utc},
-    observe::{clock, kmsg::Kmsg, stall},
+    observe::{clock, kmsg::Kmsg, timed_read},
     recording,
 };
 
@@ -58,7 +58,7 @@ pub struct Collector {
     growing: Growing,
     last_clock: LastClock,
     /// Events of the kernel that found no room on the way here.
-    unheard: Arc<AtomicU64>,
+    missed: Arc<AtomicU64>,
     costs: Costs,
 }
 
@@ -91,7 +91,7 @@ impl Collector {
                 wall_offset: wall_offset(),
                 time: BootTime(0),
             },
-            unheard: Arc::default(),
+            missed: Arc::default(),
             costs: Costs::default(),
         }
     }
@@ -111,13 +111,13 @@ impl Collector {
     }
 
     /// Counts, from now on, what the thread that empties the ring could not pass on.
-    pub fn hear(&mut self, kernel: &kernel_thread::KernelThread) {
-        self.unheard = Arc::clone(&kernel.missed);
+    pub fn count_misses_of(&mut self, kernel: &kernel_thread::KernelThread) {
+        self.missed = Arc::clone(&kernel.missed);
     }
 
     /// Looks as often as near a limit, also far from any.
-    pub fn keep_armed(&mut self) {
-        self.samples.keep_armed();
+    pub fn sample_as_near_limit(&mut self) {
+        self.samples.sample_as_near_limit();
     }
 
     /// Begins to read GPUs; how many there are, or why none can be seen.
@@ -223,7 +223,7 @@ impl Collector {
     }
 
     /// Ten times a second.
-    pub fn beat(&mut self) {
+    pub fn sample_tick(&mut self) {
         self.tick();
         self.charged(Cause::Drivers, |own| {
             own.find_drivers();
@@ -237,7 +237,7 @@ impl Collector {
     fn look_for_children(&mut self) {
         if self.processes.by_pidfds() {
             self.track_family(&table());
-            self.processes.refresh_titles(&mut self.out);
+            self.processes.refresh_titles(clock::boot(), &mut self.out);
         }
     }
 
@@ -276,8 +276,8 @@ impl Collector {
         self.logs.follow(&self.clusters, &self.processes);
         self.gcs.take(&mut self.out);
         let near = self.samples.near();
-        self.growing.feed(&self.processes, near, &mut self.out);
-        self.out.foresee();
+        self.growing.forward(&self.processes, near, &mut self.out);
+        self.out.forecast_limits();
         let offset = wall_offset();
         let stepped = (offset - self.last_clock.wall_offset).abs() > 5_000_000;
         let now = clock::boot();
@@ -310,7 +310,7 @@ impl Collector {
     }
 
     /// The same with what is due as often: who ended unseen, what is over. /proc is gone through once for all of it.
-    pub fn look_over(&mut self) {
+    pub fn scan_processes(&mut self) {
         let began = self.costs.begin();
         let table = table();
         self.scan_in(&table);
@@ -328,7 +328,7 @@ impl Collector {
     /// Lets go of clusters and drivers that are over.
     fn release(&mut self) {
         for cluster in self.clusters.release(&self.processes.clusters()) {
-            tracing::info!("raylet {cluster} is let go: nothing of its cluster lives");
+            tracing::info!("stopped following raylet {cluster}: no process of its cluster is left");
             self.logs.forget(cluster);
             self.samples.forget(cluster);
         }
@@ -368,14 +368,14 @@ impl Collector {
         self.out.take_updates()
     }
 
-    /// What was foreseen, or has passed, since the last call, with its time.
-    pub fn foreseen(&mut self) -> Vec<(Option<Utc>, LimitWarning)> {
-        self.out.foreseen()
+    /// Warnings that began or ended since the last call, each with its time.
+    pub fn warnings(&mut self) -> Vec<(Option<Utc>, LimitWarning)> {
+        self.out.warnings()
     }
 
     /// What there is to say of the GCS since the last call.
-    pub fn gcs_news(&mut self) -> Vec<String> {
-        self.gcs.news()
+    pub fn gcs_updates(&mut self) -> Vec<String> {
+        self.gcs.take_updates()
     }
 
     /// What is alive and how near each limit is.
@@ -430,8 +430,8 @@ impl Collector {
         rows.extend(lost.into_iter().filter(|row| row.lost() > 0));
         rows.extend(missed("kernel log", self.logs.lost_of_kernel()));
         rows.extend(self.growing.left_to_looks());
-        rows.extend(missed("collector", self.unheard.load(Ordering::Relaxed)));
-        rows.extend(missed("reads that hang", stall::left_out()));
+        rows.extend(missed("collector", self.missed.load(Ordering::Relaxed)));
+        rows.extend(missed("reads that hang", timed_read::left_out()));
         rows.extend(missed("clusters", self.clusters.left_out));
         rows.extend(missed("drivers' logs", self.logs.left_out_drivers()));
         rows

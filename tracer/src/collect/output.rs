@@ -9,7 +9,7 @@ use crate::{
     deaths::{self, DeathUpdate, Deaths},
     event::{Event, LimitWarning, Observation, Source},
     ids::{BootTime, EventId},
-    judge::{Judge, foresight::Foresight, report::Utc},
+    judge::{Judge, forecast::LimitForecaster, report::Utc},
     observe::clock,
     recording,
 };
@@ -32,9 +32,9 @@ pub(super) struct Output {
     pub(super) recording: recording::Sender,
     judge: Judge,
     deaths: Deaths,
-    foresight: Foresight,
-    /// What was foreseen and is not told yet.
-    foreseen: Vec<(BootTime, LimitWarning)>,
+    forecaster: LimitForecaster,
+    /// Warnings that were not taken yet.
+    warnings: Vec<(BootTime, LimitWarning)>,
     /// Whether nothing more comes, so that no verdict waits.
     over: bool,
 }
@@ -46,8 +46,8 @@ impl Output {
             recording,
             judge: Judge::default(),
             deaths: Deaths::default(),
-            foresight: Foresight::default(),
-            foreseen: Vec::new(),
+            forecaster: LimitForecaster::default(),
+            warnings: Vec::new(),
             over: false,
         }
     }
@@ -80,7 +80,7 @@ impl Output {
         self.judge.observe(event);
         match &event.what {
             Observation::Exit(exit) => self.deaths.add(event.id, exit.process, event.time),
-            Observation::Call(call) => self.foresight.called(call),
+            Observation::Call(call) => self.forecaster.called(call),
             _ => {}
         }
     }
@@ -95,19 +95,19 @@ impl Output {
         self.judge.forget_words();
     }
 
-    /// Looks ahead: when each limit will be met.
-    pub(super) fn foresee(&mut self) {
+    /// Forecasts when each limit will be hit, and writes warnings that begin or end.
+    pub(super) fn forecast_limits(&mut self) {
         let now = clock::boot();
-        for near in self.foresight.look(now, &self.judge) {
-            self.foreseen.push((now, near.clone()));
-            self.emit(Source::Recorder, now, Observation::Near(near));
+        for warning in self.forecaster.look(now, &self.judge) {
+            self.warnings.push((now, warning.clone()));
+            self.emit(Source::Recorder, now, Observation::LimitWarning(warning));
         }
     }
 
-    /// What was foreseen, or has passed, since the last call, with its time.
-    pub(super) fn foreseen(&mut self) -> Vec<(Option<Utc>, LimitWarning)> {
-        let told = std::mem::take(&mut self.foreseen);
-        let wall = |(time, near)| (self.judge.wall(time), near);
+    /// Warnings that began or ended since the last call, each with its time.
+    pub(super) fn warnings(&mut self) -> Vec<(Option<Utc>, LimitWarning)> {
+        let told = std::mem::take(&mut self.warnings);
+        let wall = |(time, warning)| (self.judge.wall(time), warning);
         told.into_iter().map(wall).collect()
     }
 
@@ -115,9 +115,9 @@ impl Output {
     pub(super) fn take_updates(&mut self) -> Vec<DeathUpdate> {
         let now = clock::boot();
         let now = if self.over { deaths::over(now) } else { now };
-        let (told, done) = self.deaths.tell(&self.judge, now);
+        let (told, done) = self.deaths.take_due(&self.judge, now);
         for update in &told {
-            self.foresight.died(&update.death);
+            self.forecaster.died(&update.death);
         }
         for process in done {
             self.judge.forget(process);

@@ -6,9 +6,11 @@ mod pidfds;
 mod sweep;
 mod watched;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
-use family::Strangers;
+use rustc_hash::FxHashMap;
+
+use family::NonRayProcesses;
 use identity::Identities;
 pub(super) use identity::OwnLog;
 use sweep::Sweep;
@@ -26,7 +28,7 @@ use crate::{
 };
 
 /// Every process of the machine.
-pub(super) type Table = HashMap<Pid, Stat>;
+pub(super) type Table = FxHashMap<Pid, Stat>;
 
 pub(super) fn table() -> Table {
     processes::all()
@@ -62,10 +64,10 @@ pub(super) struct Found<'a> {
 
 /// All that are tracked.
 pub(super) struct Processes {
-    known: HashMap<Pid, Known>,
+    known: FxHashMap<Pid, Known>,
     changes: Vec<Change>,
     identities: Identities,
-    strangers: Strangers,
+    non_ray: NonRayProcesses,
     watched: Watched,
     sweep: Sweep,
 }
@@ -74,10 +76,10 @@ impl Processes {
     /// None yet; the kernel's part of how they are watched comes from `watch`.
     pub(super) fn new(watch: Watch) -> Self {
         Self {
-            known: HashMap::new(),
+            known: FxHashMap::default(),
             changes: Vec::new(),
             identities: Identities::default(),
-            strangers: Strangers::default(),
+            non_ray: NonRayProcesses::default(),
             watched: Watched::new(watch),
             sweep: Sweep::default(),
         }
@@ -145,7 +147,7 @@ impl Processes {
     }
 
     /// Tracks a process that is known for what it is.
-    pub(super) fn take_on(&mut self, known: Known, out: &mut Output) {
+    pub(super) fn track_known(&mut self, known: Known, out: &mut Output) {
         self.track(known.process.process);
         self.describe(&known.process, out);
         self.know(known);
@@ -201,12 +203,16 @@ impl Processes {
         }
     }
 
-    /// In procfs mode: a title changes with what runs; without the kernel's word at death, the last one seen counts.
-    pub(super) fn refresh_titles(&mut self, out: &mut Output) {
+    /// In procfs mode: a title changes with what runs; without the kernel's word at death, the last one seen counts. No exec is seen
+    /// there either: whose command line could not be read before is looked at again.
+    pub(super) fn refresh_titles(&mut self, now: BootTime, out: &mut Output) {
         for (pid, known) in &mut self.known {
             let argv = processes::argv(*pid);
             if argv.is_empty() || argv == known.process.argv {
                 continue;
+            }
+            if !known.identified && known.role == Role::Other {
+                self.identities.expect_again(known.process.process, now);
             }
             known.process.argv.clone_from(&argv);
             if let [title] = argv.as_slice()
@@ -236,6 +242,7 @@ impl Processes {
             mm: 0,
             uid: known.and_then(|known| known.uid),
             harvested: false,
+            tracer: None,
         }
     }
 }

@@ -15,7 +15,7 @@ use gpus::Gpus;
 use machine::Machine;
 use margins::{Counts, Margins};
 use memory::Memories;
-use outside::Outsiders;
+use outside::OutsideProcesses;
 use rows::moved;
 use shared_files::SharedFiles;
 use surroundings::Surroundings;
@@ -45,7 +45,7 @@ pub(super) struct Samples {
     machine: Machine,
     surroundings: Surroundings,
     shared_files: SharedFiles,
-    outsiders: Outsiders,
+    outside_processes: OutsideProcesses,
     gpus: Gpus,
     margins: Margins,
     near: bool,
@@ -70,7 +70,7 @@ impl Samples {
     }
 
     /// Looks as often as near a limit, also far from any.
-    pub(super) fn keep_armed(&mut self) {
+    pub(super) fn sample_as_near_limit(&mut self) {
         self.armed = true;
     }
 
@@ -79,7 +79,7 @@ impl Samples {
         self.gpus.watch()
     }
 
-    /// Begins with who is new and forgets who is gone.
+    /// Starts with new processes and drops those that have exited.
     pub(super) fn follow(&mut self, changes: Vec<Change>) {
         self.memories.follow(changes);
     }
@@ -106,7 +106,7 @@ impl Samples {
             && ticks.is_multiple_of(OUTSIDE_TICKS)
             && let Some(counts) = &now.next
         {
-            let outside = || self.outsiders.sample(now.time, counts, found, out);
+            let outside = || self.outside_processes.sample(now.time, counts, found, out);
             now.node.others = Some(costs.charged(Cause::Outside, outside));
         }
         if self.near || turn {
@@ -149,13 +149,13 @@ impl Samples {
         });
         // Before the machine's row: what was shared then is of one moment.
         let shared = now.node.shmem;
-        let news = (turn || moved(self.machine.shared(), Some(shared)))
+        let is_due = (turn || moved(self.machine.shared(), Some(shared)))
             && costs.charged(Cause::SharedFiles, || {
                 let touched = |pid| self.memories.shared(pid);
                 self.shared_files
                     .sample(time, shared, found.processes, touched, out)
             });
-        self.machine.sample(time, now.node, news, out);
+        self.machine.sample(time, now.node, is_due, out);
         self.surroundings.sample_cgroups(time, now.cgroups, out);
         self.shared_memory(time, found, out);
     }

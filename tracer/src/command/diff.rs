@@ -34,8 +34,8 @@ pub enum DiffFormat {
     after_help = "Examples:
   raytrace diff before.raytrace after.raytrace      Compare before and after a change of a setting
   raytrace diff verl.raytrace easyr1.raytrace       Compare two frameworks on the same job
-  raytrace diff a.raytrace b.raytrace --format json | jq '.fits'
-  raytrace diff before/ after/                      Compare two runs of many nodes, by class and by node
+  raytrace diff a.raytrace b.raytrace --format json | jq '.explains'
+  raytrace diff before/ after/                      Compare two runs of many nodes
   raytrace diff before/ after/ --node gpu-07        Compare one node of two runs
   raytrace diff a-01.raytrace a-02.raytrace --to b-01.raytrace b-02.raytrace
 
@@ -45,10 +45,10 @@ Exit codes:
   6  a recording is damaged or from a newer raytrace"
 )]
 pub struct DiffArgs {
-    /// The two recordings, or folders of one run's recordings; with --to, those of the first run.
+    /// Two recordings, or two folders with the recordings of one run each; with --to, those of the first run.
     #[arg(required = true, value_name = "A B")]
     files: Vec<PathBuf>,
-    /// The second run, where a run has several recordings that are not in a folder of their own.
+    /// Recordings of the second run, if a run has several and no separate folder.
     #[arg(long, value_name = "B", num_args = 1..)]
     to: Vec<PathBuf>,
     /// Output format.
@@ -58,7 +58,7 @@ pub struct DiffArgs {
     only: OnlyArgs,
 }
 
-/// Runs it.
+/// Runs the subcommand.
 pub fn run(args: &DiffArgs) -> anyhow::Result<ExitCode> {
     let only = args.only.only();
     let (first, second) = args.runs()?;
@@ -92,7 +92,7 @@ impl DiffArgs {
         match (self.files.as_slice(), self.to.as_slice()) {
             ([a, b], []) => Ok((std::slice::from_ref(a), std::slice::from_ref(b))),
             (files, []) => Err(usage(format!(
-                "diff compares two recordings or folders, but got {}; to compare several with several, put the second run's after --to",
+                "expected two recordings or folders, got {}; if a run has several recordings, put those of the second run after --to",
                 files.len()
             ))),
             runs => Ok(runs),
@@ -130,7 +130,7 @@ fn of_some(files: &[PathBuf], only: &Only) -> anyhow::Result<(Report, bool)> {
 fn of_many(files: &[PathBuf]) -> anyhow::Result<(Report, bool)> {
     let files = fleet::expand(files)?;
     let (outlines, failed) = fleet::outlines(&files);
-    let joined = fleet::join(outlines, failed, fleet::Reach::default(), false)?;
+    let joined = fleet::join(outlines, failed, fleet::TimeRange::default(), false)?;
     if joined.damaged {
         for note in &joined.report.notes {
             anstream::eprintln!("raytrace: {note}");

@@ -2,7 +2,7 @@
 //! and detached again.
 
 mod node;
-#[cfg_attr(not(feature = "record"), path = "doctor/left_out.rs")]
+#[cfg_attr(not(feature = "record"), path = "doctor/stub.rs")]
 mod probe;
 
 use std::{path::Path, process::ExitCode};
@@ -54,7 +54,7 @@ enum Format {
     Json,
 }
 
-/// Runs it.
+/// Runs the subcommand.
 pub fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
     let machine = look(args.raylet_pid.map(Pid))?;
     let checks = doctor::checks(&machine);

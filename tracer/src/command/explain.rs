@@ -29,7 +29,7 @@ const BEGINNING: usize = 64 << 10;
   raytrace explain /tmp/ray/session_latest             Read all logs of a session
   raytrace explain driver.log raylet.out dmesg.txt     Read some of them
   raytrace explain gpu-01/session_x gpu-02/session_x   Join several nodes
-  raytrace explain driver.log --log-tz +08:00          Say in which zone it was written
+  raytrace explain driver.log --log-tz +08:00          Name the log's time zone
   kubectl logs POD | raytrace explain --format json
   raytrace explain session.tar.gz --match WorkerDict --redact --format markdown
 
@@ -39,10 +39,10 @@ Exit codes:
   6  the input is not text
   8  --fail-on or --fail-above matched")]
 pub struct ExplainArgs {
-    /// Logs, session folders, or tar archives of them [default: standard input, also `-`].
+    /// Logs, session folders, or tar archives of them; `-` reads standard input [default: -].
     files: Vec<PathBuf>,
-    /// Time zone in which the logs were written, for lines that do not name one: +08:00 or Asia/Shanghai
-    /// [default: from what the logs say].
+    /// Time zone of log lines that do not name one: +08:00 or Asia/Shanghai
+    /// [default: derived from the logs].
     #[arg(
         long,
         alias = "timezone",
@@ -54,7 +54,7 @@ pub struct ExplainArgs {
     view: ViewArgs,
 }
 
-/// Runs it.
+/// Runs the subcommand.
 pub fn run(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     let ExplainArgs {
         files,
@@ -86,13 +86,13 @@ fn recording_in(files: &[PathBuf]) -> anyhow::Result<Option<PathBuf>> {
     match (files, files.iter().find(is_one)) {
         ([_], Some(file)) => {
             anstream::eprintln!(
-                "{0} is a recording: this is raytrace report {0}",
+                "{} is a recording; reading it as `raytrace report` does",
                 file.display()
             );
             Ok(Some(file.clone()))
         }
         (_, Some(file)) => Err(usage(format!(
-            "{0} is a recording and the rest are logs: a recording has its cluster's logs in it, raytrace report {0}",
+            "{0} is a recording and the rest are logs; a recording contains its cluster's logs, run: raytrace report {0}",
             file.display()
         ))),
         (_, None) => Ok(None),
@@ -106,8 +106,9 @@ fn empty(inputs: &[Input]) -> anyhow::Error {
         [one] => format!("{} is empty", one.name()),
         all => format!("all {} inputs are empty", all.len()),
     };
-    let message =
-        format!("{what}: nothing to explain; name logs: raytrace explain /tmp/ray/session_latest");
+    let message = format!(
+        "{what}: nothing to explain; name the logs: raytrace explain /tmp/ray/session_latest"
+    );
     usage(message)
 }
 
@@ -202,7 +203,8 @@ fn read(input: &Input, explainer: &mut Explainer, progress: &Reading) -> anyhow:
     let name = input.name();
     match read_texts(input, explainer, progress) {
         Err(error) if is_missing(&error) => Err(usage(format!(
-            "cannot read {name}: No such file or directory; name logs: raytrace explain /tmp/ray/session_latest"
+            "cannot read {name}: No such file or directory; name a driver's log, or the folder of a session on the node that had the error: \
+             raytrace explain DRIVER.log /tmp/ray/session_latest"
         ))),
         result => result.with_context(|| format!("cannot read {name}")),
     }
@@ -225,7 +227,7 @@ fn read_texts(
                 return text("stdin", progress.counts(stdin), Other::Refuse, explainer);
             }
             anstream::eprintln!(
-                "reading from the terminal; end with Ctrl-D, or name files: raytrace explain FILE…"
+                "reading from the terminal; press Ctrl-D to finish, or name files: raytrace explain FILE…"
             );
             return text("stdin", stdin, Other::Refuse, explainer);
         }
@@ -295,9 +297,7 @@ fn text(
         return Ok(0);
     }
     if !is_text(beginning) {
-        let message = format!(
-            "{name} is not text: raytrace explains logs as they are, packed (.gz) or in an archive (.tar, .tar.gz)"
-        );
+        let message = format!("{name} is not text; give logs as plain text, .gz, .tar or .tar.gz");
         if other == Other::Skip {
             tracing::warn!("{message}");
             return Ok(0);
@@ -329,6 +329,8 @@ fn has_extension(path: &Path, known: &[&str]) -> bool {
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
+
+    use clap::Parser as _;
 
     use super::*;
 
@@ -400,5 +402,26 @@ mod tests {
         for other in [&gzip.finish().expect("gzip"), &program[..BEGINNING], &wide] {
             assert!(!is_text(other), "{:?}", &other[..16]);
         }
+    }
+
+    #[test]
+    fn the_zone_that_is_given_is_that_of_times_without_one() {
+        let raylet = |text: &&str| text.starts_with("[2026-11-21 00:02:27,404 I 611 611] (raylet)");
+        let text = crate::explain::texts().into_iter().find(raylet);
+        let time = |zone: &str| {
+            let line = ["raytrace", "explain", "raylet.out", "--log-tz", zone];
+            let cli = crate::cli::Cli::try_parse_from(line).expect("arguments");
+            let crate::cli::Command::Explain(args) = cli.command else {
+                panic!("{:?}", cli.command);
+            };
+            let mut explainer = Explainer::default();
+            let read = explainer.read("raylet.out", text.expect("a text").as_bytes(), |_| {});
+            read.expect("a text in memory");
+            let zone = args.log_tz.as_ref().map(Zone::time_zone);
+            let report = from_text::judge(&explainer.finish(), zone.as_ref());
+            report.deaths[0].when.time.expect("a time").0.0
+        };
+        assert_eq!(time("UTC") - time("+08:00"), 8 * 3600 * 1_000_000_000);
+        assert_eq!(time("Asia/Shanghai"), time("+08:00"));
     }
 }

@@ -12,8 +12,8 @@ use anyhow::Context as _;
 use super::{
     code, fleet,
     only::{self, OnlyArgs},
+    recorder_events::{self, RecorderEvents},
     report::{empty, newest},
-    stored::{self, Stored},
     usage,
     view::output,
 };
@@ -38,7 +38,7 @@ pub enum ExportFormat {
     ChromeTrace,
     /// One JSON object per event.
     Jsonl,
-    /// Lines of Python that grew memory, as an SVG; width is growth.
+    /// Lines of Python that grew memory, as an SVG; the width is the growth.
     Flamegraph,
     /// Memory samples, for a spreadsheet or a data frame.
     Csv,
@@ -82,10 +82,12 @@ pub struct ExportArgs {
     force: bool,
 }
 
-/// Runs it.
+/// Runs the subcommand.
 pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     if args.with.is_some() && args.format != ExportFormat::ChromeTrace {
-        return Err(usage("--with is for --format chrome-trace: leave it out"));
+        return Err(usage(
+            "--with works with --format chrome-trace only: leave it out",
+        ));
     }
     let files = match args.files.as_slice() {
         [] => vec![newest()?],
@@ -123,7 +125,7 @@ pub(super) fn parts(
     let (groups, mut damaged) = by_recorder(files);
     let mut parts = Vec::new();
     for files in groups {
-        let (part, told) = Part::read(Stored::of(files), need)?;
+        let (part, told) = Part::read(RecorderEvents::of(files), need)?;
         for warning in &told.warnings {
             anstream::eprintln!("raytrace: {warning}");
         }
@@ -146,7 +148,7 @@ fn by_recorder(files: &[PathBuf]) -> (Vec<Vec<PathBuf>>, bool) {
     }
     let (outlines, failed) = fleet::outlines(files);
     for (file, error) in &failed {
-        anstream::eprintln!("raytrace: left out: {}: {error}", file.display());
+        anstream::eprintln!("raytrace: skipped: {}: {error}", file.display());
     }
     let groups = recording::by_recorder(outlines).into_iter();
     let groups = groups.map(|group| group.into_iter().map(|file| file.path).collect());
@@ -164,10 +166,10 @@ fn chosen(parts: Vec<Part>, only: &Only, need: Need) -> anyhow::Result<Vec<Part>
             kept.push(part);
             continue;
         }
-        let Some(stored) = only::of_recording(only, (&report, number), part.stored)? else {
+        let Some(events) = only::of_recording(only, (&report, number), part.events)? else {
             continue;
         };
-        let (part, _told_before) = Part::read(stored, need)?;
+        let (part, _told_before) = Part::read(events, need)?;
         kept.extend(part);
     }
     if kept.is_empty() {
@@ -203,7 +205,7 @@ fn print(made: Export, format: ExportFormat) -> anyhow::Result<()> {
     let stdout = std::io::stdout();
     if stdout.is_terminal() && format == ExportFormat::ChromeTrace {
         return Err(usage(
-            "a trace is not for a terminal: name a file, -o trace.json",
+            "a trace is too long for a terminal: name a file, -o trace.json",
         ));
     }
     match finished(made.writer(format)?, BufWriter::new(stdout.lock())) {
@@ -258,7 +260,7 @@ impl Need {
     }
 
     fn draws(self, event: &Event) -> bool {
-        self == Self::Series || self == Self::Names && !stored::is_sample(event)
+        self == Self::Series || self == Self::Names && !recorder_events::is_sample(event)
     }
 }
 
@@ -266,7 +268,7 @@ impl Need {
 pub(super) struct Part {
     pub(super) judge: Judge,
     taken: TimelineBuilder,
-    stored: Stored,
+    events: RecorderEvents,
 }
 
 /// Recordings that are turned into something else.
@@ -277,10 +279,10 @@ struct Export {
 
 impl Part {
     /// Reads what the form needs; `None` where there are no events.
-    fn read(mut stored: Stored, need: Need) -> anyhow::Result<(Option<Self>, ReadSummary)> {
+    fn read(mut events: RecorderEvents, need: Need) -> anyhow::Result<(Option<Self>, ReadSummary)> {
         let (mut judge, mut taken) = (Judge::default(), TimelineBuilder::default());
         let mut last = None;
-        let told = stored.each(|event| {
+        let told = events.each(|event| {
             if need.judges(event) {
                 judge.observe(event);
             }
@@ -290,11 +292,11 @@ impl Part {
             last = last.max(Some(event.id));
         })?;
         let part = last.map(|last| {
-            stored.up_to(last);
+            events.up_to(last);
             Self {
                 judge,
                 taken,
-                stored,
+                events,
             }
         });
         Ok((part, told))
@@ -313,7 +315,7 @@ impl Part {
         line: impl Fn(&Event) -> std::io::Result<Option<String>>,
     ) -> anyhow::Result<()> {
         let mut written = Ok(());
-        self.stored.each_until(|event| {
+        self.events.each_until(|event| {
             written = line(event).and_then(|line| match line {
                 Some(line) => writeln!(output, "{line}"),
                 None => Ok(()),
@@ -389,7 +391,7 @@ impl Export {
         for part in self.parts {
             let timeline = part.judge.timeline(part.taken);
             let timeline =
-                timeline.context("the recording holds no clock: its beginning is missing")?;
+                timeline.context("the recording has no clock: its beginning is missing")?;
             traced.push((part.judge.report(), timeline));
         }
         let ray = self.ray;
@@ -412,7 +414,7 @@ impl Export {
         }
         if folded.is_empty() {
             anyhow::bail!(
-                "the recording holds no Python stacks: nothing that was watched grew by 64 MiB, or it was recorded with --no-stacks"
+                "the recording has no Python stacks: no process grew by 64 MiB, or it was recorded with --no-stacks"
             );
         }
         Ok(flamegraph::render(&folded)?)

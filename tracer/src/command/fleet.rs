@@ -28,7 +28,7 @@ const MARGIN_NS: i64 = 10 * MINUTE_NS;
 
 /// What was asked for, in time.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Reach {
+pub(super) struct TimeRange {
     pub(super) since: Option<Utc>,
     pub(super) until: Option<Utc>,
 }
@@ -54,7 +54,7 @@ pub(super) fn expand(arguments: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
         in_folder(path, DEEPEST, &mut files);
         if files.len() == before {
             return Err(usage(format!(
-                "no recording (*.raytrace) in {}; name another folder, or make one: sudo raytrace record --directory {}",
+                "no recording (*.raytrace) in {}; name another folder, or start recording: sudo raytrace record --directory {}",
                 path.display(),
                 path.display()
             )));
@@ -98,16 +98,16 @@ pub(super) fn bounds(outlines: &[Outline]) -> Option<(Utc, Utc)> {
     Some((began, ended))
 }
 
-/// Judges the files that `reach` needs and joins what comes of it; with `draws`, the series over time are read too.
+/// Judges the files that `range` needs and joins what comes of it; with `draws`, the series over time are read too.
 pub(super) fn join(
     outlines: Vec<Outline>,
     failed: Vec<(PathBuf, RecordingError)>,
-    reach: Reach,
+    range: TimeRange,
     draws: bool,
 ) -> anyhow::Result<Joined> {
     let all = outlines.len();
     let needed: Vec<Outline> = (outlines.into_iter())
-        .filter(|outline| is_needed(outline, reach))
+        .filter(|outline| is_needed(outline, range))
         .collect();
     let left_out = all - needed.len();
     let groups: Vec<Vec<PathBuf>> = recording::by_recorder(needed)
@@ -153,12 +153,12 @@ pub(super) fn join(
 
 fn nothing(left_out: usize) -> anyhow::Error {
     usage(format!(
-        "none of {left_out} recordings reaches into the time of --since and --until; leave them out to see all"
+        "none of {left_out} recordings covers the time of --since and --until; leave these options out to see all"
     ))
 }
 
 /// The error, with its file where it does not name one.
-fn named(file: &Path, error: &RecordingError) -> String {
+pub(super) fn named(file: &Path, error: &RecordingError) -> String {
     let text = error.to_string();
     let name = file.display().to_string();
     if text.contains(&name) {
@@ -168,10 +168,11 @@ fn named(file: &Path, error: &RecordingError) -> String {
     }
 }
 
-fn is_needed(outline: &Outline, reach: Reach) -> bool {
-    let since = reach.since.map(|since| since.0.0.saturating_sub(MARGIN_NS));
+/// Whether a file reaches into that time, or ends shortly before it.
+pub(super) fn is_needed(outline: &Outline, range: TimeRange) -> bool {
+    let since = range.since.map(|since| since.0.0.saturating_sub(MARGIN_NS));
     since.is_none_or(|since| outline.ended.0 >= since)
-        && reach
+        && range
             .until
             .is_none_or(|until| outline.started.wall <= until.0)
 }
@@ -247,7 +248,7 @@ mod tests {
     fn of_folder(folder: &Path) -> Joined {
         let files = expand(&[folder.to_owned()]).expect("recordings");
         let (outlines, failed) = outlines(&files);
-        join(outlines, failed, Reach::default(), false).expect("one can be read")
+        join(outlines, failed, TimeRange::default(), false).expect("one can be read")
     }
 
     fn names(joined: &Joined, file: &str) -> bool {
@@ -301,7 +302,7 @@ mod tests {
         let begun = std::time::Instant::now();
         let joined = loop {
             let (outlines, failed) = outlines(std::slice::from_ref(&path));
-            match join(outlines, failed, Reach::default(), false) {
+            match join(outlines, failed, TimeRange::default(), false) {
                 Ok(joined) if !joined.report.deaths.is_empty() => break joined,
                 _ => assert!(begun.elapsed().as_secs() < 60, "nothing was written"),
             }

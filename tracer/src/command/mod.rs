@@ -1,34 +1,31 @@
 //! The subcommands, one file each.
 
+#[cfg(feature = "record")]
+mod attach;
 pub mod diff;
 pub mod doctor;
 pub mod explain;
 pub mod export;
 mod fleet;
 #[cfg(feature = "record")]
-mod observing;
+mod observer_loop;
 pub mod only;
 pub mod own_path;
+#[cfg(feature = "record")]
+mod privileges;
 pub mod publish;
 mod reading;
 #[cfg(feature = "record")]
 pub mod record;
+mod recorder_events;
 pub mod report;
 pub mod slice;
-mod stored;
 pub mod top;
 pub mod view;
 
-use std::process::ExitCode;
-
-use anyhow::Context as _;
-use clap::CommandFactory as _;
 use tracing_subscriber::EnvFilter;
 
-use crate::{
-    cli::{Cli, Command},
-    recording::RecordingError,
-};
+use crate::recording::RecordingError;
 
 /// Exit codes beyond 0 (ok) and 1 (unexpected).
 pub mod code {
@@ -42,8 +39,8 @@ pub mod code {
     pub const NO_RAY: u8 = 5;
     /// A recording is damaged or from a newer raytrace.
     pub const RECORDING: u8 = 6;
-    /// `--strict` and a probe is missing.
-    pub const STRICT: u8 = 7;
+    /// `--require-all-probes` and a probe is missing.
+    pub const REQUIRE_ALL_PROBES: u8 = 7;
     /// `--fail-on` or `--fail-above` was met.
     pub const FAIL_ON: u8 = 8;
     /// `doctor` found a problem.
@@ -124,32 +121,9 @@ pub fn init_log(verbose: u8) {
         .init();
 }
 
-/// Runs a subcommand.
-pub fn run(command: Command) -> anyhow::Result<ExitCode> {
-    match command {
-        #[cfg(feature = "record")]
-        Command::Record(args) => record::run(args),
-        Command::Report(args) => report::run(&args),
-        Command::Slice(args) => slice::run(&args),
-        Command::Explain(args) => explain::run(args),
-        Command::Doctor(args) => doctor::run(args),
-        Command::Export(args) => export::run(&args),
-        Command::Diff(args) => diff::run(&args),
-        Command::Top(args) => top::run(&args),
-        Command::Publish(args) => publish::run(&args),
-        Command::Man { folder } => {
-            clap_mangen::generate_to(Cli::command(), &folder)
-                .with_context(|| format!("cannot write into {}", folder.display()))?;
-            Ok(ExitCode::SUCCESS)
-        }
-        Command::Completions { shell } => {
-            // Into a buffer: clap_complete panics where a pipe is closed early.
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "raytrace", &mut script);
-            view::output::print(&String::from_utf8_lossy(&script))?;
-            Ok(ExitCode::SUCCESS)
-        }
-    }
+/// Writes to stdout; a pipe that is closed is no error.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    view::output::print(text)
 }
 
 #[cfg(test)]

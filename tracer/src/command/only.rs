@@ -1,6 +1,6 @@
 //! Options that choose one node, job or cluster, for every command that reads several recordings.
 
-use super::{stored::Stored, usage};
+use super::{recorder_events::RecorderEvents, usage};
 use crate::{
     ids::HexId,
     judge::report::Report,
@@ -44,17 +44,17 @@ pub(super) fn job(text: &str) -> Result<HexId, String> {
 pub(super) fn of_recording(
     only: &Only,
     (report, number): (&Report, u32),
-    stored: Stored,
-) -> anyhow::Result<Option<Stored>> {
+    events: RecorderEvents,
+) -> anyhow::Result<Option<RecorderEvents>> {
     if !only.has_recording(report, number) {
         return Ok(None);
     }
     let Some(job) = &only.job else {
-        return Ok(Some(stored));
+        return Ok(Some(events));
     };
     let session = only.session(report);
-    match Members::of(&stored.without_samples()?, job, session.as_deref()) {
-        Ok(members) => Ok(Some(stored.of_job(members))),
+    match Members::of(&events.without_samples()?, job, session.as_deref()) {
+        Ok(members) => Ok(Some(events.of_job(members))),
         Err(SliceError::NoSuchJob(_)) => Ok(None),
         Err(error) => Err(usage(format!(
             "{error}; name one of them: --cluster SESSION"
@@ -64,5 +64,5 @@ pub(super) fn of_recording(
 
 /// None of the recordings is of what was asked for.
 pub(super) fn nothing() -> anyhow::Error {
-    usage("no recording has what --node, --job and --cluster ask for; list nodes and jobs: raytrace report FILES".to_owned())
+    usage("no recording matches --node, --job and --cluster; list nodes and jobs: raytrace report FILES".to_owned())
 }

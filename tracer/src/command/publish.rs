@@ -35,19 +35,22 @@ use state::State;
 /// A recorder writes what it saw twice a second.
 const POLL: Duration = Duration::from_secs(1);
 
+/// Looks at which lines may fail to be written, one after the other: a full disk may be cleared.
+const FAILURES: u32 = 60;
+
 /// Where the kubelet puts them.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// Arguments of `publish`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  raytrace publish --json -                             Print a line per death and warning
+  raytrace publish --json -                             Print a line for each death and warning
   raytrace publish --json - --metrics 127.0.0.1:9464    Serve metrics too
   raytrace publish --directory /data/raytrace --metrics 0.0.0.0:9464
-  raytrace publish --k8s-events --json -                Write Events on pods with a kill
+  raytrace publish --k8s-events --json -                Create Events on the pods too
 
-It needs the right to read the recordings and no other. The systemd service makes them readable
-for the group raytrace; those of sudo raytrace record belong to the user who ran sudo.
+It only needs permission to read the recordings. The group raytrace may read those of the systemd
+service; those of `sudo raytrace record` belong to the user who ran sudo.
 
 Exit codes:
   0  ended by a signal
@@ -57,19 +60,19 @@ pub struct PublishArgs {
     /// Folder of the recordings.
     #[arg(long, value_name = "DIR", default_value = place::FALLBACK, help_heading = "Input")]
     directory: PathBuf,
-    /// Write one JSON line per settled death, warning, loss and gap to this file, or to stdout.
+    /// Append a JSON line for each death (once its verdict is final), warning, and loss or gap in the recording; - is stdout.
     #[arg(long, value_name = "PATH|-", help_heading = "Output")]
     json: Option<PathBuf>,
     /// Serve Prometheus metrics at this address, under /metrics.
     #[arg(long, value_name = "ADDRESS", help_heading = "Output")]
     metrics: Option<SocketAddr>,
-    /// Write a Warning Event on the pod of each death; needs a service account that may create and patch Events.
+    /// Create a Warning Event on the pod of each first cause and memory kill; needs a service account that may create and patch Events.
     #[arg(long, help_heading = "Output")]
     k8s_events: bool,
-    /// Folder of the service account's token and of the cluster's certificate.
+    /// Folder with the service account's token and the cluster's certificate.
     #[arg(long, value_name = "DIR", default_value = SERVICE_ACCOUNT, requires = "k8s_events", help_heading = "Output")]
     service_account: PathBuf,
-    /// Include command lines, paths, and names of processes that are not Ray's.
+    /// Include command lines, paths and names of non-Ray processes.
     #[arg(long, help_heading = "Output")]
     with_arguments: bool,
     /// State file, to resume after a restart [default: publish.json in `$STATE_DIRECTORY`, else in
@@ -78,7 +81,7 @@ pub struct PublishArgs {
     state: Option<PathBuf>,
 }
 
-/// Runs it.
+/// Runs the subcommand.
 pub fn run(args: &PublishArgs) -> anyhow::Result<ExitCode> {
     if args.json.is_none() && args.metrics.is_none() && !args.k8s_events {
         return Err(usage(
@@ -87,7 +90,7 @@ pub fn run(args: &PublishArgs) -> anyhow::Result<ExitCode> {
     }
     if !args.directory.is_dir() {
         return Err(usage(format!(
-            "there is no folder {}: name that of the recordings, --directory DIR",
+            "there is no folder {}: name the folder of the recordings, --directory DIR",
             args.directory.display()
         )));
     }
@@ -121,13 +124,16 @@ async fn publish(args: &PublishArgs) -> anyhow::Result<ExitCode> {
         events,
         path,
         snapshot,
+        lines: Vec::new(),
+        failures: 0,
+        written: true,
     };
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut poll = tokio::time::interval(POLL);
     poll.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     anstream::eprintln!(
-        "Publishing what is recorded in {}. Ctrl-C ends.",
+        "Publishing the recordings in {}. Press Ctrl-C to stop.",
         args.directory.display()
     );
     loop {
@@ -148,39 +154,57 @@ struct Publisher {
     events: Option<Events>,
     path: PathBuf,
     snapshot: Arc<Mutex<Snapshot>>,
+    /// Lines that could not be written yet.
+    lines: Vec<serde_json::Value>,
+    /// How often, one look after the other.
+    failures: u32,
+    /// Whether the state file has the state.
+    written: bool,
 }
 
 impl Publisher {
     /// Reads what is new, hands it on, and notes that: in this order, so that nothing is lost where it is ended in between.
     fn look(&mut self) -> anyhow::Result<()> {
         let before = self.state.clone();
-        let news = self.folder.look(&mut self.state, clock::boot());
-        if let Some(sink) = &mut self.sink
-            && let Err(error) = sink.write(&news.lines)
-        {
-            // Nothing is noted: the same lines come again at the next look.
-            tracing::warn!("{error:#}");
-            self.state = before;
-            self.folder.again();
-            return Ok(());
-        }
+        let updates = self.folder.look(&mut self.state, clock::boot());
         if let Some(events) = &self.events {
-            events.push(news.events);
+            events.push(updates.events);
             self.state.events = events.waiting();
         }
-        if self.state != before {
+        self.written &= self.state == before;
+        self.lines.extend(updates.lines);
+        if self.hand_on()? && !self.written {
             self.state.write(&self.path)?;
+            self.written = true;
         }
         let mut snapshot = self.snapshot.lock().unwrap_or_else(PoisonError::into_inner);
-        let last_kill = news.snapshot.last_kill;
+        let last_kill = updates.snapshot.last_kill;
         let last_kill = last_kill.or_else(|| snapshot.last_kill.take());
         *snapshot = Snapshot {
             counts: self.state.counts.clone(),
             last_kill,
             events: self.events.as_ref().map(Events::counts),
-            ..news.snapshot
+            ..updates.snapshot
         };
         Ok(())
+    }
+
+    /// Whether all lines are written. Until then nothing is noted, so that whoever is started again hands them on.
+    fn hand_on(&mut self) -> anyhow::Result<bool> {
+        let lines = std::mem::take(&mut self.lines);
+        let Some(Err(error)) = self.sink.as_mut().map(|sink| sink.write(&lines)) else {
+            self.failures = 0;
+            return Ok(true);
+        };
+        let io = error.downcast_ref::<std::io::Error>();
+        let nobody_reads = io.is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe);
+        self.failures += 1;
+        if nobody_reads || self.failures > FAILURES {
+            return Err(error);
+        }
+        tracing::warn!("{error:#}");
+        self.lines = lines;
+        Ok(false)
     }
 }
 

@@ -1,35 +1,44 @@
 //! `raytrace record`: attach, collect, tell each death as it comes, end with a recording.
 
-pub(super) mod attach;
 mod cgroup;
 mod directory;
 mod output;
-pub(super) mod own;
-pub(super) mod privileges;
+pub(super) mod self_protection;
 mod service;
 mod wrapped;
 
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
+    sync::LazyLock,
     time::{Duration, Instant},
 };
 
 use anyhow::Context as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::observing::{Observing, Step};
+use super::{
+    attach,
+    observer_loop::{ObserverLoop, Step},
+    privileges,
+};
 use crate::{
     bounded,
     collect::{ClusterFilter, Collector},
     ids::Pid,
-    observe::{clusters, processes, stall},
+    observe::{clusters, processes, timed_read},
     recording::{Retention, Writer},
 };
 use wrapped::Wrapped;
 
 /// The machine and the probes are in the file after some ms; a disk that hangs or is full is told, and tried again.
 const FIRST_EVENTS: Duration = Duration::from_secs(10);
+
+/// How long and in how much space a recording keeps all, as it is typed.
+static KEEP: LazyLock<String> =
+    LazyLock::new(|| format!("{}h", Retention::default().keep.as_secs() / 3600));
+static MAX_SIZE: LazyLock<String> =
+    LazyLock::new(|| format!("{}GiB", Retention::default().max_bytes >> 30));
 
 /// Arguments of `record`.
 #[derive(Debug, clap::Args)]
@@ -44,16 +53,16 @@ const FIRST_EVENTS: Duration = Duration::from_secs(10);
   sudo raytrace record --directory /var/lib/raytrace --rotate 6h --keep-files 28
                                             Record always; delete the oldest files
   sudo raytrace record -- python3 train.py  Record one job and end with its exit code
-  raytrace record                           Record without privilege: no senders of signals
+  raytrace record                           Record without root: senders of signals are not recorded
 
 Exit codes:
   0  success; with -- COMMAND, the command's own
-  1  the recording could not be written: it exists, no permission, a network file system
+  1  the recording could not be written (it exists, no permission, a network file system)
   2  a bad option, or no session in --session-dir
   3  a privilege is missing (--require-ebpf)
   4  the kernel lacks a feature (--require-ebpf)
   5  no Ray is running (--require-ray)
-  7  a probe is missing (--strict)")]
+  7  a probe is missing (--require-all-probes)")]
 pub struct RecordArgs {
     /// Output file [default: raytrace-HOST-TIME.raytrace in the current folder].
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
@@ -63,11 +72,11 @@ pub struct RecordArgs {
     /// Stop after this time: 90s, 15m, 2h.
     #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Output")]
     duration: Option<Duration>,
-    /// Keep samples in full detail for this time; downsample older ones; samples around deaths are kept longest.
-    #[arg(long, value_name = "TIME", default_value = "6h", value_parser = parse_duration, help_heading = "Output")]
+    /// Keep all samples of this time; downsample older ones, those around deaths last.
+    #[arg(long, value_name = "TIME", default_value = KEEP.as_str(), value_parser = parse_duration, help_heading = "Output")]
     keep: Duration,
     /// Keep the file below this size by downsampling older samples: 500MiB, 8GiB.
-    #[arg(long, value_name = "SIZE", default_value = "2GiB", value_parser = parse_size, help_heading = "Output")]
+    #[arg(long, value_name = "SIZE", default_value = MAX_SIZE.as_str(), value_parser = parse_size, help_heading = "Output")]
     max_size: u64,
     /// Record only the cluster with this session folder (/tmp/ray/session_…).
     #[arg(long, value_name = "DIR", help_heading = "What to record")]
@@ -75,7 +84,7 @@ pub struct RecordArgs {
     /// Record only the cluster of this raylet.
     #[arg(long, value_name = "PID", help_heading = "What to record")]
     raylet_pid: Option<u32>,
-    /// Record only clusters whose raylet runs as this user; do not name other users' processes.
+    /// Record only clusters of this user (whose raylet runs as the user); hide names of other users' processes.
     #[arg(long, value_name = "NAME|UID", value_parser = parse_user, help_heading = "What to record")]
     user: Option<u32>,
     /// Fail instead of falling back to procfs mode.
@@ -86,17 +95,17 @@ pub struct RecordArgs {
     require_ray: bool,
     /// Fail if any probe is missing.
     #[arg(long, help_heading = "Requirements")]
-    strict: bool,
+    require_all_probes: bool,
     /// Do not read Python stacks.
     #[arg(long, help_heading = "What to record")]
     no_stacks: bool,
     /// Run COMMAND as root instead of as the user who ran sudo.
     #[arg(long, help_heading = "Recorder")]
     as_root: bool,
-    /// Move the recorder into a memory cgroup of its own, so that the job's limits do not apply to it.
+    /// Move the recorder into its own memory cgroup: the job's limits then do not apply to it.
     #[arg(long, help_heading = "Recorder")]
     own_cgroup: bool,
-    /// Sample memory ten times a second all the time, not only near a limit: what `cargo xtask bench` measures.
+    /// Sample memory ten times a second all the time, not only near a limit (for measurements).
     #[arg(long, hide = true)]
     armed: bool,
     /// Ask Ray's GCS every 10 s for names of actors, placement groups and jobs, with the raylet's token if it needs one.
@@ -147,7 +156,7 @@ fn parse_size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("invalid size {text}: minimum 1 MiB; for example 500MiB or 2GiB"))
 }
 
-/// Runs it.
+/// Runs the subcommand.
 pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -197,7 +206,7 @@ impl Signals {
 
 /// Everything that runs while recording.
 struct Session {
-    observing: Observing,
+    observers: ObserverLoop,
     writer: Writer,
     began: Instant,
     screen: output::Screen,
@@ -214,10 +223,14 @@ async fn record(args: RecordArgs) -> anyhow::Result<ExitCode> {
     };
     let narrow = args.session_dir.is_some() || args.raylet_pid.is_some() || args.user.is_some();
     let attached = attach::attach(narrow, args.require_ebpf)?;
-    if args.strict {
+    if args.require_all_probes {
         attach::refuse_missing(&attached.probes)?;
     }
-    let owner = if args.as_root { None } else { own::sudo_user() };
+    let owner = if args.as_root {
+        None
+    } else {
+        self_protection::sudo_user()
+    };
     let retention = Retention {
         keep: args.keep,
         max_bytes: args.max_size,
@@ -234,19 +247,19 @@ async fn record(args: RecordArgs) -> anyhow::Result<ExitCode> {
         user: args.user,
     };
     let (mode, probes) = (attached.mode, attached.probes.clone());
-    let mut observing = Observing::prepare(attached, prepared.sender(), wanted, previous)?;
+    let mut observers = ObserverLoop::prepare(attached, prepared.sender(), wanted, previous)?;
     if args.armed {
-        observing.collector.keep_armed();
+        observers.collector.sample_as_near_limit();
     }
-    let wrapped = Wrapped::start(&args.command, owner, &mut observing.collector)?;
-    let _own_cgroup = args.own_cgroup.then(cgroup::Own::enter).transpose()?;
-    own::survive();
+    let wrapped = Wrapped::start(&args.command, owner, &mut observers.collector)?;
+    let _own_cgroup = args.own_cgroup.then(cgroup::OwnCgroup::enter).transpose()?;
+    self_protection::survive();
     // Threads have the rights of the one that starts them: from here on all have few.
     let writer = privileges::reduce(owner, Some(folder), args.own_cgroup, || prepared.start())?;
-    stall::begin();
-    observing.start()?;
-    let gpus = observing.collector.watch_gpus();
-    let collector = &mut observing.collector;
+    timed_read::begin();
+    observers.start()?;
+    let gpus = observers.collector.watch_gpus();
+    let collector = &mut observers.collector;
     if args.gcs {
         let asked = collector.ask_gcs();
         asked.context("cannot start the thread that asks the GCS")?;
@@ -279,7 +292,7 @@ async fn record(args: RecordArgs) -> anyhow::Result<ExitCode> {
     );
     service::ready();
     let mut session = Session {
-        observing,
+        observers,
         writer,
         began: Instant::now(),
         screen,
@@ -303,7 +316,7 @@ impl Session {
         loop {
             tokio::select! {
                 biased;
-                step = self.observing.step() => if step == Step::Second { self.second(); },
+                step = self.observers.step() => if step == Step::Second { self.second(); },
                 status = Wrapped::wait(&mut wrapped) => return Some(status),
                 _ = signals.hangup.recv() => {}
                 // With a wrapped command the signal is its own business: the recording ends with it.
@@ -311,7 +324,7 @@ impl Session {
                 _ = signals.terminate.recv(), if wrapped.is_none() => return None,
                 () = &mut over => return None,
             }
-            for told in self.observing.collector.take_updates() {
+            for told in self.observers.collector.take_updates() {
                 self.screen.death(&told);
             }
         }
@@ -319,12 +332,13 @@ impl Session {
 
     fn second(&mut self) {
         service::alive();
-        self.screen.news(self.observing.collector.gcs_news());
-        for (time, near) in self.observing.collector.foreseen() {
-            self.screen.near(time, &near);
+        self.screen
+            .gcs_updates(self.observers.collector.gcs_updates());
+        for (time, warning) in self.observers.collector.warnings() {
+            self.screen.warning(time, &warning);
         }
         self.screen
-            .status(self.began.elapsed(), &self.observing.collector);
+            .status(self.began.elapsed(), &self.observers.collector);
         self.screen.trouble(&self.writer.sender());
     }
 
@@ -337,14 +351,14 @@ impl Session {
                 screen.death(&told);
             }
         };
-        self.observing.finish(tell).await;
-        let ledger = self.observing.collector.ledger();
+        self.observers.finish(tell).await;
+        let ledger = self.observers.collector.ledger();
         let lost = ledger.iter().map(crate::event::Ledger::lost).sum();
         let path = self.writer.path();
         let summary = self.writer.finish();
         self.screen
             .ended(&path, self.began.elapsed(), &summary, lost);
-        self.screen.hanging(&stall::hanging());
+        self.screen.hanging(&timed_read::hanging());
         summary.failure.is_none()
     }
 }

@@ -22,7 +22,7 @@ use crate::{
   raytrace report gpu-01.raytrace gpu-02.raytrace  Join several nodes
   raytrace report /var/lib/raytrace --since -2h    Read only the files of that time
   raytrace report run.raytrace --kill 2            Show one kill with all its evidence
-  raytrace report run.raytrace --match 41877       Find any pid or id of a traceback
+  raytrace report run.raytrace --match 41877       Find a death by any pid or id
   raytrace report run.raytrace --format json | jq '.deaths[].verdict.summary'
   raytrace report run.raytrace --format markdown --redact -o issue.md
   raytrace report run.raytrace --format html -o report.html
@@ -50,7 +50,7 @@ impl ReportArgs {
     }
 }
 
-/// Runs it.
+/// Runs the subcommand.
 pub fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     let file = match args.files.as_slice() {
         [] => newest()?,
@@ -67,11 +67,11 @@ fn several(arguments: &[PathBuf], view: &ViewArgs) -> anyhow::Result<ExitCode> {
         return one(file, view);
     }
     let (outlines, failed) = fleet::outlines(&files);
-    let reach = match fleet::bounds(&outlines) {
-        Some((began, ended)) => view.reach(began, ended)?,
-        None => fleet::Reach::default(),
+    let range = match fleet::bounds(&outlines) {
+        Some((began, ended)) => view.time_range(began, ended)?,
+        None => fleet::TimeRange::default(),
     };
-    let joined = fleet::join(outlines, failed, reach, view.draws())?;
+    let joined = fleet::join(outlines, failed, range, view.draws())?;
     let folder = match arguments {
         [folder] => Some(folder.as_path()),
         _ => None,
@@ -130,7 +130,7 @@ fn one(file: &Path, view: &ViewArgs) -> anyhow::Result<ExitCode> {
 pub(super) fn newest() -> anyhow::Result<PathBuf> {
     let Some(file) = place::newest() else {
         return Err(usage(format!(
-            "no recording (*.raytrace) in this folder or in {}; name one: raytrace report FILE, or make one: sudo raytrace record",
+            "no recording (*.raytrace) in this folder or in {}; name one: raytrace report FILE, or start recording: sudo raytrace record",
             place::FALLBACK
         )));
     };
@@ -143,7 +143,7 @@ pub(super) fn empty(file: &Path) -> anyhow::Error {
     Failure {
         code: code::RECORDING,
         message: format!(
-            "{} holds no events: its recorder was ended before it wrote any; record again: sudo raytrace record",
+            "{} has no events: its recorder was killed before it wrote any; record again: sudo raytrace record",
             file.display()
         ),
     }

@@ -1,17 +1,26 @@
 //! `raytrace slice`: a part of a recording as a small recording of its own.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use anyhow::Context as _;
 
-use super::{code, fleet, only::job, usage};
+use super::{
+    code,
+    fleet::{self, TimeRange},
+    only::job,
+    recorder_events::{RecorderEvents, is_sample},
+    usage,
+};
 use crate::{
-    event::Event,
+    event::Observation,
     ids::{BootTime, EventId, HexId, MINUTE_NS},
     judge::{Judge, report::Utc},
-    recording::{self, Outline},
-    show::time::Zone,
-    slice::{SliceError, SliceFilter, Window, cut, end_of},
+    recording::{self, ReadSummary},
+    show::{causes, select::Kill, time::Zone},
+    slice::{Members, SliceError, Window, end_of},
 };
 
 /// Before a death as much is kept as a recording keeps in full detail around it.
@@ -23,19 +32,19 @@ const AFTER_DEATH_NS: i64 = MINUTE_NS;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   raytrace slice node.raytrace --job 02000000 -o job.raytrace
-  raytrace slice node.raytrace --death 4711 -o death.raytrace
+  raytrace slice node.raytrace --kill 1 -o kill.raytrace
   raytrace slice /var/lib/raytrace --since 08:00:00 --until 08:30:00 -o half-hour.raytrace
 
 Exit codes:
   0  success
   2  a file is missing, or nothing matches
   6  a recording is damaged or from a newer raytrace")]
-#[command(group = clap::ArgGroup::new("part").required(true).multiple(true).args(["job", "death", "since", "until"]))]
+#[command(group = clap::ArgGroup::new("part").required(true).multiple(true).args(["job", "kill", "since", "until"]))]
 pub struct SliceArgs {
-    /// Recording, consecutive files of one recorder, or their folder.
+    /// Recordings, or their folder; with --since and --until only the files of that time are read.
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Keep only this job: its processes, nodes and limits, and nothing of other jobs or users.
+    /// Keep only this job: its processes, its node and limits, and nothing about other jobs or users.
     #[arg(long, value_name = "ID", value_parser = job, help_heading = "Selection")]
     job: Option<HexId>,
     /// Session of the job's cluster, if several clusters of the machine have a job with this id.
@@ -46,10 +55,11 @@ pub struct SliceArgs {
         help_heading = "Selection"
     )]
     cluster: Option<String>,
-    /// Keep ten minutes before this death and one after: its id in the JSON.
+    /// Keep ten minutes before this death and one after: the number after KILL or DEATH in the report, or '#ID' with the id
+    /// from the JSON.
     #[arg(long, value_name = "ID", conflicts_with_all = ["since", "until"], help_heading = "Selection")]
-    death: Option<u64>,
-    /// Keep events after this time: 08:41:07, 2026-11-20T08:41:07Z, or -10m for the last ten minutes.
+    kill: Option<Kill>,
+    /// Keep events after this time: 08:41:07, 2026-11-20T08:41:07Z, or -10m (ten minutes before the end).
     #[arg(
         long,
         value_name = "TIME",
@@ -65,42 +75,64 @@ pub struct SliceArgs {
         help_heading = "Selection"
     )]
     until: Option<String>,
-    /// Output file; it must not exist.
+    /// Output file; it must not exist. What several recorders have seen goes into a file for each: NAME-1, NAME-2.
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     output: PathBuf,
 }
 
-/// Runs it.
+/// Runs the subcommand.
 pub fn run(args: &SliceArgs) -> anyhow::Result<ExitCode> {
-    let files = one_recorder(&args.files)?;
-    let (mut judge, mut events) = (Judge::default(), Vec::new());
-    let read = recording::parts_in_batches(&files, |batch| {
-        for event in &batch {
-            judge.observe(event);
+    let mut chosen = args.choose()?;
+    let death = args.kill.map(|kill| only_its_recorder(kill, &mut chosen));
+    let death = death.transpose()?;
+    let mut damaged = chosen.damaged;
+    let several = chosen.recorders.len() > 1;
+    let mut parts = Vec::new();
+    let mut refused = None;
+    for files in chosen.recorders {
+        match args.part(files, chosen.range, death)? {
+            Ok(part) => parts.extend(part),
+            Err(error) if several && matches!(error, SliceError::NoSuchJob(_)) => {
+                refused = Some(error);
+            }
+            Err(error) => return Err(refusal(&error)),
         }
-        events.extend(batch);
-    })?;
-    let wanted = SliceFilter {
-        job: args.job.clone(),
-        session: args.cluster.clone(),
-        window: args.window(&judge, &events)?,
-    };
-    let before = events.len();
-    let kept = cut(events, &wanted).map_err(|error| refusal(&error))?;
-    recording::write(&args.output, &kept)?;
-    anstream::eprintln!(
-        "Wrote {} ({} of {before} events)",
-        args.output.display(),
-        kept.len()
-    );
-    for warning in &read.warnings {
-        anstream::eprintln!("raytrace: {warning}");
     }
-    Ok(ExitCode::from(if read.damaged {
-        code::RECORDING
-    } else {
-        0
-    }))
+    if parts.is_empty() {
+        return Err(match refused {
+            Some(error) => refusal(&error),
+            None => usage(
+                "no recording reaches into the time of --since and --until; leave them out to see all",
+            ),
+        });
+    }
+    let number_of = parts.len();
+    for (number, part) in (1..).zip(parts) {
+        let output = if number_of == 1 {
+            args.output.clone()
+        } else {
+            numbered(&args.output, number)
+        };
+        damaged |= part.write(&output)?.damaged;
+    }
+    if number_of > 1 {
+        anstream::eprintln!(
+            "{number_of} recorders saw it, one after the other or on several nodes; read the slices together: raytrace report {}",
+            numbered(&args.output, 1)
+                .with_file_name("*.raytrace")
+                .display()
+        );
+    }
+    Ok(ExitCode::from(if damaged { code::RECORDING } else { 0 }))
+}
+
+/// `job.raytrace` as `job-1.raytrace`.
+fn numbered(path: &Path, number: usize) -> PathBuf {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let end = path
+        .extension()
+        .map_or_else(String::new, |end| format!(".{}", end.to_string_lossy()));
+    path.with_file_name(format!("{stem}-{number}{end}"))
 }
 
 fn refusal(error: &SliceError) -> anyhow::Error {
@@ -113,59 +145,289 @@ fn refusal(error: &SliceError) -> anyhow::Error {
     usage(format!("{error}; {next}"))
 }
 
-/// The files of one recorder, in their order.
-fn one_recorder(arguments: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
-    let files = fleet::expand(arguments)?;
-    if let [_] = files.as_slice() {
-        return Ok(files);
+/// The files to read.
+struct Chosen {
+    /// Those of each recorder, in their order.
+    recorders: Vec<Vec<PathBuf>>,
+    /// What was asked for of several files, by the time that they reach over.
+    range: Option<TimeRange>,
+    /// Whether a file was left out.
+    damaged: bool,
+}
+
+/// The death that is meant, by its id in the files of its recorder: only these are read on.
+fn only_its_recorder(kill: Kill, chosen: &mut Chosen) -> anyhow::Result<EventId> {
+    let (outlines, failed) = fleet::outlines(&chosen.recorders.concat());
+    let report = fleet::join(outlines, failed, TimeRange::default(), false)?.report;
+    let unknown = || usage(kill.is_unknown(causes::all(&report).len()));
+    let death = kill.death(&report).ok_or_else(unknown)?;
+    let recorder = usize::try_from(death.recording()).unwrap_or(usize::MAX);
+    if recorder >= chosen.recorders.len() {
+        return Err(unknown());
     }
-    let outlines: Result<Vec<Outline>, _> = files.iter().map(|file| Outline::of(file)).collect();
-    let mut groups = recording::by_recorder(outlines?);
-    let (Some(only), true) = (groups.pop(), groups.is_empty()) else {
-        let names: Vec<String> = files
-            .iter()
-            .map(|file| file.display().to_string())
-            .collect();
-        return Err(usage(format!(
-            "{} are recordings of several recorders; cut each by itself, and read the slices together: raytrace report A B",
-            names.join(" ")
-        )));
-    };
-    Ok(only.into_iter().map(|file| file.path).collect())
+    chosen.recorders = vec![chosen.recorders.swap_remove(recorder)];
+    Ok(EventId(death.row()))
+}
+
+/// What is wanted of one recorder's files.
+struct Part {
+    events: RecorderEvents,
+    window: Option<Window>,
+}
+
+impl Part {
+    fn write(&self, output: &Path) -> anyhow::Result<ReadSummary> {
+        let (mut kept, mut before) = (Vec::new(), 0);
+        let read = self.events.each(|event| {
+            before += 1;
+            // Of the figures before the window nothing is kept: there may be days of them.
+            let reaches = |window: Window| window.reaches(event.time) || !is_sample(event);
+            if self.window.is_none_or(reaches) {
+                kept.push(event.clone());
+            }
+        })?;
+        if let Some(window) = self.window {
+            kept = window.cut(kept);
+        }
+        recording::write(output, &kept)?;
+        anstream::eprintln!(
+            "Wrote {} ({} of {} events)",
+            output.display(),
+            kept.len(),
+            read.count.max(before)
+        );
+        for warning in &read.warnings {
+            anstream::eprintln!("raytrace: {warning}");
+        }
+        Ok(read)
+    }
 }
 
 impl SliceArgs {
-    fn window(&self, judge: &Judge, events: &[Event]) -> anyhow::Result<Option<Window>> {
-        if let Some(death) = self.death {
-            let ended = end_of(events, EventId(death)).ok_or_else(|| usage(format!(
-                    "no death has the id {death}; list them: raytrace report FILE --format json | jq '.deaths[].id'"
-                )))?;
-            return Ok(Some(Window {
-                from: ended.plus(-BEFORE_DEATH_NS),
-                until: ended.plus(AFTER_DEATH_NS),
-            }));
+    /// The recorders whose files hold what was asked for.
+    fn choose(&self) -> anyhow::Result<Chosen> {
+        let files = fleet::expand(&self.files)?;
+        if let [_] = files.as_slice() {
+            return Ok(Chosen {
+                recorders: vec![files],
+                range: None,
+                damaged: false,
+            });
         }
+        let (outlines, failed) = fleet::outlines(&files);
+        let damaged = !failed.is_empty();
+        for (file, error) in &failed {
+            anstream::eprintln!("raytrace: left out: {}", fleet::named(file, error));
+        }
+        let Some((began, ended)) = fleet::bounds(&outlines) else {
+            let first = failed.into_iter().next().map(|(_, error)| error);
+            return Err(first.map_or_else(|| usage("no recording"), anyhow::Error::from));
+        };
+        let range = self.time_range(began, ended)?;
+        let needed = outlines.into_iter();
+        let needed = needed.filter(|outline| fleet::is_needed(outline, range));
+        let recorders = recording::by_recorder(needed.collect()).into_iter();
+        let recorders = recorders.filter(|files| {
+            // A file that ended shortly before is read for those that follow it.
+            let since = range.since;
+            since.is_none_or(|since| files.iter().any(|file| file.ended >= since.0))
+        });
+        Ok(Chosen {
+            recorders: recorders
+                .map(|files| files.into_iter().map(|file| file.path).collect())
+                .collect(),
+            range: Some(range),
+            damaged,
+        })
+    }
+
+    fn time_range(&self, began: Utc, ended: Utc) -> anyhow::Result<TimeRange> {
+        let moment = |option: &str, text: &Option<String>| {
+            let parsed = text.as_ref().map(|text| {
+                let parsed = Zone::default().parse(text, began, ended);
+                parsed.map_err(|error| usage(format!("{option}: {error}")))
+            });
+            parsed.transpose()
+        };
+        Ok(TimeRange {
+            since: moment("--since", &self.since)?,
+            until: moment("--until", &self.until)?,
+        })
+    }
+
+    /// What one recorder has of it; nothing where it saw no such death.
+    fn part(
+        &self,
+        files: Vec<PathBuf>,
+        range: Option<TimeRange>,
+        death: Option<EventId>,
+    ) -> anyhow::Result<Result<Option<Part>, SliceError>> {
+        let recorded = RecorderEvents::of(files);
+        let mut span: Option<(BootTime, BootTime)> = None;
+        let mut judge = Judge::default();
+        let mut kept = Vec::new();
+        recorded.each(|event| {
+            let (first, last) = span.get_or_insert((event.time, event.time));
+            (*first, *last) = (event.time.min(*first), event.time.max(*last));
+            if let Observation::RecordingStarted(_) | Observation::Clock { .. } = event.what {
+                judge.observe(event);
+            }
+            if !is_sample(event) {
+                kept.push(event.clone());
+            }
+        })?;
+        let window = match death {
+            Some(death) => match end_of(&kept, death) {
+                None => return Ok(Ok(None)),
+                Some(ended) => Some(Window {
+                    from: ended.plus(-BEFORE_DEATH_NS),
+                    until: ended.plus(AFTER_DEATH_NS),
+                }),
+            },
+            None => self.window(&judge, span.unwrap_or_default(), range)?,
+        };
+        let Some(job) = &self.job else {
+            return Ok(Ok(Some(Part {
+                events: recorded,
+                window,
+            })));
+        };
+        Ok(
+            Members::of(&kept, job, self.cluster.as_deref()).map(|members| {
+                let events = recorded.of_job(members);
+                Some(Part { events, window })
+            }),
+        )
+    }
+
+    /// The span of time that was asked for, by the clock of one recorder.
+    fn window(
+        &self,
+        judge: &Judge,
+        (first, last): (BootTime, BootTime),
+        range: Option<TimeRange>,
+    ) -> anyhow::Result<Option<Window>> {
         if self.since.is_none() && self.until.is_none() {
             return Ok(None);
         }
-        let times = || events.iter().map(|event| event.time);
-        let (first, last) = times().min().zip(times().max()).unwrap_or_default();
         let (began, ended) = judge
             .wall(first)
             .zip(judge.wall(last))
-            .context("the recording holds no clock: its beginning is missing")?;
-        let moment = |option: &str, text: &Option<String>, else_at: BootTime| {
-            let Some(text) = text else {
-                return Ok(else_at);
-            };
-            let at: Utc = Zone::default()
-                .parse(text, began, ended)
-                .map_err(|error| usage(format!("{option}: {error}")))?;
-            Ok::<_, anyhow::Error>(last.plus(at.0.0.saturating_sub(ended.0.0)))
+            .context("the recording has no clock: its beginning is missing")?;
+        let range = match range {
+            Some(range) => range,
+            None => self.time_range(began, ended)?,
         };
+        let boot = |at: Utc| last.plus(at.0.0.saturating_sub(ended.0.0));
         Ok(Some(Window {
-            from: moment("--since", &self.since, first)?,
-            until: moment("--until", &self.until, last)?,
+            from: range.since.map_or(first, boot),
+            until: range.until.map_or(last, boot),
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        event::{Event, Source},
+        ids::{Pid, ProcessKey, WallTime},
+        recording::{read, staged},
+    };
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// A recording that begins at this second of a boot, in which a process dies 60 s later.
+    fn record(folder: &Path, name: &str, boot_id: &str, second: u64, pid: u32) {
+        let process = ProcessKey::new(pid, second * SECOND);
+        let wall = WallTime(staged::WALL.0 + (second * SECOND).cast_signed());
+        let all = [
+            (
+                0,
+                Observation::RecordingStarted(staged::started(boot_id, wall)),
+            ),
+            (1, staged::worker(process)),
+            (60, staged::killed(process)),
+            (61, Observation::RecordingEnded),
+        ];
+        let events: Vec<Event> = (1..)
+            .zip(all)
+            .map(|(id, (after, what))| Event {
+                id: EventId(id),
+                time: BootTime((second + after) * SECOND),
+                source: Source::Kernel,
+                what,
+            })
+            .collect();
+        recording::write(&folder.join(name), &events).expect("written");
+    }
+
+    fn sliced(
+        folder: &Path,
+        since: Option<&str>,
+        until: Option<&str>,
+        kill: Option<Kill>,
+    ) -> anyhow::Result<Vec<Vec<u32>>> {
+        let into = tempfile::tempdir()?;
+        let args = SliceArgs {
+            files: vec![folder.to_owned()],
+            job: None,
+            cluster: None,
+            kill,
+            since: since.map(str::to_owned),
+            until: until.map(str::to_owned),
+            output: into.path().join("part.raytrace"),
+        };
+        run(&args)?;
+        let mut written: Vec<PathBuf> = std::fs::read_dir(into.path())?
+            .map(|entry| entry.map(|entry| entry.path()))
+            .collect::<Result<_, _>>()?;
+        written.sort();
+        let deaths = written.iter().map(|path| {
+            let events = read(path).expect("a recording").events.into_iter();
+            let pids = events.filter_map(|event| match event.what {
+                Observation::Exit(exit) => Some(exit.process.pid),
+                _ => None,
+            });
+            pids.map(|Pid(pid)| pid).collect()
+        });
+        Ok(deaths.collect())
+    }
+
+    #[test]
+    fn of_a_folder_only_the_files_of_the_time_are_read_and_each_recorder_has_its_slice() {
+        let folder = tempfile::tempdir().expect("a folder");
+        record(folder.path(), "a.raytrace", "one", 1000, 7);
+        record(folder.path(), "b.raytrace", "one", 5000, 8);
+        record(folder.path(), "c.raytrace", "two", 9000, 9);
+        let at = |second: u64| Utc(WallTime(staged::WALL.0 + (second * SECOND).cast_signed()));
+        let text = |second: u64| {
+            let text = serde_json::to_value(at(second)).expect("a time");
+            text.as_str().expect("text").to_owned()
+        };
+        let of = |since: u64, until: u64| {
+            sliced(folder.path(), Some(&text(since)), Some(&text(until)), None)
+        };
+        assert_eq!(of(4900, 5100).expect("a slice"), [[8]]);
+        assert_eq!(of(900, 5100).expect("slices"), [[7], [8]]);
+        assert_eq!(of(900, 9900).expect("slices"), [[7], [8], [9]]);
+        let error = of(7000, 7100).expect_err("nothing");
+        assert!(error.to_string().contains("--since"), "{error}");
+        let around = |kill: &str| {
+            sliced(
+                folder.path(),
+                None,
+                None,
+                Some(kill.parse().expect("a kill")),
+            )
+        };
+        for (kill, pid) in [("1", 7), ("2", 8), ("3", 9), ("#1:3", 8)] {
+            assert_eq!(around(kill).expect("a slice"), [[pid]], "{kill}");
+        }
+        let error = around("4").expect_err("three");
+        assert!(error.to_string().contains("there are 1 to 3"), "{error}");
+        // A file that cannot be read is left out, and the others are told.
+        std::fs::write(folder.path().join("d.raytrace"), "no recording").expect("written");
+        assert_eq!(of(4900, 5100).expect("a slice"), [[8]]);
     }
 }

@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use super::usage;
-use crate::show::top::{Flow, Top};
+use crate::show::top::{KeyOutcome, Top};
 
 /// Keys that wait at most: more is a paste.
 const KEYS: usize = 256;
@@ -28,7 +28,7 @@ const KEYS: usize = 256;
 #[command(after_help = "Examples:
   sudo raytrace top                 Watch every Ray cluster of this machine; write nothing
   sudo raytrace top run.raytrace    Follow what `raytrace record` is writing; attach nothing
-  raytrace top                      Watch without privilege: no verdict is proven
+  raytrace top                      Watch without root: no verdict is proven
   ssh -t gpu-07 sudo raytrace top
 
 Keys: arrows select, Enter opens details, g groups by class, process or component, s sorts,
@@ -43,11 +43,11 @@ pub struct TopArgs {
     file: Option<PathBuf>,
 }
 
-/// Runs it.
+/// Runs the subcommand.
 pub fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
     if !std::io::stdout().is_terminal() {
         return Err(usage(
-            "stdout is not a terminal; for a file or a pipe: raytrace record, then raytrace report",
+            "stdout is not a terminal; for a file or a pipe use raytrace record, then raytrace report",
         ));
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -93,7 +93,7 @@ async fn top(file: Option<&Path>) -> anyhow::Result<ExitCode> {
         tokio::select! {
             biased;
             key = keys.recv() => match key {
-                Some(event::Event::Key(key)) if top.key(key) == Flow::Quit => break,
+                Some(event::Event::Key(key)) if top.key(key) == KeyOutcome::Quit => break,
                 Some(_) => stale = true,
                 // The terminal is gone.
                 None => break,

@@ -1,4 +1,4 @@
-//! What every command that prints a report shares: which deaths, in which form, to where, and when it is a failure.
+//! Holds what all commands that print a report share: which deaths, in which form, to where, and when it is a failure.
 
 pub(super) mod output;
 #[cfg(test)]
@@ -13,7 +13,7 @@ use std::{
 use anyhow::Context as _;
 use clap::builder::NonEmptyStringValueParser;
 
-use super::{code, fleet::Reach, only::OnlyArgs, own_path, usage};
+use super::{code, fleet::TimeRange, only::OnlyArgs, own_path, usage};
 use crate::{
     judge::report::{Killer, Report, Utc},
     show::{
@@ -39,9 +39,9 @@ pub enum Format {
     Text,
     /// One object with everything; fields are added, never renamed.
     Json,
-    /// At most 60 lines, to paste into an issue or a chat.
+    /// At most 60 lines, to paste into an issue or chat.
     Markdown,
-    /// One page with the timeline, for any browser, without a network.
+    /// One page for any browser, without a network; of recordings, with the timeline.
     Html,
 }
 
@@ -61,7 +61,7 @@ pub struct ViewArgs {
         help_heading = "Output"
     )]
     format: Format,
-    /// Print five lines for a chat: cause, victim, call and line, one fix, where to read more.
+    /// Print a five-line summary: cause, victim, call and line, one fix, where to read more.
     #[arg(long, conflicts_with = "format", help_heading = "Output")]
     summary: bool,
     /// Write to this file; it must not exist.
@@ -91,7 +91,7 @@ pub struct ViewArgs {
     matching: Option<String>,
     #[command(flatten)]
     only: OnlyArgs,
-    /// Show deaths after this time: 08:41:07, 2026-11-20T08:41:07Z, or -10m for the last ten minutes.
+    /// Show deaths after this time: 08:41:07, 2026-11-20T08:41:07Z, or -10m (ten minutes before the end).
     #[arg(
         long,
         value_name = "TIME",
@@ -107,13 +107,10 @@ pub struct ViewArgs {
         help_heading = "Selection"
     )]
     until: Option<String>,
-    /// Show everything: fold nothing, list normal exits.
+    /// Show everything: do not fold, and list normal exits.
     #[arg(long, help_heading = "Selection")]
     all: bool,
-    /// Exit with code 8 if one of these killers is the first cause of a death shown. Without a list: kernel-oom-memcg,
-    /// kernel-oom-global, kernel-oom, ray-memory-monitor. Others: ray-intended, ray-collapse, kernel-other, signal,
-    /// crash, exit, unknown.
-    #[arg(long, value_name = "KILLER,…", num_args = 0..=1, default_missing_value = "kernel-oom-memcg,kernel-oom-global,kernel-oom,ray-memory-monitor",
+    #[arg(long, help = fail::FAIL_ON.as_str(), value_name = "KILLER,…", num_args = 0..=1, default_missing_value = fail::MEMORY_KILLERS.as_str(),
           value_parser = fail::parse_killers, help_heading = "Scripts")]
     fail_on: Option<Killers>,
     /// Exit with code 8 if memory exceeded this share of its nearest limit (Ray's threshold, a cgroup, the machine): 85%.
@@ -185,14 +182,14 @@ impl ViewArgs {
     /// A page of a megabyte is not for a terminal.
     fn refuse_terminal(&self) -> anyhow::Result<()> {
         if self.draws() && self.output.is_none() && std::io::stdout().is_terminal() {
-            let message = "--format html is for a browser: name a file, -o report.html";
+            let message = "--format html needs a file: -o report.html";
             return Err(usage(message.to_owned()));
         }
         Ok(())
     }
 
     /// From when to when deaths are asked for, in what reaches from `began` to `ended`.
-    pub(super) fn reach(&self, began: Utc, ended: Utc) -> anyhow::Result<Reach> {
+    pub(super) fn time_range(&self, began: Utc, ended: Utc) -> anyhow::Result<TimeRange> {
         let of = |option: &str, text: &Option<String>| {
             let moment = text
                 .as_deref()
@@ -200,7 +197,7 @@ impl ViewArgs {
             let moment = moment.transpose();
             moment.map_err(|error| usage(format!("{option}: {error}")))
         };
-        Ok(Reach {
+        Ok(TimeRange {
             since: of("--since", &self.since)?,
             until: of("--until", &self.until)?,
         })
@@ -240,9 +237,12 @@ impl ViewArgs {
             return Ok(None);
         };
         let (began, ended) = bounds(report).ok_or_else(|| {
-            usage(format!(
-                "{option} {text}: no time is known here, leave it out"
-            ))
+            let local = report.deaths.iter().any(|death| death.when.stamp.is_some());
+            usage(if local {
+                format!("{option} {text} needs a time zone: name that of the logs with --log-tz")
+            } else {
+                format!("{option} {text} needs times, and this report has none: leave it out")
+            })
         })?;
         let moment = self.tz.parse(text, began, ended);
         moment
@@ -259,25 +259,19 @@ impl ViewArgs {
             return Ok(());
         }
         if let Some(kill) = self.kill {
-            let asked = match kill {
-                Kill::Number(number) => format!("no first cause has the number {number}"),
-                Kill::Id(id) => format!("no death has the id {}", words::death_id(id)),
-            };
-            let known = match shown.totals.0 {
-                0 => "there is none".to_owned(),
-                1 => "there is one, --kill 1".to_owned(),
-                last => format!("there are 1 to {last}"),
-            };
             return Err(usage(format!(
-                "--kill: {asked}; {known}. Leave --kill and other filters out to see all"
+                "{}. Leave --kill and other filters out to see all",
+                kill.is_unknown(shown.totals.0)
             )));
         }
         let Some(text) = &self.matching else {
             return Ok(());
         };
+        let normal = report.deaths.len() - shown.totals.1;
         Err(usage(format!(
-            "--match: none of {} deaths has {text:?} as a pid, the beginning of an id, or in its name: it did not die here, or under another id. List them: --all",
-            report.deaths.len()
+            "--match: none of {} deaths and {} matches {text:?}, which is compared with pids, the beginnings of ids, and names. List them: --all",
+            shown.totals.1,
+            words::count(normal, "normal exit", "normal exits")
         )))
     }
 
@@ -289,7 +283,7 @@ impl ViewArgs {
         };
         if self.fail_above.is_some() && limit::nearest(&shown.report).is_none() {
             anstream::eprintln!(
-                "raytrace: --fail-above was not judged: no use of memory was recorded"
+                "raytrace: --fail-above was not checked: no memory use was recorded"
             );
         }
         fail::reasons(&shown.report, &when)

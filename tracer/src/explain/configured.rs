@@ -2,24 +2,15 @@
 
 use std::collections::HashMap;
 
-use super::peel::LogLine;
+use super::line::LogLine;
 use crate::{
-    judge::from_text::claim::{Configured, Place, Remarks},
-    ray::log::{configuration::Configuration, gpu_moved, kill},
+    judge::from_text::claim::{Configured, Place, TextRemarks},
+    ray::{
+        framework,
+        log::{configuration::Configuration, gpu_moved, kill},
+    },
 };
 
-/// Words of a configuration's first line, and of command lines.
-pub(super) const ANCHORS: [&str; 5] = [
-    "{'actor_rollout_ref'",
-    "\"data\": {",
-    "-m verl.trainer.",
-    "-m recipe.",
-    "-m openrlhf.cli.",
-];
-/// Those of a configuration's first line.
-const PRINTS: [&str; 2] = [ANCHORS[0], ANCHORS[1]];
-/// Those of command lines; verl's recipes stand beside it.
-const COMMANDS: [&str; 3] = ["-m verl.trainer.", "-m recipe.", "-m openrlhf.cli."];
 /// Processes whose prints are read at the same time.
 const MAX_OPEN: usize = 16;
 /// A print that has not come to its end after so many lines of the text never does.
@@ -30,6 +21,11 @@ const MAX_KEPT: usize = 8;
 const MAX_MOVED: usize = 2_000;
 /// Words of a command line.
 const MAX_WORDS: usize = 400;
+
+/// Words of a configuration's first line, and of command lines.
+pub(super) fn anchors() -> impl Iterator<Item = &'static str> {
+    framework::prints().chain(framework::commands())
+}
 
 /// The prints that are being read, by who prints.
 #[derive(Debug, Default)]
@@ -58,7 +54,7 @@ impl Configurations {
         line: &LogLine,
         own: Option<String>,
         place: Place,
-        remarks: &mut Remarks,
+        remarks: &mut TextRemarks,
     ) {
         let who = printer(line).or(own).unwrap_or_else(|| "the driver".into());
         if let Some(moved) = gpu_moved::parse(&line.text)
@@ -68,7 +64,9 @@ impl Configurations {
                 .gpu_moved
                 .push((who.clone(), moved, place, super::cut(&line.text)));
         }
-        if COMMANDS.iter().any(|words| line.text.contains(words)) && !is_table(&line.text) {
+        if framework::commands().any(|words| line.text.contains(words))
+            && !kill::is_table(&line.text)
+        {
             return self.command(who, place, &line.text, remarks);
         }
         if let Some(begun) = self.command.take_if(|begun| begun.who == who) {
@@ -78,8 +76,7 @@ impl Configurations {
             .retain(|_, (_, began)| place.line.saturating_sub(began.line) < MAX_LINES);
         let known = self.open.contains_key(&who);
         if !known
-            && (self.open.len() >= MAX_OPEN
-                || !ANCHORS.iter().any(|words| line.text.contains(words)))
+            && (self.open.len() >= MAX_OPEN || !anchors().any(|words| line.text.contains(words)))
         {
             return;
         }
@@ -106,13 +103,13 @@ impl Configurations {
     }
 
     /// `+ python3 -m verl.trainer.main_ppo data.train_batch_size=1024 …`.
-    fn command(&mut self, who: String, place: Place, text: &str, remarks: &mut Remarks) {
+    fn command(&mut self, who: String, place: Place, text: &str, remarks: &mut TextRemarks) {
         let argv = Vec::new();
         self.more(Command { who, argv, place }, text, remarks);
     }
 
     /// A line of a command line: `\` at its end says that there is another.
-    fn more(&mut self, mut command: Command, text: &str, remarks: &mut Remarks) {
+    fn more(&mut self, mut command: Command, text: &str, remarks: &mut TextRemarks) {
         let text = text.trim_end();
         let (words, goes_on) = match text.strip_suffix('\\') {
             Some(words) => (words, true),
@@ -139,13 +136,7 @@ impl Configurations {
 
 /// Whether a line opens the print of a configuration.
 pub(super) fn opens(text: &str) -> bool {
-    PRINTS.iter().any(|words| text.contains(words))
-}
-
-/// Whether a line is a row of Ray's table of memory users, or a record that holds it: it lists all processes of the node, other
-/// people's too.
-fn is_table(text: &str) -> bool {
-    text.contains("memory users: PID") || !kill::top(text).is_empty() || kill::row(text).is_some()
+    framework::prints().any(|words| text.contains(words))
 }
 
 /// `TaskRunner (pid 2413)`.
@@ -157,7 +148,7 @@ fn printer(line: &LogLine) -> Option<String> {
     })
 }
 
-fn keep(remarks: &mut Remarks, one: Configured) {
+fn keep(remarks: &mut TextRemarks, one: Configured) {
     let same = |known: &Configured| known.argv == one.argv && known.settings == one.settings;
     if remarks.configurations.len() < MAX_KEPT && !remarks.configurations.iter().any(same) {
         remarks.configurations.push(one);

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use libc::{SIGKILL, SIGTERM};
 use regex::Regex;
 
-use super::{pattern, peel::LogLine};
+use super::{line::LogLine, pattern};
 use crate::{
     ids::Pid,
     judge::{

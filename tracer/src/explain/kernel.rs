@@ -8,14 +8,14 @@ use std::{collections::HashMap, sync::LazyLock};
 
 use regex::Regex;
 
-use super::{pattern, peel::LogLine, task_dump::Columns};
+use super::{line::LogLine, pattern, ray_worker, task_dump::Columns};
 use crate::{
     event::KernelLog,
     ids::{Bytes, Pid},
     judge::{
         cause::Scope,
         from_text::claim::{
-            Claim, Domain, KernelOom, Place, Remarks, Stamp, Statement, Subject, Task,
+            Claim, Domain, KernelOom, Place, Stamp, Statement, Subject, Task, TextRemarks,
         },
     },
     kernel_log,
@@ -138,7 +138,7 @@ impl Kernel {
                 self.report.stats = Some(cgroup);
             }
             Some(KernelLog::Fault { comm, pid, text }) => {
-                let claim = Claim::Crash(text);
+                let claim = ray_worker::crashed(&text);
                 out.push(statement(line, place, pid, comm, claim));
             }
             Some(killed @ KernelLog::Killed { .. }) => self.killed(&killed, line, place, out),
@@ -376,14 +376,14 @@ pub(super) fn heads_dump(text: &str) -> bool {
 }
 
 /// A line of NVIDIA's driver about an error of a GPU, unless a program other than the kernel wrote it.
-pub(super) fn gpu_error(line: &LogLine, place: Place, remarks: &mut Remarks) {
+pub(super) fn gpu_error(line: &LogLine, place: Place, remarks: &mut TextRemarks) {
     let program = line.program.as_ref().map(|(name, _)| name.as_str());
     let foreign = program.is_some_and(|name| name != "kernel");
     if !foreign
         && line.speaker.is_none()
         && let Some(told) = kernel_log::xid::parse(&line.text)
     {
-        remarks.gpu_errors.told((place, line.stamp), &told);
+        remarks.gpu_errors.add_line((place, line.stamp), &told);
     }
 }
 

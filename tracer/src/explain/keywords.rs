@@ -8,33 +8,10 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use crate::ray::log::{after_effects, gpu_moved, kill};
 
 use super::{
-    configured, daemons, kernel, ray_actor, ray_component, ray_words, ray_worker, warnings,
+    configured, daemons, kernel,
+    line::{Found, Groups},
+    ray_actor, ray_component, ray_words, ray_worker, warnings,
 };
-
-/// Whose words stand in a line, as a set.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Groups(u16);
-
-impl Groups {
-    pub(super) const MONITOR: Self = Self(1);
-    pub(super) const ACTOR: Self = Self(2);
-    pub(super) const COMPONENT: Self = Self(4);
-    pub(super) const WORKER: Self = Self(8);
-    pub(super) const KERNEL: Self = Self(16);
-    pub(super) const DAEMON: Self = Self(32);
-    pub(super) const WARNING: Self = Self(64);
-    pub(super) const WORDS: Self = Self(128);
-    pub(super) const CONFIGURED: Self = Self(256);
-    #[cfg(test)]
-    pub(super) const ALL: Self = Self(511);
-    /// Those whose sentences may be broken over lines.
-    pub(super) const SENTENCES: Self = Self(1 | 2 | 8 | 16);
-
-    /// Whether any of `others` is in it.
-    pub(super) fn has(self, others: Self) -> bool {
-        self.0 & others.0 != 0
-    }
-}
 
 /// All words, and the group of each.
 struct Index {
@@ -64,7 +41,8 @@ fn index() -> Index {
     add(Groups::KERNEL, &kernel::ANCHORS);
     add(Groups::DAEMON, &daemons::ANCHORS);
     add(Groups::WORDS, &ray_words::ANCHORS);
-    add(Groups::CONFIGURED, &configured::ANCHORS);
+    let configured: Vec<&'static str> = configured::anchors().collect();
+    add(Groups::CONFIGURED, &configured);
     add(Groups::CONFIGURED, &gpu_moved::ANCHORS);
     let warnings: Vec<&'static str> = warnings::anchors().collect();
     add(Groups::WARNING, &warnings);
@@ -84,17 +62,6 @@ fn index() -> Index {
 pub(super) fn find(bytes: &[u8]) -> Option<(usize, usize)> {
     let found = INDEX.words.find(bytes)?;
     Some((found.start(), found.end()))
-}
-
-/// Which words stand in a line.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Found {
-    /// Whose they are.
-    pub(super) groups: Groups,
-    /// The first of the warnings, by its number in [`warnings::anchors`].
-    pub(super) rule: Option<usize>,
-    /// The first of the after-effects, likewise.
-    pub(super) after_effect: Option<usize>,
 }
 
 /// Looks for all words in a line.

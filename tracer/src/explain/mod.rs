@@ -7,7 +7,7 @@ mod configured;
 mod daemons;
 mod kernel;
 mod keywords;
-mod peel;
+mod line;
 mod pool;
 mod prefix;
 mod ray_actor;
@@ -23,6 +23,7 @@ mod stream;
 mod task_dump;
 #[cfg(test)]
 mod tests;
+mod unwrap_line;
 mod warnings;
 mod wrapped;
 
@@ -38,7 +39,7 @@ use regex::Regex;
 
 use crate::{
     ids::HexId,
-    judge::from_text::claim::{Gathered, Text},
+    judge::from_text::{claim::Text, text_evidence::TextEvidence},
 };
 use chunks::Chunks;
 use pool::{Done, Pool};
@@ -56,7 +57,7 @@ const CHUNK: usize = 256 << 10;
 /// number of threads.
 #[derive(Debug, Default)]
 pub struct Explainer {
-    gathered: Gathered,
+    gathered: TextEvidence,
     pool: Pool,
     /// Texts whose last chunk was not taken, in their order.
     open: VecDeque<Stream>,
@@ -100,7 +101,7 @@ impl Explainer {
 
     /// What all texts said.
     #[must_use]
-    pub fn finish(mut self) -> Gathered {
+    pub fn finish(mut self) -> TextEvidence {
         while let Some(done) = self.pool.pop() {
             self.take(done);
         }

@@ -7,9 +7,9 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::{HexIds, pattern, peel::LogLine, ray_exit};
+use super::{HexIds, line::LogLine, pattern, ray_exit};
 use crate::{
-    ids::Pid,
+    ids::{HexId, Pid},
     judge::from_text::claim::{Claim, Place, Stamp, Statement, Subject},
 };
 
@@ -222,7 +222,7 @@ impl Block {
         let known = || Some(value.to_owned()).filter(|value| !value.is_empty());
         match key {
             "class_name" => self.subject.class = known(),
-            "actor_id" => self.subject.actor_id = value.hex(32),
+            "actor_id" => self.subject.actor_id = value.hex(HexId::ACTOR_DIGITS),
             "pid" => self.subject.pid = value.parse().ok().map(Pid),
             "ip" => self.subject.ip = known(),
             _ => {}
@@ -231,17 +231,25 @@ impl Block {
     }
 
     fn without_reason(self) -> Option<Statement> {
+        if self.next == 0 {
+            // The sentence alone: an actor died, and nothing says which.
+            return Some(self.stating(Claim::Died));
+        }
         self.statement(Claim::Died)
     }
 
     fn statement(self, claim: Claim) -> Option<Statement> {
-        self.subject.is_named().then_some(Statement {
+        self.subject.is_named().then(|| self.stating(claim))
+    }
+
+    fn stating(self, claim: Claim) -> Statement {
+        Statement {
             place: self.place,
             stamp: self.stamp,
             quote: self.quote,
             subject: self.subject,
             claim,
-        })
+        }
     }
 }
 
@@ -257,14 +265,16 @@ fn own_subject(text: &str) -> Option<Subject> {
         return Some(Subject {
             pid: found[1].parse().ok().map(Pid),
             ip: Some(found[2].to_owned()),
-            actor_id: found.get(3).and_then(|id| id.as_str().hex(32)),
+            actor_id: found
+                .get(3)
+                .and_then(|id| id.as_str().hex(HexId::ACTOR_DIGITS)),
             ..Subject::default()
         });
     }
     let found = FLAT.captures(text)?;
     Some(Subject {
         class: Some(found[1].to_owned()).filter(|class| !class.is_empty()),
-        actor_id: found[2].hex(32),
+        actor_id: found[2].hex(HexId::ACTOR_DIGITS),
         pid: found
             .get(3)
             .and_then(|pid| pid.as_str().parse().ok())

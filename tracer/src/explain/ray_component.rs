@@ -1,20 +1,23 @@
 //! Records of Ray's own components (raylet, GCS, core workers) as claims, read by the parsers of `ray::log`.
 
-use super::{peel::LogLine, ray_exit, ray_worker};
+use super::{line::LogLine, ray_exit, ray_worker};
 use crate::{
     event::Role,
     ids::{HexId, Pid},
     judge::{
         cause::{Cause, Request},
-        from_text::claim::{
-            Claim, Gathered, MonitorState, Place, Remarks, Spoken, Stamp, Statement, Subject,
+        from_text::{
+            claim::{
+                Claim, MonitorState, Place, Stamp, Statement, Subject, TextMention, TextRemarks,
+            },
+            text_evidence::TextEvidence,
         },
-        said,
+        log_mentions,
     },
     ray::{
         facts::{ExitType, RayFact},
         log::{FileKind, LogParser, Record},
-        words::{lost_the_gcs, was_drained},
+        words::{lost_the_gcs, was_drained, what_ended},
     },
 };
 
@@ -65,17 +68,13 @@ pub(super) const ANCHORS: [&str; 42] = [
 ];
 
 /// Sayings of processes and nodes elsewhere that are kept.
-const MAX_SPOKEN: usize = 200_000;
+const MAX_MENTIONS: usize = 200_000;
 
 /// Jobs whose ends are kept.
 const MAX_JOBS: usize = 10_000;
 
-/// Digits of a worker's id.
-const WORKER_DIGITS: usize = 56;
 /// Of the 48 digits behind the job in a driver's id, so many are `f`.
 const DRIVER_DIGITS: usize = 40;
-/// Digits of an actor's id.
-const ACTOR_DIGITS: usize = 32;
 
 /// The parsers of one text; which one takes a line is decided by the line's own prefix.
 #[derive(Debug)]
@@ -111,7 +110,7 @@ impl Components {
         line: &LogLine,
         place: Place,
         out: &mut Vec<Statement>,
-        gathered: &mut Gathered,
+        gathered: &mut TextEvidence,
     ) {
         let Some((component, pid)) = &line.component else {
             if self.raylet.is_open() {
@@ -141,7 +140,7 @@ impl Components {
         &mut self,
         place: Place,
         out: &mut Vec<Statement>,
-        gathered: &mut Gathered,
+        gathered: &mut TextEvidence,
     ) {
         self.raylet.flush(&mut self.records);
         self.emit(None, &LogLine::default(), place, out, gathered);
@@ -153,7 +152,7 @@ impl Components {
         line: &LogLine,
         place: Place,
         out: &mut Vec<Statement>,
-        gathered: &mut Gathered,
+        gathered: &mut TextEvidence,
     ) {
         let raylet = writer
             .filter(|(component, _)| *component == "raylet")
@@ -164,7 +163,7 @@ impl Components {
             .map(|(_, pid)| pid);
         for record in std::mem::take(&mut self.records) {
             remark(&record.fact, line.stamp, &mut gathered.remarks);
-            self.speak(&record.fact, line, place, gathered);
+            self.keep_mentions(&record.fact, line, place, gathered);
             let Some((mut subject, claim)) = claim(&record.fact, raylet) else {
                 continue;
             };
@@ -190,10 +189,19 @@ impl Components {
 
 impl Components {
     /// Keeps what a record says of processes and nodes that may be elsewhere.
-    fn speak(&self, fact: &RayFact, line: &LogLine, place: Place, gathered: &mut Gathered) {
-        let room = MAX_SPOKEN.saturating_sub(gathered.spoken.len());
-        let said = said::sayings(fact).into_iter().flatten().take(room);
-        gathered.spoken.extend(said.map(|what| Spoken {
+    fn keep_mentions(
+        &self,
+        fact: &RayFact,
+        line: &LogLine,
+        place: Place,
+        gathered: &mut TextEvidence,
+    ) {
+        let room = MAX_MENTIONS.saturating_sub(gathered.mentions.len());
+        let found = log_mentions::mentions(fact)
+            .into_iter()
+            .flatten()
+            .take(room);
+        gathered.mentions.extend(found.map(|what| TextMention {
             place,
             stamp: line.stamp,
             by: self.own.0.clone(),
@@ -204,14 +212,12 @@ impl Components {
 
 /// Whether no id lost its end: it would be another one.
 fn whole(subject: &Subject) -> bool {
-    let worker = subject.worker_id.as_ref().map(|id| id.0.len());
-    let actor = subject.actor_id.as_ref().map(|id| id.0.len());
-    worker.is_none_or(|digits| digits == WORKER_DIGITS)
-        && actor.is_none_or(|digits| digits == ACTOR_DIGITS)
+    let whole = |id: &Option<HexId>, digits| id.as_ref().is_none_or(|id| id.has_digits(digits));
+    whole(&subject.worker_id, HexId::WORKER_DIGITS) && whole(&subject.actor_id, HexId::ACTOR_DIGITS)
 }
 
 /// What a record says besides deaths.
-fn remark(fact: &RayFact, stamp: Stamp, remarks: &mut Remarks) {
+fn remark(fact: &RayFact, stamp: Stamp, remarks: &mut TextRemarks) {
     let room = remarks.jobs.len() < MAX_JOBS;
     match fact {
         RayFact::JobStarted { job_id, .. } if room => {
@@ -311,7 +317,10 @@ fn about_worker(fact: &RayFact) -> Option<(Subject, Claim)> {
             ..
         } => {
             let subject = worker(worker_id.as_ref(), Some(*process_group));
-            (subject, collapse(Cause::RayletShutdown { told_by: None }))
+            (
+                subject,
+                collapse(Cause::RayletShutdown { requested_by: None }),
+            )
         }
         _ => return by_itself(fact),
     })
@@ -339,7 +348,7 @@ fn by_itself(fact: &RayFact) -> Option<(Subject, Claim)> {
         ),
         RayFact::RayletLost { worker_id, .. } => (
             worker(worker_id.as_ref(), None),
-            collapse(Cause::RayletGone {
+            collapse(Cause::RayletDied {
                 raylet_pid: None,
                 by_own_log: true,
             }),
@@ -359,9 +368,10 @@ fn by_itself(fact: &RayFact) -> Option<(Subject, Claim)> {
 /// A driver that left is the end of its job, as every job has one; a worker that owned others died.
 fn owner_died(owner: Option<&HexId>, reason: &str) -> Claim {
     let died = Cause::OwnerDied {
-        says: Some(reason.to_owned()),
+        says: Some(what_ended(reason).to_owned()),
+        owner_lived: None,
     };
-    let Some(owner) = owner.filter(|owner| owner.0.len() == WORKER_DIGITS) else {
+    let Some(owner) = owner.filter(|owner| owner.has_digits(HexId::WORKER_DIGITS)) else {
         return match reason {
             "job finished" | "its job finished" => Claim::Intended(Cause::JobEnded),
             _ => Claim::Died,

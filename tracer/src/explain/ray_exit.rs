@@ -3,20 +3,13 @@
 //! Only what Ray knows counts. Its lists of "potential root causes" (up to 2.5x) and "common causes" (2.54 on), and "may have
 //! exceeded K8s pod memory limits", are guesses that it prints for every sudden end.
 
-use std::sync::LazyLock;
-
-use regex::Regex;
-
-use super::pattern;
-use crate::judge::{
-    cause::{Cause, Request},
-    from_text::claim::Claim,
+use crate::{
+    judge::{
+        cause::{Cause, Request},
+        from_text::claim::Claim,
+    },
+    ray::{log::kill, words},
 };
-
-static CODE: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r"exits? with (?:an )?exit code (\d{1,3})\b"));
-static SIGTERM: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r"(?:process receives? a|terminated by|received) SIGTERM"));
 
 /// An exception in the constructor of its actor.
 const CREATION_FAILED: Claim = Claim::Exit {
@@ -35,13 +28,10 @@ pub(super) fn exit(exit_type: &str, detail: &str) -> Claim {
         return Claim::RayMemory(Box::default());
     }
     // A worker that handles a SIGTERM exits with a code that says nothing.
-    if SIGTERM.is_match(detail) {
+    if words::received_sigterm(detail) {
         return asked(detail).unwrap_or(Claim::Signalled(libc::SIGTERM));
     }
-    if let Some(code) = CODE
-        .captures(detail)
-        .and_then(|found| found[1].parse().ok())
-    {
+    if let Some(code) = words::exit_code(detail) {
         return Claim::Exit {
             code: Some(code),
             creating_actor: false,
@@ -100,9 +90,9 @@ fn without_traceback(text: &str) -> &str {
     text.split("Traceback").next().unwrap_or(text)
 }
 
-/// Ray's monitor says so in these words from 2.1 to 2.60.
+/// Whether Ray's monitor killed it, in Ray's own words.
 pub(super) fn killed_for_memory(text: &str) -> bool {
-    without_traceback(text).contains("killed due to the node running low on memory")
+    kill::killed_for_memory(without_traceback(text))
 }
 
 /// What Ray, or the death of an owner, asked for.
@@ -110,7 +100,7 @@ fn asked(text: &str) -> Option<Claim> {
     if let Some(request) = Request::of(text) {
         return Some(Claim::Intended(Cause::requested(request)));
     }
-    if text.contains("job has finished") {
+    if words::job_has_finished(text) {
         return Some(Claim::Intended(Cause::JobEnded));
     }
     let owner = [
@@ -123,7 +113,10 @@ fn asked(text: &str) -> Option<Claim> {
         .iter()
         .any(|words| text.contains(words))
         .then_some(Claim::Collapse {
-            cause: Cause::OwnerDied { says: None },
+            cause: Cause::OwnerDied {
+                says: None,
+                owner_lived: None,
+            },
             remote: None,
         })
 }

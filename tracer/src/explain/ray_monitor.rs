@@ -3,7 +3,7 @@
 //!
 //! The grammar of the lines is [`kill`]'s.
 
-use super::peel::LogLine;
+use super::line::LogLine;
 use crate::{
     ids::HexId,
     judge::from_text::claim::{Claim, Place, RayMemory, Stamp, Statement, Subject},
@@ -55,7 +55,7 @@ impl Monitor {
                 || open.lines >= MAX_LINES
                 || (opens && open.node.is_some())
                 || (open.is_table() && !opens && kill::row(text).is_none())
-                || text.starts_with("Refer to the documentation")
+                || kill::is_advice(text)
         });
         if done {
             self.flush(out);
@@ -199,22 +199,20 @@ impl Block {
     }
 }
 
-/// Digits of a worker's id and of an actor's.
-const ID_DIGITS: (usize, usize) = (56, 32);
-
 fn is_whole(id: Option<&HexId>, digits: usize) -> bool {
-    id.is_none_or(|id| id.0.len() == digits)
+    id.is_none_or(|id| id.has_digits(digits))
 }
 
 /// Whether no id lost its end: it would be another one.
 fn has_whole_ids(one: &Candidate) -> bool {
-    is_whole(one.worker_id.as_ref(), ID_DIGITS.0) && is_whole(one.actor_id.as_ref(), ID_DIGITS.1)
+    is_whole(one.worker_id.as_ref(), HexId::WORKER_DIGITS)
+        && is_whole(one.actor_id.as_ref(), HexId::ACTOR_DIGITS)
 }
 
 /// The worker without ids that lost their end, if anything is left of it.
 fn uncut(one: Candidate) -> Option<Candidate> {
-    let worker = is_whole(one.worker_id.as_ref(), ID_DIGITS.0);
-    let actor = is_whole(one.actor_id.as_ref(), ID_DIGITS.1);
+    let worker = is_whole(one.worker_id.as_ref(), HexId::WORKER_DIGITS);
+    let actor = is_whole(one.actor_id.as_ref(), HexId::ACTOR_DIGITS);
     let left = Candidate {
         worker_id: one.worker_id.filter(|_| worker),
         actor_id: one.actor_id.filter(|_| actor),

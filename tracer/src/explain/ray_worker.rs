@@ -6,14 +6,15 @@ use std::sync::LazyLock;
 use libc::{SIGHUP, SIGINT, SIGKILL, SIGTERM};
 use regex::Regex;
 
-use super::{HexIds, pattern, peel::LogLine, ray_exit};
+use super::{HexIds, line::LogLine, pattern, ray_exit};
 use crate::{
     event::Role,
-    ids::Pid,
+    ids::{HexId, Pid},
     judge::{
         cause::{Cause, Request},
         from_text::claim::{Claim, Place, Statement, Subject},
     },
+    signals,
 };
 
 /// Words of these lines.
@@ -95,11 +96,11 @@ fn worker(text: &str) -> Option<(Subject, Claim)> {
     // The id of an actor's creation task ends with the actor's id.
     let actor_id = field("task")
         .and_then(|task| task.strip_prefix("ffffffffffffffff"))
-        .and_then(|actor| actor.hex(32));
+        .and_then(|actor| actor.hex(HexId::ACTOR_DIGITS));
     let subject = Subject {
         pid: field("pid").and_then(|pid| pid.parse().ok()).map(Pid),
-        worker_id: field("worker").and_then(|id| id.hex(56)),
-        node_id: field("node").and_then(|id| id.hex(56)),
+        worker_id: field("worker").and_then(|id| id.hex(HexId::WORKER_DIGITS)),
+        node_id: field("node").and_then(|id| id.hex(HexId::WORKER_DIGITS)),
         ip: field("ip").map(str::to_owned),
         actor_id,
         ..Subject::default()
@@ -147,9 +148,7 @@ fn loaders(text: &str) -> Vec<(Subject, Claim)> {
     let claim = match found.get(2).map(|signal| signal.as_str().trim()) {
         Some(signal) if signal.starts_with("Killed") => Claim::Signalled(SIGKILL),
         Some(signal) if signal.starts_with("Terminated") => Claim::Signalled(SIGTERM),
-        Some(signal) if FAULTS.iter().any(|fault| signal.starts_with(fault)) => {
-            Claim::Crash(signal.to_owned())
-        }
+        Some(signal) if FAULTS.iter().any(|fault| signal.starts_with(fault)) => crashed(signal),
         _ => Claim::Died,
     };
     let pids = found[1].split(", ").take(MAX_LOADERS);
@@ -166,9 +165,17 @@ fn shell(text: &str) -> Option<(Subject, Claim)> {
     let found = SHELL.captures(text)?;
     let claim = match &found[2] {
         "Killed" => Claim::Signalled(SIGKILL),
-        crash => Claim::Crash(crash.to_owned()),
+        crash => crashed(crash),
     };
     Some((descendant(&found[1]), claim))
+}
+
+/// A fault, as a text names it.
+pub(super) fn crashed(says: &str) -> Claim {
+    Claim::Crash {
+        says: says.to_owned(),
+        signal: signals::of_fault(says),
+    }
 }
 
 /// What a signal does that abseil's handler reports: it takes the faults and those that others send.
@@ -177,7 +184,7 @@ pub(super) fn failure(signal: &str) -> Claim {
         "SIGHUP" => Claim::Signalled(SIGHUP),
         "SIGINT" => Claim::Signalled(SIGINT),
         "SIGTERM" => Claim::Signalled(SIGTERM),
-        fault => Claim::Crash(fault.to_owned()),
+        fault => crashed(fault),
     }
 }
 
@@ -212,7 +219,11 @@ pub(super) fn marker(text: &str, own: &mut Subject) {
 
 /// Lines that tell of an end and not whose.
 fn nameless(text: &str) -> Option<(Subject, Claim)> {
-    if text.contains("The worker died unexpectedly while executing this task") {
+    let died = [
+        "The worker died unexpectedly while executing this task",
+        "The actor died unexpectedly before finishing this task",
+    ];
+    if died.iter().any(|words| text.contains(words)) {
         return Some((Subject::default(), Claim::Died));
     }
     let engine = text.contains("EngineCore") && text.contains("died unexpectedly");
@@ -223,7 +234,11 @@ fn nameless(text: &str) -> Option<(Subject, Claim)> {
         };
         return Some((subject, Claim::Died));
     }
-    let (_, detail) = text.split_once("Worker exit detail: ")?;
+    let Some((_, detail)) = text.split_once("Worker exit detail: ") else {
+        // What people quote of it.
+        let lost = text.contains("Worker unexpectedly exits with a connection error");
+        return lost.then(|| (Subject::default(), Claim::Lost));
+    };
     let kind = text
         .split_once("Worker exit type: ")
         .map_or("", |(_, rest)| rest);

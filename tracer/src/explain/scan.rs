@@ -1,12 +1,12 @@
-//! What can be said of a chunk by itself: which of its lines have any of the words, and these lines without their wrappings.
+//! Scans a chunk by itself for lines with any of the words, and unwraps them.
 //!
 //! Nothing here depends on the lines before: chunks are looked through in any order. `stream` takes the lines in theirs.
 
 use super::{
     chunks::Piece,
-    configured, kernel,
-    keywords::{self, Groups},
-    peel::{self, LogLine},
+    configured, kernel, keywords,
+    line::{Groups, LogLine},
+    unwrap_line,
 };
 use crate::ray::log::kill;
 
@@ -41,7 +41,7 @@ pub(super) fn scan(bytes: &[u8]) -> Scanned {
             break;
         };
         let newlines = scanned.newlines + newlines(&bytes[at..piece.begin]);
-        let lines = peeled(&bytes[piece.begin..piece.end]);
+        let lines = unwrap_line(&bytes[piece.begin..piece.end]);
         let opened = lines.iter().map(lines_below).max().unwrap_or(0);
         below = below.saturating_sub(1).max(opened);
         scanned.hits.push(Hit {
@@ -67,7 +67,7 @@ fn next_wanted(bytes: &[u8], at: usize, in_block: bool) -> Option<(Piece, bool)>
     Some((piece, has_words))
 }
 
-/// How many lines below this one are likely to be wanted whatever they say. They are peeled here, where threads share the work; a wrong
+/// How many lines below this one are likely to be wanted whatever they say. They are unwrapped here, where threads share the work; a wrong
 /// number costs time alone.
 fn lines_below(line: &LogLine) -> usize {
     let text = line.text.as_str();
@@ -103,10 +103,10 @@ fn next_hit(bytes: &[u8], mut at: usize) -> Option<Piece> {
 }
 
 /// What stands in a line.
-pub(super) fn peeled(line: &[u8]) -> Vec<LogLine> {
+pub(super) fn unwrap_line(line: &[u8]) -> Vec<LogLine> {
     let text = String::from_utf8_lossy(line);
     let mut lines = Vec::with_capacity(1);
-    peel::peel(text.trim_end_matches('\r'), &mut |line| lines.push(line));
+    unwrap_line::unwrap_line(text.trim_end_matches('\r'), &mut |line| lines.push(line));
     lines
 }
 

@@ -4,8 +4,7 @@ use super::{
     configured::Configurations,
     daemons,
     kernel::{self, Kernel},
-    keywords::Groups,
-    peel::LogLine,
+    line::{Groups, LogLine},
     ray_actor::Actors,
     ray_component::Components,
     ray_monitor::Monitor,
@@ -16,10 +15,11 @@ use crate::{
     event::Role,
     ids::MINUTE_NS,
     judge::{
-        from_text::claim::{
-            Claim, Domain, Gathered, Place, Spoken, Stamp, Statement, Subject, Text,
+        from_text::{
+            claim::{Claim, Domain, Place, Stamp, Statement, Subject, Text, TextMention},
+            text_evidence::TextEvidence,
         },
-        said,
+        log_mentions,
     },
     path,
     ray::log::{FileKind, file_name},
@@ -98,21 +98,21 @@ impl Source {
     }
 
     /// Takes a line, or the lines that stood in one.
-    pub(super) fn line(&mut self, lines: Vec<LogLine>, number: u64, gathered: &mut Gathered) {
+    pub(super) fn line(&mut self, lines: Vec<LogLine>, number: u64, gathered: &mut TextEvidence) {
         let place = Place {
             text: self.number,
             line: number,
         };
-        for peeled in lines {
-            clocks(&peeled, &mut gathered.texts[self.number]);
-            for (peeled, place) in self.wrapped.take(peeled, place) {
-                self.peeled(&peeled, place, gathered);
+        for line in lines {
+            clocks(&line, &mut gathered.texts[self.number]);
+            for (line, place) in self.wrapped.take(line, place) {
+                self.take_line(&line, place, gathered);
             }
         }
         self.hand_over(gathered);
     }
 
-    fn peeled(&mut self, line: &LogLine, place: Place, gathered: &mut Gathered) {
+    fn take_line(&mut self, line: &LogLine, place: Place, gathered: &mut TextEvidence) {
         let before = self.found.len();
         let has = |group| line.words.groups.has(group);
         note_raylet(line, gathered);
@@ -161,13 +161,13 @@ impl Source {
     }
 
     /// What a worker's own output says of its peers, once.
-    fn of_peers(&mut self, line: &LogLine, place: Place, gathered: &mut Gathered) {
+    fn of_peers(&mut self, line: &LogLine, place: Place, gathered: &mut TextEvidence) {
         let Some(worker) = self.own.worker_id.clone().filter(|_| !self.told_of_peers) else {
             return;
         };
-        if let Some(what) = said::peer_error("", &line.text) {
+        if let Some(what) = log_mentions::peer_error("", &line.text) {
             self.told_of_peers = true;
-            gathered.spoken.push(Spoken {
+            gathered.mentions.push(TextMention {
                 place,
                 stamp: line.stamp,
                 by: Some(worker),
@@ -222,9 +222,9 @@ impl Source {
     }
 
     /// Ends the text.
-    pub(super) fn end(&mut self, gathered: &mut Gathered) {
-        for (peeled, place) in self.wrapped.flush() {
-            self.peeled(&peeled, place, gathered);
+    pub(super) fn end(&mut self, gathered: &mut TextEvidence) {
+        for (line, place) in self.wrapped.flush() {
+            self.take_line(&line, place, gathered);
         }
         let place = Place {
             text: self.number,
@@ -246,7 +246,7 @@ impl Source {
         self.hand_over(gathered);
     }
 
-    fn hand_over(&mut self, gathered: &mut Gathered) {
+    fn hand_over(&mut self, gathered: &mut TextEvidence) {
         for mut statement in self.found.drain(..) {
             if statement.subject.domain == Domain::Ray {
                 statement.subject.folder.clone_from(&self.folder);
@@ -274,7 +274,7 @@ fn own_name(own: &Subject) -> Option<String> {
 }
 
 /// The pid of a raylet in its own pid namespace tells whether a kernel log counts in the same one.
-fn note_raylet(line: &LogLine, gathered: &mut Gathered) {
+fn note_raylet(line: &LogLine, gathered: &mut TextEvidence) {
     let raylets = &mut gathered.remarks.raylets;
     let component = line
         .component

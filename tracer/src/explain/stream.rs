@@ -7,7 +7,7 @@ use super::{
     scan,
     source::Source,
 };
-use crate::judge::from_text::claim::Gathered;
+use crate::judge::from_text::text_evidence::TextEvidence;
 
 /// A text that is being read.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl Stream {
     }
 
     /// Takes the next chunk.
-    pub(super) fn take(&mut self, done: Done, gathered: &mut Gathered) {
+    pub(super) fn take(&mut self, done: Done, gathered: &mut TextEvidence) {
         let bytes = &done.chunk.bytes;
         let mut hits = done.scanned.hits.into_iter().peekable();
         let (mut at, mut newlines) = (0, 0);
@@ -46,7 +46,7 @@ impl Stream {
             let piece = Piece::at(at, bytes);
             let lines = match hits.next_if(|hit| hit.begin == at) {
                 Some(hit) => hit.lines,
-                None => scan::peeled(&bytes[piece.begin..piece.end]),
+                None => scan::unwrap_line(&bytes[piece.begin..piece.end]),
             };
             let line = self.newlines + newlines + 1;
             self.source.line(lines, line, gathered);
@@ -58,7 +58,7 @@ impl Stream {
     }
 
     /// Ends the text.
-    pub(super) fn end(mut self, gathered: &mut Gathered) {
+    pub(super) fn end(mut self, gathered: &mut TextEvidence) {
         self.source.end(gathered);
     }
 }

@@ -1,10 +1,10 @@
 //! Lines that are no kill of a process for memory and look like one, or warn of one: GPU memory, `/dev/shm`, the object store, disks,
 //! refused allocations and settings; and the consequences that follow any sudden death.
 
-use super::peel::LogLine;
+use super::line::LogLine;
 use crate::{
     judge::{
-        from_text::claim::{Noted, Place, Remarks},
+        from_text::claim::{NotedLine, Place, TextRemarks},
         warning::Warning,
     },
     ray::log::after_effects,
@@ -86,7 +86,7 @@ pub(super) fn anchors() -> impl Iterator<Item = &'static str> {
 }
 
 /// Notes what a line warns of.
-pub(super) fn line(line: &LogLine, place: Place, claimed: bool, remarks: &mut Remarks) {
+pub(super) fn line(line: &LogLine, place: Place, claimed: bool, remarks: &mut TextRemarks) {
     let text = line.text.as_str();
     remarks.old_page |= text.contains(OLD_PAGE);
     let weight = 1 + line.repeated;
@@ -111,7 +111,7 @@ pub(super) fn line(line: &LogLine, place: Place, claimed: bool, remarks: &mut Re
     }
 }
 
-fn note(noted: &mut Noted, text: &str, place: Place, weight: u64) {
+fn note(noted: &mut NotedLine, text: &str, place: Place, weight: u64) {
     if noted.count == 0 {
         noted.place = place;
         noted.quote = super::cut(text);

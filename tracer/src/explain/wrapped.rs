@@ -3,8 +3,8 @@
 //! Only a line that begins one of Ray's long sentences and does not come to its point waits for the next ones.
 
 use super::{
-    keywords::{self, Groups},
-    peel::LogLine,
+    keywords,
+    line::{Groups, LogLine},
 };
 use crate::{
     judge::from_text::claim::Place,

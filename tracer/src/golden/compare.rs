@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 /// A typed field that is not what it was.
 pub(super) struct Difference {
-    /// Where.
+    /// The path of the field.
     pub(super) path: String,
     /// What was reported.
     pub(super) kept: String,
@@ -29,7 +29,7 @@ const SENTENCES: [&str; 18] = [
     "findings[].evidence",
     "findings[].remedy",
     "findings[].cost",
-    "findings[].wrong_if",
+    "findings[].not_if",
     "findings[].contradicts",
     "recordings[].probes[].reason",
     "unread_stacks[].reason",

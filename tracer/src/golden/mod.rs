@@ -4,7 +4,7 @@
 //! snapshot, so that a change of wording is reviewed as old → new.
 
 mod compare;
-mod foresight;
+mod forecast;
 mod listed;
 mod replay;
 

@@ -21,7 +21,7 @@ fn is_log(event: &Event) -> bool {
 }
 
 /// The deaths of a recording as they were told, each when it was.
-fn told(events: &[Event]) -> Vec<Death> {
+fn live_deaths(events: &[Event]) -> Vec<Death> {
     let (mut judge, mut deaths) = (Judge::default(), Deaths::default());
     let mut now = BootTime(0);
     let mut all = Vec::new();
@@ -39,7 +39,7 @@ fn told(events: &[Event]) -> Vec<Death> {
         if next.is_some_and(is_log) {
             continue;
         }
-        let (told, done) = deaths.tell(&judge, now);
+        let (told, done) = deaths.take_due(&judge, now);
         for process in done {
             judge.forget(process);
         }
@@ -89,7 +89,7 @@ fn what_is_told_as_settled_is_what_the_report_has() {
     let wrong = golden::for_each(|name| {
         let events = golden::read(name).events;
         let report = judge::judge(&events);
-        let told = told(&events).into_iter();
+        let told = live_deaths(&events).into_iter();
         let told: Vec<Death> = told.filter(|death| death.verdict.settled).collect();
         // Nobody's death is whole in the recording of every row.
         let some = !told.is_empty() || name == "every-row";
@@ -110,7 +110,7 @@ fn what_is_told_as_settled_is_what_the_report_has() {
 #[test]
 fn what_follows_another_death_is_told_when_that_one_is_known() {
     let early = golden::for_each(|name| {
-        let told = told(&golden::read(name).events).into_iter();
+        let told = live_deaths(&golden::read(name).events).into_iter();
         let early = told
             .filter(|death| death.verdict.killer == Killer::RayCollapse && !death.verdict.settled);
         early
@@ -122,7 +122,7 @@ fn what_follows_another_death_is_told_when_that_one_is_known() {
 
 #[test]
 fn nothing_is_told_of_a_run_that_ended_well() {
-    let told = told(&golden::read("verl-a").events);
+    let told = live_deaths(&golden::read("verl-a").events);
     let listed: Vec<_> = told.iter().filter(|death| death.listed).collect();
     assert!(listed.is_empty(), "{listed:?}");
 }
@@ -131,7 +131,7 @@ fn nothing_is_told_of_a_run_that_ended_well() {
 fn verdicts_stay_as_long_as_they_stand() {
     for name in ["nodes-2.60.0", "verl-b", "unprivileged-2.60.0"] {
         let events = golden::read(name).events;
-        let (mut judge, mut now, mut on) = (Judge::default(), BootTime(0), None);
+        let (mut judge, mut now, mut validity) = (Judge::default(), BootTime(0), None);
         let mut open: Vec<(EventId, Killer, Cause)> = Vec::new();
         for (place, event) in events.iter().enumerate() {
             if !is_log(event) {
@@ -139,7 +139,7 @@ fn verdicts_stay_as_long_as_they_stand() {
             }
             judge.observe(event);
             let verdict = |id| judge.death(id, now).expect("a death").verdict;
-            if on.is_some_and(|on| judge.still_stands(on, now)) {
+            if validity.is_some_and(|validity| judge.is_still_valid(validity, now)) {
                 for (id, killer, cause) in open.iter().filter(|_| place % 16 == 0) {
                     let verdict = verdict(*id);
                     let stays = !verdict.settled && verdict.killer == *killer;
@@ -147,7 +147,7 @@ fn verdicts_stay_as_long_as_they_stand() {
                 }
                 continue;
             }
-            on = Some(judge.standing(now));
+            validity = Some(judge.validity(now));
             let ended = matches!(event.what, Observation::Exit(_)).then_some(event.id);
             let ended = ended.filter(|id| judge.death(*id, now).is_some());
             let all = open.iter().map(|(id, ..)| *id).chain(ended);

@@ -11,7 +11,7 @@ use crate::{
     observe::{
         clock, processes,
         rooted::{self, Folder},
-        stall,
+        timed_read,
     },
     ray::{
         identify::{option, role},
@@ -111,6 +111,18 @@ pub fn log_name(raylet: Pid, argv: &[String]) -> String {
 
 /// The raylet lies at `site-packages/ray/core/src/ray/raylet/raylet`; the version is in the name of `site-packages/ray-VERSION.dist-info`.
 fn ray_version(raylet: &Process) -> Option<String> {
+    let packages = site_packages(raylet)?
+        .names(|name| name.starts_with("ray-") && name.ends_with(".dist-info"));
+    packages.into_iter().find_map(|name| {
+        let version = name.strip_prefix("ray-")?.strip_suffix(".dist-info")?;
+        version
+            .starts_with(|c: char| c.is_ascii_digit())
+            .then(|| version.to_owned())
+    })
+}
+
+/// The folder that Ray's package is installed in.
+pub(super) fn site_packages(raylet: &Process) -> Option<Folder> {
     let exe = Path::new(raylet.exe.as_deref()?);
     let package = exe.ancestors().find(|path| {
         path.join("core/src/ray").ends_with("ray/core/src/ray")
@@ -121,13 +133,7 @@ fn ray_version(raylet: &Process) -> Option<String> {
         .nth(5)
         .filter(|path| path.ends_with("ray"))
         .or(package)?;
-    let site = Folder::at(raylet.process.pid, package.parent()?)?;
-    site.names().into_iter().find_map(|name| {
-        let version = name.strip_prefix("ray-")?.strip_suffix(".dist-info")?;
-        version
-            .starts_with(|c: char| c.is_ascii_digit())
-            .then(|| version.to_owned())
-    })
+    Folder::at(raylet.process.pid, package.parent()?)
 }
 
 /// The drivers of a cluster that run: each holds its log file open, which names its pid.
@@ -137,9 +143,9 @@ pub fn drivers(cluster: &Cluster) -> Vec<Pid> {
         return Vec::new();
     };
     let contained = cluster.raylet_ns_pid != cluster.raylet.pid;
-    let names = folder.names().into_iter();
+    let names = folder.names(|name| name.starts_with("python-core-driver-"));
     names
-        .filter(|name| name.starts_with("python-core-driver-"))
+        .into_iter()
         .filter_map(|name| {
             let ray_pid = file_name::parse(&name)?.pid?;
             let pid = if contained {
@@ -168,7 +174,7 @@ pub fn has_readable_environment(pid: Pid) -> bool {
 
 fn environment(pid: Pid) -> Option<Vec<u8>> {
     let read = move || bounded::of_process(pid, "environ", ENVIRONMENT_BYTES).ok();
-    stall::ask_for(pid, read)
+    timed_read::ask_for(pid, read)
 }
 
 fn kept(environment: &[u8]) -> Vec<(String, String)> {

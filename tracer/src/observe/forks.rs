@@ -1,7 +1,7 @@
 //! How much of a process's anonymous memory only this process has mapped, and whether it is a fork.
 //!
 //! From /proc/PID/pagemap (`fs/proc/task_mmu.c`: bit 56, `PM_MMAP_EXCLUSIVE`), in places at even
-//! distances: at most [`WINDOWS`] short reads, each of which holds the lock of the mapping for some
+//! distances where there are many: short reads, each of which holds the lock of the mapping for some
 //! microseconds. `smaps_rollup` would be exact and holds it for 20 ms a GiB; a busy machine made
 //! seconds of that for the process that is read (docs/development/performance.md).
 
@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{maps, stall};
+use super::{maps, timed_read};
 use crate::{
     bounded,
     ids::{Bytes, Pid},
@@ -24,7 +24,9 @@ const FLAGS: usize = 6;
 
 /// Places that are looked at, and pages of one.
 const WINDOWS: u64 = 4096;
-const WINDOW: usize = 16;
+const WINDOW: u64 = 16;
+/// Who has no more than these is read as a whole, as much at a time as the kernel reads under one lock of the mapping (`PAGEMAP_WALK_SIZE`).
+const WHOLE: usize = 512;
 /// Bits of an entry: whether it is there, a page of a file, mapped by one process alone.
 const PRESENT: u64 = 1 << 63;
 const FILE: u64 = 1 << 61;
@@ -61,7 +63,7 @@ pub struct Forked {
 /// Looks on a helper thread; `None` where the process has gone, may not be read, or takes too long.
 #[must_use]
 pub fn look(pid: Pid) -> Option<Pages> {
-    stall::ask_for(pid, move || {
+    timed_read::ask_for(pid, move || {
         let began = Instant::now();
         let maps = maps::read(pid, bounded::LARGE).ok()?;
         let pagemap = File::open(format!("/proc/{pid}/pagemap")).ok()?;
@@ -82,16 +84,19 @@ fn anonymous(maps: &str) -> Vec<(u64, u64)> {
 
 fn look_in(pagemap: &File, ranges: &[(u64, u64)]) -> Pages {
     let all: u64 = ranges.iter().map(|(_, pages)| pages).sum();
-    let window = WINDOW as u64;
-    // From the beginning of one window to that of the next.
-    let stride = (all / WINDOWS).max(window);
+    // How much is read at a time, and from the beginning of that to the next at least.
+    let (window, stride) = if all > WINDOWS * WINDOW {
+        (WINDOW, all / WINDOWS)
+    } else {
+        (WHOLE as u64, 1)
+    };
     let (mut found, mut before, mut next) = (Pages::default(), 0, 0);
-    let mut entries = [0_u8; 8 * WINDOW];
+    let mut entries = [0_u8; 8 * WHOLE];
     for (first, pages) in ranges {
         while next < before + pages {
             let place = first + (next - before);
             let length = window.min(before + pages - next);
-            let wanted = usize::try_from(length).unwrap_or(WINDOW) * 8;
+            let wanted = usize::try_from(length * 8).unwrap_or(entries.len());
             if let Ok(read) = pagemap.read_at(&mut entries[..wanted], place * 8) {
                 found.count(&entries[..read]);
             }

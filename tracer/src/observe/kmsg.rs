@@ -14,7 +14,7 @@ use crate::{
     event::{KernelLog, Probe, ProbeState},
     ids::{BootTime, SECOND_NS},
     kernel_log::{self, xid},
-    observe::{clock, trouble},
+    observe::{clock, read_errors},
 };
 
 /// The reader; a record a read.
@@ -71,7 +71,7 @@ impl Kmsg {
                 // EPIPE: records were overwritten; the next read goes on behind the gap.
                 Err(error) if error.raw_os_error() == Some(libc::EPIPE) => self.lost += 1,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(error) => return trouble::note(Path::new(KMSG), &error),
+                Err(error) => return read_errors::log_once(Path::new(KMSG), &error),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Whether an installed Ray reads a `RAY_*` variable: its name stands in full in the program or package that reads it.
+//! Checks whether an installed Ray reads a `RAY_*` variable: its name stands in full in the program or package.
 //!
 //! Ray's C++ builds each name at compile time (`"RAY_" #name` in `ray_config.h`), its Python writes it out.
 
@@ -44,7 +44,7 @@ fn unread_in(pid: Pid, package: &Path, keys: &[&str]) -> Option<Vec<String>> {
     let mut folders = vec![(folder, package.to_owned())];
     let mut files = 0;
     while let Some((folder, path)) = folders.pop() {
-        for name in folder.names() {
+        for name in folder.names(|_| true) {
             if left.is_empty() {
                 return Some(Vec::new());
             }

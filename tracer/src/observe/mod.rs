@@ -4,19 +4,21 @@ pub mod clusters;
 pub mod forks;
 #[cfg(feature = "record")]
 pub mod gcs;
-#[cfg_attr(not(feature = "nvml"), path = "gpu/left_out.rs")]
+#[cfg_attr(not(feature = "nvml"), path = "gpu/stub.rs")]
 pub mod gpu;
 pub mod host;
 #[cfg(feature = "record")]
 pub mod kernel;
 pub mod kmsg;
 pub mod knobs;
+pub mod packages;
 pub mod ray_logs;
 pub mod sessions;
 pub mod shared_files;
 
 pub use raytrace_proc::{
-    cgroup_namespace, cgroups, clock, maps, memory, pagemap, processes, rooted, stall, trouble,
+    cgroup_namespace, cgroups, clock, maps, memory, pagemap, processes, read_errors, rooted,
+    timed_read, users,
 };
 #[cfg(feature = "stacks")]
 pub use raytrace_stacks as stacks;

@@ -10,9 +10,9 @@ use crate::{
     ids::{BootTime, HexId, Pid, ProcessKey},
     observe::{
         clock, clusters,
+        read_errors::ok_or_log,
         rooted::{Folder, Opened},
-        stall,
-        trouble::noted,
+        timed_read,
     },
     ray::{
         facts::RayFact,
@@ -133,7 +133,7 @@ impl RayLogs {
             return false;
         };
         let position = size.saturating_sub(LOOK_BACK);
-        tracing::debug!("{name:?} of {cluster} is followed from byte {position} on");
+        tracing::debug!("{name:?} of {cluster}: following it from byte {position}");
         self.followed.push(Followed {
             cluster,
             name: name.to_owned(),
@@ -178,7 +178,7 @@ impl RayLogs {
             return;
         }
         if let Some(Opened { file, .. }) = folder.opened(name.as_ref()) {
-            tracing::debug!("{name:?} is held for the end of {worker}");
+            tracing::debug!("keeping {name:?} open until {worker} exits");
             self.held += 1;
             let (kind, worker_id) = (parsed.kind, parsed.worker_id);
             files.push(WorkerFile {
@@ -429,6 +429,7 @@ impl WorkerFile {
         for text in text.lines() {
             parser.push(text, &mut records);
         }
+        only_last_step(&mut records);
         let make = |record| {
             line(
                 record,
@@ -439,6 +440,15 @@ impl WorkerFile {
             )
         };
         records.into_iter().map(make).collect()
+    }
+}
+
+/// Of the steps of training that a worker printed, the last alone says where it was.
+fn only_last_step(records: &mut Vec<Record>) {
+    let is_step = |record: &Record| matches!(record.fact, RayFact::TrainingStep { .. });
+    if let Some(last) = records.iter().rposition(is_step) {
+        let mut at = 0..;
+        records.retain(|record| at.next() == Some(last) || !is_step(record));
     }
 }
 
@@ -480,7 +490,7 @@ fn sizes<'a>(files: impl Iterator<Item = (ProcessKey, &'a Arc<File>)>) -> Vec<Op
     let mut sizes = vec![None; count];
     for (raylet, (places, files)) in of {
         let size = |file: &Arc<File>| file.metadata().ok().map(|data| data.len());
-        let found = stall::ask(raylet, move || files.iter().map(size).collect::<Vec<_>>());
+        let found = timed_read::ask(raylet, move || files.iter().map(size).collect::<Vec<_>>());
         for (place, size) in places.into_iter().zip(found.into_iter().flatten()) {
             sizes[place] = size;
         }
@@ -491,12 +501,12 @@ fn sizes<'a>(files: impl Iterator<Item = (ProcessKey, &'a Arc<File>)>) -> Vec<Op
 /// A part of a file of the cluster of `raylet`.
 fn part(raylet: Pid, file: &Arc<File>, start: u64, length: u64) -> Option<Vec<u8>> {
     let file = Arc::clone(file);
-    stall::ask_for(raylet, move || {
+    timed_read::ask_for(raylet, move || {
         let mut bytes = vec![0; usize::try_from(length.min(CHUNK as u64)).ok()?];
         let mut read = 0;
         while read < bytes.len() {
             let more = file.read_at(&mut bytes[read..], start + read as u64);
-            match noted(Path::new("a log of Ray"), more)? {
+            match ok_or_log(Path::new("a log of Ray"), more)? {
                 0 => break,
                 more => read += more,
             }
@@ -618,6 +628,27 @@ mod tests {
         };
         assert_eq!(settings.len(), 2);
         assert_eq!(told(&mut logs), []);
+    }
+
+    #[test]
+    fn of_the_steps_that_a_worker_printed_the_last_is_told() {
+        let folder = tempfile::tempdir().expect("folder");
+        let held = Arc::new(Folder::open(folder.path()).expect("folder"));
+        let name = format!("worker-{}-01000000-7.out", "ab".repeat(28));
+        let said = "step:1 - loss:0.3\nstep:2 - loss:0.2\nValueError: no\nstep:3 - loss:0.1\n:job_id:01000000\n";
+        std::fs::write(folder.path().join(&name), said).expect("write");
+        let mut logs = RayLogs::default();
+        logs.hold(key(), key(), &held, &name, None);
+        let mut found = Vec::new();
+        logs.last_words(key(), &mut |line| found.push(line.log.fact));
+        assert!(matches!(
+            found.as_slice(),
+            [
+                RayFact::Exception { .. },
+                RayFact::TrainingStep { step: 3, .. },
+                RayFact::Marker { .. }
+            ]
+        ));
     }
 
     #[test]

@@ -67,9 +67,9 @@ pub fn old(clusters: &[&Cluster]) -> Option<(PathBuf, u32, Bytes)> {
     let folder = Folder::at(pid, path)?;
     let names: Vec<_> = live.iter().filter_map(|path| path.file_name()).collect();
     let until = Instant::now() + PATIENCE;
-    let is_old =
-        |name: &String| name.starts_with("session_2") && !names.contains(&OsStr::new(name));
-    let old: Vec<String> = folder.names().into_iter().filter(is_old).collect();
+    let sessions = folder.names(|name| name.starts_with("session_2"));
+    let is_old = |name: &String| !names.contains(&OsStr::new(name));
+    let old: Vec<String> = sessions.into_iter().filter(is_old).collect();
     let opened = old.iter().filter_map(|name| folder.below(Path::new(name)));
     let bytes = opened.map(|session| size(session, until)).sum();
     let count = u32::try_from(old.len()).unwrap_or(u32::MAX);
@@ -80,7 +80,7 @@ fn size(folder: Folder, until: Instant) -> u64 {
     let mut bytes = 0;
     let mut folders = vec![folder];
     while let Some(folder) = folders.pop() {
-        for name in folder.names() {
+        for name in folder.names(|_| true) {
             let Some(entry) = folder.entry(name.as_ref()) else {
                 continue;
             };

@@ -16,7 +16,7 @@ use rustix::fs::{MemfdFlags, fstat, makedev, memfd_create};
 use crate::{
     bounded,
     ids::{Bytes, Pid},
-    observe::{maps, rooted::Folder, stall},
+    observe::{maps, rooted::Folder, timed_read},
 };
 
 /// The kernel's `stat` counts blocks of this size.
@@ -42,7 +42,7 @@ pub struct FileId {
 /// A file that was found, and where to ask for its size again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// Which.
+    /// The file.
     pub id: FileId,
     /// Its path as its process sees it, or `memfd:NAME`.
     pub name: String,
@@ -73,7 +73,7 @@ impl Mounts {
     #[must_use]
     pub fn of(pid: Pid) -> Option<Self> {
         let read = move || bounded::text_of_process(pid, "mountinfo", MOUNTS_BYTES).ok();
-        let text = stall::ask_for(pid, read)?;
+        let text = timed_read::ask_for(pid, read)?;
         let text = bounded::whole_lines(text, MOUNTS_BYTES);
         Some(Self::parse(&text, kernels_own()))
     }
@@ -131,7 +131,7 @@ fn kernels_own() -> Option<u64> {
 pub fn open(pid: Pid, mounts: &Arc<Mounts>) -> Vec<Found> {
     let mounts = Arc::clone(mounts);
     // A name below a tmpfs may be that of another mount, whose file system never answers.
-    stall::ask(pid, move || opened(pid, &mounts)).unwrap_or_default()
+    timed_read::ask(pid, move || opened(pid, &mounts)).unwrap_or_default()
 }
 
 fn opened(pid: Pid, mounts: &Mounts) -> Vec<Found> {
@@ -155,7 +155,7 @@ fn opened(pid: Pid, mounts: &Mounts) -> Vec<Found> {
 #[must_use]
 pub fn size(pid: Pid, path: &Path, id: FileId) -> Option<Bytes> {
     let path = path.to_owned();
-    let data = stall::ask_for(pid, move || fs::metadata(path).ok())?;
+    let data = timed_read::ask_for(pid, move || fs::metadata(path).ok())?;
     let same = (data.dev(), data.ino()) == (id.device, id.inode);
     same.then(|| Bytes(data.blocks() * BLOCK))
 }
@@ -212,7 +212,7 @@ fn mappings(text: &str, devices: &HashSet<u64>) -> BTreeMap<FileId, Mapping> {
 #[must_use]
 pub fn lying_in(pid: Pid, point: &str, device: u64, smallest: u64) -> Vec<Found> {
     let point = point.to_owned();
-    stall::ask(pid, move || lying(pid, &point, device, smallest)).unwrap_or_default()
+    timed_read::ask(pid, move || lying(pid, &point, device, smallest)).unwrap_or_default()
 }
 
 fn lying(pid: Pid, point: &str, device: u64, smallest: u64) -> Vec<Found> {
@@ -221,7 +221,7 @@ fn lying(pid: Pid, point: &str, device: u64, smallest: u64) -> Vec<Found> {
     let first = Folder::at(pid, point).map(|folder| (folder, point.to_owned()));
     let (mut folders, mut files, mut left) = (Vec::from_iter(first), Vec::new(), MOST_ENTRIES);
     while let Some((folder, path)) = folders.pop() {
-        for name in folder.names().into_iter().take(left) {
+        for name in folder.names(|_| true).into_iter().take(left) {
             left -= 1;
             let Some(entry) = folder.entry(name.as_ref()) else {
                 continue;

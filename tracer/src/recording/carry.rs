@@ -1,4 +1,4 @@
-//! What the next file of a recorder begins with: the processes that live on, and what is known of them.
+//! Collects what the next file of a recorder begins with: the processes that live on, and what is known of them.
 //!
 //! These rows keep the ids that they have in the file before. The table `carried` lists them: who reads several files of one
 //! recorder leaves them out.
@@ -94,8 +94,8 @@ fn of_processes() -> [String; 2] {
     ]
 }
 
-/// What is true of the node: its probes, shared memory, GPUs, and what logs said of lasting things or just now.
-fn of_the_node(boot: i64) -> [String; 4] {
+/// What is true of the node: its probes, shared memory, GPUs, warnings that stand, and what logs said of lasting things or just now.
+fn of_the_node(boot: i64) -> [String; 5] {
     let last = |kinds: &str, keys: &str| {
         format!(
             "SELECT * FROM events WHERE id IN (SELECT max(id) FROM events WHERE kind IN ({kinds}) GROUP BY kind, {keys})"
@@ -107,6 +107,7 @@ fn of_the_node(boot: i64) -> [String; 4] {
             "'shared_memory', 'shared_file', 'gpu'",
             "json_extract(body, '$.cluster'), json_extract(body, '$.device'), json_extract(body, '$.inode')",
         ),
+        last("'limit_warning'", "json_extract(body, '$.limit')"),
         format!(
             "SELECT * FROM events WHERE kind = 'ray_log' AND json_extract(body, '$.fact.says') IN
              ('monitor_started', 'monitor_disabled', 'marker', 'configuration', 'job_started', 'gcs')

@@ -8,12 +8,15 @@ use std::{
     time::SystemTime,
 };
 
-use super::{disk::is_busy, error::RecordingError, merge, reader};
+use super::{disk::is_busy, error::RecordingError, lock, merge, reader};
 use crate::{event::Event, ids::EventId};
 
 /// Two threads number events and hand them on: an event may reach the file after one with a higher number, at most one batch of
 /// either later.
 const LATE: u64 = 4096;
+
+/// Events that are held at a time: a file may have days of them.
+const MOST: usize = 16_384;
 
 /// A recording and how far it was read. Between two looks it is not open, so that its writer can end.
 pub struct Follower {
@@ -46,7 +49,19 @@ impl Follower {
         (readable && anew.file == Some(now)).then_some(anew)
     }
 
-    /// The events that were not given yet, by id; none while another file has its name, or none.
+    /// Tells all events that were not given yet, by id; none while another file has its name, or none.
+    pub fn each_new(&mut self, mut tell: impl FnMut(Event)) -> Result<(), RecordingError> {
+        loop {
+            let events = self.new_events()?;
+            let more = events.len() >= MOST;
+            events.into_iter().for_each(&mut tell);
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The next of them, not all where they are many.
     pub fn new_events(&mut self) -> Result<Vec<Event>, RecordingError> {
         if file(&self.path).is_none_or(|now| Some(now) != self.file) {
             return Ok(Vec::new());
@@ -67,6 +82,12 @@ impl Follower {
         }
     }
 
+    /// Whether its writer has it open.
+    #[must_use]
+    pub fn is_written(&self) -> bool {
+        lock::is_held(&self.path)
+    }
+
     fn read(&mut self, opened: &reader::Opened) -> rusqlite::Result<Vec<Event>> {
         let last = self.given.last().map_or(0, |id| id.0);
         let from = last.saturating_sub(LATE);
@@ -76,7 +97,11 @@ impl Follower {
         let ended_early = merge::each(&opened.connection, from.cast_signed(), wanted, |event| {
             // An event of a kind that only a newer raytrace knows is left out.
             events.extend(event?);
-            Ok(ControlFlow::Continue(()))
+            Ok(if events.len() >= MOST {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            })
         })?;
         if let Some((_, error)) = ended_early.into_iter().next() {
             return Err(error);

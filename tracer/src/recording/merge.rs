@@ -8,7 +8,10 @@ use rusqlite::{
     Connection, ErrorCode, Rows, fallible_streaming_iterator::FallibleStreamingIterator as _,
 };
 
-use super::schema::{self, Table};
+use super::{
+    frames::Frames,
+    schema::{self, Table},
+};
 use crate::event::Event;
 
 /// The rows of a table from its next one on.
@@ -65,6 +68,7 @@ pub(super) fn each(
     for (table, select) in schema::selects(connection)? {
         statements.push((table, connection.prepare_cached(&select)?));
     }
+    let mut frames = Frames::of(connection);
     let mut tables = Vec::new();
     for (table, statement) in &mut statements {
         let mut rest = Rest {
@@ -84,7 +88,7 @@ pub(super) fn each(
         };
         if let Some(row) = first.rows.get()
             && first.next.is_some_and(&wanted)
-            && tell(schema::event(first.table, row))?.is_break()
+            && tell(schema::event(first.table, row, &mut frames))?.is_break()
         {
             return Ok(ended_early);
         }

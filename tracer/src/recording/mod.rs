@@ -7,6 +7,7 @@ mod carry;
 mod disk;
 mod error;
 mod follow;
+mod frames;
 mod lock;
 mod merge;
 mod outline;
@@ -17,6 +18,8 @@ mod retention;
 mod rotation;
 pub(crate) mod row;
 mod schema;
+#[cfg(test)]
+pub(crate) mod staged;
 #[cfg(test)]
 mod tests;
 mod writer;

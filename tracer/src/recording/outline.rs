@@ -1,4 +1,4 @@
-//! What a recording is about without judging it: whose, from when to when, and which part of a recorder's files.
+//! Outlines a recording without judging it: whose, from when to when, and which part of a recorder's files.
 
 use std::path::{Path, PathBuf};
 

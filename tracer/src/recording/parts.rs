@@ -127,10 +127,10 @@ mod tests {
 
     use super::*;
     use crate::{
-        event::{Exit, MemorySplit, Mode, Process, ProcessMemory, RecordingStarted, Role, Source},
+        event::{LimitName, MemorySplit, ProcessMemory, Source},
         ids::{Bytes, ProcessKey, WallTime},
         observe::clock,
-        recording::{Retention, Rotation, Sender, Writer, place, read},
+        recording::{Retention, Rotation, Sender, Writer, place, read, staged},
     };
 
     fn event(id: u64, what: Observation) -> Event {
@@ -140,40 +140,6 @@ mod tests {
             source: Source::Kernel,
             what,
         }
-    }
-
-    fn started() -> Observation {
-        Observation::RecordingStarted(RecordingStarted {
-            raytrace: "0".into(),
-            host: "node".into(),
-            kernel: "6.18".into(),
-            boot_id: "b".into(),
-            memory_bytes: Bytes(1 << 30),
-            cpus: 2,
-            mode: Mode::Ebpf,
-            wall: WallTime(1_795_161_600_000_000_000),
-            pid_namespace: None,
-            recorder: None,
-            part: None,
-            previous: None,
-        })
-    }
-
-    fn process(pid: u32) -> Observation {
-        Observation::Process(Process {
-            process: ProcessKey::new(pid, 1),
-            ns_pid: None,
-            parent: None,
-            process_group: None,
-            comm: "ray::f".into(),
-            argv: Vec::new(),
-            exe: None,
-            uid: None,
-            cgroup: None,
-            container_id: None,
-            cluster: None,
-            role: Role::Worker,
-        })
     }
 
     fn sample(pid: u32, mib: u64) -> Observation {
@@ -186,19 +152,33 @@ mod tests {
         })
     }
 
-    fn exit(pid: u32) -> Observation {
-        Observation::Exit(Exit {
-            process: ProcessKey::new(pid, 1),
-            ns_pid: None,
-            parent: None,
-            comm: "ray::f".into(),
-            status: Some(9),
-            title: None,
-            memory: MemorySplit::default(),
-            mm: 0,
-            uid: None,
-            harvested: false,
-        })
+    #[test]
+    fn a_warning_that_stands_as_a_file_is_rotated_stands_in_the_next_one() {
+        let cgroup = |name: &str| LimitName::Cgroup(format!("/{name}"));
+        let events: Vec<Event> = (1..)
+            .zip([
+                Observation::RecordingStarted(staged::started("b", staged::WALL)),
+                staged::warning(cgroup("a"), true),
+                staged::warning(cgroup("b"), true),
+                staged::warning(LimitName::Machine, true),
+                staged::warning(LimitName::Machine, false),
+                sample(7, 1),
+            ])
+            .map(|(id, what)| event(id, what))
+            .collect();
+        let folder = tempfile::tempdir().expect("a folder");
+        let [_, second] = write_two(folder.path(), &events, 5);
+        let events = read(&second).expect("the next file").events.into_iter();
+        let carried = events.filter_map(|event| match event.what {
+            Observation::LimitWarning(warning) => Some((warning.limit, warning.within.is_some())),
+            _ => None,
+        });
+        let last = [
+            (cgroup("a"), true),
+            (cgroup("b"), true),
+            (LimitName::Machine, false),
+        ];
+        assert_eq!(carried.collect::<Vec<_>>(), last);
     }
 
     fn wait_for_next_file(sender: &Sender) {
@@ -221,12 +201,12 @@ mod tests {
         let prepared = prepared.rotating(Some(rotation));
         let sender = prepared.sender();
         let before = [
-            started(),
-            process(7),
-            process(8),
+            Observation::RecordingStarted(staged::started("b", staged::WALL)),
+            staged::worker(ProcessKey::new(7, 1)),
+            staged::worker(ProcessKey::new(8, 1)),
             sample(7, 1),
             sample(7, 2),
-            exit(8),
+            staged::killed(ProcessKey::new(8, 1)),
         ];
         let sent: u64 = before.len() as u64;
         for (id, what) in (1..).zip(before) {
@@ -236,7 +216,7 @@ mod tests {
         wait_for_next_file(&sender);
         sender.send(event(sent + 1, sample(7, 3)));
         wait_for_next_file(&sender);
-        sender.send(event(sent + 2, exit(7)));
+        sender.send(event(sent + 2, staged::killed(ProcessKey::new(7, 1))));
         sender.send(event(sent + 3, Observation::RecordingEnded));
         assert_eq!(writer.finish().failure, None);
         place::of_host(folder, "node")
@@ -270,7 +250,11 @@ mod tests {
         let read = files.iter().map(|file| read(file).expect("read").events);
         let (number, last) = read
             .enumerate()
-            .find(|(_, events)| events.iter().any(|event| event.what == exit(7)))
+            .find(|(_, events)| {
+                events
+                    .iter()
+                    .any(|event| event.what == staged::killed(ProcessKey::new(7, 1)))
+            })
             .expect("the file with the second death");
         let Observation::RecordingStarted(started) = &last[0].what else {
             panic!("{:?}", last[0]);

@@ -9,9 +9,9 @@
 //! that. Processes, what they did to each other and deaths stay.
 
 mod ends;
-mod lives;
 mod rows;
 mod samples;
+mod short_lived;
 mod stacks;
 #[cfg(test)]
 mod tests;
@@ -63,19 +63,17 @@ impl Space {
     }
 }
 
+/// Where nobody says anything else.
 impl Default for Retention {
     fn default() -> Self {
         Self {
             keep: Duration::from_secs(6 * 3600),
-            max_bytes: Self::MAX_BYTES,
+            max_bytes: 2 << 30,
         }
     }
 }
 
 impl Retention {
-    /// What a file has at most where nobody says anything else.
-    pub const MAX_BYTES: u64 = 2 << 30;
-
     /// What a file of `size` may have, of which a sixteenth is left for what comes until the next look; with `space` on its file system.
     fn most(&self, size: u64, space: Option<Space>) -> u64 {
         let own = self.max_bytes - self.max_bytes / 16;

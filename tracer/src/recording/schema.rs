@@ -5,7 +5,7 @@
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::row;
+use super::{frames, frames::Frames, row};
 use crate::{
     event::{
         CgroupState, Event, Mapped, MemorySplit, NodeMemory, Observation, ProcessMemory, Source,
@@ -16,7 +16,7 @@ use crate::{
 /// `PRAGMA application_id` of a recording: `RayT`.
 pub(super) const APPLICATION_ID: i64 = 0x5261_7954;
 /// `PRAGMA user_version`: the format.
-pub(super) const VERSION: i64 = 1;
+pub(super) const VERSION: i64 = 2;
 
 const TABLES: &str = "
 CREATE TABLE events (id INTEGER PRIMARY KEY, time INTEGER NOT NULL, source TEXT NOT NULL, kind TEXT NOT NULL, pid INTEGER, body TEXT NOT NULL);
@@ -36,7 +36,8 @@ CREATE TABLE mapped (id INTEGER PRIMARY KEY, time INTEGER NOT NULL, pid INTEGER 
 pub(super) fn create(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(&format!(
         "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={VERSION};
-         PRAGMA journal_mode=WAL;{TABLES}"
+         PRAGMA journal_mode=WAL;{TABLES}{}",
+        frames::TABLE
     ))?;
     settings(connection)
 }
@@ -131,7 +132,10 @@ pub(super) fn insert(connection: &Connection, event: &Event) -> rusqlite::Result
                 ])?;
         }
         what => {
-            let body = row::body(what);
+            let mut body = row::body(what);
+            if matches!(what, Observation::Stack(_)) {
+                frames::shorten(connection, &mut body)?;
+            }
             let kind = body
                 .get("kind")
                 .and_then(serde_json::Value::as_str)
@@ -224,6 +228,9 @@ const READ: [(Table, &str, &str, &[&str]); 5] = [
 /// For each table a SELECT of what follows the id ?1, in the order of ids. A column that the file does not have is NULL.
 pub(super) fn selects(connection: &Connection) -> rusqlite::Result<Vec<(Table, String)>> {
     let mut selects = Vec::new();
+    if connection.table_exists(None, "frames")? {
+        refuse_code(connection, "frames")?;
+    }
     for (table, name, columns, later) in READ {
         let mut known = connection.prepare(&format!("PRAGMA table_info({name})"))?;
         let known = known.query_map([], |row| row.get::<_, String>(1))?;
@@ -263,7 +270,11 @@ fn refuse_code(connection: &Connection, name: &str) -> rusqlite::Result<()> {
 }
 
 /// The event of a row of one of [`selects`]; `None` for one that this version cannot read.
-pub(super) fn event(table: Table, row: &Row<'_>) -> rusqlite::Result<Option<Event>> {
+pub(super) fn event(
+    table: Table,
+    row: &Row<'_>,
+    frames: &mut Frames<'_>,
+) -> rusqlite::Result<Option<Event>> {
     let integer = |column: usize| -> rusqlite::Result<Option<i64>> {
         Ok(row.get_ref(column)?.as_i64_or_null()?)
     };
@@ -333,7 +344,11 @@ pub(super) fn event(table: Table, row: &Row<'_>) -> rusqlite::Result<Option<Even
         Table::Events => {
             let body = row.get_ref(3)?.as_str().unwrap_or("");
             let kind = row.get_ref(4)?.as_str().unwrap_or("");
-            let Some(what) = row::read_as(kind, body) else {
+            let body = match kind {
+                "stack" => frames.expand(body)?,
+                _ => body.into(),
+            };
+            let Some(what) = row::read_as(kind, &body) else {
                 return Ok(None);
             };
             source = row::source(row.get_ref(2)?.as_str().unwrap_or("recorder"));

@@ -6,9 +6,9 @@ use std::path::Path;
 use super::*;
 use crate::{
     event::{
-        Call, CgroupState, ClockError, Event, Exec, Exit, FileId, LimitName, LimitWarning, Mapped,
-        MemorySplit, MonitorCount, NearProcess, NodeMemory, Observation, ProcessMemory, RayLog,
-        Sender, Signal, Source, SystemCall, Within,
+        Call, CgroupState, ClockError, Event, Exec, Exit, FileId, ForecastProcess, LimitName,
+        LimitWarning, Mapped, MemorySplit, MonitorCount, NodeMemory, Observation, ProcessMemory,
+        RayLog, Sender, Signal, Source, SystemCall, Within,
     },
     ids::{BootTime, Bytes, EventId, Pid, ProcessKey, WallTime},
     ray::facts::RayFact,
@@ -26,6 +26,7 @@ fn exit_of(id: u64) -> Exit {
         mm: u64::MAX,
         uid: Some(0),
         harvested: false,
+        tracer: None,
     }
 }
 
@@ -171,9 +172,9 @@ fn samples() -> [Event; 4] {
 }
 
 /// What tells one sender from another comes back.
-/// A limit that is near, of one process's doing.
-fn near(process: ProcessKey) -> LimitWarning {
-    let doer = NearProcess {
+/// A warning with one process as grower and victim.
+fn limit_warning(process: ProcessKey) -> LimitWarning {
+    let grower = ForecastProcess {
         process,
         name: "Trainer".into(),
         call: Some("Trainer.save".into()),
@@ -187,8 +188,8 @@ fn near(process: ProcessKey) -> LimitWarning {
             soonest_ms: 60_000,
             latest_ms: 110_000,
         }),
-        doer: Some(doer.clone()),
-        victim: Some(doer),
+        grower: Some(grower.clone()),
+        victim: Some(grower),
         seen_ms: 9,
         at_once: 12,
     }
@@ -230,6 +231,7 @@ fn who_sent_a_signal_and_by_which_call_comes_back() {
         group_exit_code: 64,
         took_effect: true,
         parent_death_signal: 0,
+        tracer: None,
         sender,
         call: Some(SystemCall {
             name: "rt_sigqueueinfo".into(),
@@ -265,12 +267,12 @@ fn who_sent_a_signal_and_by_which_call_comes_back() {
             wall: WallTime(1),
             error: None,
         },
-        Observation::Near(near(process)),
-        Observation::Near(LimitWarning {
+        Observation::LimitWarning(limit_warning(process)),
+        Observation::LimitWarning(LimitWarning {
             limit: LimitName::Cgroup("/pod".into()),
             within: None,
             victim: None,
-            ..near(process)
+            ..limit_warning(process)
         }),
     ];
     let at = |(id, what): (u64, Observation)| Event {

@@ -94,7 +94,7 @@ pub struct Sender(Option<Arc<Shared>>);
 impl Sender {
     /// One behind which nothing is written.
     #[must_use]
-    pub fn nowhere() -> Self {
+    pub fn discarding() -> Self {
         Self(None)
     }
 
@@ -359,7 +359,7 @@ impl Writer {
     }
 
     /// Has it write what waits and look for what is old at once.
-    pub fn hurry(&self) {
+    pub fn flush_now(&self) {
         let queues = &self.shared.queues;
         let mut queues = queues.lock().unwrap_or_else(PoisonError::into_inner);
         queues.urgent = true;

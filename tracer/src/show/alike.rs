@@ -73,7 +73,7 @@ pub fn lines(view: &View<'_>, causes: &[Cause<'_>], most: usize) -> Vec<String> 
     lines
 }
 
-/// `the kernel killed 30 Rollout within 580 ms (largest 1.9 GiB): cgroup /job hit its limit of 2.0 GiB`.
+/// `the kernel killed 30 Rollout processes (within 580 ms, the largest 1.9 GiB): cgroup /job hit its limit of 2.0 GiB`.
 #[must_use]
 pub fn headline(causes: &[Cause<'_>]) -> String {
     let deaths: Vec<&Death> = causes.iter().map(|cause| cause.death).collect();
@@ -93,7 +93,7 @@ pub fn headline(causes: &[Cause<'_>]) -> String {
         format!("{} {class}s", deaths.len())
     } else {
         format!(
-            "{} {class} (within {}{largest})",
+            "{} {class} processes (within {}{largest})",
             deaths.len(),
             span(within)
         )
@@ -113,18 +113,18 @@ fn most_common(deaths: &[&Death]) -> String {
     let clauses: Vec<String> = deaths.iter().map(|death| words::clause(death)).collect();
     let count = |clause: &String| clauses.iter().filter(|other| *other == clause).count();
     let ways: BTreeSet<&String> = clauses.iter().collect();
-    match clauses.iter().rev().max_by_key(|clause| count(clause)) {
-        Some(most) if count(most) > 1 => {
-            let were = most.strip_prefix("was ");
-            let were = were.map_or_else(|| most.clone(), |rest| format!("were {rest}"));
+    let each = clauses.iter().zip(deaths).rev();
+    match each.max_by_key(|(clause, _)| count(clause)) {
+        Some((most, death)) if count(most) > 1 => {
             format!(
-                "ended in {} ways: {} of them {were}",
-                ways.len(),
-                count(most)
+                "died, {} of them alike: they {}; the others in {}",
+                count(most),
+                words::clause_of_many(death),
+                words::count(ways.len() - 1, "other way", "other ways")
             )
         }
         _ => format!(
-            "ended in the same way; the first {}",
+            "died in similar ways; the first {}",
             words::clause(deaths[0])
         ),
     }

@@ -1,9 +1,9 @@
-//! What a first cause took along, folded to a few lines: how many, of which classes, how soon, and what ended them.
+//! Folds what a first cause took along to a few lines: how many, of which classes, how soon, and what ended them.
 
 use crate::{
     event::Role,
-    judge::report::{Death, Killer, LinkRule},
-    show::{causes::Cause, clause, fleet, sanitize, time::relative, view::View, words},
+    judge::report::{Death, Job, Killer, LinkRule, Report},
+    show::{causes::Cause, clause, fleet, jobs, sanitize, time::relative, view::View, words},
 };
 
 /// Lines unless one first cause was asked for.
@@ -14,6 +14,38 @@ const MAX_CLASSES: usize = 6;
 /// The deaths that hang on `cause`, one line where there is one kind; else a count, then a line for each kind.
 #[must_use]
 pub fn lines(view: &View<'_>, cause: &Cause<'_>) -> Vec<String> {
+    let mut lines = followed(view, cause);
+    lines.extend(stopped_meanwhile(view, cause));
+    lines
+}
+
+/// `Ray stopped 2 more workers of the job on purpose before it ended: normal exits`. Whether Ray tells the owner's death as such or as a
+/// request depends on which of them ended first.
+fn stopped_meanwhile(view: &View<'_>, cause: &Cause<'_>) -> Option<String> {
+    let job = jobs::ended_by(view, cause)?;
+    let number = meanwhile(&view.shown.report, job, cause).count();
+    let workers = words::count(number, "more worker", "more workers");
+    (number > 0).then(|| {
+        format!("Ray stopped {workers} of the job on purpose as it ended: normal exits (--all)")
+    })
+}
+
+/// Workers of a job that are no deaths of the list and ended between the first cause and the end of the job.
+fn meanwhile<'a>(
+    report: &'a Report,
+    job: &'a Job,
+    cause: &'a Cause<'_>,
+) -> impl Iterator<Item = &'a Death> {
+    report.deaths.iter().filter(|death| {
+        let of_job =
+            death.cluster == job.cluster && death.work.job_id.as_ref() == Some(&job.job_id);
+        let since = death.when.act_time >= cause.death.when.act_time;
+        let intended = death.verdict.killer == Killer::RayIntended;
+        of_job && since && intended && !death.listed && death.process.role == Role::Worker
+    })
+}
+
+fn followed(view: &View<'_>, cause: &Cause<'_>) -> Vec<String> {
     if cause.cascade.is_empty() {
         return Vec::new();
     }
@@ -26,7 +58,7 @@ pub fn lines(view: &View<'_>, cause: &Cause<'_>) -> Vec<String> {
     if let [only] = kinds.as_slice() {
         let count = words::count(only.len(), "death", "deaths");
         let together = if cause.is_of_act(only[0]) {
-            " by the same act"
+            " in the same act"
         } else {
             ""
         };
@@ -42,16 +74,16 @@ pub fn lines(view: &View<'_>, cause: &Cause<'_>) -> Vec<String> {
     lines
 }
 
-/// `8 deaths followed from it`, or `3 deaths by the same act, 5 followed from it`.
+/// `8 deaths followed from it`, or `3 deaths in the same act, 5 followed from it`.
 #[must_use]
 pub(super) fn counted(cause: &Cause<'_>) -> String {
     let followed = cause.followers().len();
     let deaths = |count| words::count(count, "death", "deaths");
     match cause.cascade.len() - followed {
         0 => format!("{} followed from it", deaths(followed)),
-        together if followed == 0 => format!("{} by the same act", deaths(together)),
+        together if followed == 0 => format!("{} in the same act", deaths(together)),
         together => format!(
-            "{} by the same act, {followed} followed from it",
+            "{} in the same act, {followed} followed from it",
             deaths(together)
         ),
     }
@@ -75,7 +107,7 @@ fn folded<'a>(cause: &Cause<'a>) -> Vec<Vec<&'a Death>> {
     lines.into_iter().map(|(_, members)| members).collect()
 }
 
-/// `+18 ms to +21 ms: 14 workers (8 WorkerDict, TaskRunner, 4 compute_score) were ended by …`
+/// `+18 ms to +21 ms: 14 workers (8 WorkerDict, TaskRunner, 4 compute_score) were stopped by …`
 fn line(cause: &Cause<'_>, members: &[&Death]) -> String {
     let when = |death: &Death| relative(death.when.act_time.since(cause.death.when.act_time));
     let (Some(first), Some(last)) = (members.first(), members.last()) else {
@@ -99,7 +131,7 @@ fn line(cause: &Cause<'_>, members: &[&Death]) -> String {
     };
     let kind = kinds(first.process.role);
     let clause = words::common_clause(members);
-    let clause = clause.unwrap_or_else(|| "followed: some were ended, some exited".to_owned());
+    let clause = clause.unwrap_or_else(|| "followed: some were killed, some exited".to_owned());
     format!(
         "{span}{} {} {kind} ({}) {clause}{}",
         fleet::on_nodes(members),
@@ -116,7 +148,7 @@ fn link(death: &Death) -> String {
         format!(
             " · link {}: {}",
             words::sureness(link.link_certainty),
-            sanitize::line(&clause::tie(&link.because), sanitize::EVIDENCE)
+            sanitize::line(&clause::link_reason(&link.because), sanitize::EVIDENCE)
         )
     })
 }

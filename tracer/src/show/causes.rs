@@ -3,11 +3,11 @@
 //! A first cause keeps its number in every view and under every filter: it counts the first causes of the whole report
 //! in the order of their acts.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::{
     ids::EventId,
-    judge::report::{Death, Killer, Report},
+    judge::report::{Death, Finding, Killer, Report},
     show::words,
 };
 
@@ -52,6 +52,24 @@ impl<'a> Cause<'a> {
         };
         format!("{word}\u{a0}{}", self.number)
     }
+}
+
+/// Whether a finding has a remedy for another memory kill of these deaths' jobs.
+#[must_use]
+pub fn mends_a_kill_beside(report: &Report, finding: &Finding, deaths: &BTreeSet<EventId>) -> bool {
+    let kills = || {
+        let deaths = report.deaths.iter();
+        deaths.filter(|death| words::is_memory_kill(death.verdict.killer))
+    };
+    let jobs: BTreeSet<_> = kills()
+        .filter(|death| deaths.contains(&death.id))
+        .filter_map(|death| death.work.job_id.as_ref())
+        .collect();
+    let beside = |death: &Death| {
+        let job = death.work.job_id.as_ref();
+        finding.deaths.contains(&death.id) && job.is_some_and(|job| jobs.contains(job))
+    };
+    !finding.remedy.is_empty() && kills().any(beside)
 }
 
 /// All first causes of a report, numbered in the order of their acts.

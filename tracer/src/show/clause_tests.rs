@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-fn told(cause: Cause) -> String {
+fn sentence(cause: Cause) -> String {
     of(&sample::death(1, 7, 0, Killer::Unknown, cause))
 }
 
@@ -37,41 +37,38 @@ fn what_it_did_at_a_signal_follows_whose_signal_it_was() {
         sender: Some(bash()),
     });
     assert_eq!(
-        told(Cause::CaughtSignalThenExit {
+        sentence(Cause::CaughtSignalThenExit {
             cause: term.clone(),
             exit_code: Some(1)
         }),
-        "was ended by SIGTERM from bash (pid 9, uid 1000), which it caught, and exited with code 1"
+        "was terminated by SIGTERM from bash (pid 9, uid 1000); it caught the signal and exited with code 1"
     );
     assert_eq!(
-        told(Cause::CaughtSignalThenAbort {
+        sentence(Cause::CaughtSignalThenAbort {
             cause: term.clone()
         }),
-        "was ended by SIGTERM from bash (pid 9, uid 1000), which it caught, and aborted (SIGABRT) as it ended"
+        "was terminated by SIGTERM from bash (pid 9, uid 1000); it caught the signal and aborted (SIGABRT) while exiting"
     );
     assert_eq!(
-        told(Cause::CaughtSignalThenReraise { cause: term }),
-        "was ended by SIGTERM from bash (pid 9, uid 1000); its handler re-raised it"
+        sentence(Cause::CaughtSignalThenReraise { cause: term }),
+        "was terminated by SIGTERM from bash (pid 9, uid 1000); its handler re-raised it"
     );
     assert_eq!(
-        told(Cause::CaughtSignalThenExit {
+        sentence(Cause::CaughtSignalThenExit {
             cause: Box::new(Cause::WorkerEnding {
                 worker_pid: Pid(5),
                 by_raylet: true
             }),
             exit_code: Some(1)
         }),
-        "was ended by the raylet with its worker (pid 5); it caught the signal and exited with code 1"
+        "was stopped by the raylet with its worker (pid 5); it caught the signal and exited with code 1"
     );
 }
 
 #[test]
 fn one_cause_is_told_by_what_it_did_to_whom() {
     let lost = || sample::death(1, 7, 0, Killer::RayCollapse, Cause::GcsLost);
-    assert_eq!(
-        of(&lost()),
-        "was ended by Ray because its node lost the GCS"
-    );
+    assert_eq!(of(&lost()), "was stopped by Ray: its node lost the GCS");
     let mut exited = lost();
     (exited.end.exit_code, exited.end.signal) = (Some(1), None);
     assert_eq!(of(&exited), "exited after its node had lost the GCS");
@@ -79,7 +76,7 @@ fn one_cause_is_told_by_what_it_did_to_whom() {
     raylet.process.role = Role::Raylet;
     assert_eq!(
         of(&raylet),
-        "ended itself: the GCS had marked its node dead, or was gone"
+        "shut down: the GCS had marked its node dead or was unreachable"
     );
 }
 
@@ -88,7 +85,7 @@ fn what_has_not_ended_yet_was_killed() {
     let mut waits = sample::death(0, 7, 0, Killer::Signal, Cause::signal(9));
     waits.when.exit_time = None;
     let clause = of(&waits);
-    assert_eq!(clause, "was killed by SIGKILL; who sent it is not known");
+    assert_eq!(clause, "was killed by SIGKILL, sender unknown");
 }
 
 #[test]
@@ -98,7 +95,7 @@ fn a_command_line_is_named_by_its_program_alone() {
     driver.process.title = Some("/usr/bin/python3 train.py --token secret was here".into());
     assert_eq!(
         summary(&driver),
-        "driver python3 (pid 7) exited by itself with code 3"
+        "driver python3 (pid 7) exited on its own with code 3"
     );
 }
 

@@ -1,4 +1,4 @@
-//! How far the clocks of several nodes are apart, where that matters: what a node's kernel says, and what Ray's messages prove.
+//! Says how far clocks of nodes are apart, where that matters: by each node's kernel and by Ray's messages.
 
 use std::collections::HashSet;
 
@@ -43,19 +43,21 @@ pub fn gaps(view: &View<'_>) -> Vec<String> {
             ))
         })
         .collect();
-    let unsure = report.nodes.iter().filter_map(|node| {
-        let error = uncertain_ms(report, node)?;
-        Some(format!(
-            "{} {}",
-            sanitize::name(&node.name),
-            plus_minus(error)
-        ))
-    });
-    let unsure: Vec<String> = unsure.collect();
+    let unsure = report.nodes.iter();
+    let unsure = unsure.filter_map(|node| Some((node, uncertain_ms(report, node)?)));
+    let (unsure, mut errors_ms): (Vec<String>, Vec<i64>) = unsure
+        .map(|(node, error)| {
+            let name = sanitize::name(&node.name);
+            (format!("{name} {}", plus_minus(error)), error)
+        })
+        .unzip();
+    errors_ms.sort_unstable_by_key(|error| std::cmp::Reverse(*error));
     if !unsure.is_empty() {
+        let apart_ms: i64 = errors_ms.iter().take(2).sum();
         lines.push(format!(
-            "clocks that may be off, by their kernels: {}: the order of deaths on them and on other nodes is not known within that",
-            unsure.join(", ")
+            "unsynchronized clocks: {}. Deaths on different nodes that are less than {:.0} s apart may be in the wrong order",
+            unsure.join(", "),
+            apart_ms as f64 / 1e3
         ));
     }
     lines
@@ -133,7 +135,7 @@ fn plus_minus(ms: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::show::{Style, sample, select::Shown, time::Zone};
+    use crate::show::{sample, select::Shown};
 
     /// The lines on a node whose clock is that much ahead.
     fn lines(ms: i64) -> Vec<String> {
@@ -152,12 +154,7 @@ mod tests {
 
     fn said(report: &Report) -> Vec<String> {
         let shown = Shown::whole(report);
-        let style = Style {
-            width: 100,
-            zone: Zone::default(),
-            file: None,
-            program: "raytrace".into(),
-        };
+        let style = sample::style();
         gaps(&View::new(&shown, &style))
     }
 

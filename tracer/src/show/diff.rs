@@ -3,15 +3,17 @@
 mod nodes;
 mod table;
 
+use std::time::Duration;
+
 use owo_colors::Style as Colour;
 
 use crate::{
     ids::Bytes,
-    judge::diff::{Diff, Fit, OwnerChange, OwnerSide, SettingChange, Side, Value},
+    judge::diff::{Diff, Fit, JobEnd, OwnerChange, OwnerSide, SettingChange, Side, Value, Warned},
     show::{
         Style,
         layout::Page,
-        sanitize,
+        live, sanitize,
         size::{of, percent, size},
         words,
     },
@@ -21,6 +23,8 @@ use table::{table, with_notes};
 /// Longest key and value of a table.
 const KEY: usize = 46;
 const VALUE: usize = 60;
+/// Jobs of each of the two that have a line.
+const MAX_JOBS: usize = 3;
 
 /// The whole comparison, coloured.
 #[must_use]
@@ -28,6 +32,9 @@ pub fn render(diff: &Diff, style: &Style) -> String {
     let mut page = Page::new(style.width);
     for (name, side) in [("A ", &diff.a), ("B ", &diff.b)] {
         page.paragraph(name, Colour::new().bold(), &head(side, style), 2);
+        for job in jobs(side) {
+            page.paragraph("  ", Colour::new(), &job, 4);
+        }
     }
     settings(&mut page, diff);
     memory(&mut page, diff);
@@ -63,15 +70,47 @@ fn head(side: &Side, style: &Style) -> String {
     parts.join(" · ")
 }
 
+/// `job 01000000 FAILED: WorkerDict by ray-memory-monitor, limit 5.6 GiB`, one for each of the first jobs.
+fn jobs(side: &Side) -> Vec<String> {
+    let told = |job: &JobEnd| {
+        let by = job.class.as_ref().zip(job.killer);
+        let by = by.map_or_else(String::new, |(class, killer)| {
+            format!(": {} by {}", sanitize::name(class), killer.name())
+        });
+        let limit = job.limit_bytes;
+        let limit = limit.map_or_else(String::new, |limit| format!(", limit {}", size(limit)));
+        let id = sanitize::name(&job.job_id.0);
+        format!("job {id} {}{by}{limit}", words::outcome(job.outcome))
+    };
+    let mut lines: Vec<String> = side.jobs.iter().take(MAX_JOBS).map(told).collect();
+    let more = side.jobs.len().saturating_sub(MAX_JOBS);
+    if more > 0 {
+        lines.push(format!(
+            "{} (--format json)",
+            words::count(more, "more job", "more jobs")
+        ));
+    }
+    lines
+}
+
 fn settings(page: &mut Page, diff: &Diff) {
     let same = words::count(diff.same_settings, "other is", "others are");
+    let mut last = String::new();
     let rows = diff.settings.iter().map(|change: &SettingChange| {
-        let key = sanitize::line(&change.key, KEY);
+        // The key is what is copied from here; a source that several have stands once.
+        let key = sanitize::line(&change.key, sanitize::EVIDENCE);
+        let source = source(change);
+        let note = if source == last {
+            String::new()
+        } else {
+            last.clone_from(&source);
+            source
+        };
         [
             key,
             value(change.a.as_ref()),
             value(change.b.as_ref()),
-            source(change),
+            note,
         ]
     });
     let rows: Vec<_> = rows.collect();
@@ -94,7 +133,10 @@ fn source(change: &SettingChange) -> String {
 
 fn memory(page: &mut Page, diff: &Diff) {
     let several = diff.nodes.is_some();
-    let peaks = diff.owners.iter().map(|owner: &OwnerChange| {
+    let folds = diff.owners.iter().any(has_changed);
+    let (changed, alike): (Vec<_>, Vec<_>) =
+        (diff.owners.iter()).partition(|owner| !folds || has_changed(owner));
+    let peaks = changed.into_iter().map(|owner: &OwnerChange| {
         let class = sanitize::line(&owner.class, KEY);
         [
             class,
@@ -114,15 +156,27 @@ fn memory(page: &mut Page, diff: &Diff) {
         ["A", "B", "change"],
         &peaks.collect::<Vec<_>>(),
     );
+    if !alike.is_empty() {
+        let others = words::count(alike.len(), "other class", "other classes");
+        let text = format!("{others} changed by less than 1 % or 1 MiB");
+        page.paragraph("  ", Colour::new(), &text, 2);
+    }
     let per_call = |side: Option<OwnerSide>| side?.per_call_bytes;
     let grown = diff.owners.iter().filter_map(|owner| {
         let (a, b) = (per_call(owner.a), per_call(owner.b));
         (a.is_some() || b.is_some()).then(|| {
-            let shown = |bytes: Option<Bytes>| bytes.map_or_else(|| "–".to_owned(), Bytes::fine);
-            let known = a.zip(b);
-            let delta = known.map(|(a, b)| signed_by(fine, i128::from(b.0) - i128::from(a.0)));
+            let shown = |side: Option<OwnerSide>| match (side, per_call(side)) {
+                (_, Some(bytes)) => bytes.fine(),
+                (Some(_), None) => "none seen".to_owned(),
+                (None, None) => "–".to_owned(),
+            };
+            let delta = match (a, b) {
+                (Some(a), Some(b)) => signed_by(fine, i128::from(b.0) - i128::from(a.0)),
+                (Some(_), None) => "no longer".to_owned(),
+                _ => "new".to_owned(),
+            };
             let class = sanitize::line(&owner.class, KEY);
-            [class, shown(a), shown(b), delta.unwrap_or_default()]
+            [class, shown(owner.a), shown(owner.b), delta]
         })
     });
     table(
@@ -131,6 +185,17 @@ fn memory(page: &mut Page, diff: &Diff) {
         ["A", "B", "change"],
         &grown.collect::<Vec<_>>(),
     );
+}
+
+/// Whether a peak changed by a MiB and by 1 %.
+fn has_changed(owner: &OwnerChange) -> bool {
+    let peak = |side: Option<OwnerSide>| {
+        let bytes = side.and_then(|side| side.private_peak_bytes);
+        bytes.map_or(0, |bytes| bytes.0)
+    };
+    let delta = owner.peak_delta().unsigned_abs();
+    let most = u128::from(peak(owner.a).max(peak(owner.b)));
+    delta >= 1 << 20 && delta * 100 >= most
 }
 
 /// `64.8 GiB in 8`: all of a class together, and how many they were; with `on 2 of 4 nodes` where it did not run on all.
@@ -167,6 +232,19 @@ fn fine(bytes: Bytes) -> String {
     }
 }
 
+/// `3`, and how many of these were warned of: `3 (2 warned, 74 s before or more)`.
+fn count(deaths: u32, warned: Option<Warned>) -> String {
+    let Some(warned) = warned else {
+        return deaths.to_string();
+    };
+    let before = live::duration(Duration::from_millis(warned.ms_before));
+    match warned.kills {
+        1 if deaths == 1 => format!("1 (warned {before} before)"),
+        1 => format!("{deaths} (1 warned, {before} before)"),
+        kills => format!("{deaths} ({kills} warned, {before} before or more)"),
+    }
+}
+
 fn deaths(page: &mut Page, diff: &Diff) {
     let rows = diff.deaths.iter().map(|death| {
         let what = format!(
@@ -182,8 +260,8 @@ fn deaths(page: &mut Page, diff: &Diff) {
         };
         [
             what,
-            death.a.to_string(),
-            death.b.to_string(),
+            count(death.a, death.a_warned),
+            count(death.b, death.b_warned),
             delta.replace('-', "−"),
         ]
     });
@@ -209,11 +287,17 @@ fn savings(page: &mut Page, diff: &Diff) {
     page.paragraph("WHAT WAS SAVED", Colour::new().bold(), "", 0);
     for saving in &diff.savings {
         let expected = signed(-i128::from(saving.expected_bytes.0));
+        let class = sanitize::name(&saving.class);
+        let measured = saving.seen_bytes.map_or_else(
+            || {
+                let (a, b) = (saving.a_calls, saving.b_calls);
+                format!("not measured: B made {b} calls of it, A {a}")
+            },
+            |seen| format!("measured {}", signed(-i128::from(seen))),
+        );
+        let number = saving.finding;
         let text = format!(
-            "{}: expected {expected}, seen {} at the peak of {}",
-            sanitize::name(&saving.rule),
-            signed(-i128::from(saving.seen_bytes)),
-            sanitize::name(&saving.class)
+            "finding {number} of A: expected {expected} at the peak of {class}, {measured}"
         );
         page.paragraph("  ", Colour::new(), &text, 4);
     }
@@ -221,12 +305,12 @@ fn savings(page: &mut Page, diff: &Diff) {
 
 fn fits(page: &mut Page, diff: &Diff) {
     page.blank();
-    page.paragraph("WHAT FITS THE CHANGE", Colour::new().bold(), "", 0);
-    if diff.fits.is_empty() {
+    page.paragraph("WHAT EXPLAINS THE CHANGE", Colour::new().bold(), "", 0);
+    if diff.explains.is_empty() {
         let none = if diff.settings.is_empty() {
-            "No setting that is known changed: look at the code, the data and the versions of the libraries."
+            "No known setting changed: look at the code, the data and the versions of libraries."
         } else {
-            "No setting that changed is known to move memory in this way or changed in proportion to it."
+            "No changed setting is known to have this effect, and none changed in proportion."
         };
         page.paragraph("  ", Colour::new(), none, 2);
     }
@@ -235,7 +319,7 @@ fn fits(page: &mut Page, diff: &Diff) {
         let key = sanitize::line(&fit.key, sanitize::EVIDENCE);
         format!("{key}: {}", sanitize::line(&fit.why, sanitize::EVIDENCE))
     };
-    for (number, fit) in (1..).zip(&diff.fits) {
+    for (number, fit) in (1..).zip(&diff.explains) {
         let lead = format!("  {number} ");
         page.paragraph(
             &lead,
@@ -244,7 +328,15 @@ fn fits(page: &mut Page, diff: &Diff) {
             4,
         );
     }
-    for fit in &diff.cannot {
+    if !diff.may_explain.is_empty() {
+        let keys = diff.may_explain.iter();
+        let keys: Vec<String> = keys
+            .map(|fit| sanitize::line(&fit.key, sanitize::EVIDENCE))
+            .collect();
+        let lead = "  Changed too, and may act; their effects cannot be told apart: ";
+        page.paragraph(lead, Colour::new().dimmed(), &keys.join(", "), 4);
+    }
+    for fit in &diff.cannot_explain {
         page.paragraph(
             "  Cannot be the reason: ",
             Colour::new().dimmed(),

@@ -28,7 +28,7 @@ pub fn render(machine: &Machine, checks: &[Check], width: usize) -> String {
     for node in &machine.nodes {
         let title = |name: &str| match (&node.cluster, machine.nodes.len()) {
             (Some(cluster), 2..) => format!("{name} on raylet {}", cluster.raylet.pid),
-            (None, _) => format!("{name} for a Ray started from here"),
+            (None, _) => format!("{name} (if Ray is started in this shell)"),
             _ => name.to_owned(),
         };
         part(
@@ -125,7 +125,7 @@ fn write(page: &mut Page, title: &str, checks: &[&Check]) {
     }
 }
 
-/// `3 problems (2 IGNORED, 1 LEFTOVER), 1 missing probe. Exit 9`
+/// `3 problems (2 IGNORED, 1 LEFTOVER), 1 missing probe.`
 fn summary(checks: &[Check]) -> String {
     let problems: Vec<&Check> = checks
         .iter()
@@ -146,7 +146,10 @@ fn summary(checks: &[Check]) -> String {
         .iter()
         .map(|(word, count)| format!("{count} {word}"))
         .collect();
-    let mut text = words::count(problems.len(), "problem", "problems");
+    let mut text = match problems.len() {
+        0 => "No problems found".to_owned(),
+        many => words::count(many, "problem", "problems"),
+    };
     if !list.is_empty() {
         text.push_str(&format!(" ({})", list.join(", ")));
     }
@@ -156,8 +159,7 @@ fn summary(checks: &[Check]) -> String {
             words::count(missing, "missing probe", "missing probes")
         ));
     }
-    let code = if problems.is_empty() { 0 } else { 9 };
-    format!("{text}. Exit {code}")
+    format!("{text}.")
 }
 
 #[derive(Serialize)]

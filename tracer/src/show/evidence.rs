@@ -11,6 +11,23 @@ const MAX_PIECES: usize = 4;
 const MAX_LOG_LINES: usize = 2;
 /// Length of one piece where space is short.
 const SHORT: usize = 180;
+/// Beginnings of lines of Ray's that say why it ended a process.
+const REASONS: [&str; 4] = [
+    "Killing ",
+    "Force kill actor",
+    "The leased worker",
+    "Kill actor",
+];
+/// And of those that follow from each end, whatever it was.
+const BOOKKEEPING: [&str; 7] = [
+    "Disconnecting worker",
+    "DisconnectClient",
+    "Reporting worker exit",
+    "Actor creation task succeeded",
+    "received notification on actor",
+    "RayletIpcClient::Disconnect",
+    "Actor is failed on worker",
+];
 
 /// `−43 ms raylet.out: Killing 1 worker(s) …`, and how many pieces are left out.
 #[must_use]
@@ -21,7 +38,7 @@ pub fn lines(view: &View<'_>, cause: &Cause<'_>) -> Vec<String> {
         let longest = |piece| line(death, piece, sanitize::LONGEST);
         return all.iter().map(longest).collect();
     }
-    let kept = telling(death);
+    let kept = strongest(death);
     let mut lines: Vec<String> = kept.iter().map(|piece| line(death, piece, SHORT)).collect();
     if kept.len() < all.len() {
         let more = words::count(all.len() - kept.len(), "more piece", "more pieces");
@@ -48,8 +65,20 @@ fn line(death: &Death, piece: &Evidence, limit: usize) -> String {
     }
 }
 
-/// The pieces that say most where not all are shown: the sender's own signal, lines of logs, then what lies nearest to the act.
-fn telling(death: &Death) -> Vec<&Evidence> {
+/// How much a line of a log says of the reason: 0 the reason itself, 2 what follows from each end.
+fn rank(piece: &Evidence) -> u8 {
+    let begins = |words: &[&str]| words.iter().any(|word| piece.what.starts_with(word));
+    if piece.source == "kmsg" || begins(&REASONS) {
+        0
+    } else if begins(&BOOKKEEPING) {
+        2
+    } else {
+        1
+    }
+}
+
+/// The pieces that say most where not all are shown: the reason by a log, the sender's own signal, then what lies nearest to the act.
+fn strongest(death: &Death) -> Vec<&Evidence> {
     let all = &death.verdict.evidence;
     if all.len() <= MAX_PIECES {
         return all.iter().collect();
@@ -59,14 +88,25 @@ fn telling(death: &Death) -> Vec<&Evidence> {
     let mut logs: Vec<usize> = (0..all.len())
         .filter(|at| all[*at].source != "kernel")
         .collect();
-    logs.sort_by_key(|at| distance(&all[*at]));
+    logs.sort_by_key(|at| (rank(&all[*at]), distance(&all[*at])));
     logs.truncate(MAX_LOG_LINES);
+    // Bookkeeping stands only where nothing says more.
+    let first = logs.first().map(|at| rank(&all[*at]));
+    logs.retain(|at| rank(&all[*at]) < 2 || first == Some(2));
     let mut acts: Vec<usize> = (0..all.len())
         .filter(|at| all[*at].source == "kernel")
         .collect();
     acts.sort_by_key(|at| (!all[*at].by_sender, distance(&all[*at])));
     acts.truncate(MAX_PIECES - logs.len());
     let mut kept: Vec<usize> = logs.into_iter().chain(acts).collect();
-    kept.sort_unstable();
+    // The reason, then the kill, then what followed; each in order of time.
+    kept.sort_by_key(|at| {
+        let piece = &all[*at];
+        let place = match piece.source.as_str() {
+            "kernel" => 1,
+            _ => rank(piece),
+        };
+        (place, *at)
+    });
     kept.into_iter().map(|at| &all[at]).collect()
 }

@@ -8,20 +8,19 @@ use crate::{
         cause::Scope,
         report::{
             Death, GpuUse, Killer, Kubernetes, MemoryReport, OomReport, Relation, SenderReport,
+            TopProcess,
         },
     },
+    ray::log::kill,
     show::{
         clause, clocks, gcs, live, minute, sanitize, shared_files,
-        size::{of, percent, share, size, sizes},
+        size::{of, percent, size, sizes},
         time::span,
         view::View,
         words,
     },
     signals,
 };
-
-/// An allocation on a GPU fails above this share: blocks are large.
-const FULL_GPU: f64 = 0.95;
 
 /// A label of at most eight letters, and what it says.
 pub type Fact = (&'static str, String);
@@ -33,7 +32,7 @@ pub fn all(view: &View<'_>, death: &Death) -> Vec<Fact> {
     let own = [
         ("trigger", trigger(death)),
         ("memory", memory_line(&death.memory.own).filter(|_| memory)),
-        ("biggest", biggest(death).filter(|_| memory)),
+        ("largest", biggest(death).filter(|_| memory)),
         (
             "shared",
             shared_files::at_death(death, view.shown.detail).filter(|_| memory),
@@ -48,7 +47,7 @@ pub fn all(view: &View<'_>, death: &Death) -> Vec<Fact> {
                 .filter(|_| memory)
                 .and_then(minute::line),
         ),
-        ("foreseen", foreseen(death)),
+        ("warning", warning(death)),
         ("doing", doing(death)),
         ("bigger", suspect(death)),
         ("GPU", gpu(death)),
@@ -63,28 +62,30 @@ pub fn all(view: &View<'_>, death: &Death) -> Vec<Fact> {
         .last_minute
         .as_ref()
         .filter(|_| view.shown.detail);
-    facts.extend(
-        minute
-            .into_iter()
-            .flat_map(|minute| minute::table(minute, view.style.width))
-            .map(|line| ("minute", line)),
-    );
+    let rows = minute.into_iter();
+    let rows = rows.flat_map(|minute| minute::table(minute, view.style.width));
+    facts.extend(rows.enumerate().map(|(at, row)| match at {
+        0 => ("minute", row),
+        _ => (minute::ROW, row),
+    }));
     facts
 }
 
-/// `warned 74 s before the kill; forecast then: 60 s to 110 s, TaskRunner growing`.
-fn foreseen(death: &Death) -> Option<String> {
-    let foreseen = death.memory.foreseen.as_ref()?;
+/// `74 s before the kill; the forecast was 60 s to 110 s, TaskRunner growing`.
+fn warning(death: &Death) -> Option<String> {
+    let warning = death.memory.warning.as_ref()?;
     let told = |ms| live::duration(Duration::from_millis(ms));
-    let grower = foreseen.grower.as_deref();
+    let grower = warning.grower.as_deref();
     let grower = grower.map_or_else(String::new, |name| {
         format!(", {} growing", sanitize::name(name))
     });
+    let forecast = match warning.latest_ms {
+        ..1000 => "less than 1 s".to_owned(),
+        latest => format!("{} to {}", told(warning.soonest_ms), told(latest)),
+    };
     Some(format!(
-        "warned {} before the kill; forecast then: {} to {}{grower}",
-        told(foreseen.ms_before),
-        told(foreseen.soonest_ms),
-        told(foreseen.latest_ms)
+        "{} before the kill; the forecast was {forecast}{grower}",
+        told(warning.ms_before)
     ))
 }
 
@@ -97,11 +98,11 @@ fn doing(death: &Death) -> Option<String> {
 
 /// The line of the user's own code, and what that had called: `reward.py:5 score, in numpy/_core/numeric.py:330 full`.
 pub(super) fn running(death: &Death) -> Option<String> {
-    let first = death.activity.stack_at_death.as_deref()?.lines().next()?;
-    let first = match first.trim() {
-        // A stack without a line of the job's says only how many frames Ray has.
-        ray if ray.starts_with('(') => "inside Ray".to_owned(),
-        line => sanitize::line(line, 2 * sanitize::NAME),
+    let first = first_line(death)?;
+    let first = if is_rays(first) {
+        "inside Ray".to_owned()
+    } else {
+        sanitize::line(first, 2 * sanitize::NAME)
     };
     let own = death.activity.line_at_death.as_deref();
     let own = own.map(|own| sanitize::line(own, 2 * sanitize::NAME));
@@ -109,6 +110,21 @@ pub(super) fn running(death: &Death) -> Option<String> {
         Some(own) => format!("{own}, in {first}"),
         None => first,
     })
+}
+
+fn first_line(death: &Death) -> Option<&str> {
+    let stack = death.activity.stack_at_death.as_deref()?;
+    stack.lines().next().map(str::trim)
+}
+
+/// A stack without a line of the job's says only how many frames Ray has.
+fn is_rays(line: &str) -> bool {
+    line.starts_with('(')
+}
+
+/// Whether a line of the job's is known to have run.
+pub(super) fn runs_own_code(death: &Death) -> bool {
+    death.activity.line_at_death.is_some() || first_line(death).is_some_and(|line| !is_rays(line))
 }
 
 /// Its pod and its Slurm job, as `kubectl` and `squeue` name them.
@@ -217,12 +233,25 @@ fn why(death: &Death) -> Option<String> {
     }
     let at = death.memory.at_death.as_ref()?;
     let used = at.ray_used_bytes?;
+    let message = printed(death, used);
     Some(match at.ray_threshold_bytes {
         Some(threshold) => {
             let (used, threshold) = sizes(used, threshold);
-            format!("Ray counted {used} in use; it kills above {threshold}")
+            format!("Ray counted {used} in use; it kills above {threshold}{message}")
         }
-        None => format!("Ray counted {} in use", size(used)),
+        None => format!("Ray counted {} in use{message}", size(used)),
+    })
+}
+
+/// ` (counted again for its message: 5.72 GiB, which Ray calls GB)`.
+fn printed(death: &Death, decided: Bytes) -> String {
+    let mut evidence = death.verdict.evidence.iter();
+    let figure = evidence.find_map(|piece| kill::rounded(&piece.what));
+    // Two decimals are printed.
+    let another = figure.filter(|figure| (figure.gib() - decided.gib()).abs() > 0.01);
+    another.map_or_else(String::new, |figure| {
+        let gib = figure.gib();
+        format!(" (counted again for its message: {gib:.2} GiB, which Ray calls GB)")
     })
 }
 
@@ -244,9 +273,7 @@ fn limit(oom: &OomReport) -> Option<String> {
             Some(Scope::Global) => {
                 charged.then(|| format!("the machine's memory, no cgroup's{charging}"))
             }
-            Some(Scope::Memcg) => Some(format!(
-                "a cgroup whose name was not seen{figures}{charging}"
-            )),
+            Some(Scope::Memcg) => Some(format!("a cgroup with an unknown name{figures}{charging}")),
             _ => charged.then(|| charging.trim_start_matches(", ").to_owned()),
         };
     };
@@ -292,7 +319,7 @@ fn memory_line(memory: &MemoryReport) -> Option<String> {
     {
         let own = size(own);
         text.push_str(&format!(
-            ", of the anonymous {own} its own: a fork shares the rest with its parent"
+            ", of the anonymous {own} private: a fork shares the rest with its parent"
         ));
     }
     if let Some(swap) = memory.swap_bytes.filter(|swap| swap.0 > 0) {
@@ -352,6 +379,9 @@ fn calls(view: &View<'_>, death: &Death) -> Option<String> {
     (!parts.is_empty() && (told || grew || view.shown.detail)).then(|| parts.join("; "))
 }
 
+/// How old the figure of a process is matters if it held at least one part in so many of what the largest did.
+const SHARE_OF_LARGEST: u64 = 4;
+
 /// The biggest processes of the node, by class.
 fn biggest(death: &Death) -> Option<String> {
     death
@@ -359,7 +389,10 @@ fn biggest(death: &Death) -> Option<String> {
         .top
         .first()
         .filter(|top| top.private_bytes.0 > 0)?;
-    let age = death.memory.top.iter().filter_map(|one| one.age_ms).max();
+    let most = death.memory.top.first()?.private_bytes.0;
+    let matters = |one: &&TopProcess| one.private_bytes.0 * SHARE_OF_LARGEST >= most;
+    let aged = death.memory.top.iter().filter(matters);
+    let age = aged.filter_map(|one| one.age_ms).max();
     let age = age
         .filter(|age| *age > 1000)
         .map_or_else(String::new, |age| {
@@ -392,7 +425,7 @@ pub fn suspect(death: &Death) -> Option<String> {
     let of_what = used.map_or("", |_| " of what Ray counted");
     Some(format!(
         "{}, pid {}, held {}{of_what}; the victim held {}",
-        words::class_of_title(&suspect.title, suspect.pid),
+        words::class_of_suspect(suspect),
         suspect.pid,
         figures(suspect.private_bytes),
         figures(suspect.victim_private_bytes),
@@ -419,12 +452,8 @@ fn gpu(death: &Death) -> Option<String> {
             shown.join(", ")
         }
     };
-    let has_room = |gpu: &GpuUse| {
-        let used = gpu.device_used_bytes;
-        used.is_some_and(|used| share(used, gpu.total_bytes) < FULL_GPU)
-    };
-    let other =
-        words::is_memory_kill(death.verdict.killer) && death.memory.gpu.iter().all(has_room);
+    let other = words::is_memory_kill(death.verdict.killer)
+        && death.memory.gpu.iter().all(GpuUse::has_room);
     Some(if other {
         format!("{text}: not a GPU OOM")
     } else {
@@ -453,11 +482,23 @@ fn late_monitor(view: &View<'_>, death: &Death) -> Option<String> {
     if !monitor.enabled {
         return Some("Ray's memory monitor is off: only the kernel kills".to_owned());
     }
-    let threshold = monitor.threshold_bytes.filter(|above| *above > limit)?;
-    Some(format!(
-        "Ray's monitor acts only above {}: this limit comes first",
-        size(threshold)
-    ))
+    let threshold = monitor.threshold_bytes?;
+    if threshold > limit {
+        return Some(format!(
+            "Ray's monitor acts only above {}: this limit comes first",
+            size(threshold)
+        ));
+    }
+    // It counts what this limit bounds.
+    let every = monitor
+        .refresh_ms
+        .map_or_else(String::new, |every| format!(" and checks every {every} ms"));
+    (monitor.total_bytes == Some(limit)).then(|| {
+        format!(
+            "Ray's monitor acts above {}{every}; it had not acted yet when this limit was hit",
+            size(threshold)
+        )
+    })
 }
 
 /// Ids and origin, for one first cause that was asked for.

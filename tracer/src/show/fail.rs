@@ -1,6 +1,6 @@
 //! When a report is a failure for a script: `--fail-on` and `--fail-above`.
 
-use std::str::FromStr;
+use std::{str::FromStr, sync::LazyLock};
 
 use crate::{
     judge::report::{Killer, Report},
@@ -12,12 +12,21 @@ use crate::{
 };
 
 /// What `--fail-on` means without a list: every kill for memory.
-pub const MEMORY_KILLERS: [Killer; 4] = [
-    Killer::KernelOomMemcg,
-    Killer::KernelOomGlobal,
-    Killer::KernelOom,
-    Killer::RayMemoryMonitor,
-];
+pub static MEMORY_KILLERS: LazyLock<String> = LazyLock::new(|| names(true).join(","));
+/// What `--fail-on` does.
+pub static FAIL_ON: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "Exit with code 8 if a first cause shown was one of these killers. Without a list: {}. Others: {}",
+        names(true).join(", "),
+        names(false).join(", ")
+    )
+});
+
+fn names(memory: bool) -> Vec<&'static str> {
+    let all = Killer::ALL.into_iter();
+    let of = all.filter(|killer| killer.is_memory_kill() == memory);
+    of.map(Killer::name).collect()
+}
 
 /// What a script takes for a failure.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -114,6 +123,10 @@ mod tests {
         show::sample,
     };
 
+    fn memory() -> Vec<Killer> {
+        parse_killers(&MEMORY_KILLERS).expect("names of killers")
+    }
+
     fn on(killers: &[Killer]) -> FailWhen {
         FailWhen {
             killers: killers.to_vec(),
@@ -123,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_kill_for_memory_fails_and_a_run_without_one_does_not() {
-        let when = on(&MEMORY_KILLERS);
+        let when = on(&memory());
         assert_eq!(
             reasons(&sample::verl(), &when),
             [
@@ -149,7 +162,7 @@ mod tests {
             death.verdict.cause_death_id = Some(EventId(100));
         }
         assert_eq!(
-            reasons(&group, &on(&MEMORY_KILLERS)),
+            reasons(&group, &on(&memory())),
             ["--fail-on: 1 death by kernel-oom-memcg"]
         );
     }

@@ -1,12 +1,16 @@
 //! What to change, and the next commands to type.
 
+use std::collections::BTreeSet;
+
 use crate::{
-    judge::report::{Certainty, Finding},
+    judge::report::{Certainty, Death, Finding},
     show::{causes::Cause, sanitize, size::size, summary, view::View, words},
 };
 
+/// The rule whose finding says that no other explains a kill.
+const NO_RULE: &str = "nothing-fits";
 /// The rule whose findings differ by their cgroup alone.
-const HIDDEN_LIMIT: &str = "limit-unseen";
+const HIDDEN_LIMIT: &str = "hidden-limit";
 
 /// What a finding says, in parts that stand in the same order in each.
 #[derive(Debug)]
@@ -15,7 +19,7 @@ pub struct FindingText<'a> {
     pub finding: &'a Finding,
     /// What was found.
     pub summary: String,
-    /// What to do, what that saves and costs, and how to see that it is wrong: a label and a text.
+    /// What to do, what that saves and costs, what else would do, and how to see that it is wrong: a label and a text.
     pub parts: Vec<(&'static str, String)>,
 }
 
@@ -27,55 +31,129 @@ pub fn texts<'a>(view: &View<'a>) -> Vec<FindingText<'a>> {
     let folds = !view.shown.all && !view.shown.detail;
     let first = findings.iter().position(|finding| hidden(&finding));
     let kept = findings.iter().enumerate();
+    let kept = kept.filter(|(_, finding)| finding.rule != NO_RULE);
     let kept = kept.filter(|(at, finding)| !folds || !hidden(finding) || Some(*at) == first);
     let more = findings.iter().filter(hidden).count().saturating_sub(1);
     kept.map(|(at, finding)| FindingText {
         finding,
-        summary: summary(finding, if folds && Some(at) == first { more } else { 0 }),
+        summary: summary(
+            view,
+            finding,
+            if folds && Some(at) == first { more } else { 0 },
+        ),
         parts: parts(finding),
     })
     .collect()
 }
 
+/// What is said besides what to change: which kills no rule explains, and the notes of the report.
+#[must_use]
+pub fn notes(view: &View<'_>) -> Vec<String> {
+    let report = &view.shown.report;
+    let unexplained = report.findings.iter().filter(|one| one.rule == NO_RULE);
+    let unexplained = unexplained.map(|finding| unexplained_kills(view, finding));
+    let notes = report.notes.iter();
+    unexplained
+        .chain(notes.map(|note| sanitize::line(note, sanitize::EVIDENCE)))
+        .collect()
+}
+
+/// `KILL 2: No rule explains this memory kill; …`, and where to look next.
+fn unexplained_kills(view: &View<'_>, finding: &Finding) -> String {
+    let deaths = finding.deaths.iter();
+    let mut numbers: Vec<u32> = deaths.filter_map(|id| view.shown.number(*id)).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let label = match numbers.as_slice() {
+        [] => String::new(),
+        [number] => format!("KILL {number}: "),
+        many => format!("KILLS {}: ", words::ranges(many)),
+    };
+    let next = match numbers.first() {
+        _ if !view.shown.report.texts.is_empty() => {
+            " The logs do not show what grew; a recording of the next run does."
+        }
+        Some(number) if !view.shown.detail => {
+            &format!(" --kill {number} shows the minute before it.")
+        }
+        _ => "",
+    };
+    format!("{label}{}{next}", sentence(&finding.summary))
+}
+
 /// One sentence or a few for each finding.
 #[must_use]
 pub fn lines(view: &View<'_>) -> Vec<String> {
-    let line = |told: FindingText<'_>| {
-        let parts = told.parts.iter();
+    let line = |found: FindingText<'_>| {
+        let parts = found.parts.iter();
         let parts = parts.map(|(label, text)| format!(" {label}: {}", sentence(text)));
-        told.summary + &parts.collect::<String>()
+        found.summary + &parts.collect::<String>()
     };
     texts(view).into_iter().map(line).collect()
 }
 
-fn summary(finding: &Finding, more: usize) -> String {
+fn summary(view: &View<'_>, finding: &Finding, more: usize) -> String {
     let mut text = sentence(&finding.summary);
     if more > 0 {
         let cgroups = words::count(more, "more cgroup", "more cgroups");
-        text.push_str(&format!(" Nor can it see those of {cgroups} (--all)."));
+        text.push_str(&format!(" The limits of {cgroups} are hidden too (--all)."));
     }
-    if finding.certainty != Certainty::Proven {
-        text.push_str(" (inferred)");
+    let inferred = finding.certainty != Certainty::Proven;
+    let inferred = inferred.then(|| "inferred".to_owned());
+    let notes: Vec<String> = kills(view, finding).into_iter().chain(inferred).collect();
+    if !notes.is_empty() {
+        text.push_str(&format!(" ({})", notes.join("; ")));
     }
     text
 }
 
+/// `KILLS 1 and 3`: which memory kills a finding is about, where others are shown too.
+fn kills(view: &View<'_>, finding: &Finding) -> Option<String> {
+    let shown = view.shown;
+    let deaths = || shown.report.deaths.iter();
+    let by_memory = |death: &&Death| words::is_memory_kill(death.verdict.killer);
+    let all: BTreeSet<u32> = deaths()
+        .filter(by_memory)
+        .filter_map(|death| shown.number(death.id))
+        .collect();
+    let own: BTreeSet<u32> = finding
+        .deaths
+        .iter()
+        .filter_map(|id| shown.number(*id))
+        .collect();
+    let other = deaths().any(|death| finding.deaths.contains(&death.id) && !by_memory(&death));
+    if own.is_empty() || own == all || other {
+        return None;
+    }
+    let numbers: Vec<u32> = own.into_iter().collect();
+    let word = if numbers.len() == 1 { "KILL" } else { "KILLS" };
+    Some(format!("{word}\u{a0}{}", words::ranges(&numbers)))
+}
+
 fn parts(finding: &Finding) -> Vec<(&'static str, String)> {
     let mut parts = Vec::new();
-    if !finding.remedy.is_empty() {
-        let remedies = finding.remedy.iter();
-        let remedies = remedies.map(|remedy| sanitize::line(remedy, sanitize::EVIDENCE));
-        parts.push(("Fix", remedies.collect::<Vec<String>>().join("; ")));
-    }
+    let remedies = finding.remedy.iter();
+    let mut remedies = remedies.map(|remedy| {
+        let text = sanitize::line(remedy, sanitize::EVIDENCE);
+        // Hydra's sign for a key that the configuration does not have looks like one of a comparison.
+        if remedy.contains("+actor_rollout_ref") || remedy.starts_with('+') {
+            text + " (type the + too: it adds the key)"
+        } else {
+            text
+        }
+    });
+    parts.extend(remedies.next().map(|first| ("Fix", first)));
     if let Some(saving) = &finding.saving {
-        let whose = saving.class.as_deref().map(sanitize::name);
+        let whose = saving.task.as_ref().or(saving.class.as_ref());
+        let whose = whose.map(|name| sanitize::name(name));
         let whose = whose.map_or_else(String::new, |class| format!(" of {class}"));
         let bytes = size(saving.bytes);
         parts.push(("Expected", format!("−{bytes} at the peak{whose}")));
     }
     parts.extend(finding.cost.clone().map(|cost| ("Cost", cost)));
-    let wrong_if = finding.wrong_if.as_deref();
-    parts.extend(wrong_if.map(|text| ("Check", format!("wrong if {text}"))));
+    parts.extend(remedies.map(|other| ("Or", other)));
+    let not_if = finding.not_if.as_deref();
+    parts.extend(not_if.map(|text| ("Check", format!("not the cause if {text}"))));
     let others = finding.contradicts.iter();
     parts.extend(others.map(|other| ("Contradicts", other.clone())));
     let harmless = |text: String| sanitize::line(&text, 2 * sanitize::EVIDENCE);
@@ -91,8 +169,8 @@ fn sentence(text: &str) -> String {
 /// The commands to type next; none where the report is not of a file.
 #[must_use]
 pub fn next(view: &View<'_>, causes: &[Cause<'_>]) -> Option<String> {
-    let Some(file) = view.style.file.as_deref().map(quoted) else {
-        let next = "before the next run: sudo raytrace record (sees who kills; without privilege: exit codes and Ray's reasons)";
+    let Some(file) = view.style.file.as_deref().map(sanitize::quoted) else {
+        let next = "record the next run: sudo raytrace record";
         return (!view.shown.report.texts.is_empty()).then(|| view.command(next));
     };
     let leading = summary::leading(&view.shown.report).filter(|_| !view.shown.detail);
@@ -113,14 +191,89 @@ pub fn next(view: &View<'_>, causes: &[Cause<'_>]) -> Option<String> {
     Some(format!("raytrace report {file} {}", commands.join(" · ")))
 }
 
-/// A path as a shell takes it.
-pub(super) fn quoted(path: &str) -> String {
-    let path = sanitize::line(path, sanitize::EVIDENCE);
-    let plain =
-        |character: char| character.is_ascii_alphanumeric() || "/._-+:@".contains(character);
-    if path.chars().all(plain) {
-        path
-    } else {
-        format!("'{}'", path.replace('\'', r"'\''"))
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::show::{
+        Style,
+        sample::{self, burst, titled},
+        select::{Kill, Selection, Shown, select},
+    };
+    use crate::{
+        event::Role,
+        judge::report::{Killer, Report},
+    };
+
+    fn style() -> Style {
+        Style {
+            file: Some("a.raytrace".into()),
+            ..sample::style()
+        }
+    }
+
+    /// Two of the kills, with a finding of two remedies about the second alone.
+    fn two_kills() -> Report {
+        let mut report = burst();
+        report.deaths.truncate(2);
+        let second = report.deaths[1].clone();
+        report.findings = vec![Finding {
+            remedy: vec!["num_cpus=4: 2 at once".into(), "memory=1: 2 at once".into()],
+            cost: Some("less parallelism".into()),
+            deaths: vec![second.id],
+            ..Finding::new("many-workers", Certainty::Inferred, "4 of 1 GiB each")
+        }];
+        report
+    }
+
+    #[test]
+    fn alternatives_and_the_kills_that_a_finding_is_about_are_told_apart() {
+        let report = two_kills();
+        let shown = Shown::whole(&report);
+        let style = style();
+        let told = texts(&View::new(&shown, &style));
+        assert_eq!(told[0].summary, "4 of 1 GiB each. (KILL\u{a0}2; inferred)");
+        let parts: Vec<&str> = told[0].parts.iter().map(|(label, _)| *label).collect();
+        assert_eq!(parts, ["Fix", "Cost", "Or"]);
+        assert_eq!(told[0].parts[2].1, "memory=1: 2 at once");
+    }
+
+    #[test]
+    fn a_kill_without_a_remedy_has_that_of_another_of_its_job() {
+        let report = two_kills();
+        let first = Selection {
+            kill: Some(Kill::Number(1)),
+            ..Selection::default()
+        };
+        let shown = select(&report, &first);
+        assert_eq!(shown.report.findings.len(), 1);
+        let style = style();
+        let told = texts(&View::new(&shown, &style));
+        assert!(told[0].summary.contains("KILL\u{a0}2"), "{:?}", told[0]);
+        let fix = &summary::lines(&report, &report.deaths[0], summary::Disclosure::All, "")[3];
+        assert_eq!(
+            fix,
+            "fix     num_cpus=4: 2 at once (cost: less parallelism) (for another kill of this job)"
+        );
+
+        // What ended for another reason, or in another job, has nothing of it.
+        for change in [
+            |report: &mut Report| report.deaths[0].verdict.killer = Killer::Exit,
+            |report: &mut Report| report.deaths[0].work.job_id = None,
+        ] {
+            let mut other = report.clone();
+            change(&mut other);
+            assert_eq!(select(&other, &first).report.findings, []);
+            let fix = &summary::lines(&other, &other.deaths[0], summary::Disclosure::All, "")[3];
+            assert_eq!(fix, "fix     unknown");
+        }
+        // Its own comes first.
+        let mut own = report.clone();
+        own.deaths[0] = titled(own.deaths[0].clone(), Role::Worker, "ray::score");
+        own.findings.push(Finding {
+            remedy: vec!["another".into()],
+            deaths: vec![own.deaths[0].id],
+            ..Finding::new("leak", Certainty::Inferred, "it leaks")
+        });
+        assert_eq!(select(&own, &first).report.findings.len(), 1);
     }
 }

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use crate::{
     event::ProbeState,
     judge::report::{Death, Node, Recording, Report},
-    show::{causes::Cause, clocks, header, rank, sanitize, view::View, words},
+    show::{causes::Cause, clocks, rank, sanitize, texts, view::View, words},
 };
 
 /// Names of nodes in one list.
@@ -41,7 +41,7 @@ pub fn header(view: &View<'_>) -> Vec<String> {
         let known = report.nodes.len() - without.len();
         let mut lines = vec![format!("{nodes}, logs of {known}{none}")];
         lines.extend(clusters(report));
-        lines.extend(header::texts(view));
+        lines.extend(texts::lines(view));
         return lines;
     }
     let recordings = words::count(report.recordings.len(), "recording", "recordings");
@@ -117,25 +117,26 @@ pub fn gaps(view: &View<'_>, most: usize) -> Vec<String> {
         let mut probes = recording.probes.iter();
         probes.any(|probe| probe.state == ProbeState::Missing && probe.required)
     };
-    let blind = nodes_where(report, missing);
-    if !blind.is_empty() {
+    let without_probe = nodes_where(report, missing);
+    if !without_probe.is_empty() {
         lines.push(format!(
-            "a probe is missing on {}: verdicts there are inferred at most",
-            names(&blind)
+            "a probe is missing on {}: verdicts there are not proven",
+            names(&without_probe)
         ));
     }
-    for missing in [header::FEWER_DEATHS, header::LESS_DETAIL] {
+    for deaths in [true, false] {
         let lost = nodes_where(report, |recording| {
-            recording.lost_events > 0 && header::what_is_missing(recording) == missing
+            recording.lost_events > 0 && recording.may_miss_deaths() == deaths
         });
         if !lost.is_empty() {
+            let missing = words::what_is_missing(deaths);
             lines.push(format!("events were lost on {}: {missing}", names(&lost)));
         }
     }
     let open = nodes_where(report, |recording| !recording.clean_end);
     if !open.is_empty() {
         lines.push(format!(
-            "the recording of {} has no end: it is still written, or its recorder was killed; what it holds is told",
+            "the recording of {} has no end: it is still being written, or its recorder was killed; the report shows what it has",
             names(&open)
         ));
     }
@@ -150,7 +151,7 @@ pub fn gaps(view: &View<'_>, most: usize) -> Vec<String> {
     lines
 }
 
-/// `node2: nobody saw 08:00:01Z–08:12:44Z`.
+/// `node2: not recorded 08:00:01Z–08:12:44Z`.
 fn unseen(view: &View<'_>) -> Vec<String> {
     let zone = &view.style.zone;
     let nodes = view.shown.report.nodes.iter();
@@ -165,7 +166,7 @@ fn unseen(view: &View<'_>) -> Vec<String> {
             String::new()
         };
         let spans = spans[..spans.len().min(3)].join(", ");
-        format!("{}: nobody saw {spans}{rest}", sanitize::name(&node.name))
+        format!("{}: not recorded {spans}{rest}", sanitize::name(&node.name))
     });
     lines.collect()
 }
@@ -179,9 +180,9 @@ fn cut_off(report: &Report) -> Vec<String> {
         let reason = declared.message.as_deref().or(declared.reason.as_deref());
         lived.then(|| {
             let after = if declared.raylet_ended_by_it {
-                "while its raylet lived, which ended as it learned of that: it had been cut off"
+                "while its raylet was running: the node had been cut off, and the raylet exited when it learned of that"
             } else {
-                "and no death of its raylet was seen before: it may have been cut off"
+                "and its raylet had not died before: the node may have been cut off"
             };
             format!(
                 "{}: the GCS declared it dead ({}), {after}",
@@ -208,7 +209,7 @@ fn nodes_where(report: &Report, wanted: impl Fn(&Recording) -> bool) -> Vec<&str
 #[must_use]
 pub fn causes(view: &View<'_>, causes: &[Cause<'_>], most: usize) -> Vec<String> {
     if causes.is_empty() {
-        return vec!["No listed death on any node.".to_owned()];
+        return vec!["No abnormal deaths on any node.".to_owned()];
     }
     let deaths: usize = causes.iter().map(|cause| 1 + cause.cascade.len()).sum();
     let mut on: Vec<&str> = causes

@@ -2,7 +2,7 @@
 
 use crate::{
     ids::Bytes,
-    judge::report::{Growth, GrowthLine, NOT_SAMPLED},
+    judge::report::{Growth, GrowthLine, NOT_SAMPLED, Report},
     path,
     show::{
         sanitize,
@@ -32,17 +32,33 @@ pub fn lines(view: &View<'_>) -> Vec<(String, Vec<String>)> {
         growth.grown_bytes >= SMALLEST && (all || part)
     });
     let most = if all { usize::MAX } else { MAX_OWNERS };
-    growth.take(most).map(|growth| owner(growth, all)).collect()
+    let report = &view.shown.report;
+    let told = growth.take(most);
+    told.map(|growth| owner(growth, report, all)).collect()
 }
 
-fn owner(growth: &Growth, all: bool) -> (String, Vec<String>) {
+/// `WorkerDict (2 processes) took 8.7 GiB in all over the run, at most 3.7 GiB at once`: what is freed and taken again counts each time.
+fn taken(growth: &Growth, report: &Report) -> String {
     let class = sanitize::name(&growth.class);
-    let grown = growth.grown_bytes;
     let count = usize::try_from(growth.processes).unwrap_or(usize::MAX);
-    let who = match count {
-        1 => "it".to_owned(),
-        count => words::count(count, "process", "processes"),
+    let number = match count {
+        1 => String::new(),
+        count => format!(" ({})", words::count(count, "process", "processes")),
     };
+    let of_class = report.owners.iter();
+    let of_class = of_class.filter(|owner| owner.class == growth.class);
+    let peak = of_class.filter_map(|owner| owner.private_peak_bytes).max();
+    let peak = peak.filter(|peak| *peak < growth.grown_bytes);
+    let peak = peak.map_or_else(String::new, |peak| {
+        format!(", at most {} at once", size(peak))
+    });
+    let grown = size(growth.grown_bytes);
+    format!("{class}{number} took {grown} in all over the run{peak}")
+}
+
+fn owner(growth: &Growth, report: &Report, all: bool) -> (String, Vec<String>) {
+    let grown = growth.grown_bytes;
+    let taken = taken(growth, report);
     let mut lines: Vec<&GrowthLine> = growth
         .lines
         .iter()
@@ -52,19 +68,13 @@ fn owner(growth: &Growth, all: bool) -> (String, Vec<String>) {
     lines.sort_by_key(|line| line.line.is_none());
     let mut lines = lines.into_iter();
     let Some(first) = lines.next() else {
-        let text = format!("{class}: {who} grew by {}, through many lines", size(grown));
-        return (text, Vec::new());
+        return (format!("{taken}, by many lines"), Vec::new());
     };
-    let text = format!(
-        "{class}: {} of the {} that {who} grew by came through {}",
-        percent(first, grown),
-        size(grown),
-        line(first)
-    );
+    let text = format!("{taken}: {} by {}", percent(first, grown), line(first));
     let most = if all { usize::MAX } else { MAX_LINES - 1 };
     let next = lines
         .take(most)
-        .map(|one| format!("{} through {}", percent(one, grown), line(one)));
+        .map(|one| format!("{} by {}", percent(one, grown), line(one)));
     (text, next.collect())
 }
 
@@ -81,9 +91,9 @@ fn line(line: &GrowthLine) -> String {
 #[must_use]
 pub fn place(line: &GrowthLine) -> String {
     if line.line.is_none() && line.function == NOT_SAMPLED {
-        return "lines that were not sampled".to_owned();
+        return "unknown lines (not sampled)".to_owned();
     }
-    let file = path::base(&line.file);
+    let file = path::of_code(&line.file);
     let number = line
         .line
         .map_or_else(String::new, |number| format!(":{number}"));
@@ -116,7 +126,7 @@ fn fate(line: &GrowthLine) -> String {
     let mut text = match line.held_bytes {
         None => "may have been freed since".to_owned(),
         Some(held) if share(held, private) >= 0.95 => "still held".into(),
-        Some(held) if share(held, private) <= 0.05 => "given back".into(),
+        Some(held) if share(held, private) <= 0.05 => "all freed".into(),
         Some(held) => format!("{} still held", size(held)),
     };
     if share(line.shared_bytes, line.grown_bytes) > 0.05 {
@@ -157,7 +167,7 @@ pub fn unread(view: &View<'_>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::show::{Style, sample, select::Shown};
+    use crate::show::{sample, select::Shown};
 
     fn grew(line: u32, function: &str, grown: u64, held: Option<u64>) -> GrowthLine {
         GrowthLine {
@@ -188,20 +198,15 @@ mod tests {
             functions: Vec::new(),
         }];
         let shown = Shown::whole(&report);
-        let style = Style {
-            width: 100,
-            zone: crate::show::time::Zone::default(),
-            file: None,
-            program: "raytrace".into(),
-        };
+        let style = sample::style();
         let found = lines(&View::new(&shown, &style));
         assert_eq!(
             found,
             [(
-                "WorkerDict: 78\u{a0}% of the 12.4 GiB that 4 processes grew by came through fsdp_workers.py:612 save_checkpoint, in torch/serialization.py:849 _save (in libtorch_cpu.so: at::detail::empty_cpu); still held".to_owned(),
+                "WorkerDict (4 processes) took 12.4 GiB in all over the run: 78\u{a0}% by verl/fsdp_workers.py:612 save_checkpoint, in torch/serialization.py:849 _save (in libtorch_cpu.so: at::detail::empty_cpu); still held".to_owned(),
                 vec![
-                    "16\u{a0}% through fsdp_workers.py:87 step (in libtorch_cpu.so: at::detail::empty_cpu); given back".to_owned(),
-                    "6\u{a0}% through fsdp_workers.py:90 step; may have been freed since".to_owned()
+                    "16\u{a0}% by verl/fsdp_workers.py:87 step (in libtorch_cpu.so: at::detail::empty_cpu); all freed".to_owned(),
+                    "6\u{a0}% by verl/fsdp_workers.py:90 step; may have been freed since".to_owned()
                 ]
             )]
         );

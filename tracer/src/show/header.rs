@@ -3,8 +3,7 @@
 use crate::{
     event::{Mode, ProbeState},
     ids::Bytes,
-    judge::report::{Death, Killer, Peak, Recording, Report, WentAway},
-    path,
+    judge::report::{Death, Killer, LostProbe, Peak, Recording, Report},
     show::{
         causes::Cause,
         fleet, limit, sanitize,
@@ -17,11 +16,6 @@ use crate::{
 
 /// A recorder that is started again at once leaves no gap to speak of.
 const NO_GAP_NS: i64 = 1_500_000_000;
-/// Texts that are named.
-const MAX_TEXTS: usize = 6;
-/// Texts of one clock that are named.
-const MAX_CLOCK_NAMES: usize = 2;
-
 /// One line for each recording.
 #[must_use]
 pub fn recordings(view: &View<'_>) -> Vec<String> {
@@ -33,67 +27,6 @@ pub fn recordings(view: &View<'_>) -> Vec<String> {
         .iter()
         .map(|recording| recording_line(view, recording))
         .collect()
-}
-
-/// What was read, where the report is of texts.
-#[must_use]
-pub fn texts(view: &View<'_>) -> Vec<String> {
-    let texts = &view.shown.report.texts;
-    if texts.is_empty() {
-        return Vec::new();
-    }
-    let lines: u64 = texts.iter().map(|text| text.lines).sum();
-    let base = |name: &str| sanitize::name(path::base(name));
-    let mut names: Vec<String> = texts
-        .iter()
-        .take(MAX_TEXTS)
-        .map(|text| base(&text.name))
-        .collect();
-    if texts.len() > MAX_TEXTS {
-        names.push(format!("and {} more", texts.len() - MAX_TEXTS));
-    }
-    let mut all = vec![format!(
-        "{}: {} {}. From logs only: nothing here is PROVEN",
-        names.join(" "),
-        words::thousands(lines),
-        if lines == 1 { "line" } else { "lines" }
-    )];
-    let mut clocks: Vec<(String, Vec<String>)> = Vec::new();
-    for text in texts
-        .iter()
-        .filter(|text| text.lines > 0 && text.clock != "no times")
-    {
-        let clock = match text.utc_offset_s {
-            Some(offset) => format!("UTC{} ({})", offset_name(offset), text.clock),
-            None => text.clock.clone(),
-        };
-        match clocks.iter_mut().find(|(known, _)| *known == clock) {
-            Some((_, names)) => names.push(base(&text.name)),
-            None => clocks.push((clock, vec![base(&text.name)])),
-        }
-    }
-    let clocks: Vec<String> = clocks
-        .into_iter()
-        .map(|(clock, names)| clock_of(&names, &clock))
-        .collect();
-    if !clocks.is_empty() {
-        all.push(format!("Clocks: {}", clocks.join("; ")));
-    }
-    all
-}
-
-/// `raylet.out and 12 more: local times, …`.
-fn clock_of(names: &[String], clock: &str) -> String {
-    let shown = names
-        .iter()
-        .take(MAX_CLOCK_NAMES)
-        .cloned()
-        .collect::<Vec<_>>()
-        .join(", ");
-    match names.len().saturating_sub(MAX_CLOCK_NAMES) {
-        0 => format!("{shown}: {clock}"),
-        more => format!("{shown} and {more} more: {clock}"),
-    }
 }
 
 /// One line for each thing that a recording missed.
@@ -112,17 +45,17 @@ pub fn gaps(view: &View<'_>) -> Vec<String> {
                 .filter(|probe| !matches!(probe.state, ProbeState::Ok | ProbeState::Gone))
                 .map(probe_line),
         );
-        let gone = recording.went_away.iter();
-        lines.extend(gone.map(|gone| went_away_line(view, gone)));
+        let gone = recording.lost_probes.iter();
+        lines.extend(gone.map(|gone| lost_probe_line(view, gone)));
         if recording.lost_events > 0 {
             lines.push(loss_line(recording));
         }
         lines.extend(unseen(view, recording));
         if recording.still_recording {
-            lines.push("still recording: this is what was written until now".to_owned());
+            lines.push("still recording; the report shows what was written so far".to_owned());
         } else if !recording.clean_end {
             lines.push(
-                "the recorder did not end cleanly: what it saw up to its last event is here"
+                "the recorder did not shut down cleanly; the report ends with its last event"
                     .to_owned(),
             );
         }
@@ -145,7 +78,7 @@ fn unseen(view: &View<'_>, recording: &Recording) -> Option<String> {
     let long = until.0.0.saturating_sub(from.0.0) > NO_GAP_NS;
     long.then(|| {
         format!(
-            "nobody saw {} to {}: no recorder ran",
+            "not recorded: {} to {} (no recorder was running)",
             zone.full(from),
             zone.full(until)
         )
@@ -159,13 +92,10 @@ fn pending_line(view: &View<'_>, death: &Death) -> String {
         .zip(death.when.time)
         .map_or_else(String::new, |(ended, killed)| {
             let waited = ended.0.0.saturating_sub(killed.0.0);
-            format!(
-                " within {}",
-                span(u64::try_from(waited).unwrap_or_default())
-            )
+            format!(" after {}", span(u64::try_from(waited).unwrap_or_default()))
         });
     format!(
-        "killed, and not seen to end{waited}: {}; most likely it waits in the kernel for a disk, a network file system or a driver, or its core is being written",
+        "killed but still alive{waited}: {}; probably blocked in the kernel (disk, network file system, driver) or writing a core dump",
         sanitize::line(&words::headline(death), sanitize::EVIDENCE)
     )
 }
@@ -243,44 +173,25 @@ fn probe_line(probe: &crate::event::Probe) -> String {
     match probe.state {
         ProbeState::Missing => format!("probe {name} is missing: {reason}"),
         ProbeState::Degraded | ProbeState::Ok | ProbeState::Gone => {
-            format!("probe {name} sees less: {reason}")
+            format!("probe {name} is degraded: {reason}")
         }
     }
 }
 
-/// `GCS 192.0.2.2:6379 went away at 08:41:07: connection refused`
-fn went_away_line(view: &View<'_>, gone: &WentAway) -> String {
+/// `GCS 192.0.2.2:6379 was unreachable from 08:41:07: connection refused`
+fn lost_probe_line(view: &View<'_>, gone: &LostProbe) -> String {
     let zone = &view.style.zone;
-    let back = gone.back.map_or_else(String::new, |back| {
-        format!(" and was back at {}", zone.seconds(back))
-    });
+    let back = gone
+        .back
+        .map_or_else(String::new, |back| format!(" to {}", zone.seconds(back)));
     let reason = gone.reason.as_deref().map_or_else(String::new, |reason| {
         format!(": {}", sanitize::line(reason, sanitize::EVIDENCE))
     });
     format!(
-        "{} went away at {}{back}{reason}",
+        "{} was unreachable from {}{back}{reason}",
         sanitize::name(&gone.name),
         zone.seconds(gone.time)
     )
-}
-
-/// Rows of the ledger that tell what a process ran or held, and nothing of how it ended.
-const CALLS_AND_MEMORY: [&str; 3] = ["task/task_rename", "samples", "reads that hang"];
-
-/// What a report lacks where only rows of [`CALLS_AND_MEMORY`] lost events.
-pub const LESS_DETAIL: &str = "calls and memory may be incomplete, no death is missing";
-/// What it lacks where others did.
-pub const FEWER_DEATHS: &str = "deaths may be missing or judged on less evidence";
-
-/// What a report lacks where events were lost.
-#[must_use]
-pub fn what_is_missing(recording: &Recording) -> &'static str {
-    let lost = (recording.ledgers.iter()).filter(|ledger| ledger.lost() > 0);
-    let mut hooks = lost.map(|ledger| ledger.hook.as_str()).peekable();
-    if hooks.peek().is_some() && hooks.all(|hook| CALLS_AND_MEMORY.contains(&hook)) {
-        return LESS_DETAIL;
-    }
-    FEWER_DEATHS
 }
 
 fn loss_line(recording: &Recording) -> String {
@@ -302,7 +213,10 @@ fn loss_line(recording: &Recording) -> String {
     } else {
         format!(" ({})", hooks.join(", "))
     };
-    format!("{lost} lost{by_hook}: {}", what_is_missing(recording))
+    format!(
+        "{lost} lost{by_hook}: {}",
+        words::what_is_missing(recording.may_miss_deaths())
+    )
 }
 
 /// How many first causes and deaths there are; without a kill for memory, the peak.
@@ -316,12 +230,12 @@ pub fn counts(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
         lines.push(match (report.texts.is_empty(), report.deaths.is_empty()) {
             (true, _) => format!("0 kills.{}", peak(view)),
             (false, true) => "These logs name no death.".to_owned(),
-            (false, false) => "These logs name no abnormal death.".to_owned(),
+            (false, false) => format!("These logs name no abnormal death.{}", normal_exits(view)),
         });
     }
     if shown.filtered && causes.is_empty() && !shown.lists_normal {
         lines.push(
-            "No listed death lies there. Without --kill, --match, --node, --job, --cluster, --since and --until all are shown."
+            "No abnormal death matches. To see all, leave out --kill, --match, --node, --job, --cluster, --since and --until."
                 .to_owned(),
         );
     }
@@ -329,6 +243,9 @@ pub fn counts(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
     let killers = causes.iter().map(|cause| cause.death.verdict.killer);
     let waiting = pending.iter().map(|death| death.verdict.killer);
     let memory = killers.chain(waiting).any(words::is_memory_kill);
+    if memory && !fleet::is_one(&shown.report) {
+        lines.extend(machine_peak(view));
+    }
     if shown.totals.0 > 0 && !memory && !shown.filtered {
         // Whoever ended it may have done so for memory.
         let mut killers = causes.iter().map(|cause| cause.death.verdict.killer);
@@ -340,6 +257,19 @@ pub fn counts(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
         lines.push(format!("No kill for memory{known}.{}", peak(view)));
     }
     lines
+}
+
+/// ` 2 normal exits not listed (--all); the first: Actor (pid 7) was stopped by ray.kill.`, of deaths that logs name.
+fn normal_exits(view: &View<'_>) -> String {
+    let shown = view.shown;
+    let Some(first) = shown.report.deaths.first().filter(|_| !shown.lists_normal) else {
+        return String::new();
+    };
+    let exits = words::count(shown.report.deaths.len(), "normal exit", "normal exits");
+    format!(
+        " {exits} not listed (--all); the first: {}.",
+        words::headline(first)
+    )
 }
 
 /// `2 first causes, 19 deaths, 412 normal exits not listed (--all)`
@@ -369,13 +299,25 @@ fn peak(view: &View<'_>) -> String {
     let Some(peak) = &view.shown.report.peak else {
         return String::new();
     };
+    format!(
+        " Peak {}{}.",
+        without_cache(view, peak),
+        nearest_limit(&view.shown.report, peak)
+    )
+}
+
+/// `Machine: peak 8.7 of 23.5 GiB (36.9 %) without page cache at 11:20:18Z`, beside a kill for memory.
+fn machine_peak(view: &View<'_>) -> Option<String> {
+    let peak = view.shown.report.peak.as_ref()?;
+    Some(format!("Machine: peak {}", without_cache(view, peak)))
+}
+
+/// `8.7 of 23.5 GiB (36.9 %) without page cache at 11:20:18Z`.
+fn without_cache(view: &View<'_>, peak: &Peak) -> String {
     let figures = of(peak.used_bytes, peak.total_bytes);
     let share = percent(peak.used_bytes, peak.total_bytes);
     let at = view.style.zone.seconds(peak.time);
-    format!(
-        " Peak {figures} ({share}) without page cache at {at}{}.",
-        nearest_limit(&view.shown.report, peak)
-    )
+    format!("{figures} ({share}) without page cache at {at}")
 }
 
 /// Of the limits that the report knows: a cgroup's where that was nearer, else Ray's threshold, where the monitor counts the whole

@@ -1,4 +1,4 @@
-//! Who held what when the most important memory kill came: by class, by call and by line of the user's own code.
+//! Lists who held memory at the most important memory kill: by class, by call and by line of the user's own code.
 //!
 //! How much each class held is what was sampled at the kill. Of its lines the figure is what they still held when their processes ended,
 //! or at the end of the recording; a line of which that is not known has none.
@@ -6,10 +6,10 @@
 use crate::{
     event::Role,
     ids::{Bytes, Pid},
-    judge::report::{Death, Growth, GrowthLine},
+    judge::report::{Death, Growth, GrowthLine, subprocess},
     show::{
         causes::Entry,
-        fleet, growth, rank, sanitize,
+        facts, fleet, growth, rank, sanitize,
         size::{share, size},
         view::View,
         words::{self, HeldByClass},
@@ -87,33 +87,50 @@ fn class(view: &View<'_>, held: &HeldByClass<'_>, victim: &Death) -> (String, Ve
     if !calls.is_empty() {
         text.push_str(&format!(", in {}", words::join(&calls)));
     }
-    let mut lines = lines(view, held, &deaths);
+    let mut lines = if has_larger(victim, held) {
+        Vec::new()
+    } else {
+        lines(view, held, &deaths)
+    };
     if lines.is_empty() {
         lines.extend(last_line(&deaths));
     }
     (text, lines)
 }
 
+/// Whether the subprocesses of a class held more than its workers, or these more: what lines of the class took is told there.
+fn has_larger(victim: &Death, held: &HeldByClass<'_>) -> bool {
+    let plain = |class: &str| class.trim_end_matches(&subprocess("")).to_owned();
+    let classes = words::by_class(&victim.memory);
+    classes.iter().any(|other| {
+        let same = plain(&other.class) == plain(&held.class) && other.class != held.class;
+        same && other.private > held.private
+    })
+}
+
 /// The calls that its processes ran then: by number where they died in it, else by name.
 fn calls(held: &HeldByClass<'_>, deaths: &[&Death]) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
+    let mut found: Vec<(Option<u32>, String)> = Vec::new();
     let numbered = deaths.iter().filter_map(|death| {
         let calls = death.activity.calls.as_ref()?;
-        let task = sanitize::name(&calls.task);
-        Some(format!("call {} of {task}", calls.died_in?))
+        Some((Some(calls.died_in?), sanitize::name(&calls.task)))
     });
     let named = held.top.iter().filter_map(|member| {
         let title = sanitize::name(member.title.strip_prefix("ray::")?);
-        (title != held.class && title.contains('.')).then_some(title)
+        (title != held.class && title.contains('.')).then_some((None, title))
     });
-    for told in numbered.chain(named) {
-        let known = |one: &String| *one == told || one.ends_with(&format!(" of {told}"));
-        if !found.iter().any(known) {
-            found.push(told);
+    for (number, task) in numbered.chain(named) {
+        let mut same = found.iter().filter(|(_, known)| *known == task);
+        if !same.any(|(known, _)| number.is_none() || *known == number) {
+            found.push((number, task));
         }
     }
-    found.truncate(MAX_LINES);
-    found
+    let found = found.into_iter().take(MAX_LINES);
+    let told = found.map(|(number, task)| match number {
+        Some(number) => format!("call {number} of {task}"),
+        None => task,
+    });
+    told.collect()
 }
 
 /// What its lines still held, the most first; where that is known of none, what they took. Where more processes of the class grew than
@@ -132,11 +149,19 @@ fn lines(view: &View<'_>, held: &HeldByClass<'_>, deaths: &[&Death]) -> Vec<Stri
         fit(&mut known, held.private);
     }
     let mut freed = "";
+    let mut was_taken = false;
     if known.is_empty() {
         let taken = lines().filter(|line| line.held_bytes.is_none());
         known = largest(taken.map(|line| (line.grown_bytes, line)), held);
         known.retain(|(bytes, _)| *bytes <= held.private);
-        freed = " (may have been freed since)";
+        was_taken = true;
+        // What each call adds and none frees is still there.
+        let kept = deaths.iter().any(|death| keeps_what_it_takes(death));
+        freed = if kept {
+            ""
+        } else {
+            " (may have been freed since)"
+        };
     }
     let most = if view.shown.all {
         usize::MAX
@@ -147,18 +172,24 @@ fn lines(view: &View<'_>, held: &HeldByClass<'_>, deaths: &[&Death]) -> Vec<Stri
     told.map(|(bytes, line)| {
         let (figure, place) = (size(bytes), growth::place(line));
         // What may be freed was taken, and is not known to have been held.
-        let by = if freed.is_empty() { "by" } else { "taken by" };
-        match growth.processes {
-            2 if more => {
-                format!("{by} {place}: {figure} in both processes of the recording{freed}")
-            }
-            all if more => {
-                format!("{by} {place}: {figure} in all {all} processes of the recording{freed}")
-            }
-            _ => format!("{figure} {by} {place}{freed}"),
-        }
+        let (by, when) = if was_taken {
+            ("taken by", "over the run")
+        } else {
+            ("by", "at their ends")
+        };
+        let whose = match growth.processes {
+            2 if more => format!(" in both processes together, {when}"),
+            all if more => format!(" in all {all} processes together, {when}"),
+            _ => String::new(),
+        };
+        format!("{figure} {by} {place}{whose}{freed}")
     })
     .collect()
+}
+
+fn keeps_what_it_takes(death: &Death) -> bool {
+    let calls = death.activity.calls.as_ref();
+    calls.is_some_and(|calls| calls.per_call_bytes.is_some())
 }
 
 /// Those that matter of what the class held, the most first.
@@ -186,9 +217,11 @@ fn fit(known: &mut Vec<(Bytes, &GrowthLine)>, held: Bytes) {
 fn last_line(deaths: &[&Death]) -> Option<String> {
     let line = deaths
         .iter()
-        .filter_map(|death| super::facts::running(death))
-        .find(|line| line != "inside Ray")?;
-    Some(format!("by which line is not known; it last ran {line}"))
+        .filter(|death| facts::runs_own_code(death))
+        .find_map(|death| facts::running(death))?;
+    Some(format!(
+        "the line that holds it is unknown; it last ran {line}"
+    ))
 }
 
 fn growth_of<'a>(view: &View<'a>, class: &str, deaths: &[&Death]) -> Option<&'a Growth> {
@@ -196,7 +229,7 @@ fn growth_of<'a>(view: &View<'a>, class: &str, deaths: &[&Death]) -> Option<&'a 
     let name = if deaths.iter().any(drives) {
         "driver"
     } else {
-        class
+        class.trim_end_matches(&subprocess(""))
     };
     let mut growth = view.shown.report.growth.iter();
     growth.find(|growth| growth.class == name)
@@ -210,7 +243,7 @@ fn death_of<'a>(view: &View<'a>, pid: Pid) -> Option<&'a Death> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::show::{Style, sample, select::Shown};
+    use crate::show::{sample, select::Shown};
 
     fn line(function: &str, held: Option<u64>) -> GrowthLine {
         GrowthLine {
@@ -226,7 +259,7 @@ mod tests {
         }
     }
 
-    fn told(lines: Vec<GrowthLine>) -> Option<Held> {
+    fn held(lines: Vec<GrowthLine>) -> Option<Held> {
         told_of(1, lines)
     }
 
@@ -240,18 +273,13 @@ mod tests {
             functions: Vec::new(),
         }];
         let shown = Shown::whole(&report);
-        let style = Style {
-            width: 100,
-            zone: crate::show::time::Zone::default(),
-            file: None,
-            program: "raytrace".into(),
-        };
+        let style = sample::style();
         at_kill(&View::new(&shown, &style))
     }
 
     #[test]
     fn each_class_is_told_with_its_call_and_what_its_lines_still_held() {
-        let held = told(vec![
+        let held = held(vec![
             line("score", Some(390)),
             line("freed", Some(0)),
             line("unknown", None),
@@ -261,7 +289,7 @@ mod tests {
 
     #[test]
     fn no_line_holds_more_than_its_class_did_at_the_kill() {
-        let held = told(vec![line("later", Some(500)), line("score", Some(300))]);
+        let held = held(vec![line("later", Some(500)), line("score", Some(300))]);
         let lines = &held.expect("a kill").classes[0].1;
         assert_eq!(lines.len(), 1, "{lines:?}");
         assert!(lines[0].contains("score"), "{lines:?}");
@@ -290,13 +318,13 @@ mod tests {
         let lines = &held.expect("a kill").classes[0].1;
         assert_eq!(
             lines,
-            &["by reward.py:5 score: 500.0 GiB in all 8 processes of the recording"]
+            &["500.0 GiB by reward.py:5 score in all 8 processes together, at their ends"]
         );
         let held = told_of(8, vec![line("score", Some(300))]);
         let lines = &held.expect("a kill").classes[0].1;
         assert_eq!(
             lines,
-            &["by reward.py:5 score: 300.0 GiB in all 8 processes of the recording"]
+            &["300.0 GiB by reward.py:5 score in all 8 processes together, at their ends"]
         );
     }
 }

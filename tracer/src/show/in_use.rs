@@ -9,7 +9,7 @@ use crate::{
 /// A file of shared memory is named when it is at least this part of all that is in use.
 const PART: u64 = 10;
 
-/// `3.9 GiB in use, page cache included = 1.2 GiB of recorded processes + 0.4 others + 0.5 shared + 1.5 cache + 0.2 kernel + 0.1 unknown`.
+/// `3.9 GiB in use, page cache included = 1.2 GiB of recorded processes + 0.4 others + 0.5 shared + 1.5 cache + 0.2 kernel + 0.1 unaccounted`.
 #[must_use]
 pub(super) fn line(sum: &InUse) -> String {
     let unit = Unit::of(sum.used_bytes);
@@ -34,7 +34,7 @@ pub(super) fn line(sum: &InUse) -> String {
     let sign = if sum.remainder_bytes < 0 { '−' } else { '+' };
     let rest = unit.figure(Bytes(sum.remainder_bytes.unsigned_abs()));
     format!(
-        "{} in use, page cache included = {} {sign} {rest} unknown{whose}",
+        "{} in use, page cache included = {} {sign} {rest} unaccounted{whose}",
         unit.sum(sum.used_bytes),
         parts.join(" + ")
     )
@@ -74,7 +74,7 @@ mod tests {
         };
         assert_eq!(
             line(&sum),
-            "3.9 GiB in use, page cache included = 1.2 GiB of recorded processes + 0.4 others + 0.5 shared + 1.5 cache + 0.2 kernel + 0.1 unknown; \
+            "3.9 GiB in use, page cache included = 1.2 GiB of recorded processes + 0.4 others + 0.5 shared + 1.5 cache + 0.2 kernel + 0.1 unaccounted; \
              0.4 of the shared is memfd:weights (Holder pid 7)"
         );
     }

@@ -3,14 +3,18 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    judge::report::{Job, Outcome, Recovery, Survived},
+    judge::report::{Job, Outcome, Recovery, Report, Survived},
     show::{
         causes::{self, Cause},
         clause, sanitize,
+        time::span,
         view::View,
         words,
     },
 };
+
+/// First causes that hit a job and did not end it that are told.
+const MAX_HIT: usize = 2;
 
 /// One line for each job as its label and the rest, failed ones first where there are many.
 #[must_use]
@@ -78,8 +82,10 @@ fn line(view: &View<'_>, job: &Job, causes: &[Cause<'_>]) -> String {
     if let Some(ended) = job.ended {
         text.push_str(&view.style.zone.seconds(ended));
     }
-    if let Some(entrypoint) = &job.entrypoint {
-        text.push_str(&format!(" ({})", sanitize::name(entrypoint)));
+    let ran = [run(job), job.entrypoint.as_deref().map(sanitize::name)];
+    let ran: Vec<String> = ran.into_iter().flatten().collect();
+    if !ran.is_empty() {
+        text.push_str(&format!(" ({})", ran.join(": ")));
     }
     let mut text = text.trim_start().to_owned();
     let because = sanitize::line(&clause::because(&job.because), sanitize::EVIDENCE);
@@ -89,7 +95,27 @@ fn line(view: &View<'_>, job: &Job, causes: &[Cause<'_>]) -> String {
         None => text.push_str(&format!(": {because}.")),
     }
     text.push_str(&survived(view, job, causes));
+    text.push_str(&hit_too(view, job, causes));
     text
+}
+
+/// `verl 0.5.0, died after step 2 of 4`.
+fn run(job: &Job) -> Option<String> {
+    let framework = job.framework.as_ref().map(|one| {
+        let version = one.version.as_deref().map(sanitize::name);
+        let name = [Some(one.name.clone()), version];
+        name.into_iter().flatten().collect::<Vec<_>>().join(" ")
+    });
+    let step = job.last_step.map(|last| {
+        let of = last.of.map_or_else(String::new, |of| format!(" of {of}"));
+        let what = match job.ended_by_death_id {
+            Some(_) => "died after",
+            None => "last",
+        };
+        format!("{what} step {}{of}", last.step)
+    });
+    let parts: Vec<String> = [framework, step].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 /// `KILL 2`, or `KILL 2 through its cascade`.
@@ -120,7 +146,9 @@ fn survived(view: &View<'_>, job: &Job, causes: &[Cause<'_>]) -> String {
             if is_listed && survived.how == Recovery::WentOn {
                 continue;
             }
-            let numbers = by_how.entry(clause::recovery(&survived.how)).or_default();
+            let numbers = by_how
+                .entry(outlived(&view.shown.report, survived))
+                .or_default();
             if !numbers.contains(&cause.number) {
                 numbers.push(cause.number);
             }
@@ -140,16 +168,63 @@ fn survived(view: &View<'_>, job: &Job, causes: &[Cause<'_>]) -> String {
     text
 }
 
+/// `task retried`, `DatasetManager restarted`.
+fn outlived(report: &Report, survived: &Survived) -> String {
+    let mut deaths = report.deaths.iter();
+    let death = deaths.find(|death| death.id == survived.death_id);
+    match (&survived.how, death) {
+        (Recovery::ActorRestarted { .. }, Some(death)) => {
+            format!("{} restarted", words::class(death))
+        }
+        (how, _) => clause::recovery(how),
+    }
+}
+
+/// ` KILL 1, 0.4 s before, hit WorkerDict of the same job.` What neither ended a job nor was made good.
+fn hit_too(view: &View<'_>, job: &Job, causes: &[Cause<'_>]) -> String {
+    let roots = causes::roots(&view.shown.report);
+    let root = |id| roots.get(&id).copied();
+    let Some(end) = job.ended_by_death_id.and_then(root) else {
+        return String::new();
+    };
+    let Some(end) = causes.iter().find(|cause| cause.death.id == end) else {
+        return String::new();
+    };
+    let survived: Vec<_> = job.survived.iter().map(|one| root(one.death_id)).collect();
+    let hit = causes.iter().filter(|cause| {
+        let death = cause.death;
+        let of_job =
+            death.cluster == job.cluster && death.work.job_id.as_ref() == Some(&job.job_id);
+        of_job && cause.number != end.number && !survived.contains(&Some(death.id))
+    });
+    let told = hit.filter_map(|cause| {
+        let before = end.death.when.act_time.since(cause.death.when.act_time);
+        let before = u64::try_from(before).ok()?;
+        let class = words::class(cause.death);
+        Some(format!(
+            " {}, {} before, hit {class} of the same job.",
+            cause.label(),
+            span(before)
+        ))
+    });
+    told.take(MAX_HIT).collect()
+}
+
 fn label_word(numbers: &[u32], causes: &[Cause<'_>]) -> &'static str {
     let kill = causes
         .iter()
         .filter(|cause| numbers.contains(&cause.number))
         .all(|cause| words::is_kill(cause.death.verdict.killer));
-    match (kill, numbers.len()) {
-        (true, 1) => "KILL",
-        (true, _) => "KILLS",
-        (false, 1) => "DEATH",
-        (false, _) => "DEATHS",
+    let death = causes
+        .iter()
+        .filter(|cause| numbers.contains(&cause.number))
+        .all(|cause| !words::is_kill(cause.death.verdict.killer));
+    match (kill, death, numbers.len()) {
+        (true, _, 1) => "KILL",
+        (true, _, _) => "KILLS",
+        (_, true, 1) => "DEATH",
+        (_, true, _) => "DEATHS",
+        _ => "First causes",
     }
 }
 

@@ -1,4 +1,4 @@
-//! What `record` prints while it records: a line for each listed death, and a status line that is rewritten in place.
+//! Prints while `record` runs: a line for each listed death, and a status line that is rewritten in place.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::{
     ids::Bytes,
     judge::{
         cause::Scope,
-        killers::{NextKiller, Who},
+        killers::{LimitOwner, NextKiller},
         live::Live,
         report::{Certainty, Death, Killer, TopProcess},
     },
@@ -22,7 +22,7 @@ pub fn death(death: &Death, zone: &Zone) -> String {
     let verdict = if death.verdict.settled {
         certainty(death)
     } else {
-        "not settled yet".to_owned()
+        "not final yet".to_owned()
     };
     format!(
         "{} {} · {verdict}{}",
@@ -36,7 +36,7 @@ pub fn death(death: &Death, zone: &Zone) -> String {
 #[must_use]
 pub fn settled(death: &Death, zone: &Zone) -> String {
     format!(
-        "{} settled: {} · {}{}",
+        "{} final: {} · {}{}",
         time(death, zone),
         what(death),
         certainty(death),
@@ -92,7 +92,7 @@ pub fn rest(death: &Death) -> String {
 fn limit(death: &Death) -> String {
     let place = match (death.verdict.killer, &death.memory.oom) {
         (Killer::KernelOomGlobal, Some(oom)) if oom.constraint == Some(Scope::Sysrq) => {
-            "asked for by sysrq f".to_owned()
+            "invoked by hand (sysrq f)".to_owned()
         }
         (Killer::KernelOomGlobal, _) => "the machine was out of memory".to_owned(),
         (Killer::KernelOomMemcg, Some(oom)) => match (&oom.cgroup, oom.limit_bytes) {
@@ -128,7 +128,7 @@ fn certainty(death: &Death) -> String {
     let word = |certainty| match certainty {
         Certainty::Proven => "proven",
         Certainty::Inferred => "inferred",
-        Certainty::Unknown => "not proven",
+        Certainty::Unknown => "unknown",
     };
     let (who, why) = (death.verdict.certainty, death.verdict.reason_certainty);
     if who == why {
@@ -180,20 +180,22 @@ impl Status {
     #[must_use]
     pub fn near(live: &Live, outlook: &Outlook) -> Self {
         let nearness = |threat: &NextKiller| Nearness {
-            who: words::who_kills(&threat.who),
+            who: words::who_kills(&threat.limit_owner),
             used: threat.used(),
             limit: threat.at,
             left: threat.left,
             whose: threat
                 .left
-                .and_then(|_| outlook.grower(live, &threat.who))
+                .and_then(|_| outlook.grower(live, &threat.limit_owner))
                 .map(|(process, _)| words::class_of_live(process)),
         };
         let mut threats = live.threats.iter();
         let next_killer = threats.next().map(nearness);
         Self {
             next_killer,
-            ray: threats.find(|one| one.who == Who::RayMonitor).map(nearness),
+            ray: threats
+                .find(|one| one.limit_owner == LimitOwner::RayMonitor)
+                .map(nearness),
             workers: live
                 .processes
                 .iter()
@@ -311,11 +313,11 @@ mod tests {
         one.verdict.settled = false;
         one.then = None;
         let zone = Zone::default();
-        assert!(plain(&death(&one, &zone)).ends_with("· not settled yet"));
+        assert!(plain(&death(&one, &zone)).ends_with("· not final yet"));
         one.verdict.settled = true;
         let line = plain(&settled(&one, &zone));
         assert!(
-            line.starts_with("08:41:07.482Z settled: RAY MONITOR killed compute_score pid 41877")
+            line.starts_with("08:41:07.482Z final: RAY MONITOR killed compute_score pid 41877")
         );
         assert!(line.ends_with("· proven"));
     }

@@ -17,7 +17,9 @@ use crate::{
 const LINE: [f64; 5] = [-60.0, -30.0, -10.0, -5.0, -1.0];
 /// And those of the table: as many of the first as have room.
 const TABLE: [f64; 8] = [0.0, -1.0, -10.0, -60.0, -5.0, -30.0, -2.0, -0.5];
-/// Columns of a name and its unit.
+/// The label of a row below the first.
+pub(super) const ROW: &str = "";
+/// Columns of a name.
 const NAME: usize = 28;
 /// And of a figure.
 const FIGURE: usize = 7;
@@ -44,20 +46,21 @@ pub(super) fn line(minute: &LastMinute) -> Option<String> {
 /// A row a thing, then what was mapped, for pages of `width` columns.
 pub(super) fn table(minute: &LastMinute, width: usize) -> Vec<String> {
     let moments = moments(width);
+    let unit = unit(minute);
     let head = moments.iter().map(|moment| format!("{moment} s"));
-    let mut rows = vec![aligned("", head.map(|cell| cell.replace('-', "−")))];
+    let mut rows = vec![aligned(
+        unit.name(),
+        head.map(|cell| cell.replace('-', "−")),
+    )];
     let mut row = |name: &str, figures: &[Option<Bytes>]| {
-        let Some(most) = figures.iter().flatten().max() else {
+        if figures.iter().flatten().next().is_none() {
             return;
-        };
-        let unit = Unit::of(*most);
-        let name = sanitize::line(name, NAME - 5);
-        let gap = " ".repeat(NAME.saturating_sub(sanitize::columns(&name) + unit.name().len()));
+        }
         let cells = moments.iter().map(|moment| {
             let bytes = at(minute, figures, *moment);
             bytes.map_or_else(|| "·".to_owned(), |bytes| unit.figure(bytes))
         });
-        rows.push(aligned(&format!("{name}{gap}{}", unit.name()), cells));
+        rows.push(aligned(&sanitize::line(name, NAME - 1), cells));
     };
     row("this process", &minute.victim_bytes);
     for one in &minute.top {
@@ -71,7 +74,7 @@ pub(super) fn table(minute: &LastMinute, width: usize) -> Vec<String> {
     for limit in &minute.limits {
         row(
             &format!(
-                "limit {} {}",
+                "of {} in {}",
                 size(limit.limit_bytes),
                 last_folder(&limit.cgroup)
             ),
@@ -91,8 +94,25 @@ pub(super) fn table(minute: &LastMinute, width: usize) -> Vec<String> {
             size(one.bytes)
         )
     });
-    rows.extend(mapped);
+    let mut counted: Vec<(String, u32)> = Vec::new();
+    for text in mapped {
+        match counted.last_mut() {
+            Some((last, times)) if *last == text => *times += 1,
+            _ => counted.push((text, 1)),
+        }
+    }
+    rows.extend(counted.into_iter().map(|(text, times)| match times {
+        1 => text,
+        times => format!("{times} times: {text}"),
+    }));
     rows
+}
+
+/// One unit for all rows: that of the largest process.
+fn unit(minute: &LastMinute) -> Unit {
+    let tops = minute.top.iter().flat_map(|one| &one.private_bytes);
+    let all = minute.victim_bytes.iter().chain(tops).flatten();
+    Unit::of(all.max().copied().unwrap_or_default())
 }
 
 /// The moments that have room, in order of time.
@@ -165,15 +185,15 @@ mod tests {
         );
         let shown = |width| table(&minute, width).join("\n").replace('\u{a0}', " ");
         insta::assert_snapshot!(shown(100), @r"
-                                      −60 s  −30 s  −10 s   −5 s   −2 s   −1 s −0.5 s    0 s
-        this process             GiB      ·    1.0    2.0    3.0      ·    4.0      ·    5.0
-        python3 etl.py 9         GiB      ·   11.0   12.0   13.0      ·   14.0      ·   15.0
+        GiB                           −60 s  −30 s  −10 s   −5 s   −2 s   −1 s −0.5 s    0 s
+        this process                      ·    1.0    2.0    3.0      ·    4.0      ·    5.0
+        python3 etl.py 9                  ·   11.0   12.0   13.0      ·   14.0      ·   15.0
         thread 77 mapped 0.5 GiB, 0.25 s before
         ");
         insta::assert_snapshot!(shown(80), @r"
-                                      −60 s  −10 s   −5 s   −1 s    0 s
-        this process             GiB      ·    2.0    3.0    4.0    5.0
-        python3 etl.py 9         GiB      ·   12.0   13.0   14.0   15.0
+        GiB                           −60 s  −10 s   −5 s   −1 s    0 s
+        this process                      ·    2.0    3.0    4.0    5.0
+        python3 etl.py 9                  ·   12.0   13.0   14.0   15.0
         thread 77 mapped 0.5 GiB, 0.25 s before
         ");
         for width in [80, 100] {

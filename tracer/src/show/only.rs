@@ -137,7 +137,9 @@ fn missing(option: &str, text: &str, mut known: Vec<String>) -> String {
     known.truncate(MAX_NAMES);
     let known: Vec<String> = known.iter().map(|name| sanitize::name(name)).collect();
     match (known.as_slice(), more) {
-        ([], _) => format!("{option} {text}: not found; none is known: leave {option} out"),
+        ([], _) => {
+            format!("{option} {text}: not found; the recordings name none: leave {option} out")
+        }
         (some, 0) => format!("{option} {text}: not found; there are {}", some.join(", ")),
         (some, more) => format!(
             "{option} {text}: not found; there are {} and {more} more",

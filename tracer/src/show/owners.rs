@@ -10,6 +10,8 @@ use crate::{
 const MOST: usize = 4;
 /// Actors of a class that are named.
 const NAMED: usize = 3;
+/// One process of a class that held more of the mean is told apart.
+const UNEVEN: f64 = 1.2;
 /// Below this a class is not what filled a node.
 const LEAST: u64 = 256 << 20;
 
@@ -18,7 +20,11 @@ const LEAST: u64 = 256 << 20;
 pub(super) fn line(report: &Report) -> Option<String> {
     let named = |owner: &&Owner| {
         let peak = owner.private_peak_bytes.unwrap_or_default();
-        matches!(owner.kind, OwnerKind::Actor | OwnerKind::Task) && peak.0 >= LEAST
+        let of_a_job = matches!(
+            owner.kind,
+            OwnerKind::Actor | OwnerKind::Task | OwnerKind::Subprocess
+        );
+        of_a_job && peak.0 >= LEAST
     };
     let owners = report.owners.iter().filter(named).take(MOST);
     let owners: Vec<String> = owners.map(one).collect();
@@ -26,13 +32,23 @@ pub(super) fn line(report: &Report) -> Option<String> {
 }
 
 fn one(owner: &Owner) -> String {
-    let name = sanitize::name(&owner.class);
+    let name = sanitize::name(&owner.shown_class());
     let all = owner.private_peak_bytes.unwrap_or_default();
     let each = Bytes(all.0 / u64::from(owner.processes.max(1)));
-    let mut text = format!("{name} {} × {}", owner.processes, words::each(each));
-    if owner.processes > 1 {
-        text.push_str(&format!(" = {}", size(all)));
-    }
+    let largest = owner.largest_bytes.filter(|_| owner.processes > 1);
+    // The largest may have been that at another time.
+    let uneven = largest.filter(|largest| largest.gib() > UNEVEN * each.gib());
+    let mut text = match (owner.processes, uneven) {
+        (many, Some(largest)) => {
+            format!(
+                "{name} {} in {many} (the largest {})",
+                size(all),
+                words::each(largest)
+            )
+        }
+        (0 | 1, None) => format!("{name} 1 × {}", words::each(each)),
+        (many, None) => format!("{name} {many} × {} = {}", words::each(each), size(all)),
+    };
     if let Some(per_call) = owner.per_call_bytes {
         text.push_str(&format!(" (+{} a call)", per_call.fine()));
     }

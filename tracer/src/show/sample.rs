@@ -5,14 +5,15 @@ use crate::{
     ids::{BootTime, Bytes, EventId, HexId, Pid, WallTime},
     judge::{
         cause::{Cause, Command, KernelOom, ProcessRef, Scope},
-        missing::{Missing, Moment},
+        missing::Missing,
         report::{
-            AtDeath, Basis, Because, Certainty, ClusterReport, Death, End, Evidence, Finding,
-            GpuUse, Host, Job, Killer, LimitPeak, Mechanism, Monitor, OomReport, Outcome, Peak,
-            Place, Process, Recording, Recovery, Relation, Report, SenderReport, Survived, Suspect,
-            TopProcess, Utc, Verdict, When, Work,
+            AtDeath, Basis, Certainty, ClusterReport, Death, End, Evidence, Finding, GpuUse, Host,
+            Job, JobFramework, JobStep, Killer, LimitPeak, Mechanism, Monitor, OomReport, Outcome,
+            OutcomeReason, Peak, Place, Process, Recording, Recovery, Relation, Report,
+            SenderReport, Survived, Suspect, TopProcess, Utc, Verdict, When, Work,
         },
     },
+    show::{Style, time::Zone},
 };
 
 pub(super) const MS: i64 = 1_000_000;
@@ -32,6 +33,16 @@ fn clock(minutes: i64, seconds: i64, milliseconds: i64) -> i64 {
 
 pub(super) fn gib(amount: f64) -> Bytes {
     Bytes(1 << 30).times(amount)
+}
+
+/// How a test prints: 100 columns, no file.
+pub(super) fn style() -> Style {
+    Style {
+        width: 100,
+        zone: Zone::default(),
+        file: None,
+        program: "raytrace".into(),
+    }
 }
 
 /// A death without any extras: a proven exit of a worker.
@@ -120,6 +131,7 @@ fn top(pid: u32, title: &str, private: f64, victim: bool) -> TopProcess {
     TopProcess {
         pid: Pid(pid),
         title: title.into(),
+        role: None,
         private_bytes: gib(private),
         victim,
         cgroup: None,
@@ -143,7 +155,7 @@ fn sender(pid: u32, comm: &str, relation: Relation) -> SenderReport {
 
 pub(super) fn report(jobs: Vec<Job>, deaths: Vec<Death>) -> Report {
     Report {
-        marks: Vec::new(),
+        message_times: Vec::new(),
         schema: 1,
         raytrace: "0.1.0".into(),
         recordings: vec![recording()],
@@ -169,7 +181,7 @@ pub(super) fn report(jobs: Vec<Job>, deaths: Vec<Death>) -> Report {
         notes: Vec::new(),
         texts: Vec::new(),
         nodes: Vec::new(),
-        said: Vec::new(),
+        mentions: Vec::new(),
         machines: Vec::new(),
     }
 }
@@ -189,7 +201,7 @@ fn recording() -> Recording {
         ended: at(clock(42, 20, 0)),
         clean_end: true,
         still_recording: false,
-        went_away: Vec::new(),
+        lost_probes: Vec::new(),
         previous_ended: None,
         clock: None,
         probes: probes.map(ok_probe).into(),
@@ -228,15 +240,24 @@ fn cluster() -> ClusterReport {
         object_store_bytes: Some(gib(56.4)),
         log_utc_offset_s: Some(8 * 3600),
         gcs_address: None,
+        cluster_id: None,
         head: true,
     }
 }
 
-pub(super) fn job(outcome: Outcome, ended_by: Option<u64>, because: Because) -> Job {
+pub(super) fn job(outcome: Outcome, ended_by: Option<u64>, because: OutcomeReason) -> Job {
     Job {
         cluster: Some(0),
         job_id: HexId("02000000".into()),
         entrypoint: Some("python3 -m verl.trainer.main_ppo".into()),
+        framework: Some(JobFramework {
+            name: "verl".into(),
+            version: Some("0.5.0".into()),
+        }),
+        last_step: (outcome == Outcome::Failed).then_some(JobStep {
+            step: 2,
+            of: Some(4),
+        }),
         outcome,
         ended: Some(at(clock(41, 53, 412))),
         ended_by_death_id: ended_by.map(EventId),
@@ -252,7 +273,7 @@ pub(super) fn job(outcome: Outcome, ended_by: Option<u64>, because: Because) -> 
 pub(super) fn quiet() -> Report {
     let mut exit = death(9, 700, 0, Killer::Exit, Cause::exit(0));
     (exit.listed, exit.end.exit_code, exit.end.signal) = (false, Some(0), None);
-    let job = job(Outcome::Succeeded, None, Because::Succeeded);
+    let job = job(Outcome::Succeeded, None, OutcomeReason::Succeeded);
     report(vec![job], vec![exit])
 }
 
@@ -281,7 +302,7 @@ pub(super) fn verl() -> Report {
     let mut job = job(
         Outcome::Failed,
         Some(4711),
-        Because::AfterDeath {
+        OutcomeReason::AfterDeath {
             code: 1,
             basis: Basis::Order,
         },
@@ -321,19 +342,19 @@ fn monitor_kill() -> Death {
         piece(
             time - MS / 5,
             "kernel",
-            "signal 15 from raylet (pid 1998), si_code 0: delivered (a handler or a core dump follows)",
+            "SIGTERM from raylet (pid 1998), si_code 0: delivered; the process has a handler or dumps core",
         ),
         piece(
             time,
             "kernel",
-            "signal 9 from raylet (pid 1998), si_code 0: took effect",
+            "SIGKILL from raylet (pid 1998), si_code 0: took effect",
         ),
         piece(
             time + 2 * MS,
             "raylet.out",
             "Disconnecting worker, graceful=false, disconnect_type=4, has_creation_task_exception=false worker_id=a396",
         ),
-        piece(time + 6 * MS, "kernel", "ended by signal 9"),
+        piece(time + 6 * MS, "kernel", "killed by SIGKILL"),
     ];
     death.memory.at_death = Some(AtDeath {
         ray_used_bytes: Some(gib(493.6)),
@@ -351,6 +372,7 @@ fn monitor_kill() -> Death {
     death.memory.suspect = Some(Suspect {
         pid: Pid(3120),
         title: "ray::TaskRunner.run".into(),
+        role: None,
         private_bytes: gib(402.6),
         victim_private_bytes: gib(3.3),
     });
@@ -378,12 +400,12 @@ fn agent_kill() -> Death {
         piece(
             time,
             "kernel",
-            "signal 9 from the kernel (si_code 128), while grpcpp_sync_ser (pid 1998) ran: took effect",
+            "SIGKILL from the kernel (si_code 128) while grpcpp_sync_ser (pid 1998) was running: took effect",
         ),
         piece(
             time + 4000,
             "kernel",
-            "marked as OOM victim in mem_cgroup_out_of_memory; grpcpp_sync_ser (pid 1998) asked for memory",
+            "marked as the OOM victim in mem_cgroup_out_of_memory; grpcpp_sync_ser (pid 1998) was allocating memory",
         ),
         piece(
             time + MS,
@@ -449,7 +471,7 @@ fn cascade() -> Vec<Death> {
         1500,
         time + 4102 * MS,
         Killer::RayCollapse,
-        Cause::RayletGone {
+        Cause::RayletDied {
             raylet_pid: Some(Pid(1998)),
             by_own_log: false,
         },
@@ -509,7 +531,7 @@ pub(super) fn burst() -> Report {
                 full_cgroup("/job", 2.0, "ray::Rollout.gen"),
             );
             let mut one = anonymous(titled(one, Role::Worker, "ray::Rollout.generate"), 1.9);
-            one.verdict.evidence = vec![piece(time, "kernel", "marked as OOM victim")];
+            one.verdict.evidence = vec![piece(time, "kernel", "marked as the OOM victim")];
             one.memory.oom = Some(OomReport {
                 constraint: Some(Scope::Memcg),
                 cgroup: Some("/job".into()),
@@ -524,7 +546,7 @@ pub(super) fn burst() -> Report {
             one
         })
         .collect();
-    let mut job = job(Outcome::Running, None, Because::Running);
+    let mut job = job(Outcome::Running, None, OutcomeReason::Running);
     job.ended = None;
     report(vec![job], deaths)
 }
@@ -559,7 +581,7 @@ pub(super) fn scattered() -> Report {
             oom.limit_bytes = Some(gib(2.5));
         }
     }
-    let mut job = job(Outcome::Running, None, Because::Running);
+    let mut job = job(Outcome::Running, None, OutcomeReason::Running);
     job.ended = None;
     report(vec![job], deaths)
 }
@@ -584,7 +606,7 @@ pub(super) fn others() -> Report {
     user.verdict.evidence = vec![piece(
         clock(1, 0, 0),
         "kernel",
-        "signal 9 from bash (pid 77), si_code 0: took effect",
+        "SIGKILL from bash (pid 77), si_code 0: took effect",
     )];
     let mut crash = death(
         2,
@@ -635,10 +657,8 @@ pub(super) fn others() -> Report {
     unknown.verdict.certainty = Certainty::Unknown;
     unknown.verdict.reason_certainty = Certainty::Unknown;
     unknown.process.ns_pid = Some(Pid(416));
-    unknown.verdict.missing = Some(Missing::Sending {
-        log: Some(Moment::At(at(clock(4, 0, 0)).0)),
-    });
-    let mut job = job(Outcome::Running, None, Because::Running);
+    unknown.verdict.missing = Some(Missing::Sending { kernel_log: true });
+    let mut job = job(Outcome::Running, None, OutcomeReason::Running);
     job.ended = None;
     let mut report = report(vec![job], vec![user, crash, exit, child, unknown]);
     report.recordings[0].mode = Mode::Ebpf;
@@ -682,7 +702,7 @@ pub(super) fn hostile() -> Report {
         piece(0, &attack, &attack),
         piece(0, "worker.err", "```\nfenced\n~~~~\n"),
     ];
-    let because = Because::Driver {
+    let because = OutcomeReason::Driver {
         cause: one.verdict.cause.clone(),
         exited: true,
     };
@@ -726,7 +746,7 @@ pub(super) fn flood() -> Report {
         deaths.push(titled(one, Role::Worker, title));
     }
     let mut report = report(
-        vec![job(Outcome::Succeeded, None, Because::Succeeded)],
+        vec![job(Outcome::Succeeded, None, OutcomeReason::Succeeded)],
         deaths,
     );
     report.recordings[0].normal_exits = 5016;

@@ -123,6 +123,34 @@ fn is_combining(character: char) -> bool {
     )
 }
 
+/// A path as a shell takes it.
+pub(super) fn quoted(path: &str) -> String {
+    let path = line(path, EVIDENCE);
+    let plain =
+        |character: char| character.is_ascii_alphanumeric() || "/._-+:@".contains(character);
+    if path.chars().all(plain) {
+        path
+    } else {
+        format!("'{}'", path.replace('\'', r"'\''"))
+    }
+}
+
+/// Text as HTML shows it, in elements and attributes.
+pub(super) fn html(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            _ => escaped.push(character),
+        }
+    }
+    escaped
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

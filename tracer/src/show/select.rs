@@ -1,4 +1,4 @@
-//! Which deaths of a report are shown: `--kill`, `--match`, `--node`, `--job`, `--cluster`, `--since`, `--until`, `--all`.
+//! Selects the deaths that are shown: `--kill`, `--match`, `--node`, `--job`, `--cluster`, `--since`, `--until`, `--all`.
 //!
 //! A death is kept together with the deaths that caused it, so that no answer stands without its cause; a chosen first
 //! cause keeps its whole cascade.
@@ -10,8 +10,8 @@ use std::{
 
 use crate::{
     ids::{EventId, Pid},
-    judge::report::{Death, Report, Utc},
-    show::{causes, only::Only},
+    judge::report::{Death, Finding, Report, Utc},
+    show::{causes, only::Only, words},
 };
 
 /// What the user asked for; the default is everything that is listed.
@@ -40,6 +40,39 @@ pub enum Kill {
     Id(EventId),
 }
 
+impl Kill {
+    /// The death in the report; of a number, the first cause.
+    #[must_use]
+    pub fn death(self, report: &Report) -> Option<EventId> {
+        match self {
+            Self::Number(number) => causes::all(report)
+                .into_iter()
+                .find(|cause| cause.number == number)
+                .map(|cause| cause.death.id),
+            Self::Id(id) => report
+                .deaths
+                .iter()
+                .map(|death| death.id)
+                .find(|known| *known == id),
+        }
+    }
+
+    /// That a report with so many first causes does not have it.
+    #[must_use]
+    pub fn is_unknown(self, causes: usize) -> String {
+        let asked = match self {
+            Self::Number(number) => format!("no first cause has the number {number}"),
+            Self::Id(id) => format!("no death has the id {}", words::death_id(id)),
+        };
+        let known = match causes {
+            0 => "there is none".to_owned(),
+            1 => "there is one, --kill 1".to_owned(),
+            last => format!("there are 1 to {last}"),
+        };
+        format!("--kill: {asked}; {known}")
+    }
+}
+
 impl FromStr for Kill {
     type Err = String;
 
@@ -49,7 +82,7 @@ impl FromStr for Kill {
             None => text.parse().ok().map(Self::Number),
         };
         parsed.ok_or_else(|| {
-            "give the number after KILL or DEATH in the report, or #ID with a death's id from the JSON, #RECORDING:ID in a report of several".to_owned()
+            "give the number after KILL or DEATH in the report, or #ID with a death's id from the JSON (#RECORDING:ID in a report of several recordings)".to_owned()
         })
     }
 }
@@ -149,8 +182,13 @@ pub fn select(report: &Report, selection: &Selection) -> Shown {
     let mut left = report.clone();
     left.deaths.retain(|death| kept.contains(&death.id));
     left.jobs.retain(|job| selection.only.has_job(report, job));
+    let about_kept = |finding: &Finding| finding.deaths.iter().any(|death| kept.contains(death));
+    // Without a remedy of its own, a kill has that of another one of its job, which says so.
+    let mut findings = report.findings.iter();
+    let mended = findings.any(|finding| about_kept(finding) && !finding.remedy.is_empty());
     left.findings.retain(|finding| {
-        finding.deaths.is_empty() || finding.deaths.iter().any(|death| kept.contains(death))
+        let beside = || !mended && causes::mends_a_kill_beside(report, finding, &kept);
+        finding.deaths.is_empty() || about_kept(finding) || beside()
     });
     Shown {
         filtered: left.deaths.len() < report.deaths.len(),

@@ -1,12 +1,15 @@
-//! A memory death in five lines, for a chat, an alert or a Kubernetes Event: cause, victim, call and line, one fix, how to see more.
+//! A memory death in five lines, for a chat, an alert or a Kubernetes Event: cause, victim, call and line, one fix, how to see more. Where
+//! another process than the victim had grown, that one stands in place of the call.
+
+use std::collections::BTreeSet;
 
 use crate::{
     event::Role,
-    judge::report::{Certainty, Death, Killer, Mechanism, Relation, Report},
+    judge::report::{Certainty, Death, Finding, Killer, Mechanism, Relation, Report},
     show::{
         Style,
-        causes::{self, Cause},
-        facts, findings, sanitize,
+        causes::{self, Cause, mends_a_kill_beside},
+        facts, sanitize,
         select::Shown,
         size::size,
         words,
@@ -19,7 +22,7 @@ const LINE: usize = 190;
 
 /// How much a line may say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Words {
+pub enum Disclosure {
     /// Everything, for who may read the recording.
     All,
     /// No command line, no path, no name of a process that is not Ray's: for what leaves the machine. The death is one of a
@@ -48,11 +51,18 @@ pub fn leading(report: &Report) -> Option<Cause<'_>> {
 
 /// The five lines of a death; `more` is the last, how to see more.
 #[must_use]
-pub fn lines(report: &Report, death: &Death, words: Words, more: &str) -> [String; 5] {
+pub fn lines(report: &Report, death: &Death, disclosure: Disclosure, more: &str) -> [String; 5] {
+    let third = grew(death).filter(|_| disclosure == Disclosure::All);
+    // Who killed is no cause where another process had grown.
+    let killed = if third.is_some() {
+        "killed "
+    } else {
+        "cause  "
+    };
     [
-        format!("cause   {}", cause(death, words)),
-        format!("victim  {}", victim(report, death, words)),
-        format!("call    {}", call(death)),
+        format!("{killed} {}", cause(death, disclosure)),
+        format!("victim  {}", victim(report, death, disclosure)),
+        third.unwrap_or_else(|| format!("call    {}", call(death))),
         format!("fix     {}", fix(report, death)),
         format!("more    {more}"),
     ]
@@ -69,24 +79,24 @@ pub fn text(shown: &Shown, style: &Style) -> String {
     let number = shown.number(cause.death.id).unwrap_or(cause.number);
     let command = if report.texts.is_empty() {
         let file = style.file.as_deref().unwrap_or("FILE");
-        format!("raytrace report {}", findings::quoted(file))
+        format!("raytrace report {}", sanitize::quoted(file))
     } else {
         let log = match report.texts.as_slice() {
-            [only] => findings::quoted(&only.name),
+            [only] => sanitize::quoted(&only.name),
             _ => "LOGS".to_owned(),
         };
         format!("raytrace explain {log}")
     };
     let more = format!("{command} --kill {number}");
-    let mut text = lines(report, cause.death, Words::All, &more).join("\n");
+    let mut text = lines(report, cause.death, Disclosure::All, &more).join("\n");
     text.push('\n');
     text
 }
 
-fn cause(death: &Death, words: Words) -> String {
-    let said = match words {
-        Words::All => words::headline(death),
-        Words::Public => said(death),
+fn cause(death: &Death, disclosure: Disclosure) -> String {
+    let said = match disclosure {
+        Disclosure::All => words::headline(death),
+        Disclosure::Public => said(death),
     };
     format!("{said} [{}]", words::certainty(death).to_lowercase())
 }
@@ -115,22 +125,22 @@ pub fn said(death: &Death) -> String {
         Killer::KernelOomMemcg => {
             let limit = death.memory.oom.as_ref().and_then(|oom| oom.limit_bytes);
             let limit = limit.map_or_else(String::new, |limit| format!(" of {}", size(limit)));
-            format!("the kernel killed {who}: a memory cgroup met its limit{limit}")
+            format!("the kernel killed {who}: a memory cgroup hit its limit{limit}")
         }
         Killer::KernelOomGlobal => {
             format!("the kernel killed {who}: the machine was out of memory")
         }
         Killer::KernelOom => format!("the kernel's OOM killer killed {who}"),
-        Killer::RayIntended => format!("Ray ended {who} on purpose, not for memory"),
-        Killer::RayCollapse => format!("{who} went down with another process"),
-        Killer::KernelOther => format!("the kernel ended {who}, not for memory"),
-        Killer::Signal => format!("{who} was ended by {}{}", signal(death), sender(death)),
+        Killer::RayIntended => format!("Ray stopped {who} on purpose, not for memory"),
+        Killer::RayCollapse => format!("{who} died because another process had died"),
+        Killer::KernelOther => format!("the kernel killed {who}, not for memory"),
+        Killer::Signal => format!("{who} was killed by {}{}", signal(death), sender(death)),
         Killer::Crash => format!("{who} crashed with {}", signal(death)),
         Killer::Exit => match death.end.exit_code {
             Some(code) => format!("{who} exited with code {code}"),
             None => format!("{who} exited"),
         },
-        Killer::Unknown => format!("{who} ended, and what was seen does not prove by whom"),
+        Killer::Unknown => format!("{who} ended; who killed it is unknown"),
     }
 }
 
@@ -174,7 +184,7 @@ pub fn public_name(death: &Death) -> String {
         (Role::Dashboard, _) => "the dashboard".to_owned(),
         (Role::Agent, _) => "an agent of Ray's".to_owned(),
         (Role::Descendant, _) => "a process of a worker or driver".to_owned(),
-        (Role::Other, _) => "a process beside Ray".to_owned(),
+        (Role::Other, _) => "a process outside Ray".to_owned(),
     };
     match death.process.pid.0 {
         0 => name,
@@ -182,16 +192,16 @@ pub fn public_name(death: &Death) -> String {
     }
 }
 
-fn victim(report: &Report, death: &Death, words: Words) -> String {
+fn victim(report: &Report, death: &Death, disclosure: Disclosure) -> String {
     let resident = death.memory.own.resident().filter(|bytes| bytes.0 > 0);
     // With all words it stands beside the name.
-    let resident = resident.filter(|_| words == Words::Public);
+    let resident = resident.filter(|_| disclosure == Disclosure::Public);
     let host = report.recordings.first().map(|one| &one.host.name);
     let kubernetes = death.process.place.kubernetes.as_ref();
     let pod = kubernetes.and_then(|one| one.pod.as_ref());
-    let name = match words {
-        Words::All => words::subject(death),
-        Words::Public => public_name(death),
+    let name = match disclosure {
+        Disclosure::All => words::subject(death),
+        Disclosure::Public => public_name(death),
     };
     let parts = [
         Some(name),
@@ -208,6 +218,11 @@ fn victim(report: &Report, death: &Death, words: Words) -> String {
     parts.join(", ")
 }
 
+/// `grew    TaskRunner, pid 3120, held 402.6 GiB …; the victim held 3.3 GiB`.
+fn grew(death: &Death) -> Option<String> {
+    Some(format!("grew    {}", facts::suspect(death)?))
+}
+
 /// The call that it died in, and the line that ran last.
 fn call(death: &Death) -> String {
     let calls = death.activity.calls.as_ref();
@@ -218,21 +233,28 @@ fn call(death: &Death) -> String {
     let line = facts::running(death).map(|line| format!("at {}", sanitize::line(&line, 100)));
     let parts: Vec<String> = [number, line].into_iter().flatten().collect();
     if parts.is_empty() {
-        return "not seen".to_owned();
+        return "unknown".to_owned();
     }
     parts.join(" ")
 }
 
-/// The first remedy for this death, else for the whole recording.
+/// The first remedy for this death, else for another memory kill of its job, which is said.
 fn fix(report: &Report, death: &Death) -> String {
-    let of_it = report
-        .findings
-        .iter()
-        .find(|one| one.deaths.contains(&death.id) && !one.remedy.is_empty());
-    let found = of_it.or(report.findings.first());
-    let remedy = found.and_then(|finding| finding.remedy.first());
-    let remedy = remedy.map(|text| text.trim_end_matches('.').to_owned());
-    remedy.unwrap_or_else(|| "none is known from what was seen".to_owned())
+    let findings = || report.findings.iter();
+    let of_it = findings().find(|one| one.deaths.contains(&death.id) && !one.remedy.is_empty());
+    let first = |finding: &Finding| {
+        let text = finding.remedy.first()?.trim_end_matches('.');
+        let cost = finding.cost.as_ref();
+        let cost = cost.map_or_else(String::new, |cost| format!(" (cost: {cost})"));
+        Some(format!("{text}{cost}"))
+    };
+    let own = BTreeSet::from([death.id]);
+    let beside = || {
+        let other = findings().find(|one| mends_a_kill_beside(report, one, &own))?;
+        Some(format!("{} (for another kill of this job)", first(other)?))
+    };
+    let text = of_it.and_then(first).or_else(beside);
+    text.unwrap_or_else(|| "unknown".to_owned())
 }
 
 #[cfg(test)]
@@ -247,7 +269,7 @@ mod tests {
         let lines = lines(
             &report,
             leading.death,
-            Words::All,
+            Disclosure::All,
             "raytrace report x --kill 1",
         );
         insta::assert_snapshot!(lines.join("\n"));
@@ -257,7 +279,7 @@ mod tests {
     fn what_leaves_the_machine_names_no_process_that_is_not_rays() {
         let report = redact(&sample::others());
         for death in &report.deaths {
-            let text = lines(&report, death, Words::Public, "raytrace report").join("\n");
+            let text = lines(&report, death, Disclosure::Public, "raytrace report").join("\n");
             for foreign in ["bash", "python3", "/usr", "train.py"] {
                 assert!(!text.contains(foreign), "{foreign} in {text}");
             }
@@ -268,7 +290,7 @@ mod tests {
     fn hostile_names_stay_within_a_kubernetes_event() {
         let report = redact(&sample::hostile());
         for death in &report.deaths {
-            let lines = lines(&report, death, Words::Public, "raytrace report");
+            let lines = lines(&report, death, Disclosure::Public, "raytrace report");
             let text = lines.join("\n");
             assert!(text.len() <= 1024, "{} bytes", text.len());
             assert_eq!(text.lines().count(), 5);

@@ -8,9 +8,9 @@ use std::{
 use crate::{
     ids::{BootTime, Bytes, MINUTE_NS, ProcessKey, SECOND_NS},
     judge::{
-        forecast,
-        killers::Who,
+        killers::LimitOwner,
         live::{Live, LiveProcess},
+        time_to_limit,
     },
 };
 
@@ -72,7 +72,7 @@ impl<K: Eq + Hash> Trends<K> {
         let series = self.series.get(key)?;
         let ((first, _), (now, _)) = (series.front()?, series.back()?);
         let points = series.iter().map(|(time, figure)| (*time, figure.0 as f64));
-        (now.since(*first) >= LEAST_NS).then(|| forecast::rate(points.collect(), *now))
+        (now.since(*first) >= LEAST_NS).then(|| time_to_limit::rate(points.collect(), *now))
     }
 }
 
@@ -110,10 +110,14 @@ impl Outlook {
 
     /// The process whose growth brings a limit nearer most.
     #[must_use]
-    pub fn grower<'a>(&self, live: &'a Live, who: &Who) -> Option<(&'a LiveProcess, f64)> {
-        let counts = |process: &&LiveProcess| match who {
-            Who::Cgroup(path) => process.is_in(path),
-            Who::RayMonitor | Who::Machine => true,
+    pub fn grower<'a>(
+        &self,
+        live: &'a Live,
+        limit_owner: &LimitOwner,
+    ) -> Option<(&'a LiveProcess, f64)> {
+        let counts = |process: &&LiveProcess| match limit_owner {
+            LimitOwner::Cgroup(path) => process.is_in(path),
+            LimitOwner::RayMonitor | LimitOwner::Machine => true,
         };
         let processes = live.processes.iter().filter(counts);
         processes

@@ -7,11 +7,11 @@ use crate::{
     ids::{Bytes, EventId, Pid},
     judge::{
         cause::Scope,
-        killers::Who,
+        killers::LimitOwner,
         live::LiveProcess,
         report::{
-            Certainty, Death, GroupKill, Killer, Mechanism, Memory, Outcome, Relation, TopProcess,
-            TopRest,
+            Certainty, Death, GroupKill, Killer, Mechanism, Memory, Outcome, Relation, Suspect,
+            TopProcess, TopRest, subprocess,
         },
         timeline::ProcessSeries,
     },
@@ -61,7 +61,23 @@ pub fn class(death: &Death) -> String {
 /// What one of the biggest processes is called among others of its kind.
 #[must_use]
 pub fn class_of_top(process: &TopProcess) -> String {
-    class_of_title(&process.title, process.pid)
+    class_of_role(process.role, &process.title, process.pid)
+}
+
+/// What the process is called that held more than the victim.
+#[must_use]
+pub fn class_of_suspect(suspect: &Suspect) -> String {
+    class_of_role(suspect.role, &suspect.title, suspect.pid)
+}
+
+/// A subprocess may have its worker's title, and is not that worker.
+fn class_of_role(role: Option<Role>, title: &str, pid: Pid) -> String {
+    let class = class_of_title(title, pid);
+    if role == Some(Role::Descendant) {
+        subprocess(&class)
+    } else {
+        class
+    }
 }
 
 /// What a process is called among others of its kind, by its title or command line.
@@ -124,11 +140,11 @@ pub fn name_of_live(process: &LiveProcess) -> String {
 
 /// Who kills at a limit: `Ray's monitor`, `kernel, .../system`.
 #[must_use]
-pub fn who_kills(who: &Who) -> String {
-    match who {
-        Who::RayMonitor => "Ray's monitor".to_owned(),
-        Who::Cgroup(path) => format!("kernel, {}", cgroup(path)),
-        Who::Machine => "kernel, machine full".to_owned(),
+pub fn who_kills(owner: &LimitOwner) -> String {
+    match owner {
+        LimitOwner::RayMonitor => "Ray's monitor".to_owned(),
+        LimitOwner::Cgroup(path) => format!("kernel, {}", cgroup(path)),
+        LimitOwner::Machine => "kernel, machine full".to_owned(),
     }
 }
 
@@ -171,7 +187,9 @@ fn program(command: &str) -> String {
 pub fn kind(death: &Death) -> Option<&'static str> {
     match death.process.role {
         Role::Worker if name(death) == IDLE || name(death) == "worker" => None,
-        Role::Worker if death.work.actor_class.is_some() => Some("actor"),
+        Role::Worker if death.work.actor_class.is_some() || death.work.actor_id.is_some() => {
+            Some("actor")
+        }
         Role::Worker if death.work.task_name.is_some() => Some("task"),
         Role::Worker => Some("worker"),
         Role::Driver => Some("driver"),
@@ -200,17 +218,7 @@ pub fn subject(death: &Death) -> String {
             .attempt
             .map(|attempt| format!("attempt {attempt}")),
     );
-    let resident = death.memory.own.resident().filter(|bytes| bytes.0 > 0);
-    // A text may have no more than Ray's figure of its private memory.
-    let private = || {
-        death
-            .memory
-            .top
-            .iter()
-            .find(|top| top.victim)
-            .map(|top| top.private_bytes)
-    };
-    details.extend(resident.or_else(private).map(size));
+    details.extend(death.memory.own_private().map(size));
     if details.is_empty() {
         return name(death);
     }
@@ -234,13 +242,13 @@ fn with_others(death: &Death, alone: &str, act: GroupKill) -> String {
     let sent = sender.and_then(|sender| Some((sender, sender.signal?)));
     match (death.verdict.killer, sent) {
         (Killer::Signal, Some((sender, signal))) => {
-            let ended = if act.victims == act.signalled {
+            let killed = if act.victims == act.signalled {
                 "all".to_owned()
             } else {
                 act.victims.to_string()
             };
             format!(
-                "{} {} sent {} to {} processes and ended {ended} of them; first {}",
+                "{} {} sent {} to {} processes and killed {killed} of them; first {}",
                 sanitize::name(&sender.comm),
                 sender.pid,
                 signals::name(signal),
@@ -248,7 +256,7 @@ fn with_others(death: &Death, alone: &str, act: GroupKill) -> String {
                 subject(death)
             )
         }
-        _ => format!("{alone}, and {others} more in one decision"),
+        _ => format!("{alone} and {others} more in one decision"),
     }
 }
 
@@ -280,7 +288,7 @@ fn full_cgroup(deaths: &[&Death]) -> String {
     let limits = ooms.map(|oom| Some((oom?.cgroup.as_deref()?, oom?.limit_bytes)));
     let limits: Option<HashSet<(&str, Option<Bytes>)>> = limits.collect();
     let Some(limits) = limits else {
-        return ": a memory cgroup was full".to_owned();
+        return ": a memory cgroup hit its limit".to_owned();
     };
     let paths: HashSet<&str> = limits.iter().map(|(path, _)| *path).collect();
     let one = paths.iter().next().filter(|_| paths.len() == 1);
@@ -294,10 +302,16 @@ fn full_cgroup(deaths: &[&Death]) -> String {
     }
 }
 
-/// What happened to a process, as it stands after the name: `was ended by SIGKILL from bash (pid 7)`.
+/// What happened to a process, as it stands after the name: `was killed by SIGKILL from bash (pid 7)`.
 #[must_use]
 pub fn clause(death: &Death) -> String {
     sanitize::line(&clause::of(death), sanitize::EVIDENCE)
+}
+
+/// The same for several that ended like this one: `were ended by SIGKILL from bash (pid 7)`.
+#[must_use]
+pub fn clause_of_many(death: &Death) -> String {
+    sanitize::line(&clause::of_many(death), sanitize::EVIDENCE)
 }
 
 /// The clause that holds for several deaths, in the plural; `None` where they differ.
@@ -307,12 +321,7 @@ pub fn common_clause(deaths: &[&Death]) -> Option<String> {
     if deaths.iter().any(|death| clause(death) != first) {
         return None;
     }
-    let many = match first.strip_prefix("was ") {
-        Some(rest) => format!("were {rest}"),
-        None => first,
-    };
-    let many = many.replace(" its ", " their ");
-    Some(many.replace("which it caught", "which they caught"))
+    Some(clause_of_many(deaths[0]))
 }
 
 /// A cgroup path by its last two names: `.../ray-node_550e/system`.
@@ -363,7 +372,7 @@ pub fn certainty(death: &Death) -> String {
     let open = if death.verdict.settled {
         ""
     } else {
-        ", NOT SETTLED"
+        ", NOT FINAL"
     };
     format!("{word}{open}")
 }
@@ -411,17 +420,17 @@ pub fn mechanism(mechanism: Mechanism) -> &'static str {
         Mechanism::ParentDeath => "as its parent-death signal (PR_SET_PDEATHSIG)",
         Mechanism::PidNamespaceExit => "because the init of its pid namespace ended",
         Mechanism::TracerExit => "because its tracer ended (PTRACE_O_EXITKILL)",
-        Mechanism::OrphanedGroup => "because it was stopped and nobody was left to continue it",
+        Mechanism::OrphanedGroup => "because it was stopped and no process was left to continue it",
         Mechanism::RlimitCpu => "at its CPU time limit (RLIMIT_CPU)",
         Mechanism::RlimitFsize => "at its limit on the size of a file (RLIMIT_FSIZE)",
-        Mechanism::MessageQueue => "at a message in a queue (mq_notify)",
+        Mechanism::MessageQueue => "for a message in a queue (mq_notify)",
         Mechanism::FileDescriptor => "for a file that became ready (F_SETSIG)",
-        Mechanism::Timer => "by a timer that ran out",
+        Mechanism::Timer => "by an expired timer",
         Mechanism::Tty => "from its terminal",
-        Mechanism::Fault => "for a fault of its own",
+        Mechanism::Fault => "for its own fault",
         Mechanism::Hwpoison => "for a hardware memory error",
         Mechanism::Oom => "by the OOM killer",
-        Mechanism::Unknown => "in a way that was not seen",
+        Mechanism::Unknown => "in an unknown way",
     }
 }
 
@@ -526,8 +535,8 @@ pub fn smaller(rest: Option<&TopRest>) -> Option<String> {
     (number > 0).then(|| format!("{processes} held {}", size(left)))
 }
 
-/// A process that held more of the mean of its class is told apart.
-const UNEVEN: f64 = 1.2;
+/// Sizes of a class are alike if the largest is no more than this part of their mean.
+const UNEVEN: f64 = 1.05;
 
 /// One of several of a class: below a GiB in MiB, so that it times their number is their sum.
 #[must_use]
@@ -559,7 +568,7 @@ impl HeldByClass<'_> {
         Bytes(self.private.0 / self.processes.max(1))
     }
 
-    /// `2 WorkerDict 5.9 GiB (2.9 each)`; of sizes that differ much, the largest.
+    /// `2 WorkerDict 5.9 GiB (2.9 each)`; of sizes that differ, the largest.
     #[must_use]
     pub fn amount(&self) -> String {
         let (name, private) = (&self.class, size(self.private));
@@ -567,7 +576,7 @@ impl HeldByClass<'_> {
             return format!("{name} {private}");
         }
         let largest = self.top.iter().map(|process| process.private_bytes).max();
-        let uneven = largest.filter(|largest| largest.gib() > UNEVEN * self.each().gib());
+        let uneven = largest.filter(|largest| is_uneven(*largest, self.each()));
         let (one, what) = uneven.map_or((self.each(), "each"), |largest| (largest, "the largest"));
         let each = each(one);
         // A unit that the sum has named is not named again.
@@ -578,6 +587,12 @@ impl HeldByClass<'_> {
             None => format!("{} {name} {private} ({each} {what})", self.processes),
         }
     }
+}
+
+/// Whether the largest of a class stands out of its mean.
+#[must_use]
+pub fn is_uneven(largest: Bytes, mean: Bytes) -> bool {
+    largest.gib() > UNEVEN * mean.gib()
 }
 
 /// The biggest processes by class, in the order in which each class comes first, with the smaller ones of these classes.
@@ -609,4 +624,14 @@ pub fn by_class(memory: &Memory) -> Vec<HeldByClass<'_>> {
         }
     }
     classes
+}
+
+/// What a report lacks where events were lost.
+#[must_use]
+pub fn what_is_missing(deaths: bool) -> &'static str {
+    if deaths {
+        "deaths may be missing or judged on less evidence"
+    } else {
+        "calls and memory may be incomplete, no death is missing"
+    }
 }

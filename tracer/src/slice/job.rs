@@ -1,15 +1,22 @@
 //! One job: its processes, its node's figures, and nothing of other jobs or users.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::{SliceError, log_facts};
+use super::{
+    SliceError,
+    log_facts::{self, JobIds},
+};
 use crate::{
     event::{
         Cluster, Event, GpuState, KernelLog, Observation, OomVictim, Process, Role, SharedFile,
         Signal,
     },
-    ids::{HexId, Pid, ProcessKey},
-    ray::facts::RayFact,
+    ids::{BootTime, HexId, Pid, ProcessKey},
+    judge::is_system_program,
+    ray::{
+        facts::RayFact,
+        tool::{self, Installation},
+    },
 };
 
 /// What stands in place of a name that is somebody else's.
@@ -19,21 +26,31 @@ const DEEPEST: usize = 32;
 
 /// Whose events are kept.
 pub struct Members {
-    pub(super) job: HexId,
+    job: HexId,
     /// The job's cluster.
-    pub(super) cluster: ProcessKey,
+    cluster: ProcessKey,
     /// The job's processes.
     own: HashSet<ProcessKey>,
     /// Parts of Ray on the node.
     rays: HashSet<ProcessKey>,
-    pids: HashSet<Pid>,
-    users: HashSet<u32>,
-    pub(super) workers: HashSet<HexId>,
+    /// All processes of each pid, by their starts.
+    of_pid: HashMap<Pid, BTreeMap<BootTime, ProcessKey>>,
+    /// Where the cluster's Ray is installed.
+    installation: Option<Installation>,
+    workers: HashSet<HexId>,
     /// Cgroups on the way to the job's processes.
     cgroups: HashSet<String>,
 }
 
 impl Members {
+    fn ids(&self) -> JobIds<'_> {
+        JobIds {
+            job: &self.job,
+            cluster: self.cluster,
+            workers: &self.workers,
+        }
+    }
+
     /// Finds the job's processes by its events, which need no samples of memory; `session` says which cluster's, where several have
     /// such a job.
     pub fn of(events: &[Event], job: &HexId, session: Option<&str>) -> Result<Self, SliceError> {
@@ -58,8 +75,8 @@ impl Members {
             cluster,
             own: HashSet::new(),
             rays: HashSet::new(),
-            pids: HashSet::new(),
-            users: HashSet::new(),
+            of_pid: HashMap::new(),
+            installation: None,
             workers: log_facts::workers_of(events, cluster, job),
             cgroups: HashSet::new(),
         };
@@ -68,20 +85,39 @@ impl Members {
     }
 
     fn find(&mut self, events: &[Event]) {
+        // Parts of any Ray and workers of other jobs: a driver may have started the raylet that starts them all.
+        let mut others: HashSet<ProcessKey> = HashSet::new();
         for event in events {
+            if let Some(process) = event.what.subject() {
+                let of_pid = self.of_pid.entry(process.pid).or_default();
+                of_pid.insert(process.truncated().start, process.truncated());
+            }
             match &event.what {
                 Observation::Worker(worker) if self.workers.contains(&worker.worker_id) => {
                     self.own.insert(worker.process.truncated());
                 }
-                Observation::Process(process) if self.is_rays(process) => {
-                    self.rays.insert(process.process.truncated());
+                Observation::Worker(worker) => {
+                    others.insert(worker.process.truncated());
+                }
+                Observation::Cluster(cluster) => {
+                    others.insert(cluster.raylet.truncated());
+                }
+                Observation::Process(process) if is_part_of_ray(process.role) => {
+                    let key = process.process.truncated();
+                    others.insert(key);
+                    if process.cluster.is_some_and(|of| of.same(self.cluster)) {
+                        self.rays.insert(key);
+                    }
+                    if key.same(self.cluster) {
+                        self.installation = Installation::of_raylet(&process.argv);
+                    }
                 }
                 _ => {}
             }
         }
         for _ in 0..DEEPEST {
             let before = self.own.len();
-            self.add_children(events);
+            self.add_children(events, &others);
             if self.own.len() == before {
                 break;
             }
@@ -90,41 +126,35 @@ impl Members {
             if let Observation::Process(process) = &event.what
                 && self.is_own(process.process)
             {
-                self.users.extend(process.uid);
                 let path = process.cgroup.as_deref().unwrap_or_default();
                 self.cgroups.extend(ancestors(path));
             }
         }
-        self.pids = self.own.iter().map(|key| key.pid).collect();
     }
 
-    /// Whether a process is a part of Ray of this cluster that no job owns.
-    fn is_rays(&self, process: &Process) -> bool {
-        let part = matches!(
-            process.role,
-            Role::Raylet | Role::Gcs | Role::Dashboard | Role::Agent
-        );
-        part && process.cluster.is_some_and(|own| own.same(self.cluster))
-    }
-
-    fn add_children(&mut self, events: &[Event]) {
-        let parents: HashMap<Pid, ProcessKey> =
-            self.own.iter().map(|key| (key.pid, *key)).collect();
+    fn add_children(&mut self, events: &[Event], others: &HashSet<ProcessKey>) {
         for event in events {
-            match &event.what {
-                Observation::Fork { parent, child } if self.is_own(*parent) => {
-                    self.own.insert(child.truncated());
-                }
+            let (parent, child) = match &event.what {
+                Observation::Fork { parent, child } => (Some(*parent), *child),
                 // Who was there before the recorder has no fork.
-                Observation::Process(process) if !self.is_part(process.process) => {
-                    let parent = process.parent.and_then(|pid| parents.get(&pid));
-                    if parent.is_some_and(|parent| parent.start <= process.process.start) {
-                        self.own.insert(process.process.truncated());
-                    }
+                Observation::Process(process) => {
+                    let start = process.process.truncated().start;
+                    let parent = process.parent.and_then(|pid| self.with_pid(pid, start));
+                    (parent, process.process)
                 }
-                _ => {}
+                _ => continue,
+            };
+            let child = child.truncated();
+            if parent.is_some_and(|parent| self.is_own(parent)) && !others.contains(&child) {
+                self.own.insert(child);
             }
         }
+    }
+
+    /// The process that had a pid then: the last one that had started.
+    fn with_pid(&self, pid: Pid, time: BootTime) -> Option<ProcessKey> {
+        let mut until = self.of_pid.get(&pid)?.range(..=time);
+        until.next_back().map(|(_, process)| *process)
     }
 
     fn is_own(&self, process: ProcessKey) -> bool {
@@ -150,8 +180,10 @@ impl Members {
             Observation::Process(process) => Observation::Process(self.process(process)?),
             Observation::Signal(signal) => Observation::Signal(self.signal(signal)?),
             Observation::OomVictim(victim) => Observation::OomVictim(self.victim(victim)?),
-            Observation::Kmsg(line) => Observation::Kmsg(self.kernel_log(line)?),
-            Observation::RayLog(record) => Observation::RayLog(log_facts::keep(self, record)?),
+            Observation::Kmsg(line) => Observation::Kmsg(self.kernel_log(line, event.time)?),
+            Observation::RayLog(record) => {
+                Observation::RayLog(log_facts::keep(self.ids(), record)?)
+            }
             Observation::Cgroup(state) => {
                 let ours = self.cgroups.contains(&state.path);
                 ours.then_some(Observation::Cgroup(state))?
@@ -160,9 +192,15 @@ impl Members {
             Observation::SharedFile(file) => Observation::SharedFile(self.shared_file(file)?),
             Observation::Gpu(state) => Observation::Gpu(self.gpu(state)),
             Observation::Outside(_) | Observation::Monitor(_) => return None,
+            Observation::Exit(mut exit) if !self.is_own(exit.process) => {
+                // A part of Ray has its command line as its title.
+                exit.title = None;
+                self.is_part(exit.process)
+                    .then_some(Observation::Exit(exit))?
+            }
             what => {
                 let process = what.subject()?;
-                let rays = matches!(what, Observation::Exit(_) | Observation::Memory(_));
+                let rays = matches!(what, Observation::Memory(_));
                 let kept = self.is_own(process) || rays && self.is_part(process);
                 kept.then_some(what)?
             }
@@ -171,7 +209,10 @@ impl Members {
     }
 
     fn cluster(&self, cluster: Cluster) -> Option<Cluster> {
-        cluster.raylet.same(self.cluster).then_some(cluster)
+        cluster.raylet.same(self.cluster).then(|| Cluster {
+            commands: Vec::new(),
+            ..cluster
+        })
     }
 
     /// Ray's own processes without what an administrator has written on their command lines.
@@ -186,25 +227,50 @@ impl Members {
         })
     }
 
-    /// Who sent a signal to the job's processes is said; of another user's program only its pid and user.
+    /// Who sent a signal to the job's processes is said: of others than the job's own only pid and user, a known program's name, and that
+    /// it was the cluster's own `ray`.
     fn signal(&self, signal: Signal) -> Option<Signal> {
         if !self.is_part(signal.target) {
             return None;
         }
         let mut signal = signal;
         let sender = &mut signal.sender;
-        let known = self.is_part(sender.process);
-        if !known && !self.users.contains(&sender.uid) && sender.uid != 0 {
-            OTHER.clone_into(&mut sender.comm);
-            sender.exe = None;
-            sender.argv.clear();
-            sender.file = None;
+        sender.ancestors.retain(|ancestor| {
+            let then = self.with_pid(ancestor.pid, sender.process.start);
+            then.is_some_and(|process| self.is_part(process))
+        });
+        if self.is_own(sender.process) {
+            return Some(signal);
         }
-        if !known {
-            sender.cgroup = None;
-            sender.ancestors.clear();
+        let is_rays = self.is_part(sender.process);
+        if is_rays {
+            sender.argv.truncate(1);
+            return Some(signal);
         }
+        let verb = self.verb(&sender.argv);
+        let is_known = sender.kernel_thread || is_system_program(&sender.comm);
+        match (&verb, is_known) {
+            (Some(_), _) => "ray".clone_into(&mut sender.comm),
+            (None, true) => sender.file = None,
+            (None, false) => {
+                OTHER.clone_into(&mut sender.comm);
+                sender.file = None;
+            }
+        }
+        sender.exe = None;
+        sender.argv = verb.unwrap_or_default();
+        (sender.cgroup, sender.container_id) = (None, None);
         Some(signal)
+    }
+
+    /// The command line of the cluster's own `ray`, up to its verb.
+    fn verb(&self, argv: &[String]) -> Option<Vec<String>> {
+        let run = tool::run(argv)?;
+        let mut scripts = self.installation.as_ref()?.scripts();
+        scripts.find(|script| script == run.script)?;
+        let interpreter = argv.first()?.rsplit('/').next()?;
+        let kept = [interpreter, run.script, run.verb?];
+        Some(kept.map(str::to_owned).to_vec())
     }
 
     fn victim(&self, victim: OomVictim) -> Option<OomVictim> {
@@ -223,13 +289,17 @@ impl Members {
     }
 
     /// Lines about a process of the job.
-    fn kernel_log(&self, line: KernelLog) -> Option<KernelLog> {
+    fn kernel_log(&self, line: KernelLog, time: BootTime) -> Option<KernelLog> {
+        let is_own = |pid: Pid| {
+            let process = self.with_pid(pid, time);
+            process.is_some_and(|process| self.is_own(process))
+        };
         let ours = match &line {
             KernelLog::OomKill { pid, .. }
             | KernelLog::Killed { pid, .. }
-            | KernelLog::Fault { pid, .. } => self.pids.contains(pid),
+            | KernelLog::Fault { pid, .. } => is_own(*pid),
             KernelLog::OomGroup { cgroup } => self.cgroups.contains(cgroup),
-            KernelLog::Xid { pid, .. } => pid.is_some_and(|pid| self.pids.contains(&pid)),
+            KernelLog::Xid { pid, .. } => pid.is_some_and(is_own),
             KernelLog::Invoked { .. } => false,
         };
         ours.then_some(line)
@@ -257,6 +327,13 @@ impl Members {
         }
         state
     }
+}
+
+fn is_part_of_ray(role: Role) -> bool {
+    matches!(
+        role,
+        Role::Raylet | Role::Gcs | Role::Dashboard | Role::Agent
+    )
 }
 
 /// A cgroup and all above it.

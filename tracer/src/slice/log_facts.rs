@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-use super::job::Members;
 use crate::{
     event::{Event, Observation, RayLog, Worker},
     ids::{ByProcess, HexId, ProcessKey},
@@ -15,6 +14,15 @@ use crate::{
 
 /// The first line of a kill record may name every candidate.
 const KILL_RECORD: &str = "a kill record of Ray's memory monitor";
+
+/// A job by its ids.
+#[derive(Clone, Copy)]
+pub(super) struct JobIds<'a> {
+    pub(super) job: &'a HexId,
+    /// The raylet of its cluster.
+    pub(super) cluster: ProcessKey,
+    pub(super) workers: &'a HashSet<HexId>,
+}
 
 /// Whether a worker, or a driver, is of the job.
 pub(super) fn is_of_job(worker: &Worker, job: &HexId) -> bool {
@@ -74,7 +82,7 @@ pub(super) fn workers_of(events: &[Event], cluster: ProcessKey, job: &HexId) -> 
                 actor_id,
                 worker_id: Some(worker),
                 ..
-            } if actor_id.0.ends_with(&job.0) => {
+            } if actor_id.job_of_actor().as_ref() == own => {
                 workers.insert(worker.clone());
             }
             RayFact::MonitorKill(kill) => {
@@ -89,12 +97,12 @@ pub(super) fn workers_of(events: &[Event], cluster: ProcessKey, job: &HexId) -> 
 }
 
 /// The record as the job's owner may see it.
-pub(super) fn keep(members: &Members, record: RayLog) -> Option<RayLog> {
-    if !record.cluster.is_some_and(|of| of.same(members.cluster)) {
+pub(super) fn keep(own: JobIds<'_>, record: RayLog) -> Option<RayLog> {
+    if !record.cluster.is_some_and(|of| of.same(own.cluster)) {
         return None;
     }
     if let RayFact::MonitorKill(kill) = &record.fact {
-        let kill = own_part(members, kill)?;
+        let kill = own_part(own, kill)?;
         return Some(RayLog {
             text: KILL_RECORD.to_owned(),
             fact: RayFact::MonitorKill(kill),
@@ -103,58 +111,28 @@ pub(super) fn keep(members: &Members, record: RayLog) -> Option<RayLog> {
     }
     // A file of a worker's or driver's own is the job's, or it is not.
     let writer = file_name::parse(&record.file).and_then(|name| name.worker_id);
-    let by_own = writer.map(|writer| members.workers.contains(&writer));
+    let by_own = writer.map(|writer| own.workers.contains(&writer));
     match by_own {
         Some(true) => Some(record),
         Some(false) => None,
-        None => is_about(members, &record.fact).then_some(record),
+        None => is_about(own, &record.fact).then_some(record),
     }
 }
 
-/// Whether what Ray's own processes say is of the node alone, or of the job.
-fn is_about(members: &Members, fact: &RayFact) -> bool {
-    let worker = |id: &HexId| members.workers.contains(id);
-    let maybe = |id: &Option<HexId>| id.as_ref().is_some_and(worker);
-    let job = |id: &HexId| *id == members.job;
-    match fact {
-        RayFact::AboveThreshold { .. }
-        | RayFact::MonitorStarted { .. }
-        | RayFact::MonitorDisabled
-        | RayFact::RayletSigterm
-        | RayFact::RayletShutdown { .. }
-        | RayFact::AgentFailed { .. }
-        | RayFact::RayletMarkedDead { .. }
-        | RayFact::ObjectStorePressure { .. }
-        | RayFact::Summary { .. }
-        | RayFact::NodeRegistered { .. }
-        | RayFact::NodeDied { .. }
-        | RayFact::Gcs(GcsRow::Node(_)) => true,
-        RayFact::WorkerStarted { worker_id, .. }
-        | RayFact::MonitorEvicted { worker_id, .. }
-        | RayFact::Disconnected { worker_id, .. }
-        | RayFact::GroupTerminated { worker_id, .. }
-        | RayFact::StopSignal { worker_id, .. } => maybe(worker_id),
-        RayFact::OwnerDied { worker_id, .. }
-        | RayFact::JobFinished { worker_id }
-        | RayFact::KillActorRequested { worker_id, .. }
-        | RayFact::GcsWorkerExit { worker_id, .. } => worker(worker_id),
-        RayFact::DriverDisconnected { job_id, .. } | RayFact::TaskFailed { job_id, .. } => {
-            job_id.as_ref().is_some_and(job)
-        }
-        RayFact::JobStarted { job_id, .. } | RayFact::JobEnded { job_id } => job(job_id),
-        RayFact::ActorState { actor_id, .. } => actor_id.0.ends_with(&members.job.0),
-        RayFact::Gcs(GcsRow::Actor(actor)) => actor.job_id.as_ref().is_some_and(job),
-        RayFact::Gcs(GcsRow::Job(row)) => job(&row.job_id),
-        // A pid alone may be another job's; and what is printed belongs to whom the file's name says.
-        _ => false,
-    }
+/// Whether what Ray's own processes say is of the node alone, or of the job. A pid alone may be another job's; and what is printed belongs to
+/// whom the file's name says.
+fn is_about(own: JobIds<'_>, fact: &RayFact) -> bool {
+    let about = fact.about();
+    about.node
+        || about.jobs.contains(own.job)
+        || about.workers.iter().any(|id| own.workers.contains(id))
 }
 
 /// Of a kill record the node's figures and the job's own workers; nothing where none was selected.
-fn own_part(members: &Members, kill: &MonitorKill) -> Option<MonitorKill> {
+fn own_part(job: JobIds<'_>, kill: &MonitorKill) -> Option<MonitorKill> {
     let own = |one: &&Candidate| {
-        let by_job = one.job_id.as_ref() == Some(&members.job);
-        let by_id = |id: &HexId| members.workers.contains(id);
+        let by_job = one.job_id.as_ref() == Some(job.job);
+        let by_id = |id: &HexId| job.workers.contains(id);
         by_job || one.worker_id.as_ref().is_some_and(by_id)
     };
     let selected: Vec<Candidate> = kill.selected.iter().filter(own).cloned().collect();

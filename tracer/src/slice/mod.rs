@@ -15,17 +15,6 @@ use crate::{
 pub use job::Members;
 pub use window::Window;
 
-/// What is wanted; several wishes hold together.
-#[derive(Debug, Clone, Default)]
-pub struct SliceFilter {
-    /// Only this job.
-    pub job: Option<HexId>,
-    /// Only this session's cluster, where several on a machine have such a job.
-    pub session: Option<String>,
-    /// Only this time.
-    pub window: Option<Window>,
-}
-
 /// Why nothing can be cut out.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SliceError {
@@ -40,22 +29,6 @@ pub enum SliceError {
         /// Their sessions.
         sessions: Vec<String>,
     },
-}
-
-/// The events that are wanted, in their order.
-pub fn cut(events: Vec<Event>, wanted: &SliceFilter) -> Result<Vec<Event>, SliceError> {
-    let mut events = events;
-    if let Some(job) = &wanted.job {
-        let members = Members::of(&events, job, wanted.session.as_deref())?;
-        events = events
-            .into_iter()
-            .filter_map(|event| members.keep(event))
-            .collect();
-    }
-    if let Some(window) = wanted.window {
-        events = window.cut(events);
-    }
-    Ok(events)
 }
 
 /// When the process of this exit event ended.

@@ -3,13 +3,35 @@
 use super::*;
 use crate::{
     event::{
-        Call, CgroupState, Cluster, Exit, MemorySplit, Mode, OutsideMemory, Process, ProcessMemory,
-        RayLog, RecordingStarted, Role, Sender, SharedFile, Signal, Source, Worker,
+        Ancestor, Call, CgroupState, Cluster, Exit, KernelLog, MemorySplit, Mode, OutsideMemory,
+        Process, ProcessMemory, RayLog, RecordingStarted, Role, Sender, SharedFile, Signal, Source,
+        Worker,
     },
     ids::{Bytes, Pid, ProcessKey, WallTime},
     judge::judge,
     ray::facts::{Candidate, MonitorKill, RayFact, TopUser},
 };
+
+/// What is wanted of events, as the command cuts it out.
+#[derive(Default)]
+struct SliceFilter {
+    job: Option<HexId>,
+    session: Option<String>,
+    window: Option<Window>,
+}
+
+fn cut(events: Vec<Event>, wanted: &SliceFilter) -> Result<Vec<Event>, SliceError> {
+    let mut events = events;
+    if let Some(job) = &wanted.job {
+        let members = Members::of(&events, job, wanted.session.as_deref())?;
+        let kept = events.into_iter().filter_map(|event| members.keep(event));
+        events = kept.collect();
+    }
+    Ok(match wanted.window {
+        Some(window) => window.cut(events),
+        None => events,
+    })
+}
 
 const SECOND: u64 = 1_000_000_000;
 /// What is the other job's, or another user's, has this in it.
@@ -98,6 +120,7 @@ fn signal(target: u32, sender: u32, comm: &str, uid: u32) -> Observation {
         group_exit_code: 9,
         took_effect: true,
         parent_death_signal: 0,
+        tracer: None,
         sender: Sender {
             process: key(sender),
             tid: Pid(sender),
@@ -132,6 +155,7 @@ fn exit(pid: u32, name: &str) -> Observation {
         mm: 0,
         uid: None,
         harvested: false,
+        tracer: None,
     })
 }
 
@@ -367,4 +391,152 @@ fn a_windows_slice_knows_who_lived_and_not_who_was_gone() {
     let began = report.recordings[0].started.0.0 - 1_795_161_600_000_000_000;
     // The first event lies at second 1001; the window begins 90 s before what was asked for.
     assert_eq!(began, (7910 - 1001) * SECOND.cast_signed());
+}
+
+/// Job 01000000 of driver 50, which started the raylet 100, and job 02000000 of the same user; all that is the second job's alone has `mark`.
+fn two_jobs_of_one_user(mark: &str, uid: u32, sender: u32) -> Vec<Event> {
+    let sent = |target: u32| {
+        let mut sent = signal(target, sender, mark, uid);
+        if let Observation::Signal(signal) = &mut sent {
+            signal.sender.argv = vec!["python".into(), format!("/home/{mark}.py"), mark.into()];
+            signal.sender.container_id = Some(mark.into());
+            signal.sender.ancestors = vec![Ancestor {
+                pid: Pid(51),
+                comm: mark.into(),
+            }];
+        }
+        sent
+    };
+    let fork = |parent: u32, child: u32| Observation::Fork {
+        parent: key(parent),
+        child: key(child),
+    };
+    let mut of_a_path = Cluster::new(key(100));
+    of_a_path.session = Some("session_a".into());
+    of_a_path.commands = vec![format!("/home/{mark}/bin/ray")];
+    let mut raylets_end = exit(100, "raylet");
+    if let Observation::Exit(exit) = &mut raylets_end {
+        exit.title = Some(format!("raylet --resources={mark}"));
+    }
+    // Pid 8 was a child of the first job, and is a shell of the second job's user now.
+    let mut reused = process(60, 8, Role::Other, mark, 1000);
+    let mut later = process(8, 1, Role::Other, mark, 1000);
+    if let Observation::Process(process) = &mut later {
+        process.process = ProcessKey::new(8, 590_000_000);
+        process.cluster = None;
+    }
+    if let Observation::Process(process) = &mut reused {
+        process.cluster = None;
+    }
+    let killed = KernelLog::Killed {
+        pid: Pid(8),
+        comm: mark.into(),
+        memcg: true,
+        anon: Bytes(1),
+        file: Bytes(1),
+        shmem: None,
+        score_adj: None,
+    };
+    let all = vec![
+        started(),
+        process(50, 1, Role::Driver, "driver", 1000),
+        worker(50, "01000000", true),
+        process(51, 1, Role::Driver, mark, 1000),
+        worker(51, "02000000", true),
+        fork(50, 100),
+        Observation::Cluster(of_a_path),
+        process(100, 50, Role::Raylet, "raylet", 1000),
+        fork(100, 7),
+        fork(100, 9),
+        process(7, 100, Role::Worker, "hog", 1000),
+        worker(7, "01000000", false),
+        fork(7, 8),
+        process(9, 100, Role::Worker, mark, 1000),
+        worker(9, "02000000", false),
+        fork(9, 10),
+        process(10, 9, Role::Descendant, mark, 1000),
+        call(9, mark),
+        exit(8, "child"),
+        later,
+        reused,
+        Observation::Kmsg(killed),
+        sent(7),
+        sent(100),
+        exit(7, "hog"),
+        exit(9, mark),
+        raylets_end,
+    ];
+    (1..)
+        .zip(all)
+        .map(|(id, what)| event(id, 1000 + id, what))
+        .collect()
+}
+
+proptest::proptest! {
+    #[test]
+    fn a_slice_of_one_job_holds_no_word_of_another_of_its_user(
+        mark in "zq[a-z]{6,12}",
+        uid in proptest::sample::select(vec![0_u32, 1000, 2000]),
+        sender in proptest::sample::select(vec![9_u32, 10, 51, 300]),
+    ) {
+        let events = two_jobs_of_one_user(&mark, uid, sender);
+        let members = Members::of(&events, &HexId::parse("01000000").expect("an id"), None);
+        let members = members.expect("the job");
+        let kept: Vec<Event> = events.into_iter().filter_map(|event| members.keep(event)).collect();
+        for event in &kept {
+            let text = format!("{event:?}");
+            proptest::prop_assert!(!text.contains(&mark), "{}", text);
+        }
+        let exits = kept.iter().filter_map(|event| match &event.what {
+            Observation::Exit(exit) => Some(exit.process.pid.0),
+            _ => None,
+        });
+        proptest::prop_assert_eq!(exits.collect::<Vec<_>>(), [8, 7, 100]);
+        let senders = kept.iter().filter_map(|event| match &event.what {
+            Observation::Signal(signal) => Some((signal.sender.process.pid.0, signal.sender.uid)),
+            _ => None,
+        });
+        proptest::prop_assert_eq!(senders.collect::<Vec<_>>(), [(sender, uid); 2]);
+    }
+}
+
+#[test]
+fn a_slice_says_who_the_machines_programs_and_rays_own_command_are() {
+    let raylet = "/v/lib/python3.11/site-packages/ray/core/src/ray/raylet/raylet";
+    let sent = |comm: &str, argv: &[&str]| {
+        let mut events = two_jobs_of_one_user(MARK, 0, 300);
+        for event in &mut events {
+            match &mut event.what {
+                Observation::Process(process) if process.role == Role::Raylet => {
+                    process.argv[0] = raylet.into();
+                }
+                Observation::Signal(signal) => {
+                    signal.sender.comm = comm.into();
+                    signal.sender.argv = argv.iter().map(|word| (*word).to_owned()).collect();
+                }
+                _ => {}
+            }
+        }
+        let members = Members::of(&events, &HexId::parse("01000000").expect("an id"), None);
+        let members = members.expect("the job");
+        let mut kept = events.into_iter().filter_map(|event| members.keep(event));
+        let sent = kept.find_map(|event| match event.what {
+            Observation::Signal(signal) => Some(signal.sender),
+            _ => None,
+        });
+        let sent = sent.expect("a signal");
+        (sent.comm, sent.argv)
+    };
+    let ray = ["/v/bin/python3", "/v/bin/ray", "stop"];
+    let stop = [&ray[..], &["--grace-period", MARK]].concat();
+    let kept = ["python3", "/v/bin/ray", "stop"];
+    assert_eq!(
+        sent("ray", &stop),
+        ("ray".to_owned(), kept.map(str::to_owned).to_vec())
+    );
+    assert_eq!(
+        sent("earlyoom", &["earlyoom", MARK]),
+        ("earlyoom".to_owned(), Vec::new())
+    );
+    assert_eq!(sent("bash", &["bash", MARK]).1, Vec::<String>::new());
 }

@@ -18,8 +18,15 @@ pub struct Window {
 }
 
 impl Window {
+    /// Whether samples of this time may be kept.
+    #[must_use]
+    pub fn reaches(self, time: BootTime) -> bool {
+        time >= self.from.plus(-BEFORE_NS) && time <= self.until
+    }
+
     /// The events of the window, and of what came before it who lived and what held then.
-    pub(super) fn cut(self, events: Vec<Event>) -> Vec<Event> {
+    #[must_use]
+    pub fn cut(self, events: Vec<Event>) -> Vec<Event> {
         let from = self.from.plus(-BEFORE_NS);
         let ended = ends_before(&events, from);
         let clock = last_clock(&events, from);

@@ -8,7 +8,7 @@
     allow(clippy::disallowed_methods, reason = "tests read what they have made")
 )]
 
-use raytrace_core::{event, ids, path, ray};
+use raytrace_core::{event, ids, path, python};
 
 #[cfg(test)]
 #[path = "../../src/damage.rs"]

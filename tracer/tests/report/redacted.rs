@@ -21,7 +21,7 @@ const SECRETS: [&str; 9] = [
 ];
 
 /// Secrets in every place that a recording has for them.
-fn telling() -> Recording {
+fn with_secrets() -> Recording {
     let mut stage = Stage::new();
     stage.lives_in("/home/zoltan/ray/session_x", "10.1.2.3:6379");
     stage.program(
@@ -47,7 +47,7 @@ fn telling() -> Recording {
 
 #[test]
 fn no_format_of_a_redacted_report_names_host_people_paths_or_arguments() {
-    let recording = telling();
+    let recording = with_secrets();
     for format in ["text", "markdown", "json", "html"] {
         for more in [&[][..], &["--all"], &["--kill", "1"]] {
             let open = recording.report(&[&["--format", format], more].concat());
@@ -66,7 +66,7 @@ fn no_format_of_a_redacted_report_names_host_people_paths_or_arguments() {
 
 #[test]
 fn what_is_not_redacted_shows_what_is_asked_for() {
-    let open = telling().report(&["--all"]).out;
+    let open = with_secrets().report(&["--all"]).out;
     for secret in ["gpu-07", "/home/zoltan/train.py", "/mnt/corpus", "10.1.2.3"] {
         assert!(open.contains(secret), "{secret} in {open}");
     }

@@ -64,7 +64,7 @@ fn a_recording_of_a_newer_raytrace_is_refused_with_both_versions() {
     bytes[60..64].copy_from_slice(&99u32.to_be_bytes());
     std::fs::write(&recording.file, bytes).expect("write");
     let ran = recording.report(&[]);
-    ran.refused(6, &["has format 99", "reads up to 1", "newer raytrace"]);
+    ran.refused(6, &["has format 99", "reads up to 2", "newer raytrace"]);
 }
 
 #[test]
@@ -75,6 +75,6 @@ fn a_recording_without_events_says_that_it_is_empty() {
     let ran = Recording { folder, file }.report(&[]);
     ran.refused(
         6,
-        &["holds no events", "record again: sudo", "raytrace record"],
+        &["has no events", "record again: sudo", "raytrace record"],
     );
 }

@@ -63,9 +63,13 @@ fn a_match_that_ended_normally_is_shown_too() {
 #[test]
 fn a_match_without_hit_is_refused_with_what_was_looked_at() {
     let recording = two_kills();
-    recording
-        .report(&["--match", "deadbeef"])
-        .refused(2, &["none of 5 deaths has \"deadbeef\"", "--all"]);
+    recording.report(&["--match", "deadbeef"]).refused(
+        2,
+        &[
+            "none of 2 deaths and 3 normal exits matches \"deadbeef\"",
+            "--all",
+        ],
+    );
     recording.report(&["--match", ""]).refused(2, &["--match"]);
 }
 

@@ -146,6 +146,7 @@ impl Stage {
             group_exit_code: 9,
             took_effect: true,
             parent_death_signal: 0,
+            tracer: None,
             sender: Sender {
                 process: key(from),
                 tid: Pid(from),
@@ -299,6 +300,7 @@ impl Stage {
             mm: u64::from(pid),
             uid: None,
             harvested: false,
+            tracer: None,
         };
         self.push(Source::Kernel, Observation::Exit(exit));
     }

@@ -1,4 +1,4 @@
-//! What a full log folder costs: the time to attach beside thousands of old drivers' logs, and the recorder's share of a core afterwards.
+//! Measures a full log folder: the time to attach beside thousands of old logs, and the recorder's share of a core afterwards.
 
 use std::{path::Path, process::Command};
 

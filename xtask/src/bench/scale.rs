@@ -1,4 +1,4 @@
-//! What the recorder uses beside many processes: by thread and by cause, and how that grows with their number.
+//! Measures the recorder beside many processes: by thread and by cause, and how that grows with their number.
 //!
 //! One load is a job of Ray with as many workers as fit on a small machine. The others need no Ray: processes that wake ten times a second, change their titles twice a second as a worker does around a call, and of which some grow and
 //! some fork. Figures are processor time, so that a busy machine does not change them much.
@@ -12,9 +12,9 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 
-use super::herd::Kind;
+use super::forked_processes::Kind;
 use crate::{
     figures,
     process::end,
@@ -34,15 +34,15 @@ type Shares = BTreeMap<String, f64>;
 
 /// What the recorder runs beside.
 #[derive(Debug, Clone, Copy)]
-enum Beside {
-    Herd(Kind),
+enum ScaleCase {
+    Processes(Kind),
     Ray,
 }
 
-impl Beside {
+impl ScaleCase {
     fn name(self) -> &'static str {
         match self {
-            Self::Herd(kind) => kind.name(),
+            Self::Processes(kind) => kind.name(),
             Self::Ray => "workers of Ray",
         }
     }
@@ -50,7 +50,7 @@ impl Beside {
 
 /// One run.
 struct Run {
-    beside: Beside,
+    case: ScaleCase,
     near: bool,
     count: u32,
     threads: Shares,
@@ -70,38 +70,47 @@ impl Run {
     }
 }
 
-/// Beside processes that need no Ray.
-pub(super) fn herds(raytrace: &Path) -> Result<String> {
-    let (awake, asleep) = (Beside::Herd(Kind::Awake), Beside::Herd(Kind::Asleep));
-    measure(raytrace, &[(awake, false), (awake, true), (asleep, false)])
+/// Beside processes that need no Ray. Where `RAYTRACE_BENCH_PROCESSES` names a number, only beside so many that are awake.
+pub(super) fn processes(raytrace: &Path) -> Result<String> {
+    let (awake, asleep) = (
+        ScaleCase::Processes(Kind::Awake),
+        ScaleCase::Processes(Kind::Asleep),
+    );
+    if let Ok(count) = std::env::var("RAYTRACE_BENCH_PROCESSES") {
+        let count = count.parse();
+        let count = count.context("RAYTRACE_BENCH_PROCESSES is no number")?;
+        return measure(raytrace, &[(awake, false), (awake, true)], &[count]);
+    }
+    let loads = [(awake, false), (awake, true), (asleep, false)];
+    measure(raytrace, &loads, &COUNTS)
 }
 
 /// Beside workers of Ray.
 pub(super) fn workers(raytrace: &Path) -> Result<String> {
-    measure(raytrace, &[(Beside::Ray, false), (Beside::Ray, true)])
+    let loads = [(ScaleCase::Ray, false), (ScaleCase::Ray, true)];
+    measure(raytrace, &loads, &WORKERS)
 }
 
 /// A table of all runs, and how the cost grows with their number.
-fn measure(raytrace: &Path, loads: &[(Beside, bool)]) -> Result<String> {
+fn measure(raytrace: &Path, loads: &[(ScaleCase, bool)], counts: &[u32]) -> Result<String> {
     let mut text = String::from(
         "| processes | | CPU | by thread | by cause | peak | files | recording | lost |\n|---|---|---|---|---|---|---|---|---|\n",
     );
-    for (beside, near) in loads.iter().copied() {
+    for (case, near) in loads.iter().copied() {
         let mut totals = Vec::new();
-        let counts = match beside {
-            Beside::Herd(_) => COUNTS,
-            Beside::Ray => WORKERS,
-        };
-        for count in counts {
-            let run = run(raytrace, beside, near, count)?;
+        for count in counts.iter().copied() {
+            let run = run(raytrace, case, near, count)?;
             totals.push((f64::from(count), run.total()));
             let row = row(&run);
             eprint!("{row}");
             text += &row;
         }
+        if counts.len() < 2 {
+            continue;
+        }
         text += &format!(
             "| {}{} | | grows with the number to the power of {:.2} | | | | | | |\n",
-            beside.name(),
+            case.name(),
             if near { ", near a limit" } else { "" },
             exponent(&totals)
         );
@@ -122,7 +131,7 @@ fn row(run: &Run) -> String {
     format!(
         "| {} {}{} | | {:.2} % | {} | {} | {:.1} MiB | {} | {:.2} MB a minute | {} |\n",
         run.count,
-        run.beside.name(),
+        run.case.name(),
         if run.near { ", near a limit" } else { "" },
         run.total(),
         shares(&run.threads),
@@ -145,16 +154,16 @@ fn exponent(points: &[(f64, f64)]) -> f64 {
     above / below
 }
 
-fn run(raytrace: &Path, beside: Beside, near: bool, count: u32) -> Result<Run> {
+fn run(raytrace: &Path, case: ScaleCase, near: bool, count: u32) -> Result<Run> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("scale.raytrace");
     let costs = folder.path().join("costs");
-    let cluster = match beside {
-        Beside::Ray => Some(Steady::start(Job {
+    let cluster = match case {
+        ScaleCase::Ray => Some(Steady::start(Job {
             workers: count,
             ..Job::default()
         })?),
-        Beside::Herd(_) => None,
+        ScaleCase::Processes(_) => None,
     };
     let mut command = Command::new(raytrace);
     command.env("RUST_LOG", "raytrace::collect::costs=trace");
@@ -166,9 +175,9 @@ fn run(raytrace: &Path, beside: Beside, near: bool, count: u32) -> Result<Run> {
     if let Some(cluster) = &cluster {
         command.arg("--session-dir").arg(&cluster.session);
     }
-    if let Beside::Herd(kind) = beside {
+    if let ScaleCase::Processes(kind) = case {
         command.arg("--").arg(std::env::current_exe()?);
-        command.args(["bench-herd", kind.name(), &count.to_string()]);
+        command.args(["bench-processes", kind.name(), &count.to_string()]);
     }
     command
         .stdin(Stdio::piped())
@@ -202,7 +211,7 @@ fn run(raytrace: &Path, beside: Beside, near: bool, count: u32) -> Result<Run> {
     );
     let minutes = MEASURED.as_secs_f64() / 60.0;
     Ok(Run {
-        beside,
+        case,
         near,
         count,
         threads: less(&after.0, &before.0, 1e7),

@@ -1,4 +1,4 @@
-//! What recording costs a job of Ray, in its own steps a second: one cluster, the recorder attached to it and taken away again by turns.
+//! Measures what recording costs a job of Ray in its own steps a second; the recorder is attached and detached by turns.
 
 use std::{
     path::Path,

@@ -32,7 +32,7 @@ fi
 const POSTRM: &str = r#"#!/bin/sh
 set -e
 if [ "$1" = purge ]; then
-    rm --recursive --force /var/lib/raytrace /var/lib/raytrace-publish /var/lib/private/raytrace-publish /var/log/raytrace
+    rm --recursive --force /var/lib/raytrace /var/lib/raytrace-publish /var/lib/private/raytrace-publish /var/log/raytrace /var/log/private/raytrace
     ! getent group raytrace >/dev/null || groupdel raytrace
 fi
 [ ! -d /run/systemd/system ] || systemctl daemon-reload

@@ -128,7 +128,7 @@ fn lay_out(architecture: Architecture, work: &Path, root: &Path, image: &Path) -
         "os": "linux",
         "config": {
             "Entrypoint": ["/usr/bin/raytrace"],
-            "Cmd": ["record", "--directory", "/var/lib/raytrace", "--rotate", "6h", "--keep-files", "28", "--max-total", "20GiB"],
+            "Cmd": ["record", "--directory", "/var/lib/raytrace"],
             "Env": ["PATH=/usr/bin", "NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_DRIVER_CAPABILITIES=utility"],
             "WorkingDir": "/var/lib/raytrace",
             "Labels": {

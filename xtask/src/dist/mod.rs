@@ -19,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 use crate::{
     layout,
     process::{run, run_quietly, step},
-    setup,
+    setup, test,
 };
 
 /// Debian 10's and Red Hat 8's.
@@ -91,7 +91,10 @@ pub(crate) fn make(only: &[String], program: Option<&Path>) -> Result<()> {
     let speaks = programs
         .iter()
         .find(|(architecture, _)| architecture.runs_here());
-    let speaks = speaks.map_or_else(layout::raytrace, |(_, program)| program.clone());
+    let speaks = match speaks {
+        Some((_, program)) => program.clone(),
+        None => step("raytrace for this machine", test::build)?,
+    };
     for (architecture, program) in &programs {
         pack(*architecture, program, &speaks, &folder)?;
     }

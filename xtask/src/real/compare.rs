@@ -19,7 +19,7 @@ pub(super) fn disagreements(truth: &Truth, samples: &[Sample], report: &Value) -
 }
 
 /// The deaths that Ray's monitor or the kernel's OOM killer gave, in the order of time.
-fn memory_kills(report: &Value) -> Vec<&Value> {
+pub(super) fn memory_kills(report: &Value) -> Vec<&Value> {
     let deaths = report["deaths"].as_array().map_or(&[][..], Vec::as_slice);
     let is_one = |death: &&Value| {
         let killer = killer(death);
@@ -28,7 +28,7 @@ fn memory_kills(report: &Value) -> Vec<&Value> {
     deaths.iter().filter(is_one).collect()
 }
 
-fn killer(death: &Value) -> &str {
+pub(super) fn killer(death: &Value) -> &str {
     death["verdict"]["killer"].as_str().unwrap_or_default()
 }
 

@@ -9,8 +9,8 @@ pub(super) struct First {
     pub(super) text: String,
     /// What it is expected to save, in bytes.
     pub(super) saving: Option<f64>,
-    /// Of which class.
-    pub(super) class: Option<String>,
+    /// Of which class, or at the peak of which method.
+    pub(super) whose: Option<String>,
 }
 
 /// What to do of it.
@@ -25,29 +25,35 @@ pub(super) enum Remedy {
 /// The first remedy that is printed.
 pub(super) fn first(report: &Value) -> Option<First> {
     let finding = report["findings"].as_array()?.first()?;
+    let saving = |key: &str| finding["saving"][key].as_str().map(str::to_owned);
     Some(First {
         text: finding["remedy"][0].as_str()?.to_owned(),
         saving: finding["saving"]["bytes"].as_f64(),
-        class: finding["saving"]["class"].as_str().map(str::to_owned),
+        whose: saving("task").or_else(|| saving("class")),
     })
 }
 
 /// How a text is applied to a job that keeps memory at `line`; `None` where it is neither: a limit or a threshold is none of both.
 pub(super) fn applied(text: &str, line: &str) -> Option<Remedy> {
     if !line.is_empty() {
-        return text.contains(line).then_some(Remedy::Line);
+        let named = text.split_whitespace().any(|word| word == line);
+        return named.then_some(Remedy::Line);
     }
     let words = text.split_whitespace();
     let settings: Vec<String> = words.map_while(setting).map(str::to_owned).collect();
     (!settings.is_empty()).then_some(Remedy::Settings(settings))
 }
 
+/// Keys that raise a limit, or change what the job computes.
+const OTHER_RUNS: [&str; 3] = ["memory", "object_store_memory", "data.train_batch_size"];
+
 /// A word that is `key=value` of the job.
 fn setting(word: &str) -> Option<&str> {
     let word = word.trim_end_matches([';', ',']);
     let (key, value) = word.split_once('=')?;
     let named = |letter: char| letter.is_ascii_alphanumeric() || "_.+".contains(letter);
-    let own = key.chars().all(named) && !key.starts_with("RAY_") && !value.is_empty();
+    let allowed = !key.starts_with("RAY_") && !OTHER_RUNS.contains(&key);
+    let own = allowed && key.chars().all(named) && !value.is_empty();
     own.then_some(word)
 }
 
@@ -63,11 +69,20 @@ mod tests {
             ))
         };
         assert_eq!(
-            applied("a.micro=16 b.micro=16 (now 64, 32)", ""),
+            applied("a.micro=16 b.micro=16 (now 64, 32): set both, …", ""),
             settings(&["a.micro=16", "b.micro=16"])
+        );
+        assert_eq!(
+            applied("+a.dtype=bf16 b.ranks=1 (now unset, 2): set both, …", ""),
+            settings(&["+a.dtype=bf16", "b.ranks=1"])
         );
         assert_eq!(applied("RAY_memory_usage_threshold=0.9", ""), None);
         assert_eq!(applied("write 12G to memory.max", ""), None);
+        assert_eq!(applied("memory=900000000", ""), None);
+        assert_eq!(
+            applied("reward.py:80 compute_score: keep less", "reward.py:8"),
+            None
+        );
         assert_eq!(
             applied("reward.py:8 compute_score: keep less", "reward.py:8"),
             Some(Remedy::Line)

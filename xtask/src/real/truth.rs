@@ -31,8 +31,7 @@ pub(super) struct Sample {
     pub(super) time: String,
     /// The cluster's cgroup.
     pub(super) cgroup: Counters,
-    /// The processes, in every second sample.
-    #[serde(default)]
+    /// The processes.
     pub(super) processes: Vec<Process>,
 }
 
@@ -59,7 +58,7 @@ pub(super) fn at<'a>(samples: &'a [Sample], time: &str) -> Option<&'a Sample> {
         .rfind(|one| !one.processes.is_empty() && one.time.as_str() <= time)
 }
 
-/// The most that the processes of a class held together; without a class, all that is in the cgroup.
+/// The most that the processes of a class, or in a method, held together; without one, all that is in the cgroup.
 pub(super) fn held(samples: &[Sample], class: Option<&str>) -> f64 {
     let of = |sample: &Sample| -> f64 {
         let Some(class) = class else {

@@ -43,6 +43,23 @@ pub(crate) fn install(ray: &RayVersion) -> Result<()> {
     })
 }
 
+/// Installs a Ray with what its own tests need beside it, under `target/real`.
+pub(super) fn with_pytest(version: &str) -> Result<PathBuf> {
+    let folder = layout::real().join(format!("ray-{version}"));
+    let ray = format!("ray[default]=={version}");
+    let packages = [
+        ray.as_str(),
+        "numpy",
+        "pytest==9.2.0",
+        "pytest-asyncio==1.5.0",
+        "pytest-timeout==2.4.0",
+    ];
+    step(&format!("Ray {version} and pytest in target/real"), || {
+        venv::install(&folder, &packages.map(str::to_owned))
+    })?;
+    Ok(folder)
+}
+
 /// Installs the newest Ray that the package index has.
 pub(crate) fn newest() -> Result<PathBuf> {
     let folder = layout::ray("newest");

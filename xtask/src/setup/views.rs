@@ -1,4 +1,4 @@
-//! What tests the views: Chromium for the HTML page, pyte for the terminal, pandas and `DuckDB` for the exports.
+//! Installs what the tests of views need: Chromium for the HTML page, pyte for the terminal, pandas and `DuckDB` for exports.
 
 use anyhow::Result;
 

@@ -1,4 +1,4 @@
-//! What tests could not test: named at the end of `cargo xtask test`, which fails unless it is expected here, with the reason.
+//! Names skipped tests at the end of `cargo xtask test`, which fails for one that is not expected here with its reason.
 
 use std::{
     fs,
@@ -46,7 +46,7 @@ const EXPECTED: [Expected; 6] = [
     Expected {
         test: "foretold",
         says: "what and when: ",
-        because: "a busy machine has no steady ramp; the arithmetic has unit tests (judge/forecast)",
+        because: "a busy machine has no steady ramp; the arithmetic has unit tests (judge/time_to_limit)",
     },
 ];
 
@@ -68,7 +68,7 @@ pub(super) fn forget() -> Result<()> {
 }
 
 /// Prints each skip; one that is not expected is an error.
-pub(super) fn told() -> Result<()> {
+pub(super) fn print() -> Result<()> {
     let rows = match fs::read_to_string(list()) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         rows => rows.context("the list of skips")?,

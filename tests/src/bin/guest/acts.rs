@@ -1,4 +1,4 @@
-//! What dies: each act waits for its cue on standard input, then ends in the way that its name says.
+//! Stages deaths: each act waits for its cue on standard input, then ends in the way that its name says.
 
 use std::{
     ffi::CString,

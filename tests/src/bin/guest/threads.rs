@@ -49,10 +49,14 @@ pub(crate) fn bus_error() -> Result<()> {
     Ok(())
 }
 
-/// The leader's thread ends; another one ends the process a little later.
+/// The leader's thread ends; another one ends the process after that.
 pub(crate) fn leader_exits(code: i32) {
+    // The whole process's line is its leader's.
+    let leader = || std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     thread::spawn(move || {
-        thread::sleep(Duration::from_millis(200));
+        while !leader().contains(") Z ") {
+            thread::sleep(Duration::from_millis(5));
+        }
         std::process::exit(code)
     });
     // SAFETY: exit(2) ends this thread alone; nothing of it is used afterwards.

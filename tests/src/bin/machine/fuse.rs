@@ -3,6 +3,7 @@
 //! Mirrors linux/fuse.h, protocol 7.31.
 
 use std::{
+    collections::HashSet,
     fs::{File, OpenOptions},
     io::{Read as _, Write as _},
     os::fd::AsRawFd as _,
@@ -20,9 +21,11 @@ const READ: u32 = 15;
 const INIT: u32 = 26;
 const OPENDIR: u32 = 27;
 const ROOT: u64 = 1;
-/// The file whose pages never come, and all others: whoever opens a file waits for pages of it that are on their way.
-const MEMORY: u64 = 2;
-const OTHER: u64 = 3;
+const OTHER: u64 = 2;
+/// How the names of files begin whose pages never come, and the first of their numbers. All others are one file: whoever opens a file
+/// waits for pages of it that are on their way.
+pub(crate) const MEMORY: &str = "memory-";
+const FIRST: u64 = 3;
 const NOT_KNOWN: i32 = -libc::ENOSYS;
 /// More than any request has here.
 const REQUEST: usize = 256 << 10;
@@ -52,7 +55,7 @@ pub(crate) fn mounted(folder: &Path) -> Result<File> {
 /// Answers what is needed to open a file, until it is unmounted.
 pub(crate) fn serve(mut device: File) {
     let mut request = vec![0; REQUEST];
-    let mut reads = 0;
+    let mut asked = HashSet::new();
     while let Ok(length) = device.read(&mut request) {
         let word =
             |at: usize| u32::from_ne_bytes(request[at..at + 4].try_into().unwrap_or_default());
@@ -64,15 +67,11 @@ pub(crate) fn serve(mut device: File) {
         let (opcode, unique, node) = (word(4), long(8), long(16));
         let (error, body) = match (opcode, node) {
             (INIT, _) => (0, init()),
-            (LOOKUP, _) if request[40..].starts_with(b"memory\0") => (0, entry(MEMORY)),
-            (LOOKUP, _) => (0, entry(OTHER)),
+            (LOOKUP, _) => (0, entry(numbered(&request[40..]).unwrap_or(OTHER))),
             (GETATTR, ROOT) => (0, attributes(ROOT)),
             (OPEN | OPENDIR, _) => (0, vec![0; 16]),
             // Whoever asks for the first time waits without the lock of its memory, and with it when it asks again.
-            (READ, _) if reads == 0 => {
-                reads += 1;
-                (-libc::EIO, Vec::new())
-            }
+            (READ, node) if asked.insert(node) => (-libc::EIO, Vec::new()),
             // Never.
             (GETATTR | READ | FORGET, _) => continue,
             _ => (NOT_KNOWN, Vec::new()),
@@ -86,6 +85,13 @@ pub(crate) fn serve(mut device: File) {
         // A request that was taken back meanwhile.
         let _not_wanted = device.write(&answer);
     }
+}
+
+/// The node of a file whose pages never come, by its name.
+fn numbered(name: &[u8]) -> Option<u64> {
+    let name = name.split(|byte| *byte == 0).next()?;
+    let number = std::str::from_utf8(name).ok()?.strip_prefix(MEMORY)?;
+    Some(FIRST + number.parse::<u64>().ok()?)
 }
 
 /// `struct fuse_init_out`

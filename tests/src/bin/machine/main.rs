@@ -1,8 +1,7 @@
 //! What a process may do to whoever looks at it: one act a run.
 //!
 //! `machine long BYTES ARGUMENT …` has a command line and an environment of that length, that begins with the arguments. `machine chroot FOLDER`
-//! lives in that folder. `machine many N …` is N programs of one name. `machine hang FOLDER NAME` is two processes that cannot be looked at:
-//! [`hang`]. `machine refuse PREFIX COMMAND …` runs a command whose eBPF programs of such names the kernel refuses: [`refuse`].
+//! lives in that folder. `machine many N …` is N programs of one name. `machine hang FOLDER NAME SESSION USER …` is processes that cannot be looked at: [`hang`]. `machine refuse PREFIX COMMAND …` runs a command whose eBPF programs of such names the kernel refuses: [`refuse`].
 //! `machine private CGROUP RIGHTS COMMAND …` runs one whose root of cgroups that is: [`private`]. `machine root` is root in all its users.
 //! Each says `ready` and the pids, and then waits for the end of its input.
 
@@ -51,7 +50,9 @@ fn act(words: &[&str]) -> Result<()> {
             anyhow::ensure!(done == 0, "setresuid: {}", std::io::Error::last_os_error());
             wait(&[])
         }
-        ["hang", folder, name] => hang::run(folder.as_ref(), name),
+        ["hang", folder, name, session, users @ ..] => {
+            hang::run(folder.as_ref(), name, session, users)
+        }
         _ => bail!("no such act"),
     }
 }
@@ -73,11 +74,16 @@ fn many(count: u32, arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Says that all is as it should be, and waits for the end of its input; its children end with it.
-fn wait(pids: &[u32]) -> Result<()> {
+/// Says that all is as it should be.
+fn say_ready(pids: &[u32]) -> Result<()> {
     let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
     println!("ready {}", pids.join(" "));
-    std::io::stdout().flush()?;
+    Ok(std::io::stdout().flush()?)
+}
+
+/// Says so, and waits for the end of its input; its children end with it.
+fn wait(pids: &[u32]) -> Result<()> {
+    say_ready(pids)?;
     let mut rest = Vec::new();
     std::io::stdin().read_to_end(&mut rest)?;
     Ok(())
@@ -88,15 +94,18 @@ fn fork(act: impl FnOnce()) -> Result<u32> {
     // SAFETY: this program has one thread where it forks, so that the child may do whatever it likes.
     match unsafe { libc::fork() } {
         0 => {
-            let _ends = rustix::process::set_parent_process_death_signal(Some(
-                rustix::process::Signal::KILL,
-            ));
+            die_with_parent();
             act();
             // SAFETY: it ends the child at once.
             unsafe { libc::_exit(0) }
         }
         pid => u32::try_from(pid).context("cannot fork"),
     }
+}
+
+fn die_with_parent() {
+    let kill = Some(rustix::process::Signal::KILL);
+    let _ends = rustix::process::set_parent_process_death_signal(kill);
 }
 
 /// Until it is killed.

@@ -1,24 +1,26 @@
 //! A cause on another node, in words.
 
-use crate::judge::report::{Remote, Tie};
+use crate::judge::report::{LinkReason, Remote};
 
 /// What ties a death to one on another node: `the driver's log names actor 1a2b`.
 #[must_use]
-pub fn tie(tie: &Tie) -> String {
-    match tie {
-        Tie::NamesActor { source, actor } => {
+pub fn link_reason(reason: &LinkReason) -> String {
+    match reason {
+        LinkReason::NamesActor { source, actor } => {
             format!("{} names actor {}", log_name(source), actor.short())
         }
-        Tie::NamesOwner { source, owner } => {
+        LinkReason::NamesOwner { source, owner } => {
             format!(
                 "{} names its owner, worker {}",
                 log_name(source),
                 owner.short()
             )
         }
-        Tie::GcsGone { source } => format!("{} says that the GCS is gone", log_name(source)),
-        Tie::SameMachine => "another recording of the same machine has it".into(),
-        Tie::PeerError { source, kind } => {
+        LinkReason::GcsGone { source } => {
+            format!("{} says that the GCS is unreachable", log_name(source))
+        }
+        LinkReason::SameMachine => "another recording of the same machine names it".into(),
+        LinkReason::PeerError { source, kind } => {
             format!("{} says {kind} in the same job", log_name(source))
         }
     }
@@ -28,25 +30,35 @@ pub fn tie(tie: &Tie) -> String {
 #[must_use]
 pub fn remote(remote: &Remote) -> String {
     match remote {
-        Remote::Owner => "its owner is on another node or was not seen".into(),
-        Remote::OwnersNode => "its owner's node is another one or was not seen".into(),
+        Remote::Owner => "its owner is on another node or was not recorded".into(),
+        Remote::OwnersNode => "its owner's node is another one or was not recorded".into(),
         Remote::Says(words) => words.clone(),
         Remote::Death {
-            tie: because,
+            reason: because,
             comm,
             pid,
             killer,
-        } => format!("{}: {comm} (pid {pid}), {}", tie(because), killer.name()),
-        Remote::DeclaredDead { tie: because, node } => format!(
-            "{}, on {node}, which the GCS had declared dead while its processes lived",
-            tie(because)
+        } => format!(
+            "{}: {comm} (pid {pid}), {}",
+            link_reason(because),
+            killer.name()
         ),
-        Remote::Unrecorded { tie: because, node } => {
-            let because = tie(because);
+        Remote::DeclaredDead {
+            reason: because,
+            node,
+        } => format!(
+            "{}, on {node}, which the GCS had declared dead while its processes lived",
+            link_reason(because)
+        ),
+        Remote::Unrecorded {
+            reason: because,
+            node,
+        } => {
+            let because = link_reason(because);
             match (because, node) {
-                (because, None) => format!("{because}, and there is no recording of its node"),
+                (because, None) => format!("{because} (no recording of its node)"),
                 (because, Some(node)) => {
-                    format!("{because}, on {node}, of which there is no recording")
+                    format!("{because} on {node} (no recording)")
                 }
             }
         }

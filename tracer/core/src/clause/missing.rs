@@ -1,99 +1,63 @@
 //! What a verdict lacks, in words: what to look at and what to type.
 
-use jiff::civil::DateTime;
+use crate::judge::missing::Missing;
 
-use crate::{
-    ids::{SECOND_NS, WallTime},
-    judge::missing::{Missing, Moment},
-};
+/// Reads the kernel's log. All of it: the lines above a kill say which memory was full and who held it.
+const KERNEL_LOG: &str = "sudo dmesg > dmesg.txt; raytrace explain dmesg.txt";
+/// The same with Ray's logs.
+const ALL_LOGS: &str = "sudo dmesg > dmesg.txt; raytrace explain /tmp/ray/session_latest dmesg.txt";
+/// Where `ALL_LOGS` looks at another run.
+const RESTARTED: &str = "If Ray was started again since, name the folder of that run, /tmp/ray/session_DATE; after a reboot, use sudo journalctl -k -b -1 instead of dmesg";
+/// What Ray's line for a sudden end may stand for.
+const ANY_END: &str =
+    "Ray prints this line for an OOM kill by the kernel, a kill -9, a crash and an os._exit alike";
+const SENDING: &str = "who sent the signal: it was probably sent before the recorder attached, or injected by a tracer";
 
-/// Around a death, so many seconds of the kernel's log are asked for.
-const AROUND_S: i64 = 60;
-const GREP: &str = "grep -i -E 'oom|killed process|segfault'";
-const SENDING: &str =
-    "who sent the signal: it came before the recorder attached, or a tracer injected it";
-
-/// `on its node: journalctl -k …`.
+/// `the killer. On the host, run: sudo dmesg > dmesg.txt; …`.
 #[must_use]
 pub fn missing(missing: &Missing) -> String {
     match missing {
-        Missing::Sending { log: None } => SENDING.into(),
-        Missing::Sending { log: Some(log) } => {
-            format!("{SENDING}; on the host: {}", kernel_log(*log))
+        Missing::Sending { kernel_log: false } => SENDING.into(),
+        Missing::Sending { kernel_log: true } => {
+            format!("{SENDING}. On the host, run: {KERNEL_LOG}")
         }
-        Missing::Sender => "the sender; to see it next time: sudo raytrace record".into(),
-        Missing::Killer { log } => format!(
-            "the killer; on the host: {}; next time: sudo raytrace record",
-            kernel_log(*log)
+        Missing::Sender => "the sender. To see it next time: sudo raytrace record".into(),
+        Missing::Killer => format!(
+            "the killer. On the host, run: {KERNEL_LOG}. Next time: sudo raytrace record"
         ),
-        Missing::Sigterm => "whether a SIGTERM came before; to see it next time: sudo raytrace record".into(),
+        Missing::Sigterm => "whether a SIGTERM came before. To see it next time: sudo raytrace record".into(),
         Missing::WorkerId => {
-            "its worker id, which could not be read: look for its pid in raylet.out and in the names of python-core-worker-*.log"
+            "its worker id, which could not be read. Look for its pid in raylet.out and in the names of python-core-worker-*.log"
                 .into()
         }
         Missing::Status => {
-            "its exit status: record on the host as root, or on Linux 6.15 or later"
+            "its exit status. Record on the host as root, or on Linux 6.15 or later"
                 .into()
         }
-        Missing::Way => {
-            "how the signal was sent: the process that ran then made no call that sends one".into()
+        Missing::SignalOrigin => {
+            "how the signal was sent: the process that was running made no system call that sends one".into()
         }
         Missing::RayletsLine => {
-            "the raylet's own line; look for it: grep -n -e 'Killing' -e 'Stop:' raylet.out".into()
+            "the raylet's own line. Look for it: grep -n -e 'Killing' -e 'Stop:' raylet.out".into()
         }
-        Missing::Scope => "whether a cgroup or the machine was full: the kernel's log says it (dmesg, needs CAP_SYSLOG)".into(),
+        Missing::Scope => "whether a cgroup or the machine was full. The kernel's log says it. On the host, run: ".to_owned() + KERNEL_LOG,
         Missing::KernelsReason => format!(
-            "the kernel's reason: no oom/mark_victim and no line of its log names this pid: {}",
-            kernel_log(Moment::Unknown)
+            "the kernel's reason: neither oom/mark_victim nor the kernel log names this pid. On the host, run: {KERNEL_LOG}"
         ),
-        Missing::OomLines { log } => format!("the lines before the kill; to see them: {}", kernel_log(*log)),
-        Missing::RayletsEnd { log } => format!(
-            "why its raylet ended; on that node: {}; and the end of its raylet.out and raylet.err",
-            kernel_log(*log)
+        Missing::OomLines => format!(
+            "the lines before the kill, which list the processes. On its node, run: {KERNEL_LOG}"
         ),
-        Missing::ExitType { log, worker_id } => format!(
-            "who ended it; on its node: {}; and `ray list workers --detail --filter worker_id={worker_id}` for its exit type (NODE_OUT_OF_MEMORY is Ray's own kill)",
-            kernel_log(*log)
-        ),
-        Missing::NodesLogs { log } => format!(
-            "who ended it; on its node: {}; and its raylet.out",
-            kernel_log(*log)
-        ),
+        Missing::RayletsEnd => {
+            format!("why its raylet ended. On its node, run: {ALL_LOGS}. {RESTARTED}")
+        }
+        Missing::NodesLogs { of_any_end, named } => {
+            let which = if *named { "" } else { ", and which process it was" };
+            let any_end = if *of_any_end {
+                format!("{ANY_END}. ")
+            } else {
+                String::new()
+            };
+            format!("who ended it{which}. {any_end}On its node, run: {ALL_LOGS}. {RESTARTED}")
+        }
     }
-}
-
-/// The command that prints the kernel's log around a moment.
-fn kernel_log(at: Moment) -> String {
-    let asked = match at {
-        Moment::Unknown => None,
-        Moment::At(time) => Some(around(time)),
-        Moment::Local(time) => around_local(time),
-    };
-    asked.unwrap_or_else(|| format!("dmesg -T | {GREP}"))
-}
-
-fn around(time: WallTime) -> String {
-    let moment = |offset: i64| {
-        let moved = WallTime(time.0.saturating_add(offset * SECOND_NS));
-        moved
-            .timestamp()
-            .strftime("%Y-%m-%d %H:%M:%S UTC")
-            .to_string()
-    };
-    journal(&moment(-AROUND_S), &moment(AROUND_S))
-}
-
-fn around_local(time: DateTime) -> Option<String> {
-    let span = jiff::SignedDuration::from_secs(AROUND_S);
-    let show = |time: DateTime| time.strftime("%Y-%m-%d %H:%M:%S").to_string();
-    let since = show(time.checked_sub(span).ok()?);
-    let until = show(time.checked_add(span).ok()?);
-    Some(format!(
-        "{} (times are the log's own: set TZ to its zone)",
-        journal(&since, &until)
-    ))
-}
-
-fn journal(since: &str, until: &str) -> String {
-    format!("journalctl -k -o short-iso --since \"{since}\" --until \"{until}\" | {GREP}")
 }

@@ -2,18 +2,19 @@
 
 use libc::{SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
 
-use super::{ClauseContext, party, with_user};
+use super::{ClauseContext, Number, fatal, party, with_user};
 use crate::{judge::cause::Cause, signals};
 
 impl ClauseContext {
     pub(super) fn by_signal(&self, cause: &Cause) -> Option<String> {
-        let ended = self.ended;
+        let Number { was, its, .. } = self.number;
         Some(match cause {
             Cause::Signal {
                 signal,
                 sender: Some(sender),
             } => format!(
-                "was {ended} by {} from {}",
+                "{was} {} by {} from {}",
+                fatal(*signal),
                 signals::name(*signal),
                 with_user(sender)
             ),
@@ -22,29 +23,30 @@ impl ClauseContext {
                 sender: None,
             } => {
                 let hint = match *signal {
-                    SIGTERM | SIGINT | SIGHUP | SIGQUIT => "; a normal stop does that too",
+                    SIGTERM | SIGINT | SIGHUP | SIGQUIT => " (a normal stop sends it too)",
                     _ => "",
                 };
                 let name = signals::name(*signal);
-                format!("was {ended} by {name}; who sent it is not known{hint}")
+                format!("{was} {} by {name}, sender unknown{hint}", fatal(*signal))
             }
             Cause::ParentDeath { parent, thread } => {
                 let what = if *thread {
-                    "a thread of its parent"
+                    format!("a thread of {its} parent")
                 } else {
-                    "its parent"
+                    format!("{its} parent")
                 };
                 format!(
-                    "was {ended} with {what} {} by its parent-death signal",
+                    "{was} killed by {its} parent-death signal when {what} {} exited",
                     party(parent)
                 )
             }
-            Cause::SignalOfUnknownWay {
+            Cause::SignalOfUnknownOrigin {
                 signal,
                 code,
                 running,
             } => format!(
-                "was {ended} by {} (si_code {code}); how it was sent is not known, {} ran then",
+                "{was} {} by {} (si_code {code}); how it was sent is unknown; {} was running",
+                fatal(*signal),
                 signals::name(*signal),
                 party(running)
             ),
@@ -53,28 +55,27 @@ impl ClauseContext {
     }
 
     pub(super) fn by_itself(&self, cause: &Cause) -> Option<String> {
+        let Number { its, it, .. } = self.number;
         Some(match cause {
             Cause::CaughtSignalThenExit { cause, exit_code } => {
                 let exited = match exit_code {
                     Some(code) => format!("exited with code {code}"),
                     None => "exited".to_owned(),
                 };
-                match **cause {
-                    Cause::WorkerEnding { .. } => {
-                        format!("{}; it caught the signal and {exited}", self.clause(cause))
-                    }
-                    _ => format!("{}, which it caught, and {exited}", self.clause(cause)),
-                }
+                format!(
+                    "{}; {it} caught the signal and {exited}",
+                    self.clause(cause)
+                )
             }
             Cause::CaughtSignalThenReraise { cause } => {
-                format!("{}; its handler re-raised it", self.clause(cause))
+                format!("{}; {its} handler re-raised it", self.clause(cause))
             }
             Cause::CaughtSignalThenAbort { cause } => format!(
-                "{}, which it caught, and aborted (SIGABRT) as it ended",
+                "{}; {it} caught the signal and aborted (SIGABRT) while exiting",
                 self.clause(cause)
             ),
             Cause::CaughtSignalThenRaylet { cause } => format!(
-                "{}, which it caught; its raylet then ended what was left",
+                "{}; {it} caught the signal, and {its} raylet then stopped it",
                 self.clause(cause)
             ),
             Cause::Crash {
@@ -82,37 +83,48 @@ impl ClauseContext {
                 says,
                 shared_memory,
             } => crashed(*signal, says.as_deref(), *shared_memory),
+            // What followed from another death did not end on its own.
+            Cause::Exit {
+                code: Some(code @ 1..),
+                exception,
+                creating_actor: false,
+            } if self.followed => format!(
+                "exited with code {code}{}",
+                last_exception(exception.as_deref(), self.number)
+            ),
             Cause::Exit {
                 code,
                 exception,
                 creating_actor,
-            } => exited(*code, exception.as_deref(), *creating_actor),
+            } => exited(*code, exception.as_deref(), *creating_actor, self.number),
             Cause::ExitThenRaylet { code } => format!(
-                "exited by itself (exit code {code}, by Ray's record); its raylet then ended what was left"
+                "exited on {its} own (exit code {code}, according to Ray); {its} raylet then stopped what was left"
             ),
             Cause::ExitOrSigterm {
                 code,
                 raylet_ended_rest: true,
                 ..
             } => format!(
-                "ended by itself or at a SIGTERM (exit code {code}, by Ray's record); its raylet then ended what was left"
+                "exited on {its} own or after SIGTERM (exit code {code}, according to Ray); {its} raylet then stopped what was left"
             ),
             Cause::ExitOrSigterm {
                 code, exception, ..
             } => {
-                let exception = last_exception(exception.as_deref());
+                let exception = last_exception(exception.as_deref(), self.number);
                 match *code {
                     SIGTERM => {
-                        format!("exited with code {code}, most likely at a SIGTERM{exception}")
+                        format!("exited with code {code}, most likely after SIGTERM{exception}")
                     }
-                    _ => format!("exited with code {code}, by itself or at a SIGTERM{exception}"),
+                    _ => {
+                        format!("exited with code {code}, on {its} own or after SIGTERM{exception}")
+                    }
                 }
             }
             Cause::ExitAtSigterm { code, own: true } => {
-                format!("exited with code {code} at a SIGTERM that it sent itself")
+                format!("exited with code {code} after sending itself SIGTERM")
             }
             Cause::ExitAtSigterm { code, own: false } => format!(
-                "exited with code {code} at a SIGTERM (by its own log); who sent it is not known"
+                "exited with code {code} after SIGTERM (according to {its} own log), sender unknown"
             ),
             _ => return None,
         })
@@ -121,7 +133,7 @@ impl ClauseContext {
 
 fn crashed(signal: Option<i32>, says: Option<&str>, shared_memory: bool) -> String {
     let hint = if shared_memory {
-        " (a full /dev/shm does that)"
+        " (a full /dev/shm causes that)"
     } else {
         ""
     };
@@ -133,24 +145,31 @@ fn crashed(signal: Option<i32>, says: Option<&str>, shared_memory: bool) -> Stri
     }
 }
 
-fn exited(code: Option<i32>, exception: Option<&str>, creating_actor: bool) -> String {
-    let creating = "an exception while its actor was created";
+fn exited(
+    code: Option<i32>,
+    exception: Option<&str>,
+    creating_actor: bool,
+    number: Number,
+) -> String {
+    let Number { its, .. } = number;
+    let creating = format!("an exception while {its} actor was created");
     match (code, creating_actor) {
         (Some(0), false) => "exited with code 0".into(),
         (Some(code), false) => {
             format!(
-                "exited by itself with code {code}{}",
-                last_exception(exception)
+                "exited on {its} own with code {code}{}",
+                last_exception(exception, number)
             )
         }
-        (Some(code), true) => format!("exited by itself with code {code}: {creating}"),
-        (None, true) => format!("ended by itself: {creating}"),
-        (None, false) => "exited by itself".into(),
+        (Some(code), true) => format!("exited on {its} own with code {code}: {creating}"),
+        (None, true) => format!("exited on {its} own: {creating}"),
+        (None, false) => format!("exited on {its} own"),
     }
 }
 
-fn last_exception(exception: Option<&str>) -> String {
+fn last_exception(exception: Option<&str>, number: Number) -> String {
+    let Number { its, .. } = number;
     exception.map_or_else(String::new, |exception| {
-        format!("; its last exception: {exception}")
+        format!("; {its} last exception: {exception}")
     })
 }

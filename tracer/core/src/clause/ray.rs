@@ -1,6 +1,6 @@
 //! What Ray ends processes for, in words.
 
-use super::{ClauseContext, party, with_pid};
+use super::{ClauseContext, Number, party, with_pid};
 use crate::{
     event::Role,
     ids::Pid,
@@ -9,7 +9,8 @@ use crate::{
 
 impl ClauseContext {
     pub(super) fn by_ray(&self, cause: &Cause) -> Option<String> {
-        let ended = self.ended;
+        let Number { was, its, .. } = self.number;
+        let stopped = self.stopped;
         Some(match cause {
             Cause::RayCommand {
                 command,
@@ -18,148 +19,156 @@ impl ClauseContext {
             } => self.command(command, *pid, *by_raylet),
             Cause::RayRequest { request, says } => self.request(*request, says.as_deref()),
             Cause::DidNotExit => {
-                "was killed by Ray because it did not exit within 5 s after being asked to".into()
+                format!(
+                    "{was} killed by Ray because it did not exit within 5 s after being asked to"
+                )
             }
-            Cause::DidNotRegister => "was killed by Ray because it did not register in time".into(),
+            Cause::DidNotRegister => {
+                format!("{was} killed by Ray because it did not register in time")
+            }
             Cause::DeadBeforeRegistered => {
-                "ended early: it was dead before it registered; why is not known".into()
+                "died before it registered with Ray; the cause is unknown".into()
             }
-            Cause::JobEnded => format!("was {ended} by Ray because its job had ended"),
+            Cause::JobEnded => format!("{was} {stopped} by Ray: {its} job ended"),
             Cause::JobSupervisorEnded {
                 supervisor_pid,
                 died,
             } => {
-                let how = if *died { "died" } else { "ended" };
+                let how = if *died { "died" } else { "exited" };
                 format!(
-                    "was {ended} by its job's watcher because its JobSupervisor (pid {supervisor_pid}) had {how}"
+                    "{was} {stopped} by {its} job's watcher: {its} JobSupervisor (pid {supervisor_pid}) {how}"
                 )
             }
             Cause::Intended => {
-                format!("was {ended} by Ray on purpose (its record says an intended exit)")
+                format!("{was} {stopped} by Ray on purpose (Ray recorded an intended exit)")
             }
             _ => return None,
         })
     }
 
     fn command(&self, command: &Command, pid: Pid, by_raylet: bool) -> String {
-        let ended = self.ended;
+        let Number { was, its, .. } = self.number;
+        let stopped = self.stopped;
         let typed = command.typed();
         let command = match command {
             Command::Ray(_) => format!("`{typed}` (pid {pid})"),
             Command::RayJobStop => format!("`{typed}` (JobSupervisor, pid {pid})"),
-            Command::RayShutdown => format!("`{typed}` in its driver (pid {pid})"),
-            Command::RayStartBlock if by_raylet => format!("the end of its `{typed}` (pid {pid})"),
+            Command::RayShutdown => format!("`{typed}` in {its} driver (pid {pid})"),
+            Command::RayStartBlock if by_raylet => {
+                format!("the end of {its} `{typed}` (pid {pid})")
+            }
             Command::RayStartBlock => {
-                return format!("was {ended} by its `{typed}` (pid {pid}), which was ending");
+                return format!(
+                    "{was} {stopped} by {its} `{typed}` (pid {pid}), which was exiting"
+                );
             }
         };
         if by_raylet {
-            format!("was {ended} by its raylet on {command}")
+            format!("{was} {stopped} by {its} raylet on {command}")
         } else {
-            format!("was {ended} by {command}")
+            format!("{was} {stopped} by {command}")
         }
     }
 
     fn request(&self, request: Request, says: Option<&str>) -> String {
-        let ended = self.ended;
+        let Number { was, its, .. } = self.number;
+        let stopped = self.stopped;
         match (request, says) {
-            (Request::Kill, _) => format!("was {ended} by `ray.kill`"),
+            (Request::Kill, _) => format!("{was} {stopped} by `ray.kill`"),
             (Request::OutOfScope, _) => {
-                format!("was {ended} by Ray: all references to its actor were gone")
+                format!("{was} {stopped} by Ray: no reference to {its} actor was left")
             }
             (Request::KillOrOutOfScope, _) => format!(
-                "was {ended} by Ray on request: its actor was killed or is no longer referenced"
+                "{was} {stopped} by Ray on request: {its} actor was killed or is no longer referenced"
             ),
-            (Request::Cancel, _) => format!("was {ended} by `ray.cancel`"),
+            (Request::Cancel, _) => format!("{was} {stopped} by `ray.cancel`"),
             (Request::ExitActor, _) => "exited by `ray.actor.exit_actor()`".into(),
-            (Request::Other, Some(says)) => format!("ended on Ray's request: {says}"),
-            (Request::Other, None) => "was told to end".into(),
-        }
-    }
-
-    /// What Ray did to it; only what has ended was stopped.
-    fn stopped(&self) -> &'static str {
-        match self.ended {
-            "ended" => "stopped",
-            other => other,
+            (Request::Other, Some(says)) => format!("exited at Ray's request: {says}"),
+            (Request::Other, None) => format!("{was} asked to exit"),
         }
     }
 
     pub(super) fn by_another(&self, cause: &Cause) -> Option<String> {
-        let ended = self.ended;
+        let Number { was, its, .. } = self.number;
+        let stopped = self.stopped;
         let itself = self.role == Role::Raylet;
         Some(match cause {
-            Cause::OwnerDied { says } => {
+            Cause::OwnerDied { says, owner_lived } => {
                 let says = says.as_deref().unwrap_or("owner died");
-                let said = match says.trim_start_matches("its ") {
-                    "owner died" | "owner has died" => "owner exited",
-                    other => other,
+                let said = match (says, owner_lived) {
+                    ("owner died" | "owner has died", Some(Role::Driver)) => {
+                        "driver disconnected from Ray"
+                    }
+                    ("owner died" | "owner has died", Some(_)) => "owner was exiting",
+                    ("owner has died", None) => "owner died",
+                    (other, _) => other,
                 };
-                format!("was {} by Ray: its {said}", self.stopped())
+                format!("{was} {stopped} by Ray: {its} {said}")
             }
             Cause::OwnersNodeCrashed => {
-                format!(
-                    "was {} by Ray: its owner's node had crashed",
-                    self.stopped()
-                )
+                format!("{was} {stopped} by Ray: {its} owner's node crashed")
             }
             Cause::NodeDead { .. } if itself => {
-                "ended itself: the GCS had declared its node dead".into()
+                format!("shut down: the GCS had declared {its} node dead")
             }
-            Cause::NodeDead { .. } => "ended with its node, which Ray counts as dead".into(),
+            Cause::NodeDead { .. } => format!("ended with {its} node, which Ray declared dead"),
             Cause::NodeDrained { says } if itself => {
-                format!("ended itself: its node was drained ({says})")
+                format!("shut down: {its} node was drained ({says})")
             }
             Cause::NodeDrained { says } => {
-                format!("was {ended} with its node, which was drained ({says})")
+                format!("{was} {stopped} by Ray: {its} node was drained ({says})")
             }
             Cause::AgentDied { agent } if itself => {
-                format!("ended itself because {agent} of its node had died")
+                format!("shut down: {its} node's {agent} died")
             }
             Cause::AgentDied { agent } => {
-                format!("was {ended} by Ray because {agent} of its node had died")
+                format!("{was} {stopped} by Ray: {its} node's {agent} died")
             }
             Cause::GcsLost if itself => {
-                "ended itself: the GCS had marked its node dead, or was gone".into()
+                format!("shut down: the GCS had marked {its} node dead or was unreachable")
             }
-            Cause::GcsLost if self.exited => "exited after its node had lost the GCS".into(),
-            Cause::GcsLost => format!("was {ended} by Ray because its node lost the GCS"),
-            Cause::RayletGone {
+            Cause::GcsLost if self.exited => format!("exited after {its} node had lost the GCS"),
+            Cause::GcsLost => format!("{was} {stopped} by Ray: {its} node lost the GCS"),
+            Cause::RayletDied {
                 by_own_log: true, ..
-            } => "exited because its raylet had gone".into(),
-            Cause::RayletGone { raylet_pid, .. } => {
-                format!("exited after its raylet{} had ended", with_pid(*raylet_pid))
+            } => format!("exited because {its} raylet had ended"),
+            Cause::RayletDied { raylet_pid, .. } => {
+                format!(
+                    "exited after {its} raylet{} had ended",
+                    with_pid(*raylet_pid)
+                )
             }
             Cause::DashboardGone { dashboard_pid } => {
-                format!("exited because its dashboard (pid {dashboard_pid}) had ended")
+                format!("exited because {its} dashboard (pid {dashboard_pid}) had ended")
             }
-            Cause::RayletEndedToo { raylet_pid } => format!(
-                "ended; its raylet{} ended too, which takes its workers along",
-                with_pid(*raylet_pid)
-            ),
-            Cause::RayletShutdown { told_by: None } => {
-                format!("was {ended} by its raylet, which was shutting down")
+            Cause::EndedWithRaylet { raylet_pid } => {
+                format!("ended together with {its} raylet{}", with_pid(*raylet_pid))
             }
-            Cause::RayletShutdown { told_by: Some(by) } => format!(
-                "was {ended} by its raylet, which {} had told to end",
+            Cause::RayletShutdown { requested_by: None } => {
+                format!("{was} {stopped} by {its} raylet, which was shutting down")
+            }
+            Cause::RayletShutdown {
+                requested_by: Some(by),
+            } => format!(
+                "{was} {stopped} by {its} raylet, which {} had told to shut down",
                 party(by)
             ),
-            Cause::RayletWithoutReason { raylet_pid } => format!(
-                "was {ended} by its raylet (pid {raylet_pid}), which gave no reason that was seen"
-            ),
-            Cause::RayletEndedItself { says } => format!("ended itself: {says}"),
+            Cause::RayletWithoutReason { raylet_pid } => {
+                format!("{was} {stopped} by {its} raylet (pid {raylet_pid}); no reason was logged")
+            }
+            Cause::RayletEndedItself { says } => format!("shut down: {says}"),
             Cause::WorkerEnding {
                 worker_pid,
                 by_raylet: true,
-            } => format!("was {ended} by the raylet with its worker (pid {worker_pid})"),
+            } => format!("{was} {stopped} by the raylet with {its} worker (pid {worker_pid})"),
             Cause::WorkerEnding { worker_pid, .. } => {
-                format!("was {ended} by its worker (pid {worker_pid}), which was ending")
+                format!("{was} {stopped} by {its} worker (pid {worker_pid}), which was exiting")
             }
             Cause::SiblingDied {
                 starter_pid,
                 sibling,
             } => format!(
-                "was {ended} by its `ray start --block` (pid {starter_pid}), because {} of its node had died",
+                "{was} {stopped} by {its} `ray start --block` (pid {starter_pid}): {} of {its} node ended",
                 party(sibling)
             ),
             _ => return None,

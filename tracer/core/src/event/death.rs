@@ -35,6 +35,8 @@ pub struct Signal {
     pub sender: Sender,
     /// The system call that it was in then: by it the two are told apart. `None` where that is not known.
     pub call: Option<SystemCall>,
+    /// Who traced the target then, or the sender, where both are one process.
+    pub tracer: Option<Ancestor>,
 }
 
 /// The system call that a task is in.
@@ -96,7 +98,7 @@ pub struct Sender {
     pub same_root: bool,
 }
 
-/// An ancestor of a sender.
+/// An ancestor of a sender, or a tracer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Ancestor {
     /// Its thread group id.
@@ -147,7 +149,7 @@ pub struct CgroupLevel {
 /// The end of a process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Exit {
-    /// Which.
+    /// The process.
     pub process: ProcessKey,
     /// The pid in its own pid namespace, when it differs.
     pub ns_pid: Option<Pid>,
@@ -168,6 +170,8 @@ pub struct Exit {
     pub uid: Option<u32>,
     /// Whether it was found in the kernel's table later, because the ring was full.
     pub harvested: bool,
+    /// Who traced its last thread, or its first one, when it ended.
+    pub tracer: Option<Ancestor>,
 }
 
 impl Exit {

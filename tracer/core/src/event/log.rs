@@ -54,7 +54,7 @@ pub enum KernelLog {
     },
     /// `NAME[PID]: segfault at …` and the like.
     Fault {
-        /// Who.
+        /// The name of the process.
         comm: String,
         /// Thread id.
         pid: Pid,

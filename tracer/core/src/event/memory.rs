@@ -96,6 +96,12 @@ pub struct CgroupState {
 }
 
 impl CgroupState {
+    /// Its limit, where it can be met: below all that the machine has.
+    #[must_use]
+    pub fn binding(&self, node: &NodeMemory) -> Option<Bytes> {
+        self.limit.filter(|limit| *limit < node.total)
+    }
+
     /// What the kernel cannot take back: it kills when that meets the limit.
     #[must_use]
     pub fn needed(&self) -> Bytes {
@@ -117,7 +123,7 @@ pub struct MonitorCount {
 /// Memory of one process, sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessMemory {
-    /// Which.
+    /// The process.
     pub process: ProcessKey,
     /// Its memory; `peak` only where /proc/PID/status was read.
     pub memory: MemorySplit,
@@ -154,7 +160,7 @@ pub enum MemoryPart {
 /// A move of one part by max(1 MiB, 1/64 of what was resident).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// When.
+    /// The time.
     pub time: BootTime,
     /// What moved.
     pub part: MemoryPart,
@@ -165,7 +171,7 @@ pub struct Step {
 /// Memory of a process that is not tracked, one of the machine's biggest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutsideMemory {
-    /// Which.
+    /// The process.
     pub process: ProcessKey,
     /// Its name: the program and what it runs, without arguments that may be secret.
     pub name: String,

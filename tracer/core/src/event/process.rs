@@ -1,8 +1,9 @@
 //! Who is there: clusters, processes and the roles that they have in Ray.
 
-use serde::Serialize;
-
-use crate::ids::{Bytes, HexId, Pid, ProcessKey};
+use crate::{
+    ids::{Bytes, HexId, Pid, ProcessKey},
+    ray::role::Role,
+};
 
 /// A raylet and the session that it serves.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,7 +62,7 @@ impl Cluster {
 /// A process as /proc shows it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Process {
-    /// Which.
+    /// Its pid and start time.
     pub process: ProcessKey,
     /// The pid in the innermost pid namespace (`NSpid`), when it differs.
     pub ns_pid: Option<Pid>,
@@ -87,36 +88,6 @@ pub struct Process {
     pub role: Role,
 }
 
-/// What a process is to Ray.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// A worker of Ray's (tasks and actors run in it).
-    Worker,
-    /// A program that called `ray.init()`.
-    Driver,
-    /// `raylet`.
-    Raylet,
-    /// `gcs_server`.
-    Gcs,
-    /// The dashboard.
-    Dashboard,
-    /// The dashboard agent or runtime-env agent.
-    Agent,
-    /// A process that a worker or driver started.
-    Descendant,
-    /// Tracked for another reason (an ancestor of the raylet, a wrapped command).
-    Other,
-}
-
-impl Role {
-    /// Whether this is a part of Ray or a driver, and nothing that one of them started.
-    #[must_use]
-    pub fn is_rays(self) -> bool {
-        !matches!(self, Self::Descendant | Self::Other)
-    }
-}
-
 /// What ties a process to a Ray worker id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Worker {
@@ -137,7 +108,7 @@ pub struct Worker {
 /// A new program in a process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Exec {
-    /// Which.
+    /// The process.
     pub process: ProcessKey,
     /// Its parent at that moment.
     pub parent: Option<Pid>,

@@ -74,7 +74,7 @@ pub struct Probe {
     pub state: ProbeState,
     /// Why it does not, or which fall-back serves.
     pub reason: Option<String>,
-    /// Whether verdicts can be proven without it (`--strict` fails when such a one is missing).
+    /// Whether verdicts can be proven without it (`--require-all-probes` fails when such a one is missing).
     pub required: bool,
 }
 
@@ -111,6 +111,7 @@ pub struct Ledger {
     /// kernel does not count.
     pub recursion_misses: Option<u64>,
     /// A second program tells what the first was left out for.
+    #[serde(rename = "has_backup")]
     pub second: bool,
     /// Records that user space took out of the ring.
     pub received: u64,

@@ -5,7 +5,7 @@ use crate::ids::{Bytes, Pid, ProcessKey};
 /// A stack with what its process grew by meanwhile. Looks at one stack that follow each other are one row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PythonStack {
-    /// Which.
+    /// The process.
     pub process: ProcessKey,
     /// The thread, as its own pid namespace numbers it; `None` where Python does not say.
     pub tid: Option<Pid>,

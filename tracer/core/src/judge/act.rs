@@ -3,14 +3,17 @@
 //! Result 0 of `signal_generate` is not enough (a handled SIGTERM has it too): the act is the signal that set the
 //! group-exit flag with its own number, or, for core-dumping signals, the one whose default action was delivered.
 
-use libc::{SIGHUP, SIGINT, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU};
+use libc::{SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU};
 
 use crate::{
-    event::{Role, Signal},
+    event::{Ancestor, Role, Signal},
     ids::{BootTime, ProcessKey, SECOND_NS},
-    judge::state::{
-        seen::{ExitSeen, Seen},
-        world::World,
+    judge::{
+        signal_origin,
+        state::{
+            timestamped::{ExitSeen, Timestamped},
+            world::World,
+        },
     },
 };
 
@@ -18,11 +21,11 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 pub(super) enum FatalAct<'a> {
     /// This signal killed it.
-    Killed(&'a Seen<Signal>),
+    Killed(&'a Timestamped<Signal>),
     /// It exited by itself, or nobody knows how.
     Exited {
         /// A catchable signal from outside that came shortly before: its handler may have ended the process.
-        caught: Option<&'a Seen<Signal>>,
+        caught: Option<&'a Timestamped<Signal>>,
     },
     /// It died of this signal, and the sending was not seen.
     Unseen {
@@ -82,7 +85,7 @@ pub(super) fn of<'a>(world: &'a World, exit: &ExitSeen) -> FatalAct<'a> {
         })
     };
     // SIGKILL while a core is written ends the dump and becomes the wait status: the process was lost before.
-    let dumping = |kill: &'a Seen<Signal>| {
+    let dumping = |kill: &'a Timestamped<Signal>| {
         let before = delivered
             .iter()
             .find(|seen| seen.what.0 != fatal && seen.time <= kill.time)?;
@@ -95,17 +98,43 @@ pub(super) fn of<'a>(world: &'a World, exit: &ExitSeen) -> FatalAct<'a> {
     }
 }
 
-/// Whether this signal, by whose number the process died, waited to be taken, and it is not known for what: it took no effect as it was
-/// sent, and nobody saw it delivered. A tracer may have taken it away and put in another one of its number. A process that was stopped
-/// takes it when it goes on: until then the kernel keeps the number of the stop (`do_signal_stop` and `prepare_signal`,
+/// Whether this signal, by whose number the process died, waited to be taken: it took no effect as it was sent, and nobody saw it delivered
+/// soon after. Meanwhile a tracer may have taken it away and put in another one of its number, and be gone by the end. A process that is
+/// stopped takes nothing before it goes on: until then the kernel keeps the number of the stop (`do_signal_stop` and `prepare_signal`,
 /// kernel/signal.c).
-pub(super) fn waited(world: &World, exit: &ExitSeen, signal: &Seen<Signal>) -> bool {
+pub(super) fn waited(world: &World, exit: &ExitSeen, signal: &Timestamped<Signal>) -> bool {
     let delivered = world.delivered.get(&exit.exit.process.truncated());
     let mut delivered = delivered.into_iter().flatten();
     let is_stopped = !signal.what.group_exit && STOPS.contains(&signal.what.group_exit_code);
-    !signal.what.took_effect
-        && !is_stopped
-        && !delivered.any(|seen| seen.what.0 == signal.what.signal)
+    let at_once = |seen: &Timestamped<(i32, i32)>| {
+        seen.what.0 == signal.what.signal && seen.time.since(signal.time) < SECOND_NS
+    };
+    !signal.what.took_effect && (is_stopped || !delivered.any(at_once))
+}
+
+/// Who traced the process as it was ended, as far as that was seen.
+pub(super) fn tracer<'a>(exit: &'a ExitSeen, act: &FatalAct<'a>) -> Option<&'a Ancestor> {
+    let of_signal = |seen: &'a Timestamped<Signal>| seen.what.tracer.as_ref();
+    let at_act = match act {
+        FatalAct::Killed(signal) => of_signal(signal),
+        FatalAct::Exited { caught } => caught.and_then(of_signal),
+        FatalAct::Unseen { .. } => None,
+    };
+    exit.exit.tracer.as_ref().or(at_act)
+}
+
+/// Whether a tracer may have made the process end so. None can take a SIGKILL of somebody else away, nor make one.
+pub(super) fn may_be_a_tracers(exit: &ExitSeen, act: &FatalAct<'_>) -> bool {
+    let is_beyond_it = match act {
+        FatalAct::Killed(signal) => {
+            let own = signal.what.sender.process.same(exit.exit.process);
+            signal.what.signal == SIGKILL
+                && signal.what.took_effect
+                && (!own || signal_origin::of(&signal.what).is_kernels())
+        }
+        FatalAct::Exited { .. } | FatalAct::Unseen { .. } => false,
+    };
+    tracer(exit, act).is_some() && !is_beyond_it
 }
 
 /// Where the exit itself was not told: the signal that took effect, or whose default action was taken.
@@ -128,9 +157,9 @@ fn infer_fatal_signal(world: &World, exit: &ExitSeen) -> Option<i32> {
 /// The signal whose default action was `delivered`. A queued signal may have been joined by another one of the same number: the
 /// first pending one is what was delivered, with the delivered code.
 fn generated<'a>(
-    signals: &'a [Seen<Signal>],
-    delivered: &Seen<(i32, i32)>,
-) -> Option<&'a Seen<Signal>> {
+    signals: &'a [Timestamped<Signal>],
+    delivered: &Timestamped<(i32, i32)>,
+) -> Option<&'a Timestamped<Signal>> {
     signals.iter().rev().find(|seen| {
         seen.time <= delivered.time
             && seen.what.signal == delivered.what.0
@@ -145,11 +174,11 @@ pub(super) fn caught_before(
     world: &World,
     process: ProcessKey,
     end: BootTime,
-) -> Option<&Seen<Signal>> {
+) -> Option<&Timestamped<Signal>> {
     let signals = world.signals_to(process);
     let state = world.processes.get(process);
     let blocks = state.is_some_and(|state| BLOCK_INTERRUPTS.contains(&state.role));
-    let comes_from_outside = |seen: &Seen<Signal>| {
+    let comes_from_outside = |seen: &Timestamped<Signal>| {
         ENDING.contains(&seen.what.signal)
             && !(blocks && seen.what.signal == SIGINT)
             && matches!(seen.what.result, 0 | 4)

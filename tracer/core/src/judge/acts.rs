@@ -11,7 +11,7 @@ use crate::{
     ids::{BootTime, ByProcess, EventId, Pid, SECOND_NS},
     judge::{
         report::{Death, GroupKill, Killer, Memory, SenderReport, TopProcess, TopRest},
-        state::{seen::Seen, world::World},
+        state::{timestamped::Timestamped, world::World},
     },
     ray::facts::{MonitorKill, RayFact},
 };
@@ -27,7 +27,7 @@ const TOOLS: [&str; 6] = ["kill", "pkill", "killall", "xargs", "timeout", "ssh"]
 
 /// What makes two deaths victims of one act.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Doer {
+enum KilledBy {
     /// The decision that was logged then, in this cluster.
     Decision(Option<u32>, BootTime),
     /// The process that sent the signals, or had them sent.
@@ -36,30 +36,30 @@ enum Doer {
 
 /// Finds the deaths that one act caused, and notes for each which death stands for the act.
 pub(super) fn group(world: &World, deaths: &mut [Death]) {
-    let decisions: Vec<&Seen<RayLog>> = world
+    let decisions: Vec<&Timestamped<RayLog>> = world
         .ray_words
         .iter()
         .filter(|seen| decision(seen).is_some())
         .collect();
-    let mut by_doer: BTreeMap<Doer, Vec<usize>> = BTreeMap::new();
+    let mut by_cause: BTreeMap<KilledBy, Vec<usize>> = BTreeMap::new();
     for (at, death) in deaths.iter().enumerate() {
-        if let Some(doer) =
-            doer(death, &decisions).filter(|_| death.verdict.cause_death_id.is_none())
+        if let Some(killed_by) =
+            killed_by(death, &decisions).filter(|_| death.verdict.cause_death_id.is_none())
         {
-            by_doer.entry(doer).or_default().push(at);
+            by_cause.entry(killed_by).or_default().push(at);
         }
     }
-    for (doer, mut members) in by_doer {
+    for (killed_by, mut members) in by_cause {
         let times: BTreeMap<usize, BootTime> = members
             .iter()
-            .map(|at| (*at, sent_at(world, &doer, &deaths[*at])))
+            .map(|at| (*at, sent_at(world, &killed_by, &deaths[*at])))
             .collect();
         members.sort_by_key(|at| (times[at], deaths[*at].id));
-        let several = volleys(&doer, &members, &times)
+        let several = volleys(&killed_by, &members, &times)
             .into_iter()
             .filter(|volley| volley.len() > 1);
         for volley in several.collect::<Vec<_>>() {
-            let act = act(world, &doer, &volley, deaths);
+            let act = act(world, &killed_by, &volley, deaths);
             for at in volley {
                 deaths[at].verdict.act = Some(act);
             }
@@ -81,10 +81,8 @@ pub(super) fn first_ends(deaths: &[Death]) -> HashMap<EventId, &Death> {
     let by_id: HashMap<EventId, &Death> = victims().map(|victim| (victim.id, victim)).collect();
     let with_a_victim = |death: &'_ Death| {
         let victim = by_id.get(&death.verdict.cause_death_id?)?;
-        let before = victim.when.act_time.since(death.when.act_time);
-        (0..=WITH_ITS_WORKER_NS)
-            .contains(&before)
-            .then(|| kill(victim))
+        let apart = victim.when.act_time.since(death.when.act_time).abs();
+        (apart <= WITH_ITS_WORKER_NS).then(|| kill(victim))
     };
     let mut first: HashMap<EventId, &Death> = HashMap::new();
     let ends = victims().map(|victim| (kill(victim), victim));
@@ -93,7 +91,8 @@ pub(super) fn first_ends(deaths: &[Death]) -> HashMap<EventId, &Death> {
         .filter_map(|death| Some((with_a_victim(death)?, death)));
     for (kill, end) in ends.chain(with_them) {
         let earliest = first.entry(kill).or_insert(end);
-        if (end.when.act_time, end.id) < (earliest.when.act_time, earliest.id) {
+        // What was held is taken at an end, and these are numbered in their order: a process that was signalled first may end last.
+        if end.id < earliest.id {
             *earliest = end;
         }
     }
@@ -137,7 +136,7 @@ fn list(memory: &mut Memory, own: TopProcess) {
     memory.top.push(own);
 }
 
-fn doer(death: &Death, decisions: &[&Seen<RayLog>]) -> Option<Doer> {
+fn killed_by(death: &Death, decisions: &[&Timestamped<RayLog>]) -> Option<KilledBy> {
     let sender = death.sender.as_ref()?;
     match death.verdict.killer {
         Killer::RayMemoryMonitor => {
@@ -145,16 +144,16 @@ fn doer(death: &Death, decisions: &[&Seen<RayLog>]) -> Option<Doer> {
                 let near = seen.time.since(death.when.act_time).abs() < DECIDED_WITHIN_NS;
                 near && decision(seen).is_some_and(|kill| selects(kill, death))
             });
-            let decided = record.map(|seen| Doer::Decision(death.cluster, seen.time));
-            decided.or(Some(Doer::Sender(sender.pid, Killer::RayMemoryMonitor)))
+            let decided = record.map(|seen| KilledBy::Decision(death.cluster, seen.time));
+            decided.or(Some(KilledBy::Sender(sender.pid, Killer::RayMemoryMonitor)))
         }
-        Killer::Signal => Some(Doer::Sender(who(sender)?, death.verdict.killer)),
+        Killer::Signal => Some(KilledBy::Sender(who(sender)?, death.verdict.killer)),
         _ => None,
     }
 }
 
 /// A decision for more than one worker.
-fn decision(seen: &Seen<RayLog>) -> Option<&MonitorKill> {
+fn decision(seen: &Timestamped<RayLog>) -> Option<&MonitorKill> {
     match &seen.what.fact {
         RayFact::MonitorKill(kill) if kill.selected.len() > 1 => Some(kill),
         _ => None,
@@ -183,13 +182,13 @@ fn caller(pid: Pid, comm: &str, ancestors: &[Ancestor]) -> Pid {
 }
 
 /// When the sender signalled this process: a process that caught the signal may have ended seconds later.
-fn sent_at(world: &World, doer: &Doer, death: &Death) -> BootTime {
+fn sent_at(world: &World, killed_by: &KilledBy, death: &Death) -> BootTime {
     let act_time = death.when.act_time;
-    let Doer::Sender(pid, Killer::Signal) = doer else {
+    let KilledBy::Sender(pid, Killer::Signal) = killed_by else {
         return act_time;
     };
     let signal = death.sender.as_ref().and_then(|sender| sender.signal);
-    let by_doer = |seen: &&Seen<Signal>| {
+    let sent_by_it = |seen: &&Timestamped<Signal>| {
         let sent = &seen.what.sender;
         let lately = (0..=CAUGHT_WINDOW_NS).contains(&act_time.since(seen.time));
         lately
@@ -200,12 +199,16 @@ fn sent_at(world: &World, doer: &Doer, death: &Death) -> BootTime {
         .signals
         .iter()
         .filter(|(key, _)| key.pid == death.process.pid);
-    let first = to_it.flat_map(|(_, sent)| sent).find(by_doer);
+    let first = to_it.flat_map(|(_, sent)| sent).find(sent_by_it);
     first.map_or(act_time, |seen| seen.time)
 }
 
-/// The deaths of one doer, parted where it paused.
-fn volleys(doer: &Doer, members: &[usize], times: &BTreeMap<usize, BootTime>) -> Vec<Vec<usize>> {
+/// The deaths that one sender or decision caused, split where it paused.
+fn volleys(
+    killed_by: &KilledBy,
+    members: &[usize],
+    times: &BTreeMap<usize, BootTime>,
+) -> Vec<Vec<usize>> {
     let mut volleys: Vec<Vec<usize>> = Vec::new();
     for at in members {
         let time = times[at];
@@ -213,7 +216,7 @@ fn volleys(doer: &Doer, members: &[usize], times: &BTreeMap<usize, BootTime>) ->
             .last()
             .and_then(|volley| volley.last())
             .is_some_and(|last| {
-                matches!(doer, Doer::Decision(..)) || time.since(times[last]) <= VOLLEY_NS
+                matches!(killed_by, KilledBy::Decision(..)) || time.since(times[last]) <= VOLLEY_NS
             });
         match volleys.last_mut().filter(|_| follows) {
             Some(volley) => volley.push(*at),
@@ -223,16 +226,16 @@ fn volleys(doer: &Doer, members: &[usize], times: &BTreeMap<usize, BootTime>) ->
     volleys
 }
 
-fn act(world: &World, doer: &Doer, volley: &[usize], deaths: &[Death]) -> GroupKill {
+fn act(world: &World, killed_by: &KilledBy, volley: &[usize], deaths: &[Death]) -> GroupKill {
     let members = || volley.iter().map(|at| &deaths[*at]);
     let first = members().min_by_key(|death| (death.when.act_time, death.id));
     let biggest =
         members().max_by_key(|death| (death.memory.own.resident(), std::cmp::Reverse(death.id)));
     let for_memory = members().all(|death| death.verdict.killer == Killer::RayMemoryMonitor);
     let stands = if for_memory { biggest } else { first };
-    let signalled = match doer {
-        Doer::Sender(pid, _) => signalled(world, *pid, volley, deaths),
-        Doer::Decision(..) => volley.len(),
+    let signalled = match killed_by {
+        KilledBy::Sender(pid, _) => signalled(world, *pid, volley, deaths),
+        KilledBy::Decision(..) => volley.len(),
     };
     GroupKill {
         death_id: stands.map_or(EventId(0), |death| death.id),
@@ -243,17 +246,19 @@ fn act(world: &World, doer: &Doer, volley: &[usize], deaths: &[Death]) -> GroupK
 
 /// How many processes the sender signalled around these deaths, also those that lived on.
 fn signalled(world: &World, sender: Pid, volley: &[usize], deaths: &[Death]) -> usize {
-    let doer = Doer::Sender(sender, Killer::Signal);
-    let times = volley.iter().map(|at| sent_at(world, &doer, &deaths[*at]));
+    let killed_by = KilledBy::Sender(sender, Killer::Signal);
+    let times = volley
+        .iter()
+        .map(|at| sent_at(world, &killed_by, &deaths[*at]));
     let (Some(from), Some(to)) = (times.clone().min(), times.max()) else {
         return 0;
     };
-    let by_sender = |seen: &Seen<Signal>| {
+    let by_sender = |seen: &Timestamped<Signal>| {
         let sent = &seen.what.sender;
         let pid = caller(sent.process.pid, &sent.comm, &sent.ancestors);
         pid == sender && from.since(seen.time) <= VOLLEY_NS && seen.time.since(to) <= VOLLEY_NS
     };
-    let signals: &ByProcess<Vec<Seen<Signal>>> = &world.signals;
+    let signals: &ByProcess<Vec<Timestamped<Signal>>> = &world.signals;
     let hit: HashSet<_> = signals
         .iter()
         .filter(|(_, sent)| sent.iter().any(by_sender))

@@ -6,13 +6,13 @@ use crate::{
     event::Cluster,
     ids::{BootTime, Bytes, EventId, ProcessKey},
     judge::{
-        acts, death, dialect, findings, jobs, peers, pending,
-        query::{gpus, marks, monitor, owners, place, shared_files},
+        acts, death, findings, jobs, log_mentions, peers, pending,
+        query::{gpus, message_times, monitor, owners, place, shared_files},
+        ray_log_versions,
         report::{
-            ClockState, ClusterReport, Death, Host, InUse, Peak, Recording, Report, Utc, WentAway,
+            ClockState, ClusterReport, Death, Host, InUse, LostProbe, Peak, Recording, Report, Utc,
         },
-        said,
-        state::{gone::Gone, world::World},
+        state::{lost_sources::LostSource, world::World},
         verdict::{LATE_NS, Verdicts},
     },
     ray::{facts::RayFact, identify},
@@ -39,13 +39,13 @@ pub(super) fn report(world: &World) -> Report {
 
 /// The report of these deaths, in the order of their acts.
 pub(super) fn report_of(world: &World, mut deaths: Vec<Death>) -> Report {
+    for death in &mut deaths {
+        death.then = jobs::survived(world, death).map(|survived| survived.how);
+    }
     peers::link(world, &mut deaths);
     acts::group(world, &mut deaths);
     let jobs = jobs::all(world, &deaths, |state| world.cluster_number(state.cluster));
     jobs::link_drivers(&jobs, &mut deaths);
-    for death in &mut deaths {
-        death.then = jobs::survived(world, death).map(|survived| survived.how);
-    }
     let mut report = Report {
         schema: SCHEMA,
         raytrace: env!("CARGO_PKG_VERSION").into(),
@@ -58,7 +58,7 @@ pub(super) fn report_of(world: &World, mut deaths: Vec<Death>) -> Report {
         gpus: gpus::report(world),
         gpu_errors: world.gpu_errors.report(|time| world.clock.wall(time)),
         growth: world.growth(),
-        unread_stacks: world.blame.unread(),
+        unread_stacks: world.growth_attribution.unread(),
         settings: Vec::new(),
         findings: Vec::new(),
         peak: world
@@ -77,15 +77,15 @@ pub(super) fn report_of(world: &World, mut deaths: Vec<Death>) -> Report {
         notes: Vec::new(),
         texts: Vec::new(),
         nodes: Vec::new(),
-        marks: marks::all(world, |cluster| world.cluster_number(cluster)),
-        said: said::all(world, |cluster| world.cluster_number(cluster)),
+        message_times: message_times::all(world, |cluster| world.cluster_number(cluster)),
+        mentions: log_mentions::all(world, |cluster| world.cluster_number(cluster)),
         machines: Vec::new(),
     };
     let facts = findings::of_recording(world, &report.deaths);
     findings::name_suspects(&facts, &mut report);
     report.settings = findings::settings(&facts, &report);
     report.findings = findings::all(&facts, &report);
-    report.notes.extend(dialect::note(&report));
+    report.notes.extend(ray_log_versions::note(&report));
     report.notes.extend(unread_kills(world));
     report
 }
@@ -102,7 +102,7 @@ fn unread_kills(world: &World) -> impl Iterator<Item = String> + '_ {
         *unread.entry(cluster.ray_version.as_deref()).or_default() += records.count();
     }
     let notes = unread.into_iter();
-    notes.filter_map(|(version, records)| dialect::unread(records, version))
+    notes.filter_map(|(version, records)| ray_log_versions::unread(records, version))
 }
 
 /// A cause must have been doomed before its effect: clocks of logs err, acts do not.
@@ -129,12 +129,13 @@ fn clusters(world: &World) -> Vec<ClusterReport> {
             node_id: cluster.node_id.clone(),
             raylet_pid: cluster.raylet.pid,
             container_id: cluster.container_id.clone(),
-            node_ip: node_ip(world, cluster.raylet),
+            node_ip: option(world, cluster.raylet, "node-ip-address"),
             place: place::of_raylet(world, cluster.raylet),
             monitor: monitor::of(world, cluster.raylet),
             object_store_bytes: cluster.object_store_bytes,
             log_utc_offset_s: cluster.log_utc_offset_s,
             gcs_address: cluster.gcs_address.clone(),
+            cluster_id: option(world, cluster.raylet, "cluster-id"),
             head: cluster.head,
         })
         .collect()
@@ -149,10 +150,10 @@ pub(super) fn clusters_alive(world: &World) -> Vec<ClusterReport> {
     reports
 }
 
-/// The address that a raylet names itself by.
-fn node_ip(world: &World, raylet: ProcessKey) -> Option<String> {
+/// An option of a raylet's command line.
+fn option(world: &World, raylet: ProcessKey, key: &str) -> Option<String> {
     let state = world.processes.get(raylet)?;
-    identify::option(&state.argv, "node-ip-address").map(str::to_owned)
+    identify::option(&state.argv, key).map(str::to_owned)
 }
 
 /// All memory of the machine; as much as any where it is not known.
@@ -220,21 +221,21 @@ fn recording(world: &World, deaths: &[Death]) -> Option<Recording> {
         }),
         previous_ended: (started.previous.as_ref()).map(|previous| Utc(previous.ended)),
         probes: world.probes.clone(),
-        went_away: went_away(world),
+        lost_probes: lost_probes(world),
         lost_events: world.ledgers.iter().map(crate::event::Ledger::lost).sum(),
         ledgers: world.ledgers.clone(),
         normal_exits: normal_exits as u64,
     })
 }
 
-fn went_away(world: &World) -> Vec<WentAway> {
-    let told = |gone: &Gone| {
-        Some(WentAway {
+fn lost_probes(world: &World) -> Vec<LostProbe> {
+    let told = |gone: &LostSource| {
+        Some(LostProbe {
             name: gone.name.clone(),
             time: world.clock.wall(gone.time)?,
             back: gone.back.and_then(|back| world.clock.wall(back)),
             reason: gone.reason.clone(),
         })
     };
-    world.gone.iter().filter_map(told).collect()
+    world.lost_sources.iter().filter_map(told).collect()
 }

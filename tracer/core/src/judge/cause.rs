@@ -10,7 +10,7 @@ use serde::Serialize;
 pub use request::{Command, Request};
 
 use crate::{
-    event::Sender,
+    event::{Role, Sender},
     ids::{Bytes, Pid},
 };
 
@@ -88,13 +88,21 @@ pub enum Cause {
         /// Who ran at that moment.
         running: ProcessRef,
     },
+    /// Another process ended: a child that it had cloned with this as its exit signal, or one that had a file open for which somebody
+    /// had arranged a signal.
+    ChildExit {
+        /// Its signal.
+        signal: i32,
+        /// The process that ended.
+        ended: ProcessRef,
+    },
     /// The kernel sent this signal by itself, for a reason that is not known.
     KernelSignal {
         /// Its number.
         signal: i32,
     },
     /// A signal that no call asked for and that the kernel does not send by itself.
-    SignalOfUnknownWay {
+    SignalOfUnknownOrigin {
         /// Its number.
         signal: i32,
         /// Its `si_code`.
@@ -104,7 +112,7 @@ pub enum Cause {
     },
     /// A limit on what a process may use.
     ResourceLimit {
-        /// Which.
+        /// The limit.
         limit: Resource,
     },
     /// A system call that seccomp forbids.
@@ -122,7 +130,7 @@ pub enum Cause {
         tracer_pid: Pid,
     },
     /// It was stopped, and the last process ended that could have continued it (`kill_orphaned_pgrp`).
-    StoppedAndLeft {
+    StoppedThenOrphaned {
         /// That process.
         ended: ProcessRef,
     },
@@ -136,7 +144,7 @@ pub enum Cause {
         /// Its exit code.
         exit_code: Option<i32>,
     },
-    /// It passed on to itself what `cause` had sent.
+    /// It re-raised the signal that `cause` had sent.
     CaughtSignalThenReraise {
         /// Whose signal it was.
         cause: Box<Cause>,
@@ -194,7 +202,7 @@ pub enum Cause {
 
     /// A command of Ray's.
     RayCommand {
-        /// Which.
+        /// The command.
         command: Command,
         /// The process that ran it.
         pid: Pid,
@@ -228,6 +236,8 @@ pub enum Cause {
     OwnerDied {
         /// Ray's word for what had: `owner died`, `owner's node died`.
         says: Option<String>,
+        /// The part that the owner plays, where it ended later than this process: it had left Ray, and Ray calls that its death too.
+        owner_lived: Option<Role>,
     },
     /// The node of its owner had crashed.
     OwnersNodeCrashed,
@@ -249,7 +259,7 @@ pub enum Cause {
     /// Its node had lost the GCS.
     GcsLost,
     /// Its raylet had gone.
-    RayletGone {
+    RayletDied {
         /// The raylet, where it is known.
         raylet_pid: Option<Pid>,
         /// Whether it says so itself; else the order of events does.
@@ -261,14 +271,14 @@ pub enum Cause {
         dashboard_pid: Pid,
     },
     /// Its raylet ended at about the same time, and that takes its workers along.
-    RayletEndedToo {
+    EndedWithRaylet {
         /// The raylet, where it is known.
         raylet_pid: Option<Pid>,
     },
     /// Its raylet was shutting down.
     RayletShutdown {
         /// Who had told it to.
-        told_by: Option<ProcessRef>,
+        requested_by: Option<ProcessRef>,
     },
     /// Its raylet ended it and gave no reason that is known.
     RayletWithoutReason {
@@ -417,6 +427,21 @@ impl Cause {
             exception: None,
             creating_actor: false,
         }
+    }
+
+    /// Whether a worker failed, also where its process exited with 0.
+    #[must_use]
+    pub(crate) fn is_failed_exit(&self) -> bool {
+        matches!(
+            self,
+            Self::Exit {
+                code: Some(1..),
+                ..
+            } | Self::Exit {
+                creating_actor: true,
+                ..
+            }
+        )
     }
 
     /// A request of the program's, in Ray's own words.

@@ -6,12 +6,12 @@ use crate::{
     judge::{
         act::{self, FatalAct},
         evidence,
-        query::{gcs, minute, place},
+        query::{gcs, headroom, minute, place},
         report::{
-            Activity, AtDeath, Death, End, Foreseen, Killer, LastMinute, Limit, Memory, OomReport,
-            Process, Relation, Verdict, When, Work,
+            ActiveWarning, Activity, AtDeath, Death, End, Killer, LastMinute, Limit, Memory,
+            OomReport, Process, Relation, Verdict, When, Work,
         },
-        state::{processes::ProcessState, seen::ExitSeen, world::World},
+        state::{calls::Growth, processes::ProcessState, timestamped::ExitSeen, world::World},
         verdict::{Draft, Verdicts},
     },
     ray::{facts::RayFact, identify},
@@ -64,7 +64,7 @@ pub(super) fn of(verdicts: &Verdicts<'_>, exit: &ExitSeen) -> Death {
         ..Verdict::new(draft.killer, draft.certainty, draft.why)
     };
     let oom = draft.oom.as_ref();
-    let foreseen = world.nears.of_kill(draft.killer, oom, act_time);
+    let warning = world.limit_warnings.of_kill(draft.killer, oom, act_time);
     Death {
         id: exit.id,
         recording_id: Some(0),
@@ -93,7 +93,7 @@ pub(super) fn of(verdicts: &Verdicts<'_>, exit: &ExitSeen) -> Death {
         },
         listed,
         sender: draft.sender,
-        memory: memory(world, exit, draft.oom, foreseen),
+        memory: memory(world, exit, draft.oom, warning),
         activity: activity(world, exit, state),
         ..Death::new(process, verdict)
     }
@@ -104,7 +104,7 @@ fn memory(
     world: &World,
     exit: &ExitSeen,
     oom: Option<OomReport>,
-    foreseen: Option<Foreseen>,
+    warning: Option<ActiveWarning>,
 ) -> Memory {
     Memory {
         own: exit.around.memory.clone(),
@@ -116,24 +116,27 @@ fn memory(
         suspect: None,
         shared: exit.around.shared.clone(),
         last_minute: last_minute(world, exit),
-        foreseen,
+        warning,
     }
 }
 
 /// What it was running, by the last stack and its titles.
 fn activity(world: &World, exit: &ExitSeen, state: &ProcessState) -> Activity {
     let key = exit.exit.process;
-    let last_stack = world.blame.last(key);
+    let last_stack = world.growth_attribution.last(key);
     let stack_age_ms = last_stack
         .as_ref()
-        .and_then(|(seen, _)| u64::try_from(exit.time.since(*seen) / 1_000_000).ok());
+        .and_then(|(seen, _)| exit.time.ms_since(*seen));
     let calls = world.calls.get(&key.truncated());
     Activity {
-        line_at_death: world.blame.last_line(key),
+        line_at_death: world.growth_attribution.last_line(key),
         stack_at_death: last_stack.map(|(_, stack)| stack),
         stack_age_ms,
-        calls: calls
-            .and_then(|calls| calls.at_death(exit.time, &exit.exit, state.parent_key.is_some())),
+        calls: calls.and_then(|calls| {
+            let from_start = state.parent_key.is_some();
+            let matters = |growth: &Growth| headroom::matters(world, state.cluster, growth);
+            calls.at_death(exit.time, &exit.exit, from_start, matters)
+        }),
     }
 }
 
@@ -143,7 +146,10 @@ fn listed(state: &ProcessState, exit: &ExitSeen, draft: &Draft) -> bool {
     let wrapped = state.role == Role::Other && state.cluster.is_none();
     match draft.killer {
         Killer::RayIntended => false,
-        Killer::Exit => exit.exit.code() != Some(0) && (rays || wrapped) && !is_helper(state),
+        Killer::Exit => {
+            let failed = exit.exit.code() != Some(0) || draft.why.is_failed_exit();
+            failed && (rays || wrapped) && !is_helper(state)
+        }
         Killer::Signal => {
             let by_parent = draft.sender.as_ref().is_some_and(|sender| {
                 matches!(sender.relation, Relation::Parent | Relation::SameJob)

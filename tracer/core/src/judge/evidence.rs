@@ -6,15 +6,17 @@ use crate::{
     event::{KernelLog, RayLog, Signal, Source},
     ids::{BootTime, MINUTE_NS, SECOND_NS},
     judge::{
+        act,
         report::Evidence,
         state::{
-            seen::{ExitSeen, Seen},
+            timestamped::{ExitSeen, Timestamped},
             world::World,
         },
         verdict::Draft,
     },
     kernel_log::xid,
-    ray::facts::RayFact,
+    ray::{facts::RayFact, log},
+    signals,
 };
 
 /// More signals than this are not shown: a storm proves nothing more.
@@ -28,7 +30,7 @@ const KERNEL_LOG_NS: i64 = 10 * SECOND_NS;
 /// CUDA tells a process of an error at its next call; more than so much later another thing ended it. That the log's clock may be ahead is
 /// allowed for; what the driver writes when a dead process's work is torn down (Xid 45) comes after it.
 const XID_NS: std::ops::Range<i64> = -SECOND_NS / 10..MINUTE_NS;
-/// The first errors of a GPU are told, others follow from them.
+/// The first errors of a GPU are shown; others follow from them.
 const MAX_XIDS: usize = 4;
 
 /// All evidence for the death of `exit`.
@@ -55,7 +57,7 @@ pub(super) fn gather(world: &World, exit: &ExitSeen, draft: &Draft) -> Vec<Evide
         add(
             seen.time,
             "kernel".into(),
-            format!("signal {} delivered, default action", seen.what.0),
+            format!("{} delivered, default action", signals::name(seen.what.0)),
         );
     }
     for seen in &world.victims {
@@ -89,27 +91,41 @@ pub(super) fn gather(world: &World, exit: &ExitSeen, draft: &Draft) -> Vec<Evide
     }
     let about = world.ray_about(exit.exit.process);
     let telling = about.iter().filter(|record| {
-        !matches!(
+        let bears_on_it = !matches!(
             record.what.fact,
-            RayFact::WorkerStarted { .. } | RayFact::Marker { .. }
-        )
+            RayFact::WorkerStarted { .. } | RayFact::Marker { .. } | RayFact::Configuration { .. }
+        );
+        // The last line that a worker printed may be a brace.
+        bears_on_it && record.what.text.chars().any(char::is_alphanumeric)
     });
     for record in telling.take(MAX_LOG_LINES) {
         add(
             record.time,
             record.what.file.clone(),
-            record.what.text.clone(),
+            log::marked(&record.what.text),
         );
     }
     for record in cluster_lines(world, exit, draft) {
         add(
             record.time,
             record.what.file.clone(),
-            record.what.text.clone(),
+            log::marked(&record.what.text),
         );
     }
     if !exit.is_pending() {
         add(exit.time, source(exit.source).into(), exit_text(exit));
+    }
+    if let Some(tracer) = act::tracer(exit, &act::of(world, exit)) {
+        let text = format!("was being traced by pid {} ({})", tracer.pid, tracer.comm);
+        found.push((
+            exit.time,
+            Evidence {
+                time: world.clock.wall(exit.time),
+                source: "kernel".into(),
+                what: text,
+                by_sender: false,
+            },
+        ));
     }
     found.extend(signals(world, exit, draft));
     found.sort_by_key(|(time, _)| *time);
@@ -119,8 +135,9 @@ pub(super) fn gather(world: &World, exit: &ExitSeen, draft: &Draft) -> Vec<Evide
 /// The first signals that it got, and that of the sender whom the verdict names.
 fn signals(world: &World, exit: &ExitSeen, draft: &Draft) -> Vec<(BootTime, Evidence)> {
     let sent = draft.sender.as_ref().and_then(|sender| sender.signal);
-    let by_sender =
-        |seen: &Seen<Signal>| draft.sent_at == Some(seen.time) && sent == Some(seen.what.signal);
+    let by_sender = |seen: &Timestamped<Signal>| {
+        draft.sent_at == Some(seen.time) && sent == Some(seen.what.signal)
+    };
     let all = world.signals_to(exit.exit.process).iter().enumerate();
     all.filter(|(place, seen)| *place < MAX_SIGNALS || by_sender(seen))
         .map(|(_, seen)| {
@@ -136,7 +153,11 @@ fn signals(world: &World, exit: &ExitSeen, draft: &Draft) -> Vec<(BootTime, Evid
 }
 
 /// Lines about the whole node that a collapse rests on.
-fn cluster_lines<'a>(world: &'a World, exit: &ExitSeen, draft: &Draft) -> Vec<&'a Seen<RayLog>> {
+fn cluster_lines<'a>(
+    world: &'a World,
+    exit: &ExitSeen,
+    draft: &Draft,
+) -> Vec<&'a Timestamped<RayLog>> {
     use crate::judge::report::Killer;
     if !matches!(draft.killer, Killer::RayCollapse | Killer::RayIntended) {
         return Vec::new();
@@ -148,7 +169,7 @@ fn cluster_lines<'a>(world: &'a World, exit: &ExitSeen, draft: &Draft) -> Vec<&'
     let Some(raylet) = cluster else {
         return Vec::new();
     };
-    let telling = |record: &&Seen<RayLog>| {
+    let telling = |record: &&Timestamped<RayLog>| {
         (-SECOND_NS..MINUTE_NS).contains(&exit.time.since(record.time))
             && matches!(
                 record.what.fact,
@@ -184,11 +205,11 @@ fn signal_text(signal: &Signal) -> String {
     let sender = &signal.sender;
     let from = match signal.code {
         SI_KERNEL => format!(
-            "from the kernel (si_code 128), while {} (pid {}) ran",
+            "from the kernel (si_code 128) while {} (pid {}) was running",
             sender.comm, sender.process.pid
         ),
         SI_TIMER => format!(
-            "from a timer of its own (si_code -2), while {} (pid {}) ran",
+            "from its own timer (si_code -2) while {} (pid {}) was running",
             sender.comm, sender.process.pid
         ),
         code => format!(
@@ -198,32 +219,32 @@ fn signal_text(signal: &Signal) -> String {
     };
     let effect = match signal.result {
         _ if signal.took_effect => "took effect",
-        0 | 4 if signal.group_exit => "the process was dying already",
-        0 | 4 => "delivered (a handler or a core dump follows)",
+        0 | 4 if signal.group_exit => "the process was already exiting",
+        0 | 4 => "delivered; the process has a handler or dumps core",
         1 => "ignored",
-        2 => "one was pending already",
+        2 => "dropped: the same signal was already pending",
         _ => "lost",
     };
-    format!("signal {} {from}: {effect}", signal.signal)
+    format!("{} {from}: {effect}", signals::name(signal.signal))
 }
 
-fn victim_text(seen: &Seen<crate::event::OomVictim>, own: bool, killed: bool) -> String {
+fn victim_text(seen: &Timestamped<crate::event::OomVictim>, own: bool, killed: bool) -> String {
     let what = &seen.what;
     let who = if own {
-        "marked as OOM victim".to_owned()
+        "marked as the OOM victim".to_owned()
     } else {
         format!(
-            "pid {}, which shares its memory, marked as OOM victim",
+            "pid {}, which shares its memory, was marked as the OOM victim",
             what.victim.pid
         )
     };
     let dying = if killed {
         ""
     } else {
-        "; no signal by the kernel: it was dying already"
+        "; the kernel sent no signal: it was already exiting"
     };
     let invoker = format!(
-        "{} (pid {}) asked for memory",
+        "{} (pid {}) was allocating memory",
         what.invoker_comm, what.invoker.pid
     );
     let kind = what.stack.iter().find(|frame| {
@@ -268,7 +289,7 @@ fn kernel_log_text(line: &KernelLog, pid: u32) -> Option<String> {
 }
 
 /// Whether a line tells of an error of a GPU in the work of the process, while it lived and shortly before its end.
-fn is_xid_before(world: &World, exit: &ExitSeen, seen: &Seen<KernelLog>) -> bool {
+fn is_xid_before(world: &World, exit: &ExitSeen, seen: &Timestamped<KernelLog>) -> bool {
     let KernelLog::Xid { pid: Some(pid), .. } = &seen.what else {
         return false;
     };
@@ -294,21 +315,21 @@ fn xid_text(line: &KernelLog) -> Option<String> {
 
 fn exit_text(exit: &ExitSeen) -> String {
     let late = if exit.exit.harvested {
-        " (read from the kernel's table later: the ring was full)"
+        " (read later from a table in the kernel: the ring buffer was full)"
     } else {
         ""
     };
     if exit.source == Source::Proc {
         let status = match (exit.exit.signal(), exit.exit.code()) {
-            (Some(signal), _) => format!(": ended by signal {signal}"),
+            (Some(signal), _) => format!(": killed by {}", signals::name(signal)),
             (None, Some(code)) => format!(": exited with code {code}"),
             (None, None) => String::new(),
         };
-        return format!("found gone{status}; the kernel's event of its exit was lost");
+        return format!("missing from /proc{status}; the kernel's event of its exit was lost");
     }
     match (exit.exit.signal(), exit.exit.code()) {
-        (Some(signal), _) => format!("ended by signal {signal}{late}"),
+        (Some(signal), _) => format!("killed by {}{late}", signals::name(signal)),
         (None, Some(code)) => format!("exited with code {code}{late}"),
-        (None, None) => "gone; its exit status could not be had".into(),
+        (None, None) => "missing from /proc; its exit status could not be read".into(),
     }
 }

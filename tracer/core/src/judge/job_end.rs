@@ -1,4 +1,4 @@
-//! Which death a job failed of: what its processes say of it, and only where they say nothing the order of deaths.
+//! Finds the death that a job failed of: by what its processes say of it, else by the order of deaths.
 //!
 //! `ray.get` raises the first failure that reaches it. The owner of a call logs that failure in its core-worker log
 //! (`Task … failed … will_retry`, `task_manager.cc`), with the task's id; the id of an actor's task ends with the actor's id
@@ -8,9 +8,9 @@ use crate::{
     ids::{BootTime, HexId, MINUTE_NS, Pid, SECOND_NS},
     judge::{
         report::{Basis, Death},
-        state::{seen::Seen, world::World},
+        state::{timestamped::Timestamped, world::World},
     },
-    ray::facts::RayFact,
+    ray::{facts::RayFact, words},
 };
 
 /// How long before the driver's end a death may lie that ended the job: Ray's own time-outs are below a minute, except when a log
@@ -22,8 +22,6 @@ const VOLLEY_NS: i64 = 5 * SECOND_NS;
 const HEARD_WITHIN_NS: i64 = 15 * SECOND_NS;
 /// See [`HEARD_WITHIN_NS`].
 const CLOCK_ERROR_NS: i64 = 500_000_000;
-/// Hexadecimal digits of an actor's id.
-const ACTOR_ID_DIGITS: usize = 32;
 
 /// The death that a failed job failed of, and what says so; `hits` are the first causes that hit it.
 pub(super) fn death<'a>(
@@ -135,7 +133,7 @@ struct LostCall<'a> {
 }
 
 impl<'a> LostCall<'a> {
-    fn of(seen: &'a Seen<crate::event::RayLog>, job: &HexId) -> Option<Self> {
+    fn of(seen: &'a Timestamped<crate::event::RayLog>, job: &HexId) -> Option<Self> {
         let RayFact::TaskFailed {
             task_id,
             error,
@@ -148,9 +146,9 @@ impl<'a> LostCall<'a> {
             return None;
         };
         let ours = job_id.as_ref().is_none_or(|of| of == job);
-        (ours && tells_of_a_death(error)).then(|| Self {
+        (ours && words::tells_of_a_death(error)).then(|| Self {
             time: seen.time,
-            actor_id: task_id.as_ref().and_then(actor_of),
+            actor_id: task_id.as_ref().and_then(HexId::actor_of_task),
             task_name: task_name.as_deref(),
         })
     }
@@ -166,27 +164,6 @@ impl<'a> LostCall<'a> {
                 }
             }
     }
-}
-
-/// `ErrorType` (`src/ray/protobuf/common.proto`) of a call whose process is gone; the others are exceptions of the user's code.
-fn tells_of_a_death(error: &str) -> bool {
-    const GONE: [&str; 6] = [
-        "WORKER_DIED",
-        "ACTOR_DIED",
-        "ACTOR_UNAVAILABLE",
-        "OUT_OF_MEMORY",
-        "NODE_DIED",
-        "LOCAL_RAYLET_DIED",
-    ];
-    GONE.contains(&error)
-}
-
-/// The actor that a task of this id was sent to; the id of a task without actor has `f` there.
-fn actor_of(task: &HexId) -> Option<HexId> {
-    let at = task.0.len().checked_sub(ACTOR_ID_DIGITS)?;
-    let actor = task.0.get(at..)?;
-    let of_no_actor = actor.starts_with("ffffffffffffffff");
-    HexId::parse(actor).filter(|_| at > 0 && !of_no_actor)
 }
 
 /// The first of the deaths that came together last: a memory kill before others.
@@ -233,15 +210,5 @@ mod tests {
         assert_eq!(last_volley(&times(&[1, 4, 8])), 0);
         assert_eq!(last_volley(&times(&[1, 10, 14, 15])), 1);
         assert_eq!(last_volley(&times(&[1, 2, 20])), 2);
-    }
-
-    #[test]
-    fn the_id_of_an_actors_task_ends_with_the_actors() {
-        let task = HexId::parse("beed05050684d000ae4bef52a28c88a8d40463d901000000").expect("an id");
-        let actor = HexId::parse("ae4bef52a28c88a8d40463d901000000");
-        assert_eq!(actor_of(&task), actor);
-        let plain =
-            HexId::parse("16310a0f0a45af5cffffffffffffffffffffffff01000000").expect("an id");
-        assert_eq!(actor_of(&plain), None);
     }
 }

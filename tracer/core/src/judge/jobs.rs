@@ -7,7 +7,10 @@ use crate::{
     ids::{BootTime, EventId, HexId, Pid, SECOND_NS},
     judge::{
         job_end::{self, BEFORE_DRIVER_NS, Failed},
-        report::{Basis, Because, Death, Job, Killer, Mechanism, Outcome, Recovery, Survived},
+        job_run::Runs,
+        report::{
+            Basis, Death, Job, Killer, Mechanism, Outcome, OutcomeReason, Recovery, Survived,
+        },
         state::{processes::ProcessState, world::World},
     },
     ray::facts::RayFact,
@@ -20,6 +23,7 @@ pub(super) fn all(
     cluster_number: impl Fn(&ProcessState) -> Option<u32>,
 ) -> Vec<Job> {
     // Drivers whose cluster is not known may share a job id.
+    let runs = Runs::of(world);
     let mut drivers: BTreeMap<(Option<u32>, HexId, Pid), &ProcessState> = BTreeMap::new();
     for state in world
         .processes
@@ -32,7 +36,14 @@ pub(super) fn all(
     }
     drivers
         .into_iter()
-        .map(|((cluster, job_id, _), driver)| job(world, deaths, cluster, &job_id, driver))
+        .map(|((cluster, job_id, _), driver)| {
+            let job = job(world, deaths, cluster, &job_id, driver);
+            Job {
+                framework: runs.framework(driver, &job_id),
+                last_step: runs.last_step(driver, &job_id),
+                ..job
+            }
+        })
         .collect()
 }
 
@@ -50,6 +61,8 @@ fn job(
         cluster,
         job_id: job_id.clone(),
         entrypoint: entrypoint(world, job_id, driver),
+        framework: None,
+        last_step: None,
         outcome: Outcome::Running,
         ended: None,
         ended_by_death_id: None,
@@ -57,7 +70,7 @@ fn job(
         ended_by_recording_id: None,
         driver_pid: Some(driver.key.pid),
         survived: Vec::new(),
-        because: Because::Running,
+        because: OutcomeReason::Running,
     };
     let hits: Vec<&Death> = deaths
         .iter()
@@ -147,7 +160,7 @@ fn stopped(
     cluster: Option<u32>,
     driver: &Death,
     end: BootTime,
-) -> Option<(Outcome, Option<EventId>, Because)> {
+) -> Option<(Outcome, Option<EventId>, OutcomeReason)> {
     let failed = matches!(driver.verdict.killer, Killer::Exit | Killer::RayIntended);
     if !failed || driver.end.exit_code == Some(0) {
         return None;
@@ -162,7 +175,7 @@ fn stopped(
                 .is_none_or(|sender| sender.pid != driver.process.pid)
             && (0..BEFORE_DRIVER_NS).contains(&end.since(death.when.act_time))
     })?;
-    let because = Because::Raylet {
+    let because = OutcomeReason::Raylet {
         cause: node.verdict.cause.clone(),
         exited: node.end.exit_code.is_some(),
     };
@@ -186,27 +199,29 @@ fn outcome(
     driver: &Death,
     hits: &[&Death],
     failed: &Failed<'_>,
-) -> (Outcome, Option<EventId>, Because) {
+) -> (Outcome, Option<EventId>, OutcomeReason) {
     let own = Some(driver.id);
-    let by_its_end = || Because::Driver {
+    let by_its_end = || OutcomeReason::Driver {
         cause: driver.verdict.cause.clone(),
         exited: driver.end.exit_code.is_some(),
     };
     match (driver.verdict.killer, driver.end.exit_code) {
-        (Killer::Exit, Some(0)) => (Outcome::Succeeded, None, Because::Succeeded),
+        (Killer::Exit, Some(0)) => (Outcome::Succeeded, None, OutcomeReason::Succeeded),
         (Killer::RayCollapse, _) => {
             let cause = driver.verdict.cause_death_id;
             let ended_by = cause.map_or(driver.id, |cause| first(deaths, cause));
             (Outcome::Failed, Some(ended_by), by_its_end())
         }
         (Killer::RayIntended, _) => (Outcome::Stopped, own, by_its_end()),
-        (Killer::Signal, _) if by_terminal(driver) => (Outcome::Stopped, own, Because::Interrupted),
+        (Killer::Signal, _) if by_terminal(driver) => {
+            (Outcome::Stopped, own, OutcomeReason::Interrupted)
+        }
         (Killer::Exit, Some(code)) => match fatal(world, deaths, driver, hits, failed) {
             Some((hit, basis)) => {
-                let because = Because::AfterDeath { code, basis };
+                let because = OutcomeReason::AfterDeath { code, basis };
                 (Outcome::Failed, Some(hit), because)
             }
-            None => (Outcome::Failed, own, Because::NoDeathSeen { code }),
+            None => (Outcome::Failed, own, OutcomeReason::NoDeathSeen { code }),
         },
         (_, _) => (Outcome::Failed, own, by_its_end()),
     }

@@ -1,4 +1,4 @@
-//! Who kills first: Ray's monitor, a cgroup's limit, or the machine's end, by what is left until each strikes.
+//! Orders Ray's monitor, cgroup limits and the machine by what is left until each kills.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use crate::{
 /// One that will kill.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NextKiller {
-    /// Who.
-    pub who: Who,
+    /// Whose limit it is.
+    pub limit_owner: LimitOwner,
     /// Above this.
     pub at: Bytes,
     /// What may still be used until then.
@@ -28,9 +28,9 @@ impl NextKiller {
     }
 }
 
-/// Who kills.
+/// The owner of a limit: it kills when the limit is hit.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Who {
+pub enum LimitOwner {
     /// Ray's memory monitor.
     RayMonitor,
     /// The kernel, at this cgroup's limit.
@@ -49,15 +49,15 @@ pub fn in_order(
 ) -> Vec<NextKiller> {
     let mut threats: Vec<NextKiller> = Vec::new();
     threats.extend(monitor.map(|(threshold, used)| NextKiller {
-        who: Who::RayMonitor,
+        limit_owner: LimitOwner::RayMonitor,
         at: threshold,
         margin: Bytes(threshold.0.saturating_sub(used.0)),
         left: None,
     }));
     threats.extend(limits.iter().filter_map(|level| {
-        let limit = binding(level, node)?;
+        let limit = level.binding(node)?;
         Some(NextKiller {
-            who: Who::Cgroup(level.path.clone()),
+            limit_owner: LimitOwner::Cgroup(level.path.clone()),
             at: limit,
             margin: Bytes(limit.0.saturating_sub(level.needed().0)),
             left: None,
@@ -65,7 +65,7 @@ pub fn in_order(
     }));
     let swap = swap_total.0.saturating_sub(node.swap_used.0);
     threats.push(NextKiller {
-        who: Who::Machine,
+        limit_owner: LimitOwner::Machine,
         at: Bytes(node.total.0 + swap_total.0),
         margin: Bytes(node.available.0 + swap),
         left: None,
@@ -74,15 +74,9 @@ pub fn in_order(
     threats
 }
 
-/// A limit that can be met: below all that the machine has.
-#[must_use]
-pub(crate) fn binding(level: &CgroupState, node: &NodeMemory) -> Option<Bytes> {
-    level.limit.filter(|limit| *limit < node.total)
-}
-
 /// A cgroup's limit that is met before Ray's monitor acts, because the monitor takes `total` for all memory and does not see it.
 #[must_use]
-pub fn unseen<'a>(
+pub fn hidden_limit<'a>(
     limits: &'a [CgroupState],
     node: &NodeMemory,
     total: Bytes,
@@ -90,7 +84,7 @@ pub fn unseen<'a>(
 ) -> Option<(&'a CgroupState, Bytes)> {
     let lower = limits
         .iter()
-        .filter_map(|level| Some((level, binding(level, node)?)));
+        .filter_map(|level| Some((level, level.binding(node)?)));
     lower
         .filter(|(_, limit)| *limit < total && *limit <= threshold)
         .min_by_key(|(_, limit)| *limit)
@@ -137,30 +131,30 @@ mod tests {
         );
         let margins: Vec<u64> = threats.iter().map(|threat| threat.margin.0 / GIB).collect();
         assert_eq!(margins, [37, 40, 54]);
-        assert_eq!(threats[1].who, Who::Cgroup("/pod".into()));
+        assert_eq!(threats[1].limit_owner, LimitOwner::Cgroup("/pod".into()));
         assert_eq!(threats[2].at, Bytes(196 * GIB));
     }
 
     #[test]
     fn a_limit_at_what_ray_takes_for_the_machine_is_seen() {
         let limits = [level("/pod", 1, 0, Some(100))];
-        let unseen = |total: u64| {
-            unseen(
+        let hidden_limit = |total: u64| {
+            hidden_limit(
                 &limits,
                 &NODE,
                 Bytes(total * GIB),
                 Bytes(total * GIB * 95 / 100),
             )
         };
-        assert_eq!(unseen(100), None);
-        assert!(unseen(188).is_some());
+        assert_eq!(hidden_limit(100), None);
+        assert!(hidden_limit(188).is_some());
     }
 
     #[test]
     fn a_limit_above_rays_threshold_is_met_after_it() {
         let limits = [level("/pod", 1, 0, Some(100))];
         assert_eq!(
-            unseen(&limits, &NODE, Bytes(188 * GIB), Bytes(94 * GIB)),
+            hidden_limit(&limits, &NODE, Bytes(188 * GIB), Bytes(94 * GIB)),
             None
         );
     }

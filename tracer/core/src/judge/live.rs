@@ -1,23 +1,24 @@
-//! What is alive at one moment and how near each limit is: what `top` and the recorder's status line show. Facts only.
+//! Says what is alive at one moment and how near each limit is, for `top` and the recorder's status line. Facts only.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::{
     event::{CgroupState, Cluster, LimitWarning, MemorySplit, Mode, NodeMemory, ProbeState, Role},
-    ids::{BootTime, Bytes, HexId, Pid, ProcessKey, SECOND_NS},
+    ids::{BootTime, Bytes, HexId, MINUTE_NS, Pid, ProcessKey},
     judge::{
         findings,
-        forecast::{self, MonitorHeadroom, Points},
-        killers::{self, NextKiller, Who},
+        killers::{self, LimitOwner, NextKiller},
         query::{gpus, monitor},
         report::{GpuError, GpuReport, Utc},
         state::{processes::ProcessState, world::World},
+        time_to_limit::{self, MonitorHeadroom, Points},
     },
     ray::memory_monitor::Config,
 };
 
-/// A process without a sample for this long has ended unseen: the recorder writes one at least each minute.
-const STALE_NS: i64 = 130 * SECOND_NS;
+/// A process lives until its exit; one whose exit was not seen, for so long after its last sample: at rest the recorder writes one each
+/// ten minutes.
+const STALE_NS: i64 = 21 * MINUTE_NS;
 
 /// Rows of a cgroup that a rate is taken from at most.
 const MAX_POINTS: usize = 1_200;
@@ -48,7 +49,7 @@ pub struct Live {
     /// Who kills, the one that strikes first before the others.
     pub threats: Vec<NextKiller>,
     /// Warnings that stand, each with the time at which it was told.
-    pub near: Vec<(BootTime, LimitWarning)>,
+    pub warnings: Vec<(BootTime, LimitWarning)>,
     /// Whether Ray's monitor can act before the kernel.
     pub race: Option<MonitorHeadroom>,
     /// The machine's GPUs, where NVML is there.
@@ -62,7 +63,7 @@ pub struct Live {
 /// One process that is alive.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LiveProcess {
-    /// Which.
+    /// The process.
     pub process: ProcessKey,
     /// Its pid in its own namespace, where that is another.
     pub ns_pid: Option<Pid>,
@@ -145,7 +146,7 @@ pub(super) fn of(world: &World, now: BootTime) -> Live {
             .collect(),
         node: world.machine.node.as_ref().map(|(_, node)| node.clone()),
         threats,
-        near: world.nears.standing(),
+        warnings: world.limit_warnings.active(),
         race,
         gpus: gpus::report(world),
         gpu_errors: world.gpu_errors.report(|time| world.clock.wall(time)),
@@ -192,22 +193,22 @@ fn threats(
         .as_ref()
         .map(|monitor| (monitor.threshold, monitor.used));
     let mut threats = killers::in_order(figures, &levels, node, node.swap_used);
-    let rate = |who: &Who| {
-        let cgroup = match who {
-            Who::RayMonitor => monitor
+    let rate = |limit_owner: &LimitOwner| {
+        let cgroup = match limit_owner {
+            LimitOwner::RayMonitor => monitor
                 .as_ref()
                 .and_then(|monitor| monitor.cgroup.as_deref()),
-            Who::Cgroup(path) => Some(path.as_str()),
-            Who::Machine => None,
+            LimitOwner::Cgroup(path) => Some(path.as_str()),
+            LimitOwner::Machine => None,
         };
-        forecast::rate(points(world, cgroup), now)
+        time_to_limit::rate(points(world, cgroup), now)
     };
     for threat in &mut threats {
-        threat.left = forecast::left(threat.margin, rate(&threat.who));
+        threat.left = time_to_limit::left(threat.margin, rate(&threat.limit_owner));
     }
-    forecast::sort(&mut threats);
+    time_to_limit::sort(&mut threats);
     let refresh = monitor.as_ref().map(|monitor| monitor.refresh_ms);
-    let race = refresh.and_then(|refresh| forecast::race(&threats, refresh, rate));
+    let race = refresh.and_then(|refresh| time_to_limit::race(&threats, refresh, rate));
     (threats, race)
 }
 

@@ -8,32 +8,35 @@ mod acts;
 mod assemble;
 pub mod cause;
 mod death;
-mod dialect;
 pub mod diff;
 pub mod doctor;
 mod evidence;
 mod findings;
 pub mod fleet;
 pub mod forecast;
-pub mod foresight;
 pub mod from_text;
 mod job_end;
+mod job_run;
 mod jobs;
 pub mod killers;
+mod limit_warnings;
 pub mod live;
+pub mod log_mentions;
 pub mod missing;
-mod nears;
 mod peers;
 mod pending;
 mod programs;
 mod query;
+mod ray_log_versions;
 pub mod report;
-mod route;
-pub mod said;
+mod signal_origin;
 mod state;
+pub mod time_to_limit;
 pub mod timeline;
 mod verdict;
 pub mod warning;
+
+pub use programs::is_system_program;
 
 #[cfg(test)]
 mod tests;
@@ -61,9 +64,9 @@ pub struct Judge {
     changes: u64,
 }
 
-/// How long verdicts stand: until something comes that bears on them, or until the time at which they no longer wait for it.
+/// How long verdicts stay valid: until an event comes that bears on them, or until the time at which they no longer wait for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
+pub struct Validity {
     changes: u64,
     until: Option<BootTime>,
 }
@@ -77,22 +80,22 @@ impl Judge {
         if is_end {
             self.keep_surroundings(event.id);
         }
-        self.changes += u64::from(bears_on_verdicts(&event.what));
+        self.changes += u64::from(event.what.bears_on_verdicts());
     }
 
-    /// What the verdicts that are given at `now` stand on.
+    /// How long the verdicts of `now` stay valid.
     #[must_use]
-    pub fn standing(&self, now: BootTime) -> Standing {
-        Standing {
+    pub fn validity(&self, now: BootTime) -> Validity {
+        Validity {
             changes: self.changes,
             until: verdict::waits_until(&self.world, now),
         }
     }
 
-    /// Whether verdicts that stood on that are the same at `now`, which is no earlier.
+    /// Whether verdicts with this validity are the same at `now`, which is no earlier.
     #[must_use]
-    pub fn still_stands(&self, standing: Standing, now: BootTime) -> bool {
-        standing.changes == self.changes && standing.until.is_none_or(|until| now < until)
+    pub fn is_still_valid(&self, validity: Validity, now: BootTime) -> bool {
+        validity.changes == self.changes && validity.until.is_none_or(|until| now < until)
     }
 
     /// Looks at what surrounds an end while it still is as it was then.
@@ -189,47 +192,6 @@ impl Judge {
     /// Drops what logs said long ago: the same, where nobody dies.
     pub fn forget_words(&mut self) {
         self.changes += u64::from(self.world.bound());
-    }
-}
-
-/// Whether an event can change a verdict that was given before.
-fn bears_on_verdicts(what: &Observation) -> bool {
-    match what {
-        Observation::Signal(_)
-        | Observation::Delivered { .. }
-        | Observation::OomVictim(_)
-        | Observation::Exit(_)
-        | Observation::Kmsg(_)
-        | Observation::RayLog(_)
-        // What processes are.
-        | Observation::Cluster(_)
-        | Observation::Process(_)
-        | Observation::Worker(_)
-        | Observation::Fork { .. }
-        | Observation::Exec(_)
-        | Observation::Title { .. }
-        | Observation::Call(_)
-        // What could be seen, and when.
-        | Observation::RecordingStarted(_)
-        | Observation::Clock { .. }
-        | Observation::Probe(_)
-        | Observation::Ledger(_) => true,
-        Observation::RecordingEnded
-        | Observation::Cgroup(_)
-        | Observation::DriverSettings { .. }
-        | Observation::SharedMemory(_)
-        | Observation::SharedFile(_)
-        | Observation::Mapped(_)
-        | Observation::Steps { .. }
-        | Observation::Outside(_)
-        | Observation::Memory(_)
-        | Observation::Gpu(_)
-        | Observation::Node(_)
-        | Observation::Near(_)
-        | Observation::Monitor(_)
-        | Observation::Stack(_)
-        | Observation::Freed { .. }
-        | Observation::NoStack { .. } => false,
     }
 }
 

@@ -1,26 +1,62 @@
-//! A worker that ends because a collective timed out or a connection broke hangs on the first death of its job: it noticed that one.
+//! A worker that ends because a collective timed out or a connection broke hangs on a death of its job: it noticed that one.
 //!
 //! Several recordings have the same rule across nodes (`fleet/rules/peers.rs`).
 
 use std::collections::HashMap;
 
 use super::{
+    log_mentions,
     report::{Death, Killer},
-    said,
     state::world::World,
 };
 use crate::{
     event::Role,
     ids::{BootTime, EventId, HexId, SECOND_NS},
-    judge::report::Saying,
+    judge::report::Mention,
     ray::{facts::RayFact, log::after_effects},
 };
 
 /// A process ends within this time of its own words, which may be read a moment after its end.
 const ENDS_NS: i64 = 30 * SECOND_NS;
 
-/// What a worker said of its peers: when, and how long after a death that may be.
-type Errors<'a> = HashMap<&'a HexId, Vec<(BootTime, i64)>>;
+/// What a worker said of its peers, and when.
+type Errors<'a> = HashMap<&'a HexId, Vec<(BootTime, PeerError)>>;
+
+/// How an error of this kind follows a death.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct PeerError {
+    /// It comes so long after the death at most.
+    pub(super) lasts_ns: i64,
+    /// It comes a time-out after the death, which its text names; others come as a connection breaks.
+    waited: bool,
+}
+
+impl PeerError {
+    pub(super) fn of(timeout_ms: Option<u64>) -> Self {
+        Self {
+            lasts_ns: after_effects::lasts_ns(timeout_ms),
+            waited: timeout_ms.is_some(),
+        }
+    }
+
+    /// The death that the error follows from, of those that its job did not survive: each with how many ns it lies before the error.
+    ///
+    /// Who waited for a time-out did so since the first of them. A connection breaks with the last one; what died within a moment of
+    /// that belongs together, and the first of it is the cause.
+    pub(super) fn cause<T: Copy>(self, deaths: impl Iterator<Item = (i64, T)>) -> Option<T> {
+        let mut deaths: Vec<(i64, T)> = deaths.collect();
+        // Clocks differ: only where no death lies before the error it is one that seems to come after it.
+        if deaths.iter().any(|(before, _)| *before >= 0) {
+            deaths.retain(|(before, _)| *before >= 0);
+        }
+        deaths.sort_by_key(|(before, _)| *before);
+        if self.waited {
+            return deaths.last().map(|(_, death)| *death);
+        }
+        let mut volley = deaths.chunk_by(|(later, _), (earlier, _)| earlier - later <= ENDS_NS);
+        volley.next()?.last().map(|(_, death)| *death)
+    }
+}
 
 /// Gives a cause to each crash and failed exit that only noticed another death.
 pub(super) fn link(world: &World, deaths: &mut [Death]) {
@@ -30,8 +66,7 @@ pub(super) fn link(world: &World, deaths: &mut [Death]) {
     }
     let mut links: Vec<(usize, EventId)> = Vec::new();
     for (at, death) in deaths.iter().enumerate() {
-        let first =
-            lasts(&errors, death).and_then(|lasts| first_of_its_job(&errors, deaths, death, lasts));
+        let first = error_of(&errors, death).and_then(|error| cause(&errors, deaths, death, error));
         links.extend(first.map(|first| (at, first)));
     }
     for (at, first) in links {
@@ -47,17 +82,18 @@ fn errors(world: &World) -> Errors<'_> {
             message,
             worker_id: Some(worker),
         } = &seen.what.fact
-            && let Some(Saying::PeerError { timeout_ms, .. }) = said::peer_error(class, message)
+            && let Some(Mention::PeerError { timeout_ms, .. }) =
+                log_mentions::peer_error(class, message)
         {
-            let lasts = after_effects::lasts_ns(timeout_ms);
-            errors.entry(worker).or_default().push((seen.time, lasts));
+            let error = PeerError::of(timeout_ms);
+            errors.entry(worker).or_default().push((seen.time, error));
         }
     }
     errors
 }
 
-/// How long an error lasts that a process said as it ended by itself.
-fn lasts(errors: &Errors<'_>, death: &Death) -> Option<i64> {
+/// The error that a process said as it ended by itself.
+fn error_of(errors: &Errors<'_>, death: &Death) -> Option<PeerError> {
     let by_itself = match death.verdict.killer {
         Killer::Crash => true,
         Killer::Exit => death.end.exit_code != Some(0),
@@ -69,18 +105,19 @@ fn lasts(errors: &Errors<'_>, death: &Death) -> Option<i64> {
     let said = errors.get(death.work.worker_id.as_ref()?)?;
     let near = |time: BootTime| time.since(death.when.act_time).abs() <= ENDS_NS;
     let near = said.iter().filter(|(time, _)| near(*time));
-    near.map(|(_, lasts)| *lasts).max()
+    near.map(|(_, error)| *error).max()
 }
 
-/// The first death of the same job before this one, not longer ago than the error lasts, of a process that said no such thing itself.
-fn first_of_its_job(
+/// The death of the same job that this one noticed: of a process that said no such thing itself, and that nothing made good.
+fn cause(
     errors: &Errors<'_>,
     deaths: &[Death],
     death: &Death,
-    longest: i64,
+    error: PeerError,
 ) -> Option<EventId> {
-    let is_first = |other: &&Death| {
-        let before = death.when.act_time.since(other.when.act_time);
+    death.work.job_id.as_ref()?;
+    let before = |other: &Death| death.when.act_time.since(other.when.act_time);
+    let may_be = |other: &&Death| {
         let of_the_job = match other.process.role {
             Role::Driver => false,
             Role::Raylet | Role::Agent => true,
@@ -91,12 +128,11 @@ fn first_of_its_job(
             && other.cluster == death.cluster
             && other.verdict.cause_death_id.is_none()
             && other.verdict.killer != Killer::RayIntended
+            && other.then.is_none()
             && of_the_job
-            && (1..=longest).contains(&before)
-            && lasts(errors, other).is_none()
+            && (1..=error.lasts_ns).contains(&before(other))
+            && error_of(errors, other).is_none()
     };
-    death.work.job_id.as_ref()?;
-    let firsts = deaths.iter().filter(is_first);
-    let first = firsts.min_by_key(|other| (other.when.act_time, other.id));
-    first.map(|first| first.id)
+    let causes = deaths.iter().filter(may_be);
+    error.cause(causes.map(|other| (before(other), other.id)))
 }

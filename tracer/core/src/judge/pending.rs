@@ -8,8 +8,8 @@ use crate::{
         query::memory::snapshot,
         report::Death,
         state::{
-            seen::ExitSeen,
             snapshot::{Names, Snapshot},
+            timestamped::ExitSeen,
             world::World,
         },
         verdict::Verdicts,
@@ -50,6 +50,7 @@ fn waiting(world: &World, key: ProcessKey) -> Option<Death> {
         mm: 0,
         uid: state.uid,
         harvested: false,
+        tracer: None,
     };
     let time = world.last_time;
     let mut exit = ExitSeen {

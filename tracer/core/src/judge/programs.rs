@@ -41,6 +41,12 @@ pub(super) fn relation(program: &str, comm: &str) -> Option<Relation> {
     found.map(|(_, relation)| *relation)
 }
 
+/// Whether this name is that of a program of the machine's that ends others.
+#[must_use]
+pub fn is_system_program(comm: &str) -> bool {
+    relation("", comm).is_some()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

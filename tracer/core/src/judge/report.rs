@@ -7,29 +7,29 @@ mod finding;
 mod gcs;
 mod growth;
 mod link;
+mod log_mentions;
 mod memory;
 mod minute;
 mod place;
-mod said;
 mod verdict;
 
-pub use clock::{ClockOffset, ClockState, Mark, Step};
-pub use death::{Activity, Death, End, Foreseen, Memory, Process, When, Work};
+pub use clock::{ClockOffset, ClockState, MessageTime, Step};
+pub use death::{ActiveWarning, Activity, Death, End, Memory, Process, When, Work};
 pub use finding::{About, Finding, Saving, Setting};
 pub use gcs::{GcsOwner, GcsReport};
 pub use growth::{Growth, GrowthLine, NOT_SAMPLED, UnreadStacks};
 pub use link::{
-    CauseLink, DeclaredDead, LinkRule, Machine, NoRecording, Node, Remote, Tie, Unseen,
+    CauseLink, DeclaredDead, LinkReason, LinkRule, Machine, NoRecording, Node, Remote, Unseen,
 };
+pub use log_mentions::{LogMention, Mention};
 pub(in crate::judge) use memory::class_of_title;
 pub use memory::{
-    CallPace, GpuError, GpuReport, GpuUse, HourPace, InUse, Limit, LimitPeak, MemoryReport,
-    OomReport, Owner, OwnerKind, Pace, Peak, RestOfClass, SharedFileUse, SharedKind, SharedUse,
-    Suspect, TopProcess, TopRest,
+    CallRate, GpuError, GpuReport, GpuUse, GrowthRate, HourRate, InUse, Limit, LimitPeak,
+    MemoryReport, OomReport, Owner, OwnerKind, Peak, RestOfClass, SharedFileUse, SharedKind,
+    SharedUse, Suspect, TopProcess, TopRest, subprocess,
 };
 pub use minute::{AtDeath, CallsReport, LastMinute, LimitBefore, MappedBefore, TopBefore};
 pub use place::{Kubernetes, Place, Slurm};
-pub use said::{LogMention, Saying};
 pub use verdict::{
     Certainty, Evidence, GroupKill, Killer, Mechanism, Relation, SenderReport, Verdict,
 };
@@ -87,12 +87,12 @@ pub struct Report {
     pub texts: Vec<TextSource>,
     /// The nodes of several recordings, those without a recording included; empty for one recording.
     pub nodes: Vec<Node>,
-    /// What is said of processes that may be on other nodes; not part of the contract.
+    /// Mentions in logs of processes that may be on other nodes; not part of the contract.
     #[serde(skip)]
-    pub said: Vec<LogMention>,
+    pub mentions: Vec<LogMention>,
     /// Ends of messages between nodes, by which their clocks are compared; not part of the contract.
     #[serde(skip)]
-    pub marks: Vec<Mark>,
+    pub message_times: Vec<MessageTime>,
     /// Figures of each recording's machine; not part of the contract.
     #[serde(skip)]
     pub machines: Vec<Machine>,
@@ -124,7 +124,7 @@ pub struct TextSource {
 
 /// Something that raytrace observed, and that went away.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct WentAway {
+pub struct LostProbe {
     /// The probe's name: `GCS 192.0.2.2:6379`.
     pub name: String,
     /// When it was noticed.
@@ -159,13 +159,26 @@ pub struct Recording {
     /// The probes and their state.
     pub probes: Vec<Probe>,
     /// What was observed and went away meanwhile.
-    pub went_away: Vec<WentAway>,
+    pub lost_probes: Vec<LostProbe>,
     /// Events known to be lost.
     pub lost_events: u64,
     /// The loss ledger by hook.
     pub ledgers: Vec<crate::event::Ledger>,
     /// Normal exits (not listed in text unless asked).
     pub normal_exits: u64,
+}
+
+/// Rows of the ledger that tell what a process ran or held, and nothing of how it ended.
+const CALLS_AND_MEMORY: [&str; 3] = ["task/task_rename", "samples", "reads that hang"];
+
+impl Recording {
+    /// Whether events were lost that tell of deaths, as far as the ledger names what was lost.
+    #[must_use]
+    pub fn may_miss_deaths(&self) -> bool {
+        let lost = self.ledgers.iter().filter(|ledger| ledger.lost() > 0);
+        let mut hooks = lost.map(|ledger| ledger.hook.as_str()).peekable();
+        hooks.peek().is_none() || !hooks.all(|hook| CALLS_AND_MEMORY.contains(&hook))
+    }
 }
 
 /// A machine.
@@ -211,6 +224,9 @@ pub struct ClusterReport {
     pub log_utc_offset_s: Option<i32>,
     /// Where its GCS listens.
     pub gcs_address: Option<String>,
+    /// The cluster's id, as its raylet was told it: `--cluster-id`.
+    #[serde(skip)]
+    pub cluster_id: Option<String>,
     /// Whether this node runs the GCS.
     pub head: bool,
 }
@@ -239,9 +255,13 @@ pub struct Job {
     pub job_id: HexId,
     /// The driver's command line.
     pub entrypoint: Option<String>,
+    /// The framework that it ran.
+    pub framework: Option<JobFramework>,
+    /// The last step of training that it printed as done.
+    pub last_step: Option<JobStep>,
     /// How it ended.
     pub outcome: Outcome,
-    /// When.
+    /// When it ended.
     pub ended: Option<Utc>,
     /// The death that ended it, where one did.
     pub ended_by_death_id: Option<EventId>,
@@ -252,12 +272,30 @@ pub struct Job {
     /// First causes that hit the job and did not end it, and why not (`its task was retried`).
     pub survived: Vec<Survived>,
     /// Why the outcome is what it is, or what is missing to know; a sentence in the JSON.
-    pub because: Because,
+    pub because: OutcomeReason,
+}
+
+/// A framework, or a library of Ray's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct JobFramework {
+    /// Its name, `verl`.
+    pub name: String,
+    /// Its version, as it is installed beside Ray.
+    pub version: Option<String>,
+}
+
+/// A step of training that is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct JobStep {
+    /// Its number, from 1.
+    pub step: u64,
+    /// How many there were to be.
+    pub of: Option<u64>,
 }
 
 /// Why a job ended as it did.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Because {
+pub enum OutcomeReason {
     /// The recording ended first.
     Running,
     /// Its driver exited with 0.
@@ -266,14 +304,14 @@ pub enum Because {
     Interrupted,
     /// How its driver ended.
     Driver {
-        /// Why.
+        /// The cause.
         cause: Cause,
         /// Whether it exited, rather than was ended by a signal.
         exited: bool,
     },
     /// How its node's raylet ended, and the driver with it.
     Raylet {
-        /// Why.
+        /// The cause.
         cause: Cause,
         /// Whether it exited, rather than was ended by a signal.
         exited: bool,
@@ -290,7 +328,7 @@ pub enum Because {
         /// The driver's exit code.
         code: Option<i32>,
         /// What ties the two together.
-        link: Tie,
+        link: LinkReason,
         /// That node.
         node: String,
     },
@@ -331,7 +369,7 @@ pub enum Recovery {
     },
     /// Ray started the actor again.
     ActorRestarted {
-        /// Which.
+        /// The actor.
         actor_id: HexId,
     },
     /// The job went on, by whatever means.

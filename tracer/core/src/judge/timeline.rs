@@ -43,7 +43,7 @@ pub struct CgroupSeries {
 /// One process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProcessSeries {
-    /// Which.
+    /// The process.
     pub process: ProcessKey,
     /// Its last title, else its command line, else its name.
     pub label: String,
@@ -193,7 +193,33 @@ fn moved(moves: &mut ByProcess<Moves>, shares: &mut Shares, time: BootTime, what
                 titled(moves, exit.process, time, title);
             }
         }
-        _ => {}
+        Observation::RecordingStarted(_)
+        | Observation::RecordingEnded
+        | Observation::Clock { .. }
+        | Observation::Probe(_)
+        | Observation::Ledger(_)
+        | Observation::Cluster(_)
+        | Observation::Worker(_)
+        | Observation::Fork { .. }
+        | Observation::Signal(_)
+        | Observation::Delivered { .. }
+        | Observation::OomVictim(_)
+        | Observation::Kmsg(_)
+        | Observation::RayLog(_)
+        | Observation::Cgroup(_)
+        | Observation::DriverSettings { .. }
+        | Observation::SharedMemory(_)
+        | Observation::SharedFile(_)
+        | Observation::Mapped(_)
+        | Observation::Steps { .. }
+        | Observation::Outside(_)
+        | Observation::Node(_)
+        | Observation::Monitor(_)
+        | Observation::LimitWarning(_)
+        | Observation::Gpu(_)
+        | Observation::Stack(_)
+        | Observation::Freed { .. }
+        | Observation::NoStack { .. } => {}
     }
 }
 

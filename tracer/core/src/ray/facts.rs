@@ -279,9 +279,18 @@ pub enum RayFact {
     },
     /// What a worker says of GPU memory around an offload or a sleep.
     GpuMoved {
-        /// What.
+        /// What was moved.
         moved: GpuMoved,
         /// The worker that says so.
+        worker_id: Option<HexId>,
+    },
+    /// The last step of training that a framework printed as done.
+    TrainingStep {
+        /// Its number, from 1.
+        step: u64,
+        /// How many there will be.
+        of: Option<u64>,
+        /// The worker that printed it.
         worker_id: Option<HexId>,
     },
     /// `:info_message:Spilled 1080 MiB, 12 objects, …` (all that the raylet has spilled so far), or that the object store is full.
@@ -298,6 +307,123 @@ pub enum RayFact {
     },
     /// A row of one of the GCS's tables, asked for.
     Gcs(GcsRow),
+}
+
+/// Whom a record speaks of.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct About {
+    /// Workers and drivers, by their ids.
+    pub workers: Vec<HexId>,
+    /// Processes, by pids of Ray's pid namespace.
+    pub pids: Vec<Pid>,
+    /// Jobs that it names.
+    pub jobs: Vec<HexId>,
+    /// Whether it speaks of a node alone.
+    pub node: bool,
+}
+
+impl RayFact {
+    /// Whom it speaks of; of a kill record the killed.
+    #[must_use]
+    pub fn about(&self) -> About {
+        let of = |worker: &Option<HexId>| About {
+            workers: worker.iter().cloned().collect(),
+            ..About::default()
+        };
+        let of_job = |job: &Option<HexId>| About {
+            jobs: job.iter().cloned().collect(),
+            ..About::default()
+        };
+        match self {
+            Self::MonitorKill(kill) => {
+                let killed = kill.selected.iter();
+                About {
+                    workers: killed
+                        .clone()
+                        .filter_map(|one| one.worker_id.clone())
+                        .collect(),
+                    pids: killed.clone().filter_map(|one| one.pid).collect(),
+                    jobs: killed.filter_map(|one| one.job_id.clone()).collect(),
+                    node: false,
+                }
+            }
+            Self::MonitorEvicted { pid, worker_id }
+            | Self::WorkerStarted { pid, worker_id, .. } => About {
+                pids: vec![*pid],
+                ..of(worker_id)
+            },
+            Self::DriverDisconnected {
+                pid,
+                worker_id,
+                job_id,
+            } => About {
+                pids: vec![*pid],
+                jobs: job_id.iter().cloned().collect(),
+                ..of(worker_id)
+            },
+            Self::ForceKilled { pid } | Self::NotRegistered { pid, .. } => About {
+                pids: vec![*pid],
+                ..About::default()
+            },
+            Self::GroupTerminated {
+                process_group,
+                worker_id,
+            }
+            | Self::StopSignal {
+                process_group,
+                worker_id,
+                ..
+            } => About {
+                pids: vec![*process_group],
+                ..of(worker_id)
+            },
+            Self::ActorState {
+                actor_id,
+                worker_id,
+                ..
+            } => About {
+                jobs: actor_id.job_of_actor().into_iter().collect(),
+                ..of(worker_id)
+            },
+            Self::Disconnected { worker_id, .. }
+            | Self::SelfDisconnect { worker_id, .. }
+            | Self::RayletLost { worker_id, .. }
+            | Self::ForceKillActor { worker_id, .. }
+            | Self::Marker { worker_id, .. }
+            | Self::FailureSignal { worker_id, .. }
+            | Self::Exception { worker_id, .. }
+            | Self::Configuration { worker_id, .. }
+            | Self::GpuMoved { worker_id, .. }
+            | Self::TrainingStep { worker_id, .. }
+            | Self::DiedInException { worker_id, .. } => of(worker_id),
+            Self::OwnerDied { worker_id, .. }
+            | Self::JobFinished { worker_id }
+            | Self::KillActorRequested { worker_id, .. }
+            | Self::GcsWorkerExit { worker_id, .. } => of(&Some(worker_id.clone())),
+            Self::TaskFailed { job_id, .. } => of_job(job_id),
+            Self::Gcs(GcsRow::Actor(actor)) => of_job(&actor.job_id),
+            Self::JobStarted { job_id, .. } | Self::JobEnded { job_id } => {
+                of_job(&Some(job_id.clone()))
+            }
+            Self::Gcs(GcsRow::Job(job)) => of_job(&Some(job.job_id.clone())),
+            Self::AboveThreshold { .. }
+            | Self::MonitorStarted { .. }
+            | Self::MonitorDisabled
+            | Self::RayletSigterm
+            | Self::RayletShutdown { .. }
+            | Self::AgentFailed { .. }
+            | Self::RayletMarkedDead { .. }
+            | Self::NodeRegistered { .. }
+            | Self::NodeDied { .. }
+            | Self::ObjectStorePressure { .. }
+            | Self::Summary { .. }
+            | Self::Gcs(GcsRow::Node(_)) => About {
+                node: true,
+                ..About::default()
+            },
+            Self::Gcs(GcsRow::PlacementGroup(_)) => About::default(),
+        }
+    }
 }
 
 /// GPU memory around an offload or a sleep, as the process prints it.

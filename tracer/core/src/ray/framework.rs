@@ -3,7 +3,7 @@
 //! What is known stands in `tables/`, one JSON file a framework. A setting is spoken of only when it stands on a command line or in a
 //! configuration that the framework printed; a remedy names no key that is not in these tables.
 
-mod levers;
+mod remedy_settings;
 mod table;
 mod which;
 
@@ -11,8 +11,8 @@ use std::{collections::HashMap, sync::LazyLock};
 
 use serde::Deserialize;
 
-pub use levers::{Aim, Bound, Lever, bound, words};
-pub(crate) use levers::{levers, ranks};
+pub use remedy_settings::{Bound, RemedyGoal, RemedySetting, bound, words};
+pub(crate) use remedy_settings::{ranks, remedy_settings};
 pub use table::Each;
 use table::{Known, Table};
 pub use which::Framework;
@@ -27,10 +27,34 @@ pub enum Effect {
     GpuOnly,
     /// Host memory that is pinned for each GPU or engine, in GiB as given.
     Pinned,
-    /// What remedies may turn; its value alone is no fault.
-    Lever,
+    /// What remedies may set; its value alone is no fault.
+    RemedySetting,
     /// Nothing at all.
     Nothing,
+}
+
+/// Words of the first lines of the configurations that frameworks print.
+pub fn prints() -> impl Iterator<Item = &'static str> {
+    let prints = table::all().iter().flat_map(|table| &table.prints);
+    prints.map(String::as_str)
+}
+
+/// Words of the command lines that start frameworks.
+pub fn commands() -> impl Iterator<Item = &'static str> {
+    let commands = table::all().iter().flat_map(|table| &table.commands);
+    commands.map(String::as_str)
+}
+
+/// The package that a framework is installed as; a fork has its original's name.
+#[must_use]
+pub(crate) fn distribution(framework: Framework) -> Option<&'static str> {
+    table::of(framework)?.distribution.as_deref()
+}
+
+/// The packages that frameworks are installed as. Each is imported by the same name.
+pub fn distributions() -> impl Iterator<Item = &'static str> {
+    let all = table::all().iter();
+    all.filter_map(|table| table.distribution.as_deref())
 }
 
 /// Whether a key is in the table.
@@ -39,16 +63,16 @@ pub fn is_known(key: &str) -> bool {
     find(key).is_some()
 }
 
-/// A setting on a command line with what it does to memory.
+/// A setting on a command line with its effect on memory.
 #[derive(Debug, Clone)]
-pub struct Spoken {
+pub struct SettingEffect {
     /// Its key as given.
     pub key: String,
     /// Its value.
     pub value: String,
     /// Where it puts memory.
     pub effect: Effect,
-    /// Why.
+    /// The reason.
     pub why: &'static str,
     /// What to give instead.
     pub instead: Option<&'static str>,
@@ -71,7 +95,7 @@ pub struct Versions {
     pub until: Option<&'static str>,
 }
 
-impl Spoken {
+impl SettingEffect {
     /// Whether it holds in this framework.
     #[must_use]
     pub(crate) fn holds_in(&self, framework: Framework) -> bool {
@@ -139,12 +163,12 @@ pub(crate) fn decides_kills(key: &str) -> bool {
     keys.any(|known| known == key)
 }
 
-/// Of these settings, those that bear on memory.
+/// The settings that bear on memory, with their effect.
 #[must_use]
-pub fn spoken(pairs: &[(String, String)]) -> Vec<Spoken> {
+pub fn setting_effects(pairs: &[(String, String)]) -> Vec<SettingEffect> {
     let known = pairs.iter().filter_map(|(key, value)| {
         let (table, known) = find(key)?;
-        takes(known, value).then(|| Spoken {
+        takes(known, value).then(|| SettingEffect {
             key: key.clone(),
             value: value.clone(),
             effect: known.effect,
@@ -196,9 +220,9 @@ mod tests {
 
     fn effects(line: &str) -> Vec<(String, Effect)> {
         let argv: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        let found = spoken(&pairs(&argv)).into_iter();
-        let found = found.filter(|spoken| spoken.effect != Effect::Lever);
-        found.map(|spoken| (spoken.key, spoken.effect)).collect()
+        let found = setting_effects(&pairs(&argv)).into_iter();
+        let found = found.filter(|found| found.effect != Effect::RemedySetting);
+        found.map(|found| (found.key, found.effect)).collect()
     }
 
     fn effect(line: &str) -> Option<Effect> {

@@ -4,7 +4,10 @@
 
 use std::path::Path;
 
-use crate::{event::Role, ids::HexId, ray::tree::Part};
+use crate::{
+    ids::HexId,
+    ray::{role::Role, tree::Part},
+};
 
 /// What a title says: `ray::Class.method`, `ray::task`, `ray::Class`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -124,7 +127,7 @@ pub fn title(title: &str) -> Option<Title> {
             task: Some(plain.to_owned()),
         });
     }
-    if plain.chars().next().is_some_and(char::is_uppercase) && !plain.contains(' ') {
+    if is_class_like(plain) {
         // An actor between two calls, or a task whose name looks like one.
         return Some(Title {
             actor_class: Some(plain.to_owned()),
@@ -143,8 +146,12 @@ pub fn class_of_call(title: &str) -> Option<&str> {
     let name = title.strip_prefix("ray::")?.trim_end();
     let plain = name.rsplit(':').next().unwrap_or(name);
     let (class, _) = plain.rsplit_once('.')?;
-    let class_like = class.chars().next().is_some_and(char::is_uppercase) && !class.contains(' ');
-    class_like.then_some(class)
+    is_class_like(class).then_some(class)
+}
+
+/// A capital as the first or the second letter: `WorkerDict`, and `vLLMHttpServer` of verl.
+fn is_class_like(name: &str) -> bool {
+    name.chars().take(2).any(char::is_uppercase) && !name.contains(' ')
 }
 
 #[cfg(test)]
@@ -199,6 +206,11 @@ mod tests {
             parts("ray::hog:Hog.__init__"),
             Some((some("Hog"), some("Hog.__init__")))
         );
+        assert_eq!(
+            parts("ray::vLLMHttpServer.launch_server"),
+            Some((some("vLLMHttpServer"), some("vLLMHttpServer.launch_server")))
+        );
+        assert_eq!(parts("ray::trainStep"), Some((None, some("trainStep"))));
         assert_eq!(
             parts("ray::compute_score"),
             Some((None, some("compute_score")))

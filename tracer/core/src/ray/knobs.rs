@@ -216,7 +216,7 @@ pub(crate) fn where_it_counts(key: &str, value: &str, in_force: &str) -> Change 
 /// A variable that does nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ignored {
-    /// Why.
+    /// The reason.
     pub why: String,
     /// What to set instead.
     pub instead: Change,

@@ -3,15 +3,18 @@
 //! Mirrors `src/ray/common/memory_monitor.cc` (Ray 2.9 to 2.54) and `memory_monitor_utils.cc` (from 2.55). It reads the files at
 //! `/sys/fs/cgroup` as its own mount namespace shows them, never the cgroup that the raylet itself is in.
 
-use crate::{event::NodeMemory, ids::Bytes, ray::version::Version};
+use crate::{ids::Bytes, ray::version::Version};
 
 /// From this version on active file pages are not counted either, in both cgroup versions.
 const WITHOUT_ACTIVE_FILE: Version = Version(2, 10);
 
+/// The variable of its threshold.
+pub const THRESHOLD: &str = "RAY_memory_usage_threshold";
+
 /// The settings that it reads, from the raylet's environment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Config {
-    /// `RAY_memory_usage_threshold`; single precision as in Ray, so that the product is Ray's own.
+    /// [`THRESHOLD`]; single precision as in Ray, so that the product is Ray's own.
     pub fraction: f32,
     /// `RAY_memory_monitor_refresh_ms`; 0 turns it off.
     pub refresh_ms: u64,
@@ -39,7 +42,7 @@ impl Config {
         };
         let default = Self::default();
         Self {
-            fraction: value("RAY_memory_usage_threshold")
+            fraction: value(THRESHOLD)
                 .and_then(|text| text.parse().ok())
                 .unwrap_or(default.fraction),
             refresh_ms: value("RAY_memory_monitor_refresh_ms")
@@ -89,19 +92,26 @@ pub struct Count {
     pub of_cgroup: bool,
 }
 
-/// What a monitor of this version counts now.
+impl Count {
+    /// Of the whole machine.
+    #[must_use]
+    pub fn of_machine(used: Bytes, total: Bytes) -> Self {
+        Self {
+            used,
+            total,
+            of_cgroup: false,
+        }
+    }
+}
+
+/// What a monitor of this version counts now; `machine` is what one counts that sees no cgroup.
 #[must_use]
-pub fn count(node: &NodeMemory, cgroup: Option<&RootCgroup>, version: Option<Version>) -> Count {
-    let machine = Count {
-        used: node.used(),
-        total: node.total,
-        of_cgroup: false,
-    };
+pub fn count(machine: Count, cgroup: Option<&RootCgroup>, version: Option<Version>) -> Count {
     let Some(cgroup) = cgroup else {
         return machine;
     };
     match cgroup.limit {
-        Some(limit) if limit.0 > 0 && limit <= node.total => Count {
+        Some(limit) if limit.0 > 0 && limit <= machine.total => Count {
             used: used(cgroup, version).min(limit),
             total: limit,
             of_cgroup: true,
@@ -142,19 +152,10 @@ fn stat(text: &str, key: &str) -> Bytes {
 mod tests {
     use super::*;
 
-    const NODE: NodeMemory = NodeMemory {
+    const MACHINE: Count = Count {
+        used: Bytes(5_276_502_016),
         total: Bytes(25_276_502_016),
-        available: Bytes(20_000_000_000),
-        free: Bytes(0),
-        shmem: Bytes(0),
-        swap_used: Bytes(0),
-        anon: None,
-        file: None,
-        kernel: None,
-        huge: None,
-        cpu_lists: None,
-        stalled_us: None,
-        others: None,
+        of_cgroup: false,
     };
 
     fn v1(limit: u64) -> RootCgroup {
@@ -169,15 +170,15 @@ mod tests {
 
     #[test]
     fn an_unlimited_cgroup_leaves_the_machine_to_be_counted() {
-        let count = count(&NODE, Some(&v1(9_223_372_036_854_771_712)), None);
-        assert_eq!((count.total, count.of_cgroup), (NODE.total, false));
+        let count = count(MACHINE, Some(&v1(9_223_372_036_854_771_712)), None);
+        assert_eq!((count.total, count.of_cgroup), (MACHINE.total, false));
         assert_eq!(count.used, Bytes(5_276_502_016));
     }
 
     #[test]
     fn file_pages_are_not_counted_and_before_2_10_active_ones_are() {
         let cgroup = v1(4 << 30);
-        let used = |version| count(&NODE, Some(&cgroup), Some(version)).used;
+        let used = |version| count(MACHINE, Some(&cgroup), Some(version)).used;
         assert_eq!(used(Version(2, 60)), Bytes(3000 - 500 - 300));
         assert_eq!(used(Version(2, 9)), Bytes(2000 + 900 - 500));
         let v2 = RootCgroup {
@@ -185,7 +186,7 @@ mod tests {
             stat: "anon 9\ninactive_file 500\nactive_file 300\n".into(),
             ..cgroup
         };
-        let used = |version| count(&NODE, Some(&v2), Some(version)).used;
+        let used = |version| count(MACHINE, Some(&v2), Some(version)).used;
         assert_eq!(used(Version(2, 60)), Bytes(2200));
         assert_eq!(used(Version(2, 9)), Bytes(2500));
     }

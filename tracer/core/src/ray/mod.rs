@@ -7,7 +7,7 @@ pub mod identify;
 pub mod knobs;
 pub mod log;
 pub mod memory_monitor;
-pub mod python;
+pub mod role;
 pub mod start;
 pub mod tool;
 pub mod torch;

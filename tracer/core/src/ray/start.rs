@@ -1,4 +1,4 @@
-//! How a node of Ray was started, and what to type there for a change: `ray start`, `ray.init()`, a container, `KubeRay`.
+//! Says how a node of Ray was started, and what to type there for a change: `ray start`, `ray.init()`, a container, `KubeRay`.
 
 /// Who started the raylet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -14,6 +14,23 @@ pub enum Start {
     Kubernetes,
     /// `ray start` in a Slurm job.
     Slurm,
+}
+
+/// Words of the cgroups that container runtimes make.
+const CONTAINERS: [&str; 4] = ["docker", "libpod", "containerd", "crio"];
+
+impl Start {
+    /// Who makes cgroups of such a path, where that is known by it.
+    #[must_use]
+    pub fn of_cgroup(path: &str) -> Option<Self> {
+        if path.contains("kubepods") {
+            Some(Self::Kubernetes)
+        } else if CONTAINERS.iter().any(|word| path.contains(word)) {
+            Some(Self::Container)
+        } else {
+            path.contains("/slurm").then_some(Self::Slurm)
+        }
+    }
 }
 
 /// A setting of the node.
@@ -73,7 +90,9 @@ impl Change {
                 _ => format!("unset {key}"),
             },
             Self::MemoryLimit(size) => match start {
-                Start::Container => format!("docker run --memory={size}"),
+                Start::Container => format!(
+                    "docker run --memory={size}, or while it runs docker update --memory={size} --memory-swap={size} CONTAINER"
+                ),
                 Start::Kubernetes => {
                     format!("resources.limits.memory: {size}i in the pod's container")
                 }
@@ -138,14 +157,14 @@ impl Traces<'_> {
         let kuberay = |(key, _): &(String, String)| {
             key == "RAY_USAGE_STATS_KUBERAY_IN_USE" || key == "RAY_CLOUD_INSTANCE_ID"
         };
-        let pod = self.cgroup.is_some_and(|path| path.contains("kubepods"));
-        if pod || self.settings.iter().any(kuberay) {
+        let by_cgroup = self.cgroup.and_then(Start::of_cgroup);
+        if by_cgroup == Some(Start::Kubernetes) || self.settings.iter().any(kuberay) {
             Start::Kubernetes
         } else if self.by_driver {
             Start::RayInit
         } else if self.contained {
             Start::Container
-        } else if self.cgroup.is_some_and(|path| path.contains("/slurm")) {
+        } else if by_cgroup == Some(Start::Slurm) {
             Start::Slurm
         } else {
             Start::RayStart

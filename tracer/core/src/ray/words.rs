@@ -1,6 +1,10 @@
-//! What Ray's words mean where a fact keeps them as they were printed: of owners, agents and the GCS.
+//! Interprets Ray's words that a fact keeps as they were printed: of owners, agents and the GCS.
 //!
 //! Rules ask here, so that a new wording is a change of this file and of the grammars in `log/`, and of no rule.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
 
 use crate::ids::HexId;
 
@@ -25,6 +29,12 @@ impl Ended {
             _ => Self::Owner,
         }
     }
+}
+
+/// What had ended, in Ray's words for it: `owner died`, `owner's node died`.
+#[must_use]
+pub fn what_ended(reason: &str) -> &str {
+    reason.trim_start_matches("its ")
 }
 
 /// Why the GCS ended an actor, where its owner was gone (`gcs_actor_manager.cc`, 2.9 to 2.60).
@@ -79,6 +89,43 @@ pub(crate) fn is_dashboards_agent(name: &str) -> bool {
     name.contains("dashboard")
 }
 
+static CODE: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"exits? with (?:an )?exit code (\d{1,3})\b"));
+static SIGTERM: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"(?:process receives? a|terminated by|received) SIGTERM"));
+
+#[expect(
+    clippy::expect_used,
+    reason = "the patterns are literals and are compiled in tests"
+)]
+fn pattern(text: &str) -> Regex {
+    Regex::new(text).expect("a valid pattern")
+}
+
+/// The exit code in Ray's words for how a worker ended: `Worker exits with an exit code 7.`
+#[must_use]
+pub fn exit_code(detail: &str) -> Option<i32> {
+    CODE.captures(detail)?[1].parse().ok()
+}
+
+/// Whether Ray says that a worker ended at a SIGTERM: `The process receives a SIGTERM.` Its lists of common causes name signals too.
+#[must_use]
+pub fn received_sigterm(detail: &str) -> bool {
+    SIGTERM.is_match(detail)
+}
+
+/// Whether a worker ended because its job had.
+#[must_use]
+pub fn job_has_finished(detail: &str) -> bool {
+    detail.contains("job has finished")
+}
+
+/// Whether a worker says in its own log that a signal ended it.
+#[must_use]
+pub(crate) fn names_signal(detail: &str) -> bool {
+    detail.contains("SIG")
+}
+
 /// Whether a worker says in its own log that a SIGTERM ended it (`core_worker_process.cc`).
 #[must_use]
 pub(crate) fn names_sigterm(detail: &str) -> bool {
@@ -93,6 +140,22 @@ pub fn sentence(detail: &str) -> String {
         .trim_start_matches("Worker exits by an user request. ")
         .trim_start_matches("Worker exited because ");
     detail.chars().take(160).collect()
+}
+
+/// Whether an `ErrorType` (`src/ray/protobuf/common.proto`) is of a call whose process is gone; the others are exceptions of the user's code.
+#[must_use]
+pub(crate) fn tells_of_a_death(error: &str) -> bool {
+    is_of_an_actor(error)
+        || matches!(
+            error,
+            "WORKER_DIED" | "OUT_OF_MEMORY" | "NODE_DIED" | "LOCAL_RAYLET_DIED"
+        )
+}
+
+/// Whether it is of a call whose actor is gone.
+#[must_use]
+pub(crate) fn is_of_an_actor(error: &str) -> bool {
+    matches!(error, "ACTOR_DIED" | "ACTOR_UNAVAILABLE")
 }
 
 #[cfg(test)]
@@ -121,5 +184,17 @@ mod tests {
             })
         );
         assert_eq!(owner_gone("The actor was killed by ray.kill"), None);
+    }
+
+    #[test]
+    fn how_a_worker_ended_is_told_in_words_of_each_version() {
+        assert_eq!(exit_code("Worker exits with an exit code 7."), Some(7));
+        assert_eq!(exit_code("Worker exit with exit code 137"), Some(137));
+        assert_eq!(exit_code("connection error code 2. End of file"), None);
+        assert!(received_sigterm("The process receives a SIGTERM."));
+        assert!(!received_sigterm("Some common causes include: SIGTERM"));
+        assert!(job_has_finished(
+            "Worker exits because its job has finished"
+        ));
     }
 }

@@ -3,7 +3,9 @@
 //! Runs in the thread that empties the kernel's ring, so it keeps little and looks at no clock. Async and threaded actors overwrite
 //! each other's title: a call then ends where the next one began.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
 
 use crate::{
     event::{Call, MemorySplit},
@@ -16,7 +18,7 @@ const LONG_NS: i64 = 50_000_000;
 /// A call that runs for this time is written before it ends: its process may die in it.
 const ANNOUNCED_NS: i64 = SECOND_NS;
 /// What runs is looked through this often for such calls.
-const LOOKED_THROUGH_NS: i64 = 100_000_000;
+const LOOKED_THROUGH_NS: i64 = 500_000_000;
 /// A move of memory that makes a short call worth a row.
 const MOVED: u64 = 1 << 20;
 /// Titles of one process that are counted; tasks may have a name each.
@@ -25,7 +27,7 @@ const MAX_TITLES: usize = 256;
 /// The calls that run in each process.
 #[derive(Default)]
 pub(super) struct Calls {
-    lanes: HashMap<Pid, Lane>,
+    lanes: FxHashMap<Pid, Lane>,
     looked_through: BootTime,
 }
 
@@ -35,7 +37,7 @@ struct Lane {
     /// The class of its actor.
     actor: Option<String>,
     running: Option<Running>,
-    counts: HashMap<Arc<str>, u32>,
+    counts: FxHashMap<Arc<str>, u32>,
     /// Anonymous memory when the last written call ended; before that, when the first began.
     told: Option<Bytes>,
 }
@@ -134,7 +136,7 @@ impl Lane {
             process,
             actor: None,
             running: None,
-            counts: HashMap::new(),
+            counts: FxHashMap::default(),
             told: None,
         }
     }

@@ -54,7 +54,7 @@ struct Session {
     /// Names that were looked at, by their hashes.
     seen: HashSet<u64>,
     /// Tells what appears, where the kernel does.
-    news: Option<NewNames>,
+    new_names: Option<NewNames>,
     /// When it last changed, as far as it was read since.
     changed: Option<SystemTime>,
     listing: Option<Listing>,
@@ -76,7 +76,7 @@ impl Session {
     /// The next names of its folder, where it has changed; none when all were read.
     fn names(&mut self, folder: &Folder, most: usize, now: BootTime) -> Vec<String> {
         if self.listing.is_none() {
-            if let Some(names) = self.news.as_ref().and_then(|news| news.take(most)) {
+            if let Some(names) = self.new_names.as_ref().and_then(|names| names.take(most)) {
                 return names;
             }
             let changed = folder.changed();
@@ -85,7 +85,7 @@ impl Session {
             }
             self.changed = changed;
             // Before the names are read: what appears meanwhile is told twice.
-            self.news = folder.new_names();
+            self.new_names = folder.new_names();
             self.listing = folder.list();
             self.took_ns = 0;
         }
@@ -320,7 +320,7 @@ mod tests {
         let (at, folder) = folder_of([log(1)].into_iter());
         let mut session = Session::default();
         assert_eq!(session.names(&folder, NAMES, BootTime(1)), [log(1)]);
-        assert!(session.news.is_some());
+        assert!(session.new_names.is_some());
         for number in 0..=told {
             std::fs::hard_link(at.path().join(log(1)), at.path().join(number.to_string()))
                 .expect("a name");

@@ -14,9 +14,9 @@ use crate::{
 
 /// Processes that were looked at and are no part of Ray, by their start.
 #[derive(Default)]
-pub(super) struct Strangers(HashMap<Pid, BootTime>);
+pub(super) struct NonRayProcesses(HashMap<Pid, BootTime>);
 
-impl Strangers {
+impl NonRayProcesses {
     fn has(&self, pid: Pid, stat: &Stat) -> bool {
         self.0.get(&pid) == Some(&stat.start)
     }
@@ -24,8 +24,8 @@ impl Strangers {
 
 impl Processes {
     /// A cluster is new: who was nobody's may be its part.
-    pub(in crate::collect) fn forget_strangers(&mut self) {
-        self.strangers = Strangers::default();
+    pub(in crate::collect) fn forget_non_ray_processes(&mut self) {
+        self.non_ray = NonRayProcesses::default();
     }
 
     /// Who belongs to the clusters by this table, and is not known.
@@ -70,22 +70,25 @@ impl Processes {
     /// Parts of the known clusters that are nobody's children any more: `ray start` leaves the GCS, the dashboard and its helpers
     /// to init. Their command lines name the session or the GCS.
     fn parts(&mut self, table: &Table, clusters: &Clusters) -> Vec<Pid> {
-        let is_new = |pid: &Pid, stat: &Stat| {
-            !self.known.contains_key(pid) && !self.strangers.has(*pid, stat)
-        };
+        let is_new =
+            |pid: &Pid, stat: &Stat| !self.known.contains_key(pid) && !self.non_ray.has(*pid, stat);
         let is_part = |pid: Pid, stat: &Stat| {
             let argv = processes::argv(pid);
-            identify::role(&stat.comm, &argv).is_some() && clusters.named(&argv).is_some()
+            let process = ProcessKey {
+                pid,
+                start: stat.start,
+            };
+            identify::role(&stat.comm, &argv).is_some() && clusters.named(&argv, process).is_some()
         };
         let new = table.iter().filter(|(pid, stat)| is_new(pid, stat));
         let found = new.filter(|(pid, stat)| is_part(**pid, stat));
         let found = found.map(|(pid, _)| *pid).collect();
         let seen = table.iter().map(|(pid, stat)| (*pid, stat.start));
-        self.strangers = Strangers(seen.collect());
+        self.non_ray = NonRayProcesses(seen.collect());
         found
     }
 
-    /// The cluster that a process belongs to: its parent's, or the one whose command line it names.
+    /// The cluster that a process belongs to: its parent's, or one of its user's that its command line names.
     pub(super) fn cluster_of(&self, process: &Process, clusters: &Clusters) -> Option<ProcessKey> {
         let of = |pid: Pid| self.get(pid).and_then(|known| known.process.cluster);
         if let Some(known) = of(process.process.pid) {
@@ -101,6 +104,6 @@ impl Processes {
                 .map(|stat| stat.parent)
                 .filter(|pid| pid.0 > 1);
         }
-        clusters.named(&process.argv)
+        clusters.named(&process.argv, process.process)
     }
 }

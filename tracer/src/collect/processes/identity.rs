@@ -1,4 +1,4 @@
-//! Who a process is, found out while it lives: by its command line, and by the log files that it holds open.
+//! Identifies a process while it lives: by its command line, and by the log files that it holds open.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use crate::{
     collect::{clusters::Clusters, output::Output},
     event::{Observation, Process, Role, Source, Worker},
     ids::{BootTime, ProcessKey},
-    observe::{clusters, processes},
+    observe::{clusters, packages, processes},
     ray::log::{FileKind, file_name},
 };
 
@@ -121,7 +121,8 @@ impl Processes {
             process.role
         };
         if identified && !was_identified && role == Role::Driver {
-            emit_settings(key, out);
+            let raylet = process.cluster.and_then(|raylet| self.known_as(raylet));
+            emit_settings(&process, raylet, out);
         }
         let cluster = process.cluster;
         self.know(Known {
@@ -163,11 +164,17 @@ fn worker_by(logs: &[OwnLog], process: ProcessKey) -> Option<Worker> {
     })
 }
 
-/// The `RAY_*` variables of a driver, once it is known as one.
-fn emit_settings(process: ProcessKey, out: &mut Output) {
+/// What a driver runs with, once it is known as one.
+fn emit_settings(driver: &Process, raylet: Option<&Process>, out: &mut Output) {
+    let process = driver.process;
     let settings = clusters::settings(process.pid);
-    if !settings.is_empty() {
-        let what = Observation::DriverSettings { process, settings };
+    let packages = raylet.map_or_else(Vec::new, |raylet| packages::of_driver(driver, raylet));
+    if !settings.is_empty() || !packages.is_empty() {
+        let what = Observation::DriverSettings {
+            process,
+            settings,
+            packages,
+        };
         out.emit_now(Source::Proc, what);
     }
 }

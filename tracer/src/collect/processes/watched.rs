@@ -1,4 +1,4 @@
-//! How processes are watched: in the kernel's tracked set and its table of memory, or by a pidfd each.
+//! Watches processes: in the kernel's tracked set and its table of memory, or by a pidfd each.
 
 use std::{
     collections::HashSet,

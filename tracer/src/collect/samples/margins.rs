@@ -1,4 +1,4 @@
-//! Whether anything is near its limit: memory is looked at more often then, and the hooks that cost more are attached.
+//! Says whether a limit is near: memory is sampled more often then, and the hooks that cost more are attached.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,7 +22,7 @@ pub(super) struct Limit {
     pub(super) used: Bytes,
     /// It kills there.
     pub(super) limit: Bytes,
-    /// Whose memory counts, that of strangers too.
+    /// Whose memory counts, that of processes outside Ray too.
     pub(super) counts: Counts,
     /// The raylet whose monitor this is.
     pub(super) raylet: Option<ProcessKey>,
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_are_of_interest_where_they_count_against_the_next_limit() {
+    fn processes_outside_ray_are_of_interest_where_they_count_against_the_next_limit() {
         let limit = |used: u64, limit: u64, counts: &Counts| Limit {
             name: String::new(),
             used: Bytes(used),

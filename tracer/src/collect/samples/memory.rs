@@ -1,12 +1,12 @@
 //! The memory of tracked processes: those that the kernel saw move before others; a row only when a figure moved.
 
 mod families;
-mod turns;
+mod schedule;
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use families::Families;
-use turns::{Asked, Before, Turns};
+use schedule::{Before, SampleSchedule, ScheduleEntry};
 
 use super::moved;
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
         processes::{Change, Processes},
     },
     event::{MemorySplit, Observation, ProcessMemory, Source},
-    ids::{BootTime, Bytes, MINUTE_NS, Pid, ProcessKey},
+    ids::{BootTime, Bytes, MINUTE_NS, Pid, ProcessKey, SECOND_NS},
     observe::{
         clock, forks,
         kernel::{Growth, ResidentLevel, Slot},
@@ -25,16 +25,17 @@ use crate::{
 
 /// Without a move a row is written this often: thousands of processes rest all day.
 const AT_LEAST_NS: i64 = 10 * MINUTE_NS;
-/// All figures of a process are read at each tenth look, and whenever the cheap ones say that shared memory moved.
+/// All figures of a process are read at each tenth look that is as long after the last one, and whenever the cheap ones say that shared memory moved.
 const FULL_LOOKS: u64 = 10;
+const FULL_NS: i64 = 10 * SECOND_NS;
 /// Looks between two of the clock.
 const LOOKS_AT_ONCE: usize = 8;
 
 /// All processes that are sampled.
 #[derive(Default)]
 pub(super) struct Memories {
-    processes: HashMap<Pid, Sampled>,
-    turns: Turns,
+    processes: FxHashMap<Pid, Sampled>,
+    schedule: SampleSchedule,
     families: Families,
 }
 
@@ -44,6 +45,8 @@ struct Sampled {
     /// Its place in the kernel's table.
     slot: Option<Slot>,
     before: Before,
+    /// When all figures were read last, and the looks since then.
+    full: Option<BootTime>,
     looks: u64,
     /// Whether it has executed a program since its fork: then it shares with nobody above it.
     executed: bool,
@@ -62,6 +65,7 @@ impl Sampled {
             files: MemoryFiles::open(pid).ok(),
             slot: None,
             before: Before::default(),
+            full: None,
             looks: 0,
             executed: false,
             faulted: None,
@@ -88,10 +92,10 @@ impl Sampled {
         let swap = |level: Option<ResidentLevel>| level.map(|level| Bytes(level.swap()));
         if moved(swap(self.before.level), swap(level)) {
             // `statm` does not count it.
-            self.looks = 0;
+            self.full = None;
         }
         let last = self.last;
-        let split = self.look(pid).map(|split| self.with_own(pid, split));
+        let split = self.look(now, pid).map(|split| self.with_own(pid, split));
         let has_moved = split
             .is_some_and(|split| moved(last.anon, split.anon) || moved(last.shmem, split.shmem));
         self.before = Before {
@@ -130,9 +134,10 @@ impl Sampled {
     }
 
     /// The figures now; `None` when the process is gone.
-    fn look(&mut self, pid: Pid) -> Option<MemorySplit> {
-        let turn = self.looks.is_multiple_of(FULL_LOOKS);
+    fn look(&mut self, now: BootTime, pid: Pid) -> Option<MemorySplit> {
         self.looks += 1;
+        let is_long_ago = |full| self.looks >= FULL_LOOKS && now.since(full) >= FULL_NS;
+        let turn = self.full.is_none_or(is_long_ago);
         let Some(files) = &self.files else {
             // No descriptor could be had.
             return memory::process(pid);
@@ -141,6 +146,7 @@ impl Sampled {
         let last = &self.last;
         let shared = last.file.unwrap_or_default().0 + last.shmem.unwrap_or_default().0;
         let split = if turn || moved(Some(Bytes(shared)), Some(count.shared)) {
+            (self.full, self.looks) = (Some(now), 0);
             files.split()?
         } else {
             let resident = Bytes(count.anon.0 + count.shared.0);
@@ -169,11 +175,11 @@ impl Sampled {
 }
 
 impl Memories {
-    /// Begins with who is new and forgets who is gone.
+    /// Starts with new processes and drops those that have exited.
     pub(super) fn follow(&mut self, changes: Vec<Change>) {
         for change in changes {
             match change {
-                Change::Began(process) => self.turns.add(process),
+                Change::Began(process) => self.schedule.add(process),
                 // It shares nothing any more.
                 Change::Executed(pid) => {
                     if let Some(sampled) = self.processes.get_mut(&pid) {
@@ -210,16 +216,16 @@ impl Memories {
             let sampled = samples.entry(process.pid);
             let sampled = sampled.or_insert_with(|| Sampled::new(process.pid));
             let level = sampled.level(process, growth);
-            Some(Asked {
+            Some(ScheduleEntry {
                 slot: sampled.slot,
                 turn: sampled.before.turn(now, near, level),
             })
         };
-        let due = self.turns.take(now, near, levels, ask);
+        let due = self.schedule.take(now, near, levels, ask);
         let budget = if near {
-            turns::BUDGET_NEAR
+            schedule::BUDGET_NEAR
         } else {
-            turns::BUDGET_FAR
+            schedule::BUDGET_FAR
         };
         let began = clock::cpu_time();
         for (done, pid) in due.into_iter().enumerate() {
@@ -260,8 +266,8 @@ mod tests {
     fn a_look_that_reads_less_says_the_same() {
         let pid = Pid(std::process::id());
         let mut sampled = Sampled::new(pid);
-        let full = sampled.look(pid).expect("status");
-        let quick = sampled.look(pid).expect("statm");
+        let full = sampled.look(BootTime(1), pid).expect("status");
+        let quick = sampled.look(BootTime(2), pid).expect("statm");
         let anon = |split: MemorySplit| split.anon.expect("anon").0;
         assert!(
             anon(full).abs_diff(anon(quick)) < 8 << 20,

@@ -8,11 +8,7 @@ use crate::{
     collect::{output::Output, processes::Found},
     event::{MemorySplit, Observation, OutsideMemory, Source},
     ids::{BootTime, Bytes, Pid, ProcessKey},
-    observe::{
-        forks,
-        memory::{self, MemoryFiles},
-        processes,
-    },
+    observe::{forks, memory, processes},
     path,
 };
 
@@ -28,9 +24,9 @@ const ANOTHERS: &str = "a process of another user";
 
 /// Those that were told last.
 #[derive(Default)]
-pub(super) struct Outsiders(HashMap<Pid, OutsideMemory>);
+pub(super) struct OutsideProcesses(HashMap<Pid, OutsideMemory>);
 
-impl Outsiders {
+impl OutsideProcesses {
     /// Called every two seconds near a limit, which counts the memory of `counts`. Returns what all
     /// processes outside Ray hold together, this one among them.
     pub(super) fn sample(
@@ -74,7 +70,7 @@ impl Outsiders {
             }
         }
         for (pid, _) in biggest {
-            self.outsider(now, pid, found.clusters.wanted_user(), out);
+            self.outsider(now, pid, found.clusters.filter_user(), out);
         }
         all
     }
@@ -109,7 +105,7 @@ impl Outsiders {
 /// Private memory of one process; of a fork, what it has faulted in at most: the rest is its
 /// parent's.
 fn private(pid: Pid) -> Option<Bytes> {
-    let anon = MemoryFiles::open(pid).ok()?.count()?.anon;
+    let anon = memory::count(pid)?.anon;
     let fork = (anon.0 >= FORKED).then(|| forks::forked(pid)).flatten();
     Some(fork.map_or(anon, |fork| anon.min(fork.faulted)))
 }

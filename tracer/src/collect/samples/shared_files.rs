@@ -11,6 +11,8 @@ use std::{
     time::Duration,
 };
 
+use rustc_hash::FxHashMap;
+
 use super::rows::{AT_LEAST_NS, moved};
 use crate::{
     collect::{
@@ -43,7 +45,7 @@ pub(super) struct SharedFiles {
     /// Who is still to be looked at.
     left: Vec<ProcessKey>,
     /// What each had touched of shared memory when it was looked at.
-    touched: HashMap<Pid, Bytes>,
+    touched: FxHashMap<Pid, Bytes>,
     /// When the last round began, and what no known file explained after the last one.
     began: Option<BootTime>,
     unexplained: Option<Bytes>,
@@ -279,7 +281,7 @@ impl SharedFiles {
     }
 
     /// A row for each file of which something moved; those that shrank come first, so that nothing counts twice between two rows.
-    fn news(&mut self) -> Vec<SharedFile> {
+    fn changed_files(&mut self) -> Vec<SharedFile> {
         let looked_us = u64::try_from(self.looked.as_micros()).unwrap_or(u64::MAX);
         let mut rows = Vec::new();
         for (id, file) in &mut self.files {
@@ -287,13 +289,13 @@ impl SharedFiles {
             // A file of which nothing leads to anybody has no pages, and no holders.
             let (bytes, all) = (file.bytes, file.holders());
             let named: Vec<ProcessKey> = all.iter().copied().take(NAMED).collect();
-            let news = match &file.told {
+            let has_changed = match &file.told {
                 None => bytes.0 >= SMALLEST,
                 Some((last, holders)) => {
                     gone || moved(Some(*last), Some(bytes)) || *holders != named
                 }
             };
-            if !news {
+            if !has_changed {
                 continue;
             }
             let before = file.told.replace((bytes, named.clone()));
@@ -344,9 +346,9 @@ impl SharedFiles {
             }
         }
         self.looked += took();
-        let news = self.news();
-        let any = !news.is_empty();
-        for file in news {
+        let changed = self.changed_files();
+        let any = !changed.is_empty();
+        for file in changed {
             out.emit(Source::Proc, now, Observation::SharedFile(file));
         }
         any

@@ -1,7 +1,7 @@
-//! What bears on tracked processes from around them: their memory cgroups, `/dev/shm`, and what kills when it is full.
+//! Samples what surrounds tracked processes: their memory cgroups, `/dev/shm`, and what kills when it is full.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeSet, HashSet},
     path::Path,
 };
 
@@ -21,7 +21,7 @@ use crate::{
         sessions,
     },
     ray::{
-        memory_monitor::{self, Config},
+        memory_monitor::{self, Config, Count},
         version::Version,
     },
 };
@@ -55,16 +55,9 @@ impl Surroundings {
             let paths: BTreeSet<&str> = paths.collect();
             self.paths = paths.into_iter().map(str::to_owned).collect();
         }
-        let Some(hierarchy) = &self.hierarchy else {
-            return Vec::new();
-        };
-        let mut levels: HashMap<String, CgroupState> = HashMap::new();
-        for path in self.paths.iter().map(String::as_str) {
-            let found = hierarchy.on_path(path).into_iter();
-            let kept = found.filter(|level| level.limit.is_some() || level.path == path);
-            levels.extend(kept.map(|level| (level.path.clone(), level)));
-        }
-        levels.into_values().collect()
+        let paths = self.paths.iter().map(String::as_str);
+        let hierarchy = self.hierarchy.as_ref();
+        hierarchy.map_or_else(Vec::new, |hierarchy| hierarchy.that_bind(paths))
     }
 
     /// A row for each cgroup of which something moved.
@@ -157,7 +150,8 @@ pub(super) fn limits(node: &NodeMemory, cgroups: &[CgroupState], found: Found<'_
         let raylet = cluster.raylet;
         let version = cluster.ray_version.as_deref().and_then(Version::parse);
         let root = cgroups::root_of(raylet.pid);
-        let count = memory_monitor::count(node, root.as_ref(), version);
+        let machine = Count::of_machine(node.used(), node.total);
+        let count = memory_monitor::count(machine, root.as_ref(), version);
         let own = found.processes.known_as(raylet);
         let own = own.and_then(|raylet| raylet.cgroup.as_deref());
         let own = own.filter(|_| count.total != node.total);

@@ -1,6 +1,6 @@
 //! Attaches as `record` would, and detaches.
 
-use super::super::record::attach;
+use super::super::attach;
 use crate::{
     event::{Mode, Probe, ProbeState},
     observe::{kernel, kmsg},

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    io,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
@@ -14,13 +15,14 @@ use super::{
     tail::{STALE_NS, Tail},
 };
 use crate::{
-    event::{LimitWarning, RecordingStarted},
-    ids::{BootTime, CLOCK_TICK_NS},
+    event::{LimitWarning, Observation, RecordingStarted},
+    ids::{BootTime, CLOCK_TICK_NS, WallTime},
     judge::{
         live::Live,
         report::{Death, Utc},
     },
     observe::{memory, processes},
+    recording::{RecordingError, row},
     show::publish::{
         self, Origin,
         metrics::{Snapshot, Warned},
@@ -30,10 +32,14 @@ use crate::{
 
 /// Recorders whose losses are remembered.
 const RECORDERS: usize = 8;
+/// Files that are begun at a look: what was written before is handed on a few files after another, and not all of them are held at once.
+const AT_A_LOOK: usize = 2;
+/// A file that was just made has no tables yet. What cannot be read at so many looks is told once.
+const UNREAD: u32 = 10;
 
 /// What a look has found.
 #[derive(Default)]
-pub(super) struct News {
+pub(super) struct Updates {
     /// Lines that are new.
     pub(super) lines: Vec<Value>,
     /// Deaths that have a pod.
@@ -47,8 +53,10 @@ pub(super) struct Folder {
     path: PathBuf,
     with_arguments: bool,
     tails: BTreeMap<String, Tail>,
-    /// The warnings that stood at the last look.
-    near: Vec<(BootTime, LimitWarning)>,
+    /// Files that could not be read, with the number of looks.
+    unread: BTreeMap<String, u32>,
+    /// Whether the folder itself could not be read at the last look.
+    missing: bool,
 }
 
 impl Folder {
@@ -57,46 +65,64 @@ impl Folder {
             path: path.to_owned(),
             with_arguments,
             tails: BTreeMap::new(),
-            near: Vec::new(),
+            unread: BTreeMap::new(),
+            missing: false,
         }
     }
 
-    /// What was read is read again: its lines could not be handed on.
-    pub(super) fn again(&mut self) {
-        self.tails.clear();
-        self.near.clear();
-    }
-
     /// What is new.
-    pub(super) fn look(&mut self, state: &mut State, now: BootTime) -> News {
-        let mut news = News::default();
-        news.snapshot.with_paths = self.with_arguments;
-        let found = recordings(&self.path);
-        news.snapshot.bytes = found.values().map(|(_, bytes)| bytes).sum();
+    pub(super) fn look(&mut self, state: &mut State, now: BootTime) -> Updates {
+        let mut updates = Updates::default();
+        updates.snapshot.with_paths = self.with_arguments;
+        updates.snapshot.node.clone_from(&state.node);
+        let found = match recordings(&self.path) {
+            Ok(found) => found,
+            // What was handed on stays known.
+            Err(error) => {
+                if !self.missing {
+                    tracing::warn!("{} cannot be read: {error}", self.path.display());
+                }
+                self.missing = true;
+                return updates;
+            }
+        };
+        self.missing = false;
+        updates.snapshot.bytes = found.values().map(|(_, bytes)| bytes).sum();
         state.files.retain(|name, _| found.contains_key(name));
         while state.lost.len() > RECORDERS {
             state.lost.pop_first();
         }
         self.tails.retain(|name, _| found.contains_key(name));
+        self.unread.retain(|name, _| found.contains_key(name));
+        let mut begins = AT_A_LOOK;
         for (name, (inode, _)) in &found {
-            self.read(name, *inode, state);
+            self.read(name, *inode, state, &mut begins);
         }
         self.link();
         for name in found.keys() {
-            self.tell(name, state, now, &mut news);
+            self.collect_settled(name, state, now, &mut updates);
         }
-        self.close_old(state, now, &mut news.lines);
+        self.close_old(state, now, &mut updates.lines);
+        // Whoever is told that nobody records is told where: by this machine's last recording, else by any.
+        let unnamed = state.node.is_empty();
+        let named = self.tails.values().filter(|tail| tail.ours || unnamed);
+        let newest = named.max_by_key(|tail| tail.began());
+        if let Some(host) = newest.and_then(Tail::host) {
+            host.clone_into(&mut state.node);
+        }
         let newest = self.tails.values().filter(|tail| tail.is_live(now));
         if let Some(tail) = newest.max_by_key(|tail| tail.began()) {
             let live = tail.judge.live(now);
-            fill(&mut news.snapshot, tail, &live, now);
-            news.lines.extend(self.warnings(&live));
+            fill(&mut updates.snapshot, tail, &live, now);
+            updates.lines.extend(self.warnings(&live, state));
+            state.node.clone_from(&live.host);
         }
-        news
+        updates.snapshot.node.clone_from(&state.node);
+        updates
     }
 
-    /// Reads what is new in a file.
-    fn read(&mut self, name: &str, inode: u64, state: &mut State) {
+    /// Reads what is new in a file, and begins with it where `begins` allows.
+    fn read(&mut self, name: &str, inode: u64, state: &mut State, begins: &mut usize) {
         let file = state.files.entry(name.to_owned()).or_default();
         if file.inode != inode {
             *file = FileState {
@@ -109,17 +135,34 @@ impl Folder {
             return;
         }
         if !self.tails.contains_key(name) {
+            if *begins == 0 {
+                return;
+            }
             match Tail::open(&self.path.join(name)) {
                 Ok(tail) => drop(self.tails.insert(name.to_owned(), tail)),
-                // It may not have its tables yet, or not be ours to read: it is looked at again.
-                Err(error) => return tracing::debug!("{name} is not read: {error}"),
+                Err(error) => return self.not_read(name, &error),
             }
+            *begins -= 1;
         }
         let Some(tail) = self.tails.get_mut(name) else {
             return;
         };
-        if let Err(error) = tail.read(file) {
-            tracing::debug!("{name} is not read: {error}");
+        match tail.read(file) {
+            Ok(()) => drop(self.unread.remove(name)),
+            Err(error) => self.not_read(name, &error),
+        }
+    }
+
+    /// It may not have its tables yet, or not be ours to read: it is looked at again.
+    fn not_read(&mut self, name: &str, error: &RecordingError) {
+        let looks = self.unread.entry(name.to_owned()).or_default();
+        *looks = looks.saturating_add(1);
+        if *looks == UNREAD {
+            let path = self.path.join(name);
+            tracing::warn!(
+                "{} is not published: {error}; it must be readable for this user",
+                path.display()
+            );
         }
     }
 
@@ -148,8 +191,14 @@ impl Folder {
         }
     }
 
-    /// What has settled in a file.
-    fn tell(&mut self, name: &str, state: &mut State, now: BootTime, news: &mut News) {
+    /// Collects the deaths of a file whose verdict has settled.
+    fn collect_settled(
+        &mut self,
+        name: &str,
+        state: &mut State,
+        now: BootTime,
+        updates: &mut Updates,
+    ) {
         let (Some(tail), Some(file)) = (self.tails.get_mut(name), state.files.get_mut(name)) else {
             return;
         };
@@ -165,10 +214,10 @@ impl Folder {
                 state.counts.died(&full.deaths[at], &public.deaths[at]);
                 if let Some(line) = publish::death(&origin, &full, &public, at) {
                     let last = last_kill(&full.deaths[at], &line);
-                    news.snapshot.last_kill = last.or(news.snapshot.last_kill.take());
+                    updates.snapshot.last_kill = last.or(updates.snapshot.last_kill.take());
                     let event = PodEvent::of(&origin, &full.deaths[at], &line);
-                    news.events.extend(event);
-                    news.lines.push(line);
+                    updates.events.extend(event);
+                    updates.lines.push(line);
                 }
             }
         }
@@ -177,7 +226,7 @@ impl Folder {
         let known = state.lost.entry(tail.recorder()).or_default();
         if lost > *known {
             state.counts.lost += lost - *known;
-            news.lines.push(publish::loss(
+            updates.lines.push(publish::loss(
                 &origin,
                 tail.judge.wall(tail.last),
                 lost - *known,
@@ -192,20 +241,25 @@ impl Folder {
 
     /// A recording that did not end as asked is over when a later one has begun, or when this machine has started anew.
     fn close_old(&mut self, state: &mut State, now: BootTime, lines: &mut Vec<Value>) {
-        let began: Vec<Utc> = self.tails.values().filter_map(Tail::began).collect();
+        let began: Vec<(String, Utc)> = (self.tails.values())
+            .filter_map(|tail| Some((tail.host()?.to_owned(), tail.began()?)))
+            .collect();
         let with_arguments = self.with_arguments;
         self.tails.retain(|name, tail| {
             if tail.ended {
                 return true;
             }
-            let later = began
+            let same = began
                 .iter()
-                .filter(|began| Some(**began) > tail.began())
-                .min();
-            let Some(later) = later else {
+                .filter(|(host, _)| Some(host.as_str()) == tail.host());
+            let later = same
+                .map(|(_, began)| began)
+                .filter(|began| Some(**began) > tail.began());
+            let Some(later) = later.min() else {
                 return true;
             };
-            if tail.is_live(now) && now.since(tail.last) < STALE_NS / 10 {
+            let is_written = tail.is_written();
+            if is_written || tail.is_live(now) && now.since(tail.last) < STALE_NS / 10 {
                 return true;
             }
             state.counts.gaps += 1;
@@ -219,23 +273,52 @@ impl Folder {
         });
     }
 
-    /// What was foreseen since the last look, and what has passed.
-    fn warnings(&mut self, live: &Live) -> Vec<Value> {
+    /// Warnings that began since the last look, and those that ended.
+    fn warnings(&self, live: &Live, state: &mut State) -> Vec<Value> {
         let origin = Origin {
             host: live.host.clone(),
-            started: live.wall.unwrap_or(Utc(crate::ids::WallTime(0))),
+            started: live.wall.unwrap_or(Utc(WallTime(0))),
             with_arguments: self.with_arguments,
         };
-        let line =
-            |near: &LimitWarning, is_over| publish::warning(&origin, live.wall, near, is_over);
-        let is_in = |all: &[(BootTime, LimitWarning)], one: &LimitWarning| {
-            all.iter().any(|(_, other)| other.limit == one.limit)
+        let line = |warning: &LimitWarning, is_over| {
+            publish::warning(&origin, live.wall, warning, is_over)
         };
-        let before = std::mem::replace(&mut self.near, live.near.clone());
-        let over = before.iter().filter(|(_, near)| !is_in(&live.near, near));
-        let new = live.near.iter().filter(|(_, near)| !is_in(&before, near));
-        let over = over.map(|(_, near)| line(near, true));
-        over.chain(new.map(|(_, near)| line(near, false))).collect()
+        let is_in = |all: &[LimitWarning], one: &LimitWarning| {
+            all.iter().any(|other| other.limit == one.limit)
+        };
+        let now: Vec<LimitWarning> = live
+            .warnings
+            .iter()
+            .map(|(_, warning)| warning.clone())
+            .collect();
+        let before: Vec<LimitWarning> = state
+            .warnings
+            .iter()
+            .filter_map(|body| stored(body))
+            .collect();
+        let over = before.iter().filter(|warning| !is_in(&now, warning));
+        let new: Vec<&LimitWarning> = now
+            .iter()
+            .filter(|warning| !is_in(&before, warning))
+            .collect();
+        let over: Vec<&LimitWarning> = over.collect();
+        if !over.is_empty() || !new.is_empty() {
+            let bodies = now
+                .iter()
+                .map(|warning| row::body(&Observation::LimitWarning(warning.clone())));
+            state.warnings = bodies.map(|body| body.to_string()).collect();
+        }
+        let over = over.into_iter().map(|warning| line(warning, true));
+        over.chain(new.into_iter().map(|warning| line(warning, false)))
+            .collect()
+    }
+}
+
+/// A warning as the state has it: the row of a recording.
+fn stored(body: &str) -> Option<LimitWarning> {
+    match row::read(body) {
+        Some(Observation::LimitWarning(warning)) => Some(warning),
+        _ => None,
     }
 }
 
@@ -253,9 +336,9 @@ fn fill(snapshot: &mut Snapshot, tail: &Tail, live: &Live, now: BootTime) {
     snapshot.recording = true;
     snapshot.node.clone_from(&live.host);
     snapshot.limits.clone_from(&live.threats);
-    let standing = live.near.iter();
-    let standing = standing.map(|(told, warning)| Warned::at(*told, warning, now));
-    snapshot.near = standing.collect();
+    let active = live.warnings.iter();
+    let active = active.map(|(told, warning)| Warned::at(*told, warning, now));
+    snapshot.warnings = active.collect();
     snapshot.clusters = tail.judge.clusters();
     let recorder = tail.started.as_ref().and_then(|started| started.recorder);
     // In another pid namespace another process may have its pid: its start tells.
@@ -269,17 +352,27 @@ fn fill(snapshot: &mut Snapshot, tail: &Tail, live: &Live, now: BootTime) {
 }
 
 /// Inode and size of each recording with its log.
-fn recordings(folder: &Path) -> BTreeMap<String, (u64, u64)> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let recordings = entries.filter_map(|entry| {
-        let name = entry.file_name().into_string().ok()?;
-        let data = entry.metadata().ok()?;
-        let recording = data.is_file() && name.ends_with(".raytrace");
+fn recordings(folder: &Path) -> io::Result<BTreeMap<String, (u64, u64)>> {
+    let mut recordings = BTreeMap::new();
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().into_string() else {
+            continue;
+        };
+        if !name.ends_with(".raytrace") {
+            continue;
+        }
+        let data = match entry.metadata() {
+            Ok(data) if data.is_file() => data,
+            // It was deleted just now.
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => continue,
+        };
         let log = std::fs::metadata(folder.join(format!("{name}-wal")));
         let log = log.map_or(0, |data| data.len());
-        recording.then(|| (name, (data.ino(), data.len() + log)))
-    });
-    recordings.collect()
+        recordings.insert(name, (data.ino(), data.len() + log));
+    }
+    Ok(recordings)
 }
 
 #[cfg(test)]
@@ -288,15 +381,144 @@ mod tests {
 
     use super::*;
     use crate::{
-        event::{Event, Observation},
+        event::{Event, LimitName, Mode, Source},
         golden,
         ids::EventId,
         judge::{judge, report::Killer},
-        recording::write_two,
+        observe::{clock, host},
+        recording::{Writer, staged::warning, write_two},
     };
 
+    /// A recording of this machine that is written and has these events after its first.
+    fn recorder(path: &Path, age_s: i64, whats: Vec<Observation>) -> Writer {
+        let writer = Writer::create(path, None).expect("create");
+        let started = Observation::RecordingStarted(RecordingStarted {
+            host: "gpu-07".into(),
+            ..host::started(Mode::Procfs)
+        });
+        let all = whats.len() + 1;
+        for (id, what) in (1..).zip([started].into_iter().chain(whats)) {
+            writer.sender().send(Event {
+                id: EventId(id),
+                time: clock::boot().plus(-age_s * 1_000_000_000),
+                source: Source::Recorder,
+                what,
+            });
+        }
+        // It is written within a second.
+        while crate::recording::read(path).map_or(0, |read| read.events.len()) < all {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        writer
+    }
+
+    /// What a look tells of warnings: whether they are over.
+    fn warned(followed: &mut Folder, state: &mut State) -> Vec<bool> {
+        let lines = followed.look(state, clock::boot()).lines.into_iter();
+        lines
+            .filter_map(|line| line["raytrace.warning.over"].as_bool())
+            .collect()
+    }
+
+    #[test]
+    fn a_warning_that_stands_is_not_told_again_after_a_restart() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.raytrace");
+        let writer = recorder(&path, 0, vec![warning(LimitName::Machine, true)]);
+        let mut state = State::default();
+        let mut followed = Folder::new(folder.path(), false);
+        assert_eq!(warned(&mut followed, &mut state), [false]);
+        assert!(warned(&mut followed, &mut state).is_empty());
+        let text = serde_json::to_string(&state).expect("JSON");
+        let mut state: State = serde_json::from_str(&text).expect("a state");
+        let mut followed = Folder::new(folder.path(), false);
+        assert!(warned(&mut followed, &mut state).is_empty());
+        drop(writer.finish());
+        std::fs::remove_file(&path).expect("removed");
+        // Another file: an inode's number may be used again.
+        let path = folder.path().join("b.raytrace");
+        let writer = recorder(&path, 0, vec![warning(LimitName::Machine, false)]);
+        assert_eq!(warned(&mut followed, &mut state), [true]);
+        assert!(warned(&mut followed, &mut state).is_empty());
+        drop(writer.finish());
+    }
+
+    #[test]
+    fn a_node_without_a_recorder_keeps_its_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let writer = recorder(&folder.path().join("a.raytrace"), 0, Vec::new());
+        let (mut followed, mut state) = (Folder::new(folder.path(), false), State::default());
+        let snapshot = followed.look(&mut state, clock::boot()).snapshot;
+        assert!(snapshot.recording && snapshot.node == "gpu-07");
+        drop(writer.finish());
+        let later = clock::boot().plus(2 * STALE_NS);
+        for _ in 0..4 {
+            let snapshot = followed.look(&mut state, later).snapshot;
+            assert!(!snapshot.recording);
+            let text = publish::metrics::render(&snapshot);
+            let line = "raytrace_recorder_running{node=\"gpu-07\"} 0";
+            assert!(text.contains(line), "{text}");
+        }
+        // The next `publish` knows it too, and one whose folder is gone.
+        std::fs::remove_dir_all(folder.path()).expect("removed");
+        let snapshot = Folder::new(folder.path(), false)
+            .look(&mut state, later)
+            .snapshot;
+        assert_eq!(snapshot.node, "gpu-07");
+    }
+
+    #[test]
+    fn a_quiet_recorder_is_followed_on_beside_a_later_one_and_a_folder_that_is_gone_forgets_nothing()
+     {
+        let folder = tempfile::tempdir().expect("a folder");
+        let quiet = recorder(&folder.path().join("a.raytrace"), 60, Vec::new());
+        let later = recorder(&folder.path().join("b.raytrace"), 0, Vec::new());
+        let (mut followed, mut state) = (Folder::new(folder.path(), false), State::default());
+        for _ in 0..3 {
+            let lines = followed.look(&mut state, clock::boot()).lines;
+            assert_eq!(lines, Vec::<Value>::new());
+        }
+        assert!(state.files.values().all(|file| !file.done), "{state:?}");
+        let before = state.clone();
+        let away = folder.path().with_extension("away");
+        std::fs::rename(folder.path(), &away).expect("renamed");
+        assert!(followed.look(&mut state, clock::boot()).lines.is_empty());
+        assert_eq!(state, before);
+        std::fs::rename(&away, folder.path()).expect("renamed");
+        drop((quiet.finish(), later.finish()));
+    }
+
+    #[test]
+    fn of_many_files_some_are_begun_at_a_look_and_each_death_is_told_once() {
+        let events: Vec<Event> = golden::read("matrix-2.60.0").events;
+        let folder = tempfile::tempdir().expect("a folder");
+        for number in 0..5 {
+            let path = folder.path().join(format!("{number}.raytrace"));
+            crate::recording::write(&path, &events).expect("written");
+        }
+        let deaths = judge(&events).deaths;
+        let listed = deaths.iter().filter(|death| death.listed).count();
+        let (mut followed, mut state) = (Folder::new(folder.path(), false), State::default());
+        let mut told = 0;
+        for _ in 0..8 {
+            told += followed
+                .look(&mut state, BootTime(0))
+                .lines
+                .iter()
+                .filter(|line| line["raytrace.death.id"].is_string())
+                .count();
+            assert!(
+                followed.tails.len() <= 2 * AT_A_LOOK,
+                "{}",
+                followed.tails.len()
+            );
+        }
+        assert_eq!(told, 5 * listed);
+        assert!(state.files.values().all(|file| file.done), "{state:?}");
+    }
+
     /// The last killer that is told of each death, by the row of its exit.
-    fn told(folder: &Path) -> BTreeMap<u64, String> {
+    fn last_killers(folder: &Path) -> BTreeMap<u64, String> {
         let (mut followed, mut state) = (Folder::new(folder, false), State::default());
         let mut told = BTreeMap::new();
         for _ in 0..4 {
@@ -322,7 +544,7 @@ mod tests {
         let events: Vec<Event> = golden::read("matrix-2.60.0").events;
         let folder = tempfile::tempdir().expect("a folder");
         write_two(folder.path(), &events, 2);
-        assert!(!told(folder.path()).is_empty());
+        assert!(!last_killers(folder.path()).is_empty());
     }
 
     #[test]
@@ -349,9 +571,9 @@ mod tests {
         for cut in cuts {
             let folder = tempfile::tempdir().expect("a folder");
             let files = write_two(folder.path(), &events, cut);
-            assert_eq!(told(folder.path()), whole, "cut at {cut}");
+            assert_eq!(last_killers(folder.path()), whole, "cut at {cut}");
             std::fs::remove_file(&files[1]).expect("removed");
-            let alone = told(folder.path());
+            let alone = last_killers(folder.path());
             differ += alone
                 .iter()
                 .filter(|(id, killer)| whole.get(id) != Some(killer))

@@ -26,6 +26,12 @@ pub(super) struct State {
     pub(super) lost: BTreeMap<i64, u64>,
     /// What the counters stand at.
     pub(super) counts: Counts,
+    /// The active warnings, as rows of a recording.
+    #[serde(default, rename = "near")]
+    pub(super) warnings: Vec<String>,
+    /// What this node is called: it is told also while nobody records.
+    #[serde(default)]
+    pub(super) node: String,
     /// Events that wait for Kubernetes.
     #[serde(default)]
     pub(super) events: Vec<PodEvent>,
@@ -50,8 +56,8 @@ impl FileState {
         id.0 <= self.through || self.told.contains(&id.0)
     }
 
-    /// It was, and before `waiting` every other.
-    pub(super) fn tell(&mut self, id: EventId) {
+    /// Notes that this death was handed on.
+    pub(super) fn mark_handed_on(&mut self, id: EventId) {
         self.told.insert(id.0);
     }
 
@@ -122,8 +128,8 @@ mod tests {
     #[test]
     fn a_death_that_settles_late_is_known_apart_from_those_around_it() {
         let mut file = FileState::default();
-        file.tell(EventId(7));
-        file.tell(EventId(9));
+        file.mark_handed_on(EventId(7));
+        file.mark_handed_on(EventId(9));
         file.settle(EventId(8));
         assert!(file.knows(EventId(3)) && file.knows(EventId(7)) && file.knows(EventId(9)));
         assert!(!file.knows(EventId(8)) && !file.knows(EventId(10)));
@@ -140,7 +146,7 @@ mod tests {
             .files
             .entry("a.raytrace".into())
             .or_default()
-            .tell(EventId(4));
+            .mark_handed_on(EventId(4));
         state.counts.lost = 3;
         state.write(&path).expect("written");
         assert_eq!(State::read(&path).expect("read"), state);

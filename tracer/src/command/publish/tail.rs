@@ -32,7 +32,7 @@ pub(super) struct Tail {
     newest: EventId,
     pub(super) started: Option<RecordingStarted>,
     /// Whether it is of this boot of this machine.
-    ours: bool,
+    pub(super) ours: bool,
     /// Whether it has ended as asked, or was rotated.
     pub(super) ended: bool,
     /// Looks at the folder since its end was read: the next file was there before that end was written.
@@ -70,7 +70,7 @@ impl Tail {
 
     /// Reads all that is new.
     pub(super) fn read(&mut self, state: &FileState) -> Result<(), RecordingError> {
-        for event in self.follower.new_events()? {
+        self.follower.each_new(|event| {
             self.judge.observe(&event);
             self.last = self.last.max(event.time);
             self.newest = self.newest.max(event.id);
@@ -88,7 +88,7 @@ impl Tail {
                 }
                 _ => {}
             }
-        }
+        })?;
         self.looks += u32::from(self.ended);
         Ok(())
     }
@@ -118,15 +118,14 @@ impl Tail {
         let Some(next) = &mut self.next else {
             return Ok(());
         };
-        for event in next.follower.new_events()? {
+        next.follower.each_new(|event| {
             let ended = matches!(event.what, Observation::RecordingEnded);
             next.ended |= ended;
             if !ended && !next.carried.contains(&event.id) {
                 self.judge.observe(&event);
                 self.last = self.last.max(event.time);
             }
-        }
-        Ok(())
+        })
     }
 
     /// The deaths that have settled and were not handed on before.
@@ -139,12 +138,12 @@ impl Tail {
             return Vec::new();
         }
         let now = self.now(now);
-        let (told, done) = self.deaths.tell(&self.judge, now);
+        let (told, done) = self.deaths.take_due(&self.judge, now);
         let told = told.into_iter().map(|told| told.death);
         let mut settled = Vec::new();
         for death in told.filter(|death| death.verdict.settled) {
             if self.waiting.remove(&death.id) {
-                state.tell(death.id);
+                state.mark_handed_on(death.id);
                 settled.push(death);
             }
         }
@@ -174,6 +173,16 @@ impl Tail {
     /// Whether its recorder writes now.
     pub(super) fn is_live(&self, now: BootTime) -> bool {
         self.ours && !self.ended && now.since(self.last) < STALE_NS
+    }
+
+    /// Whether its recorder has it open, however long it has seen nothing.
+    pub(super) fn is_written(&self) -> bool {
+        !self.ended && self.follower.is_written()
+    }
+
+    /// The machine that it is of.
+    pub(super) fn host(&self) -> Option<&str> {
+        Some(&self.started.as_ref()?.host)
     }
 
     /// Whether no verdict waits any more.

@@ -11,16 +11,16 @@ use crate::{
 };
 
 /// The recorder is in it until this is dropped.
-pub(super) struct Own {
+pub(super) struct OwnCgroup {
     folder: PathBuf,
     before: Option<PathBuf>,
 }
 
-impl Own {
+impl OwnCgroup {
     /// Makes `raytrace-PID` at the top of the hierarchy and moves this process there.
     pub(super) fn enter() -> anyhow::Result<Self> {
         let hierarchy = Hierarchy::find()
-            .context("--own-cgroup, and no memory cgroups are mounted here; leave it out")?;
+            .context("cannot create a cgroup for --own-cgroup: no memory cgroups are mounted here; leave it out")?;
         let pid = std::process::id();
         let own = Self {
             folder: hierarchy.folder(&format!("/raytrace-{pid}")),
@@ -28,7 +28,7 @@ impl Own {
         };
         let failed = || {
             format!(
-                "--own-cgroup, and {} cannot be made; leave it out, or record as root of the machine",
+                "cannot create the cgroup {} for --own-cgroup; leave it out, or record as root of the machine",
                 own.folder.display()
             )
         };
@@ -39,7 +39,7 @@ impl Own {
     }
 }
 
-impl Drop for Own {
+impl Drop for OwnCgroup {
     fn drop(&mut self) {
         // Kept for this alone; where it was never held, the folder's mode decides.
         let _not_held = caps::raise(None, CapSet::Effective, Capability::CAP_DAC_OVERRIDE);

@@ -18,24 +18,34 @@ use crate::{
 /// Options of a recorder that always runs.
 #[derive(Debug, clap::Args)]
 pub(super) struct DirectoryArgs {
-    /// Write one file after another into this folder, for a recorder that always runs.
+    /// Write one file after another into this folder, for a recorder that runs permanently.
     #[arg(
         long,
         value_name = "DIR",
         conflicts_with = "output",
-        help_heading = "One file after another"
+        help_heading = "Rotation"
     )]
     pub(super) directory: Option<PathBuf>,
-    /// Begin the next file after this time.
-    #[arg(long, value_name = "TIME", default_value = "6h", requires = "directory", value_parser = parse_duration, help_heading = "One file after another")]
+    /// Start a new file after this time.
+    #[arg(long, value_name = "TIME", default_value = "6h", requires = "directory", value_parser = parse_rotate, help_heading = "Rotation")]
     rotate: Duration,
-    /// Keep this many files and delete the oldest.
-    #[arg(long, value_name = "N", default_value_t = 28, requires = "directory", help_heading = "One file after another",
+    /// Keep at most this many files; delete the oldest.
+    #[arg(long, value_name = "N", default_value_t = 28, requires = "directory", help_heading = "Rotation",
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
     keep_files: usize,
-    /// Keep all files together below this size by deleting the oldest.
-    #[arg(long, value_name = "SIZE", default_value = "20GiB", requires = "directory", value_parser = parse_size, help_heading = "One file after another")]
+    /// Keep the total size of the files below this size; delete the oldest.
+    #[arg(long, value_name = "SIZE", default_value = "20GiB", requires = "directory", value_parser = parse_size, help_heading = "Rotation")]
     max_total: u64,
+}
+
+/// Shorter files would only be beginnings: each carries over who lives.
+const SHORTEST: Duration = Duration::from_secs(1);
+
+fn parse_rotate(text: &str) -> Result<Duration, String> {
+    let every = parse_duration(text)?;
+    (every >= SHORTEST).then_some(every).ok_or_else(|| {
+        format!("a file of {text} holds nothing: minimum 1s; for example --rotate 6h")
+    })
 }
 
 /// The folder is there and can be written, and what lies there of this host.
@@ -56,7 +66,7 @@ impl DirectoryArgs {
         };
         std::fs::create_dir_all(&folder).with_context(|| {
             format!(
-                "cannot make {}; choose a folder that you can write",
+                "cannot create {}; choose a folder that you can write to",
                 folder.display()
             )
         })?;
@@ -90,11 +100,28 @@ fn refuse_remote(folder: &Path) -> anyhow::Result<()> {
         anyhow::bail!(Failure {
             code: 1,
             message: format!(
-                "{} lies on {kind}, where SQLite's WAL does not work; choose a local folder: --directory {}",
+                "{} is on {kind}, where SQLite's WAL does not work; choose a local folder: --directory {}",
                 folder.display(),
                 place::FALLBACK
             ),
         });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_no_time_is_refused_with_what_was_given() {
+        for text in ["0s", "900ms"] {
+            let error = parse_rotate(text).expect_err("too short");
+            assert!(
+                error.contains(text) && error.contains("--rotate 6h"),
+                "{error}"
+            );
+        }
+        assert_eq!(parse_rotate("6h"), Ok(Duration::from_secs(21_600)));
+    }
 }

@@ -1,4 +1,4 @@
-//! What `record` says: where it writes, that it records, each death, the end. All of it goes to stderr.
+//! Prints what `record` says to stderr: where it writes, that it records, each death, the end.
 
 use std::{
     collections::BTreeMap,
@@ -15,7 +15,7 @@ use crate::{
     judge::report::{Killer, Utc},
     observe::{clock, host},
     recording::{Sender, Summary, place},
-    show::{live, near as show_near, sanitize, time::Zone, trend::Outlook},
+    show::{limit_warning, live, sanitize, time::Zone, trend::Outlook},
 };
 
 /// The recording's path: as asked, else in this folder, else (on a network file system) in /var/lib/raytrace.
@@ -33,7 +33,7 @@ pub(super) fn choose(asked: Option<PathBuf>) -> anyhow::Result<PathBuf> {
             anyhow::bail!(Failure {
                 code: 1,
                 message: format!(
-                    "{} lies on {kind}, where SQLite's WAL does not work; choose a local folder: -o {}/FILE",
+                    "{} is on {kind}, where SQLite's WAL does not work; choose a local folder: -o {}/FILE",
                     path.display(),
                     place::FALLBACK
                 ),
@@ -48,7 +48,7 @@ pub(super) fn choose(asked: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     std::fs::create_dir_all(place::FALLBACK)?;
     let path = Path::new(place::FALLBACK).join(name);
     anstream::eprintln!(
-        "This folder lies on {kind}, where SQLite's WAL does not work: recording to {}",
+        "This folder is on {kind}, where SQLite's WAL does not work: recording to {}",
         path.display()
     );
     Ok(path)
@@ -127,7 +127,7 @@ impl Screen {
             .count();
         let mode = match mode {
             Mode::Ebpf => "ebpf: verdicts can be proven",
-            Mode::Procfs => "procfs: no acts are observed, verdicts are inferred at most",
+            Mode::Procfs => "procfs: signals are not observed, verdicts are inferred",
         };
         for probe in probes
             .iter()
@@ -138,14 +138,14 @@ impl Screen {
             self.say(&format!("missing  {}: {reason}", probe.name));
         }
         match gpus {
-            Ok(count) => self.say(&format!("GPU memory: {count} by NVML, once a second")),
+            Ok(count) => self.say(&format!("GPU memory: {count} through NVML, once a second")),
             Err(reason) => self.say(&format!("GPU memory is not recorded: {reason}")),
         }
         if clusters == 0 && !self.wraps {
-            self.say("No Ray is running yet (no process named raylet in /proc): waiting for one. Ctrl-C ends.");
+            self.say("Waiting for Ray (no process named raylet in /proc). Press Ctrl-C to stop.");
         }
         self.say(&format!(
-            "Recording to {}  mode {mode}; probes {attached}/{}; clusters {clusters}, workers {workers}. Ctrl-C ends.",
+            "Recording to {}  mode {mode}; probes {attached}/{}; clusters {clusters}, workers {workers}. Press Ctrl-C to stop.",
             path.display(),
             probes.len()
         ));
@@ -193,13 +193,13 @@ impl Screen {
         self.status = StatusLine::Shown;
     }
 
-    /// A limit that is near, or is not any more.
-    pub(super) fn near(&mut self, time: Option<Utc>, near: &LimitWarning) {
-        self.say(&show_near::line(time, near, &self.zone));
+    /// A warning that begins or ends.
+    pub(super) fn warning(&mut self, time: Option<Utc>, warning: &LimitWarning) {
+        self.say(&limit_warning::line(time, warning, &self.zone));
     }
 
     /// A line each.
-    pub(super) fn news(&mut self, lines: Vec<String>) {
+    pub(super) fn gcs_updates(&mut self, lines: Vec<String>) {
         for line in lines {
             self.say(&sanitize::line(&line, sanitize::LONGEST));
         }
@@ -210,19 +210,19 @@ impl Screen {
         match sender.failure() {
             Some(text) if !self.failing => {
                 self.failing = true;
-                self.say(&format!("The recording cannot be written ({text}); deaths are still printed here; retrying every 2 s"));
+                self.say(&format!("The recording cannot be written ({text}). Deaths are still printed here. Retrying every 2 s"));
             }
             Some(_) => {}
             None => self.failing = false,
         }
         if sender.too_large() {
-            self.say("The recording is larger than --max-size and cannot be made smaller: what is left are events, samples around deaths and the last 10 minutes");
+            self.say("The recording is larger than --max-size and cannot be made smaller: only events, samples around deaths and the last 10 minutes are left");
         }
         if let Some(path) = sender.moved() {
             self.say(&format!("Recording continues in {}", path.display()));
         }
         if sender.anew() {
-            self.say("The recording was deleted; writing it again with all that was seen");
+            self.say("The recording was deleted; writing it again with everything recorded so far");
         }
     }
 
@@ -231,7 +231,7 @@ impl Screen {
         let pids: Vec<String> = pids.iter().map(Pid::to_string).collect();
         if !pids.is_empty() {
             self.say(&format!(
-                "The recording is complete. A read of /proc of pid {} hangs; raytrace exits when it returns",
+                "The recording is complete. A read of /proc/{} hangs; raytrace exits when it returns",
                 pids.join(", ")
             ));
         }
@@ -259,7 +259,7 @@ impl Screen {
             summary.bytes / 1024
         ));
         if let Some(failure) = &summary.failure {
-            self.say(&format!("The recording did not end cleanly: {failure}"));
+            self.say(&format!("The recording was not closed cleanly: {failure}"));
         }
         self.say(&format!("Next: raytrace report {}", path.display()));
     }

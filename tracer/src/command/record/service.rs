@@ -1,25 +1,25 @@
-//! What systemd is told, where it started the recorder (`Type=notify`): that it records, that it lives, that it ends.
+//! Notifies systemd (`Type=notify`) that the recorder records, lives and ends.
 
 use sd_notify::NotifyState;
 
 /// Everything is attached, and the file is open.
 pub(super) fn ready() {
-    tell(&[NotifyState::Ready]);
+    notify(&[NotifyState::Ready]);
 }
 
 /// The loop goes round: for `WatchdogSec=`.
 pub(super) fn alive() {
-    tell(&[NotifyState::Watchdog]);
+    notify(&[NotifyState::Watchdog]);
 }
 
 /// The end is being written.
 pub(super) fn ending() {
-    tell(&[NotifyState::Stopping]);
+    notify(&[NotifyState::Stopping]);
 }
 
 /// Without `NOTIFY_SOCKET` nobody is told.
-fn tell(state: &[NotifyState<'_>]) {
+fn notify(state: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(state) {
-        tracing::debug!("systemd is not told: {error}");
+        tracing::debug!("cannot notify systemd: {error}");
     }
 }

@@ -1,7 +1,7 @@
 //! Where `top` has its picture from: observers of its own, or a recording that is being written.
 
-#[cfg_attr(not(feature = "record"), path = "source/left_out.rs")]
-mod own;
+#[cfg_attr(not(feature = "record"), path = "source/stub.rs")]
+mod live_source;
 
 use std::{path::Path, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::{
     recording::Follower,
     show::top::Top,
 };
-use own::Own;
+use live_source::LiveSource;
 
 /// A recorder writes what it saw twice a second.
 const POLL: Duration = Duration::from_millis(500);
@@ -24,7 +24,7 @@ const POLL: Duration = Duration::from_millis(500);
 /// Where the picture comes from.
 #[expect(clippy::large_enum_variant, reason = "there is one")]
 pub(super) enum Source {
-    Own(Own),
+    Live(LiveSource),
     File(Following),
 }
 
@@ -44,14 +44,14 @@ impl Source {
     pub(super) fn open(file: Option<&Path>) -> anyhow::Result<Self> {
         match file {
             Some(path) => Following::open(path).map(Self::File),
-            None => Own::start().map(Self::Own),
+            None => LiveSource::start().map(Self::Live),
         }
     }
 
     /// The recording's name; empty for observers.
     pub(super) fn name(&self) -> String {
         match self {
-            Self::Own(_) => String::new(),
+            Self::Live(_) => String::new(),
             Self::File(following) => following.name.clone(),
         }
     }
@@ -59,7 +59,7 @@ impl Source {
     /// The picture as it is now.
     pub(super) fn refresh(&mut self, top: &mut Top) -> anyhow::Result<()> {
         match self {
-            Self::Own(own) => own.refresh(top),
+            Self::Live(live) => live.refresh(top),
             Self::File(following) => following.read(top)?,
         }
         Ok(())
@@ -68,7 +68,7 @@ impl Source {
     /// Waits for what comes next; whether there is anything to draw. May be cancelled while it waits.
     pub(super) async fn next(&mut self, top: &mut Top) -> anyhow::Result<bool> {
         match self {
-            Self::Own(own) => Ok(own.next(top).await),
+            Self::Live(live) => Ok(live.next(top).await),
             Self::File(following) => {
                 following.poll.tick().await;
                 following.read(top)?;
@@ -79,8 +79,8 @@ impl Source {
 
     /// Detaches.
     pub(super) async fn close(self) {
-        if let Self::Own(own) = self {
-            own.close().await;
+        if let Self::Live(live) = self {
+            live.close().await;
         }
     }
 }
@@ -109,7 +109,7 @@ impl Following {
             top.restart();
         }
         let mut ended = false;
-        for event in self.follower.new_events()? {
+        self.follower.each_new(|event| {
             self.judge.observe(&event);
             self.last = self.last.max(event.time);
             match &event.what {
@@ -120,11 +120,11 @@ impl Following {
                 Observation::Exit(exit) => self.deaths.add(event.id, exit.process, event.time),
                 _ => {}
             }
-        }
+        })?;
         self.ours &= !ended;
         let now = if self.ours { clock::boot() } else { self.last };
         let until = if self.ours { now } else { deaths::over(now) };
-        let (told, done) = self.deaths.tell(&self.judge, until);
+        let (told, done) = self.deaths.take_due(&self.judge, until);
         for told in told {
             top.died(told.death);
         }

@@ -1,4 +1,4 @@
-//! Where a report goes: a file that is never overwritten unasked, or stdout in the width of its terminal.
+//! Writes a report to a file, which is never overwritten unasked, or to stdout in the width of its terminal.
 
 use std::{
     fs::File,
@@ -53,7 +53,7 @@ pub(in crate::command) fn create(
             "{shown} exists: choose another name for -o, or add --force to overwrite it"
         )),
         _ => anyhow::Error::new(error).context(format!(
-            "cannot write {shown}; choose a folder that you can write"
+            "cannot write {shown}; choose a folder that you can write to"
         )),
     })
 }

@@ -147,7 +147,7 @@ fn who_was_dying_already_is_reaped_without_a_kill() {
     let report = explain(&[("journal.txt", REAPED)]);
     assert_eq!(killers(&report), [(41_877, Killer::Unknown)]);
     let clause = clause::of(&report.deaths[0]);
-    assert!(clause.contains("dying already"), "{clause}");
+    assert!(clause.contains("already exiting"), "{clause}");
 }
 
 #[test]

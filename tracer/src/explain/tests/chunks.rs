@@ -5,12 +5,12 @@ use crate::{
     damage::{Random, any},
     explain::{
         chunks::{Chunks, MAX_LINE},
-        keywords::Groups,
+        line::Groups,
         scan,
         source::Source,
     },
     judge::{
-        from_text::{self, claim::Gathered, claim::Text},
+        from_text::{self, claim::Text, text_evidence::TextEvidence},
         report::Report,
     },
 };
@@ -138,15 +138,15 @@ fn of_a_line_without_an_end_no_more_than_two_pieces_are_held() {
 }
 
 /// What is said when each recogniser sees each line, whatever words stand in it.
-fn without_the_search_for_words(name: &str, text: &str) -> Gathered {
-    let mut gathered = Gathered::default();
+fn without_the_search_for_words(name: &str, text: &str) -> TextEvidence {
+    let mut gathered = TextEvidence::default();
     gathered.texts.push(Text {
         name: name.to_owned(),
         ..Text::default()
     });
     let mut source = Source::new(0, name);
     for (number, line) in (1..).zip(text.split('\n')) {
-        let mut lines = scan::peeled(line.as_bytes());
+        let mut lines = scan::unwrap_line(line.as_bytes());
         for line in &mut lines {
             line.words.groups = Groups::ALL;
         }
@@ -158,7 +158,7 @@ fn without_the_search_for_words(name: &str, text: &str) -> Gathered {
 }
 
 /// What is compared: all but the clocks that lines show, which are noted of lines with words alone.
-fn said(gathered: &Gathered) -> String {
+fn said(gathered: &TextEvidence) -> String {
     let report = from_text::judge(gathered, None);
     let told: Vec<_> = report.findings.iter().map(|found| &found.rule).collect();
     let killers = super::killers(&report);

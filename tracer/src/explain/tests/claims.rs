@@ -169,7 +169,7 @@ fn a_worker_that_was_dead_before_it_registered_was_not_killed_for_that() {
     assert_eq!(death.verdict.killer, Killer::Unknown);
     assert!(death.listed);
     let clause = clause::of(death);
-    assert!(clause.contains("dead before it registered"), "{clause}");
+    assert!(clause.contains("died before it registered"), "{clause}");
     let alive = format!("{line}still alive, probably it's hanging during start.");
     let report = explain(&[("raylet.out", &alive)]);
     assert_eq!(killers(&report), [(10_493, Killer::RayIntended)]);

@@ -173,7 +173,7 @@ fn rays_own_count_is_compared_with_what_the_texts_name() {
         report
             .notes
             .iter()
-            .any(|note| note.contains("3 killed for memory and 1 for other reasons"))
+            .any(|note| note.contains("3 memory kills, 1 other death"))
     );
     // A kill on another node is not one of these.
     let elsewhere = "Memory on the node (IP: 192.0.2.9, ID: cdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcd) where the task (task ID: 0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d, name=compute_score, pid=4101, memory used=2.90GB) was running was 240.04GB / 251.54GB (0.954282), which exceeds the memory usage threshold of 0.95. Ray killed this worker (ID: 02020202020202020202020202020202020202020202020202020202) because it was the most recently scheduled task";

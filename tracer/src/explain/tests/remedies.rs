@@ -39,22 +39,42 @@ fn remedy(report: &Report, rule: &str) -> String {
 fn no_more_workers_are_advised_than_fit_beside_all_else_nor_as_many_as_died() {
     // 240 − 8 × 18 = 96 GiB are not theirs; 0.8 × 239 − 96 = 95 hold five.
     let report = on(&[VERL], &kill("WorkerDict", 18));
-    let crowd = remedy(&report, "many-workers");
-    assert!(crowd.starts_with("at most 5 WorkerDict"), "{crowd}");
+    let too_many = remedy(&report, "many-workers");
+    assert!(
+        too_many.starts_with("a lower trainer.n_gpus_per_node: at most 5 WorkerDict on this node"),
+        "{too_many}"
+    );
     // The print has no key for it, and Ray does not count a framework's workers.
     let printed = "(TaskRunner pid=11) {'actor_rollout_ref': {'rollout': {'n': 8}}}";
     let report = on(&[printed], &kill("WorkerDict", 18));
-    let crowd = remedy(&report, "many-workers");
-    assert_eq!(crowd, "at most 5 WorkerDict on this node");
+    let too_many = remedy(&report, "many-workers");
+    assert!(
+        too_many.starts_with("at most 5 WorkerDict on this node"),
+        "{too_many}"
+    );
     let report = on(
         &["+ python3 -m openrlhf.cli.train_ppo_ray --vllm_num_engines 8"],
         &kill("LLMRayActor", 18),
     );
-    let crowd = remedy(&report, "many-workers");
+    let too_many = remedy(&report, "many-workers");
     assert_eq!(
-        crowd,
-        "at most 5 LLMRayActor on this node; a lower --vllm_num_engines (now 8)"
+        too_many,
+        "a lower --vllm_num_engines (now 8): at most 5 LLMRayActor on this node, if each holds 18.0 GiB then too"
     );
+}
+
+#[test]
+fn a_librarys_actor_that_alone_fills_the_limit_has_no_ray_remote_to_edit() {
+    let with = |title: &str| {
+        let text = kill(title, 30);
+        // One of them alone, which held most of the limit.
+        let text = text.replace("memory used=30.00GB", "memory used=200.00GB");
+        let lines: Vec<&str> = text.lines().take(4).collect();
+        let text = lines.join("\n").replace("31\t30.00", "31\t200.00");
+        remedy(&on(&[], &text), "one-process")
+    };
+    let actor = with("SingleAgentEnvRunner");
+    assert_eq!(actor, "");
 }
 
 #[test]
@@ -99,7 +119,7 @@ fn vllm_that_has_no_room_for_its_cache_needs_a_larger_share_of_the_gpu() {
     let report = on(&[&command, line], "");
     assert_eq!(
         remedy(&report, "kv-cache-small"),
-        "raise actor_rollout_ref.rollout.gpu_memory_utilization (now 0.3); or lower max_num_batched_tokens or max_model_len"
+        "raise actor_rollout_ref.rollout.gpu_memory_utilization (now 0.3); lower max_num_batched_tokens or max_model_len"
     );
 }
 
@@ -200,16 +220,23 @@ fn a_pod_in_the_kernels_report_is_changed_as_a_pod() {
         );
         remedy(
             &explain(&[("dmesg.txt", &kernel), ("raylet.out", monitor)]),
-            "limit-unseen",
+            "hidden-limit",
         )
     };
     let pod = with("/kubepods/burstable/pod0a1b/4f5e");
     assert!(pod.contains("resources.limits.memory: 3840Mi"), "{pod}");
     let docker = with("/docker/4f5e");
     assert!(docker.contains("docker run --memory=3840M"), "{docker}");
+    let slurm = with("/system.slice/slurmstepd.scope/job_7/step_0");
+    assert!(slurm.contains("sbatch --mem=3840M"), "{slurm}");
+    let unit = with("/system.slice/ray.service");
     assert!(
-        with("/job")
-            .contains("write 3840M to its memory.max (memory.limit_in_bytes with cgroup v1)")
+        unit.contains("systemctl set-property ray.service MemoryMax=3840M"),
+        "{unit}"
+    );
+    assert_eq!(
+        with("/job"),
+        "raise the limit of /job by a quarter: write 3840M to its memory.max (memory.limit_in_bytes with cgroup v1)"
     );
 }
 

@@ -49,15 +49,32 @@ fn a_session_without_deaths_has_no_after_effects() {
     assert_eq!(report.notes, Vec::<String>::new());
 }
 
+const DIED: &str =
+    "ray.exceptions.RayActorError: The actor died unexpectedly before finishing this task.";
+const LOST: &str = "Worker unexpectedly exits with a connection error code 2. End of file.";
+
 #[test]
-fn a_message_without_the_name_of_its_actor_is_told_as_such() {
-    let text =
-        "ray.exceptions.RayActorError: The actor died unexpectedly before finishing this task.";
-    let report = explain(&[("driver.log", text)]);
-    assert!(report.deaths.is_empty(), "{:?}", report.deaths);
-    let unnamed =
-        |note: &String| note.starts_with("an actor died, and these lines do not say which");
-    assert!(report.notes.iter().any(unnamed), "{:?}", report.notes);
+fn lines_that_name_no_process_are_one_death_of_unknown_cause() {
+    for text in [DIED.to_owned(), LOST.to_owned(), format!("{DIED}\n{LOST}")] {
+        let report = explain(&[("driver.log", &text)]);
+        assert_eq!(killers(&report), [(0, Killer::Unknown)], "{text}");
+        let missing = report.deaths[0].verdict.missing.as_ref();
+        let missing = crate::show::clause::missing(missing.expect("what is missing"));
+        for part in [
+            "which process it was",
+            "an OOM kill by the kernel, a kill -9, a crash and an os._exit alike",
+            "sudo dmesg > dmesg.txt; raytrace explain /tmp/ray/session_latest dmesg.txt",
+        ] {
+            assert!(missing.contains(part), "{missing}");
+        }
+    }
+}
+
+#[test]
+fn lines_that_name_no_process_are_the_death_that_another_line_names() {
+    let named = format!("{LOST}\n{ACTOR}");
+    let report = explain(&[("driver.log", &named)]);
+    assert_eq!(killers(&report), [(926, Killer::Unknown)]);
 }
 
 #[test]

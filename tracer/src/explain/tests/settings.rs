@@ -41,9 +41,7 @@ fn a_run_whose_configuration_stands_only_in_a_yaml_file_is_diagnosed() {
     assert_eq!(
         costly.remedy,
         [
-            "worker.actor.offload.offload_params=false",
-            "worker.actor.offload.offload_optimizer=false",
-            "worker.ref.fsdp.enable_cpu_offload=false",
+            "worker.actor.offload.offload_params=false worker.actor.offload.offload_optimizer=false worker.ref.fsdp.enable_cpu_offload=false: set all"
         ]
     );
     assert_eq!(
@@ -52,15 +50,17 @@ fn a_run_whose_configuration_stands_only_in_a_yaml_file_is_diagnosed() {
     );
     let offload = finding(&report, "offload-to-host");
     assert!(
-        offload.summary.contains("gave 58.6 GiB of GPU memory up"),
+        offload.summary.contains("moved 58.6 GiB off the GPU"),
         "{offload:?}"
     );
     // How much of it came to the host is not in the text.
     assert_eq!(offload.certainty, Certainty::Unknown);
-    let crowd = finding(&report, "many-workers");
+    let too_many = finding(&report, "many-workers");
     assert!(
-        crowd.summary.starts_with("4 FSDPWorker of 55.5 GiB each"),
-        "{crowd:?}"
+        too_many
+            .summary
+            .starts_with("4 FSDPWorker of 55.5 GiB each"),
+        "{too_many:?}"
     );
     let setting = |key: &str| report.settings.iter().find(|setting| setting.key == key);
     let setting = setting("worker.ref.fsdp.enable_cpu_offload").expect("the setting");

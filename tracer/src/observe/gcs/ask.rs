@@ -26,11 +26,11 @@ const LARGEST: usize = 32 << 20;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AskError {
     #[error(
-        "{0} is an address inside the raylet's own container; record with --gcs in there, or start Ray with --node-ip-address"
+        "{0} is an address inside the raylet's own container; record with --gcs in that container, or start Ray with --node-ip-address"
     )]
     Elsewhere(String),
     #[error(
-        "it speaks TLS (RAY_USE_TLS), which raytrace does not; actors are told by titles and logs alone"
+        "the GCS uses TLS (RAY_USE_TLS), which raytrace does not support; actor names come from titles and logs"
     )]
     Tls,
     #[error("invalid address {0}")]
@@ -40,12 +40,12 @@ pub(super) enum AskError {
     #[error("{table:?}: no answer within {} s", PATIENCE.as_secs())]
     Late { table: Table },
     #[error(
-        "it wants a token and none was found: RAY_AUTH_MODE=token and RAY_AUTH_TOKEN in the raylet's environment, or ~/.ray/auth_token of its user"
+        "the GCS requires a token and none was found; set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN in the raylet's environment, or write ~/.ray/auth_token of its user"
     )]
     NoToken,
-    #[error("it refuses the token of the raylet: {0}")]
+    #[error("the GCS refuses the raylet's token: {0}")]
     WrongToken(String),
-    #[error("it serves another cluster: {0}")]
+    #[error("the GCS serves another cluster: {0}")]
     OtherCluster(String),
     #[error("{table:?}: {code:?}: {message}")]
     Call {
@@ -53,7 +53,7 @@ pub(super) enum AskError {
         code: Code,
         message: String,
     },
-    #[error("{table:?}: {MOST_ROWS} rows are taken, and there are more")]
+    #[error("{table:?}: only the first {MOST_ROWS} rows were read")]
     Full { table: Table },
     #[error(transparent)]
     Token(#[from] TokenError),
@@ -142,7 +142,7 @@ impl<'a> Caller<'a> {
             head.insert("ray_cluster_id", cluster);
         }
         let path = table.path().parse();
-        let path = path.map_err(|_| Status::internal("a path that is none"))?;
+        let path = path.map_err(|_| Status::internal("an invalid path"))?;
         let reply = self.grpc.unary(request, path, Raw).await?;
         Ok(reply.into_inner())
     }

@@ -75,7 +75,7 @@ fn a_gcs_that_speaks_tls_is_not_asked() {
         tls: true,
         ..target("127.0.0.1:1")
     };
-    assert!(trouble(&tls).starts_with("it speaks TLS"));
+    assert!(trouble(&tls).starts_with("the GCS uses TLS"));
 }
 
 #[test]

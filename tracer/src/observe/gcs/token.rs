@@ -14,7 +14,7 @@ use tonic::metadata::{Ascii, MetadataValue};
 use crate::{
     bounded,
     ids::{Pid, ProcessKey},
-    observe::{clusters::variable, processes, rooted, stall},
+    observe::{clusters::variable, processes, rooted, timed_read},
 };
 
 /// Ray's own have 64 bytes; those of Kubernetes some kilobytes.
@@ -23,17 +23,15 @@ const LONGEST: u64 = 16 << 10;
 /// Why a token that there should be cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TokenError {
-    #[error("the raylet's token file {0} is not there or cannot be read")]
+    #[error("the raylet's token file {0} does not exist or cannot be read")]
     Unreadable(PathBuf),
     #[error(
-        "the raylet's token file {0} does not belong to the user of the raylet, or that user may not read it, so it is not used; RAY_AUTH_TOKEN in the raylet's environment is"
+        "the raylet's token file {0} is not used: it does not belong to the raylet's user, or that user may not read it; use RAY_AUTH_TOKEN in the raylet's environment"
     )]
     Foreign(PathBuf),
-    #[error("the raylet's token has characters that no token has")]
+    #[error("the raylet's token contains invalid characters")]
     Malformed,
-    #[error(
-        "the raylet runs as more than one user, or its program is set-uid: it is sent no token"
-    )]
+    #[error("no token is sent: the raylet runs as more than one user, or its program is set-uid")]
     TwoUsers,
 }
 
@@ -76,7 +74,7 @@ fn in_file(raylet: Pid, user: Option<u32>, path: &Path) -> Result<String, TokenE
     if user != Some(data.uid()) || data.mode() & libc::S_IRUSR == 0 {
         return Err(TokenError::Foreign(path.to_owned()));
     }
-    let token = stall::ask_for(raylet, move || bounded::read(file, LONGEST).ok());
+    let token = timed_read::ask_for(raylet, move || bounded::read(file, LONGEST).ok());
     String::from_utf8(token.ok_or_else(unreadable)?).map_err(|_| TokenError::Malformed)
 }
 

@@ -19,7 +19,7 @@ pub enum KernelError {
     #[error(transparent)]
     Btf(#[from] BtfError),
     /// A struct has changed beyond what is known.
-    #[error("this kernel's {structure} has no field {field}: please report its version")]
+    #[error("this kernel's {structure} has no field {field}: please report the kernel's version")]
     NoField {
         /// The struct.
         structure: &'static str,
@@ -31,7 +31,7 @@ pub enum KernelError {
     NotPermitted(String),
     /// The kernel's pids are not those of /proc here.
     #[error(
-        "this is a pid namespace of its own ({0}), where the pids of /proc are not those that the kernel tells"
+        "running in a separate pid namespace ({0}): /proc shows other pids than the kernel reports"
     )]
     PidNamespace(String),
     /// The kernel was told at its start to keep its memory from everybody.

@@ -14,9 +14,10 @@ use raytrace_ebpf::{
     MEMORY_OBJECT,
     records::{self, MemoryHook, MemoryOffsets, NONE, Offsets, Steps, Watched},
 };
+use rustc_hash::FxHashMap;
 
 use super::{
-    Levels, MemoryRecord, Slot,
+    MemoryRecord, ResidentTable, Slot,
     error::{KernelError, chain},
     fields::Fields,
     hooks, ledger, programs,
@@ -37,9 +38,9 @@ pub struct Growth {
     /// Holds the programs: they are detached when it is dropped.
     _ebpf: Ebpf,
     ring: RingBuf<MapData>,
-    levels: Option<Levels>,
+    levels: Option<ResidentTable>,
     /// Who has which place there, and the places that are free.
-    slots: std::collections::HashMap<Pid, (ProcessKey, Slot)>,
+    slots: FxHashMap<Pid, (ProcessKey, Slot)>,
     free: Vec<Slot>,
     watched: HashMap<MapData, u32, [u64; WATCHED_WORDS]>,
     steps: HashMap<MapData, u32, [u64; STEPS_WORDS]>,
@@ -141,13 +142,13 @@ impl Growth {
             Some(Pythons(map))
         };
         let levels = match ebpf.map("LEVELS") {
-            Some(Map::Array(levels)) => Levels::map(levels.fd().as_fd()).ok(),
+            Some(Map::Array(levels)) => ResidentTable::map(levels.fd().as_fd()).ok(),
             _ => None,
         };
         let places = u32::try_from(records::WATCHED).unwrap_or(u32::MAX);
         let growth = Self {
             levels,
-            slots: std::collections::HashMap::new(),
+            slots: FxHashMap::default(),
             free: (0..places).rev().map(Slot).collect(),
             ring: RingBuf::try_from(map(&mut ebpf, "MAPPINGS")?).map_err(wrong)?,
             watched: HashMap::try_from(map(&mut ebpf, "WATCHED")?).map_err(wrong)?,
@@ -192,7 +193,7 @@ impl Growth {
 
     /// What the kernel saw of all processes; `None` where it cannot be mapped.
     #[must_use]
-    pub fn levels(&self) -> Option<Levels> {
+    pub fn levels(&self) -> Option<ResidentTable> {
         self.levels
     }
 

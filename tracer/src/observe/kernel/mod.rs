@@ -20,13 +20,14 @@ mod tracked;
 pub use attach::{Attached, Keep, attach};
 pub use error::KernelError;
 pub use growth::Growth;
+pub use hooks::NewTitle;
 pub use ledger::Ledgers;
 pub use pythons::Pythons;
 #[cfg(test)]
-pub(crate) use raytrace_proc::levels::{level_of, levels_of, slot_of};
+pub(crate) use raytrace_proc::resident_table::{level_of, levels_of, slot_of};
 pub use raytrace_proc::{
-    grown::{MemoryRecord, Native, NewGrowth, NewMapping},
-    levels::{Levels, ResidentLevel, Slot},
+    growth_records::{MemoryRecord, Native, NewGrowth, NewMapping},
+    resident_table::{ResidentLevel, ResidentTable, Slot},
 };
-pub use ring::Ring;
+pub use ring::{FromRing, Ring};
 pub use tracked::Tracked;

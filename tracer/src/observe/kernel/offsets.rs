@@ -1,4 +1,4 @@
-//! Which fields several hooks read, by name, with the alternative names of other kernels; and with them those of each hook.
+//! Lists the fields that several hooks read, by name, with the names that other kernels have; and those of each hook.
 
 use raytrace_ebpf::records::{Hook, Offsets};
 
@@ -36,6 +36,8 @@ fn shared(fields: &Fields<'_>, per_cpu_offset: u64) -> Result<Offsets, KernelErr
         task_flags: need("task_struct", "flags")?,
         task_comm: need("task_struct", "comm")?,
         task_real_parent: need("task_struct", "real_parent")?,
+        task_parent: need("task_struct", "parent")?,
+        task_ptrace: need("task_struct", "ptrace")?,
         task_group_leader: need("task_struct", "group_leader")?,
         task_signal: need("task_struct", "signal")?,
         task_mm: need("task_struct", "mm")?,

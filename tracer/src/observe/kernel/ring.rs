@@ -6,10 +6,31 @@ use std::{
 };
 
 use aya::maps::{HashMap, MapData, RingBuf};
-use raytrace_ebpf::records::Exit;
+use raytrace_ebpf::records::{Exit, Hook};
 
-use super::{hooks::Decoder, ledger::Received};
+use super::{
+    hooks::{Decoder, NewTitle},
+    ledger::Received,
+};
 use crate::{event::Observation, ids::BootTime};
+
+/// What lies in the ring.
+#[expect(clippy::large_enum_variant, reason = "there is one, for a moment")]
+pub enum FromRing<'a> {
+    /// A new title, which still lies there.
+    Title(NewTitle<'a>),
+    /// Anything else.
+    Other(Observation),
+}
+
+impl From<FromRing<'_>> for Observation {
+    fn from(told: FromRing<'_>) -> Self {
+        match told {
+            FromRing::Title(new) => new.into(),
+            FromRing::Other(what) => what,
+        }
+    }
+}
 
 /// The reader of the ring.
 pub struct Ring {
@@ -35,11 +56,14 @@ impl Ring {
     }
 
     /// Takes everything that lies in the ring now, in the order of the acts.
-    pub fn drain(&mut self, mut sink: impl FnMut(BootTime, Observation)) {
+    pub fn drain(&mut self, mut sink: impl FnMut(BootTime, FromRing<'_>)) {
         while let Some(item) = self.ring.next() {
-            if let Some((hook, time, what)) = self.decoder.decode(&item) {
+            if let Some((time, new)) = self.decoder.title(&item) {
+                self.received.add(Hook::Rename);
+                sink(time, FromRing::Title(new));
+            } else if let Some((hook, time, what)) = self.decoder.decode(&item) {
                 self.received.add(hook);
-                sink(time, what);
+                sink(time, FromRing::Other(what));
             }
         }
     }

@@ -1,10 +1,10 @@
-//! The other rows that come in masses: calls, short lives, what logs said, the recorder's own ledger and clock, and samples that have no table of their own.
+//! The other high-volume rows: calls, short lives, what logs said, the recorder's own ledger and clock, and samples that have no table of their own.
 
 use std::collections::{HashMap, VecDeque};
 
 use rusqlite::Connection;
 
-use super::{delete, ends::Ends, lives::Lives};
+use super::{delete, ends::Ends, short_lived::ShortLived};
 use crate::{
     event::{Observation, RayLog},
     ids::{MINUTE_NS, Pid, ProcessKey},
@@ -64,7 +64,7 @@ pub(super) struct Rows {
     ledger: HashMap<String, (i64, i64)>,
     /// The last row of the clock that stays: its hour, and by what the wall clock was ahead.
     clock: Option<(i64, i64)>,
-    lives: Lives,
+    short_lived: ShortLived,
 }
 
 impl Default for Rows {
@@ -75,7 +75,7 @@ impl Default for Rows {
             samples: HashMap::new(),
             ledger: HashMap::new(),
             clock: None,
-            lives: Lives::default(),
+            short_lived: ShortLived::default(),
         }
     }
 }
@@ -114,12 +114,12 @@ impl Rows {
             if !is_mass {
                 let of: Option<i64> = row.get(3)?;
                 if let Some(pid) = of.and_then(|pid| u32::try_from(pid).ok()) {
-                    self.lives.said_of(Pid(pid));
+                    self.short_lived.said_of(Pid(pid));
                 }
                 if kind == "signal"
                     && let Some(Observation::Signal(signal)) = parsed()
                 {
-                    self.lives.said_of(signal.sender.process.pid);
+                    self.short_lived.said_of(signal.sender.process.pid);
                 }
                 continue;
             }
@@ -132,7 +132,7 @@ impl Rows {
                 gone.extend(self.look(id, time, &what, ends));
             }
         }
-        gone.extend(self.lives.over(latest));
+        gone.extend(self.short_lived.over(latest));
         delete(connection, "events", &gone)?;
         Ok(count < ROWS)
     }
@@ -141,7 +141,7 @@ impl Rows {
     fn look(&mut self, id: i64, time: i64, what: &Observation, ends: &Ends) -> Vec<i64> {
         match what {
             Observation::Call(call) => {
-                self.lives.said_of(call.process.pid);
+                self.short_lived.said_of(call.process.pid);
                 let kept = ends.keep(time);
                 self.called(id, call.process, kept).into_iter().collect()
             }
@@ -149,7 +149,7 @@ impl Rows {
                 if let Observation::Exit(exit) = what {
                     self.calls.remove(&exit.process.truncated());
                 }
-                self.lives.take(id, time, what, ends);
+                self.short_lived.take(id, time, what, ends);
                 Vec::new()
             }
             Observation::Ledger(row) => self.counted(id, time, &row.hook).into_iter().collect(),
@@ -182,7 +182,28 @@ impl Rows {
                 let thing = Thing::Monitor(count.raylet.truncated());
                 self.sampled(id, time, thing, count.used.0)
             }
-            _ => Vec::new(),
+            // Of what is told seldom, each row stays; memory has tables of its own.
+            Observation::RecordingStarted(_)
+            | Observation::RecordingEnded
+            | Observation::Probe(_)
+            | Observation::Cluster(_)
+            | Observation::Process(_)
+            | Observation::Worker(_)
+            | Observation::Title { .. }
+            | Observation::Signal(_)
+            | Observation::Delivered { .. }
+            | Observation::OomVictim(_)
+            | Observation::Kmsg(_)
+            | Observation::Cgroup(_)
+            | Observation::DriverSettings { .. }
+            | Observation::Mapped(_)
+            | Observation::Steps { .. }
+            | Observation::Memory(_)
+            | Observation::Node(_)
+            | Observation::LimitWarning(_)
+            | Observation::Stack(_)
+            | Observation::Freed { .. }
+            | Observation::NoStack { .. } => Vec::new(),
         }
     }
 

@@ -8,7 +8,7 @@ use super::{delete, ends::Ends};
 use crate::{
     event::{NativeFrame, Observation, PythonFrame, PythonStack},
     ids::{MINUTE_NS, ProcessKey},
-    recording::row,
+    recording::{frames, row},
 };
 
 /// Rows of one step; a stack may have some KiB. Those of one step are put together.
@@ -84,6 +84,7 @@ fn rows(
     let limit = i64::try_from(ROWS).unwrap_or(i64::MAX);
     let mut found = statement.query(params![kind, *mark, limit])?;
     let (mut rows, mut count) = (Vec::new(), 0);
+    let mut frames = frames::Frames::of(connection);
     while let Some(row) = found.next()? {
         let time = row.get(1)?;
         if time >= until {
@@ -92,7 +93,7 @@ fn rows(
         let id = row.get(0)?;
         (*mark, count) = (id, count + 1);
         let body = row.get_ref(2)?.as_str().unwrap_or("");
-        if let Some(what) = row::read(body) {
+        if let Some(what) = row::read(&frames.expand(body)?) {
             rows.push(Row { id, time, what });
         }
     }
@@ -100,7 +101,9 @@ fn rows(
 }
 
 fn rewrite(connection: &Connection, id: i64, what: &Observation) -> rusqlite::Result<()> {
-    let body = row::body(what).to_string();
+    let mut body = row::body(what);
+    frames::shorten(connection, &mut body)?;
+    let body = body.to_string();
     connection
         .prepare_cached("UPDATE events SET body = ?2 WHERE id = ?1")?
         .execute(params![id, body])?;

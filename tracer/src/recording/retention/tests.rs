@@ -8,7 +8,7 @@ use crate::{
         Call, Exec, Exit, MemorySplit, Observation, Process, PythonFrame, PythonStack, Role, Source,
     },
     ids::{Bytes, EventId, Pid, ProcessKey},
-    recording::{row, schema},
+    recording::{frames, row, schema},
 };
 
 const SECOND: i64 = 1_000_000_000;
@@ -94,8 +94,10 @@ impl Scene {
         let sql = "SELECT body FROM events WHERE kind = ? ORDER BY id";
         let mut statement = self.connection.prepare(sql).expect("a query");
         let found = statement.query_map([kind], |row| row.get::<_, String>(0));
+        let mut frames = frames::Frames::of(&self.connection);
         let body = |body: rusqlite::Result<String>| {
-            row::read(&body.expect("a row")).expect("an observation")
+            let body = body.expect("a row");
+            row::read(&frames.expand(&body).expect("frames")).expect("an observation")
         };
         found.expect("rows").map(body).collect()
     }
@@ -117,6 +119,7 @@ fn exit(pid: u32, status: Option<i32>) -> Observation {
         mm: 0,
         uid: None,
         harvested: false,
+        tracer: None,
     })
 }
 
@@ -551,7 +554,7 @@ fn a_disk_that_is_nearly_full_bounds_a_file_as_its_size_does() {
     let gib = 1_u64 << 30;
     let space = |free, total| Some(Space { free, total });
     let most = |size, space| retention.most(size, space);
-    assert!(most(0, None) < Retention::MAX_BYTES);
+    assert!(most(0, None) < retention.max_bytes);
     assert_eq!(most(0, space(500 * gib, 900 * gib)), most(0, None));
     assert_eq!(most(gib, space(2 * gib, 900 * gib)), gib);
     assert_eq!(most(gib, space(0, 900 * gib)), 0);

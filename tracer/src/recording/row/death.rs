@@ -37,6 +37,8 @@ pub(super) struct Signal {
     sender: event::Sender,
     #[serde(default, with = "stored")]
     call: Option<event::SystemCall>,
+    #[serde(default, with = "stored", skip_serializing_if = "Option::is_none")]
+    tracer: Option<event::Ancestor>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -136,4 +138,6 @@ pub(super) struct Exit {
     mm: u64,
     uid: Option<u32>,
     harvested: bool,
+    #[serde(default, with = "stored", skip_serializing_if = "Option::is_none")]
+    tracer: Option<event::Ancestor>,
 }

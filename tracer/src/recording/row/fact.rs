@@ -181,6 +181,11 @@ pub(super) enum RayFact {
         pid: Option<Pid>,
         worker_id: Option<HexId>,
     },
+    TrainingStep {
+        step: u64,
+        of: Option<u64>,
+        worker_id: Option<HexId>,
+    },
     ObjectStorePressure {
         spilled: Option<Bytes>,
     },

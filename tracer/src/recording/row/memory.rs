@@ -22,8 +22,8 @@ stored_as! {
     NodeMemory => event::NodeMemory,
     LimitName => event::LimitName,
     Within => event::Within,
-    NearProcess => event::NearProcess,
-    Near => event::LimitWarning,
+    ForecastProcess => event::ForecastProcess,
+    LimitWarning => event::LimitWarning,
     GpuState => event::GpuState,
     GpuHolder => event::GpuHolder,
     PythonStack => event::PythonStack,
@@ -173,8 +173,8 @@ pub(super) struct Within {
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(remote = "event::NearProcess")]
-pub(super) struct NearProcess {
+#[serde(remote = "event::ForecastProcess")]
+pub(super) struct ForecastProcess {
     #[serde(with = "stored")]
     process: ids::ProcessKey,
     name: String,
@@ -184,19 +184,19 @@ pub(super) struct NearProcess {
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "event::LimitWarning")]
-pub(super) struct Near {
+pub(super) struct LimitWarning {
     #[serde(with = "stored")]
     limit: event::LimitName,
     at: Bytes,
     used: Bytes,
-    #[serde(with = "stored")]
+    #[serde(with = "stored", rename = "forecast", alias = "within")]
     within: Option<event::Within>,
+    #[serde(with = "stored", alias = "doer")]
+    grower: Option<event::ForecastProcess>,
     #[serde(with = "stored")]
-    doer: Option<event::NearProcess>,
-    #[serde(with = "stored")]
-    victim: Option<event::NearProcess>,
+    victim: Option<event::ForecastProcess>,
     seen_ms: u64,
-    #[serde(default)]
+    #[serde(default, rename = "tasks_at_once", alias = "at_once")]
     at_once: u32,
 }
 

@@ -74,6 +74,8 @@ pub(super) enum Observation {
         #[serde(with = "stored")]
         process: ids::ProcessKey,
         settings: Vec<(String, String)>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        packages: Vec<(String, String)>,
     },
     SharedMemory(#[serde(with = "stored")] event::SharedMemory),
     SharedFile(#[serde(with = "stored")] event::SharedFile),
@@ -88,7 +90,8 @@ pub(super) enum Observation {
     Outside(#[serde(with = "stored")] event::OutsideMemory),
     Node(#[serde(with = "stored")] event::NodeMemory),
     Monitor(#[serde(with = "stored")] event::MonitorCount),
-    Near(#[serde(with = "stored")] event::LimitWarning),
+    #[serde(alias = "near")]
+    LimitWarning(#[serde(with = "stored")] event::LimitWarning),
     Gpu(#[serde(with = "stored")] event::GpuState),
     Stack(#[serde(with = "stored")] event::PythonStack),
     Freed {
@@ -151,7 +154,7 @@ impl Class {
             | What::SharedMemory(_)
             | What::Steps { .. }
             | What::Outside(_)
-            | What::Near(_)
+            | What::LimitWarning(_)
             | What::NoStack { .. } => Self::Death,
         }
     }

@@ -99,7 +99,7 @@ pub(super) struct Ledger {
     ring_full: u64,
     map_full: u64,
     recursion_misses: Option<u64>,
-    #[serde(default)]
+    #[serde(default, rename = "has_backup", alias = "second")]
     second: bool,
     received: u64,
     written: u64,

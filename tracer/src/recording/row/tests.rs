@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use rusqlite::{Connection, types::Value};
 use serde_json::Value as Json;
 
-use super::super::schema;
+use super::super::{frames::Frames, schema};
 use crate::{
     event::{Event, KernelLog, Observation, Source},
     golden,
@@ -15,7 +15,16 @@ use crate::{
     },
 };
 
-/// The rows of a recording, table by table, with all their columns.
+/// What rows have another name for since the first recordings, which are read as well.
+const RENAMED: [(&str, &str); 5] = [
+    ("near", "limit_warning"),
+    ("second", "has_backup"),
+    ("within", "forecast"),
+    ("doer", "grower"),
+    ("at_once", "tasks_at_once"),
+];
+
+/// The rows of a recording, table by table, with all their columns; those of stacks with their frames, and all by their present names.
 fn rows(recording: &Connection) -> Vec<Vec<Value>> {
     let tables = [
         "events",
@@ -24,12 +33,25 @@ fn rows(recording: &Connection) -> Vec<Vec<Value>> {
         "cgroup_memory",
         "mapped",
     ];
-    let mut rows = Vec::new();
+    let (mut rows, mut frames) = (Vec::new(), Frames::of(recording));
     for table in tables {
         let select = format!("SELECT * FROM {table} ORDER BY id");
         let mut select = recording.prepare(&select).expect("a table");
         let columns = select.column_count();
-        let row = |row: &rusqlite::Row<'_>| (0..columns).map(|at| row.get(at)).collect();
+        let mut column = |column: Value| match column {
+            Value::Text(text) => {
+                let mut text = frames.expand(&text)?.into_owned();
+                for (before, now) in RENAMED {
+                    if text == before {
+                        now.clone_into(&mut text);
+                    }
+                    text = text.replace(&format!("\"{before}\""), &format!("\"{now}\""));
+                }
+                Ok(Value::Text(text))
+            }
+            column => Ok(column),
+        };
+        let row = |row: &rusqlite::Row<'_>| (0..columns).map(|at| column(row.get(at)?)).collect();
         let found = select.query_map([], row).expect("rows");
         rows.extend(found.map(|row| row.expect("a row")));
     }
@@ -117,16 +139,20 @@ variants!(SOURCES, source, Source:
 );
 variants!(OBSERVATIONS, observation, Observation:
     RecordingStarted RecordingEnded Clock Probe Ledger Cluster Process Worker Fork Exec Title Call Signal Delivered OomVictim Exit Kmsg
-    RayLog Cgroup DriverSettings SharedMemory SharedFile Mapped Steps Memory Outside Node Monitor Near Gpu Stack Freed NoStack
+    RayLog Cgroup DriverSettings SharedMemory SharedFile Mapped Steps Memory Outside Node Monitor LimitWarning Gpu Stack Freed NoStack
 );
 /// What came after the first release, whose file has none of it.
-const LATER: [&str; 2] = ["Observation::Monitor", "Observation::Near"];
+const LATER: [&str; 3] = [
+    "Observation::Monitor",
+    "Observation::LimitWarning",
+    "RayFact::TrainingStep",
+];
 variants!(LINES, line, KernelLog: Invoked OomKill Killed OomGroup Fault Xid);
 variants!(FACTS, fact, RayFact:
     MonitorKill MonitorEvicted AboveThreshold MonitorStarted MonitorDisabled WorkerStarted Disconnected DriverDisconnected OwnerDied
     JobFinished KillActorRequested ForceKilled GroupTerminated StopSignal RayletSigterm RayletShutdown AgentFailed RayletMarkedDead
     NotRegistered SelfDisconnect RayletLost ForceKillActor GcsWorkerExit NodeRegistered NodeDied Marker TaskFailed JobStarted JobEnded ActorState FailureSignal
-    Exception DiedInException Configuration GpuMoved ObjectStorePressure Summary Gcs
+    Exception DiedInException Configuration GpuMoved TrainingStep ObjectStorePressure Summary Gcs
 );
 variants!(MOVES, moved, GpuMoved: Before After Slept);
 variants!(TABLES, table, GcsRow: Actor PlacementGroup Node Job);

@@ -72,9 +72,9 @@ mod tests {
         judge::{
             diff::compare,
             fleet,
-            report::{CallPace, Owner, OwnerKind, Pace, Report},
+            report::{CallRate, GrowthRate, Owner, OwnerKind, Report},
         },
-        show::{Style, diff::render, sample, time::Zone},
+        show::{Style, diff::render, sample},
     };
 
     /// A run: each node's host, boot, and what a call of its workers keeps, in MiB.
@@ -89,8 +89,8 @@ mod tests {
                 processes: 8,
                 private_peak_bytes: Some(sample::gib(64.8)),
                 per_call_bytes: Some(Bytes(mib << 20)),
-                pace: Pace {
-                    calls: vec![CallPace {
+                growth_rate: GrowthRate {
+                    calls: vec![CallRate {
                         task: "WorkerDict.update_actor".into(),
                         calls: 120,
                         per_call: Bytes(mib << 20),
@@ -107,9 +107,7 @@ mod tests {
     fn text(a: &Report, b: &Report, width: usize) -> String {
         let style = Style {
             width,
-            zone: Zone::default(),
-            file: None,
-            program: "raytrace".into(),
+            ..sample::style()
         };
         let diff = compare(("before", a), ("after", b));
         let text = anstream::adapter::strip_str(&render(&diff, &style)).to_string();
@@ -164,9 +162,9 @@ mod tests {
 
         DEATHS no abnormal deaths in either
 
-        WHAT FITS THE CHANGE
-          No setting that is known changed: look at the code, the data and the versions
-          of the libraries.
+        WHAT EXPLAINS THE CHANGE
+          No known setting changed: look at the code, the data and the versions of
+          libraries.
         ");
     }
 

@@ -6,9 +6,9 @@ use crate::{
     judge::{
         cause::Cause,
         diff::compare,
-        report::{Killer, Owner, Report, Setting},
+        report::{ActiveWarning, Killer, Owner, Report, Setting},
     },
-    show::{Style, sample, time::Zone},
+    show::{Style, sample},
 };
 
 fn text(a: &Report, b: &Report) -> String {
@@ -18,9 +18,7 @@ fn text(a: &Report, b: &Report) -> String {
 fn text_at(width: usize, a: &Report, b: &Report) -> String {
     let style = Style {
         width,
-        zone: Zone::default(),
-        file: None,
-        program: "raytrace".into(),
+        ..sample::style()
     };
     let diff = compare(("before.raytrace", a), ("after.raytrace", b));
     anstream::adapter::strip_str(&render(&diff, &style)).to_string()
@@ -70,10 +68,44 @@ fn settings_memory_deaths_and_what_fits_stand_in_columns() {
     DEATHS                       A  B  change
       hog by ray-memory-monitor  1  0  −1
 
-    WHAT FITS THE CHANGE
+    WHAT EXPLAINS THE CHANGE
       1 worker.actor.offload.offload_params: parameters move from GPU to host memory, in A only;
-        WorkerDict held 64.8 GiB, then 3.2 GiB (inferred)
+        WorkerDict held 64.8 GiB in A, 3.2 GiB in B (inferred)
     ");
+}
+
+#[test]
+fn what_was_warned_of_stands_beside_the_count_of_deaths() {
+    let (mut a, b) = (run("true", 64.8, true), run("true", 64.8, true));
+    a.deaths[0].memory.warning = Some(ActiveWarning {
+        ms_before: 74_000,
+        soonest_ms: 60_000,
+        latest_ms: 110_000,
+        grower: None,
+        likely_victim: None,
+    });
+    let row = |a: &Report, b: &Report| {
+        let shown = text(a, b);
+        let row = shown.lines().find(|line| line.contains("hog by"));
+        row.expect("a row")
+            .split("  ")
+            .map(str::trim)
+            .collect::<Vec<_>>()
+            .join("|")
+    };
+    assert_eq!(
+        row(&a, &b),
+        "|hog by ray-memory-monitor|1 (warned 74 s before)|1|0"
+    );
+    a.deaths.extend([a.deaths[0].clone(), b.deaths[0].clone()]);
+    if let Some(warning) = &mut a.deaths[1].memory.warning {
+        warning.ms_before = 12_000;
+    }
+    let counted = row(&b, &a);
+    assert!(
+        counted.contains("1|3 (2 warned, 12 s before or more)|+2"),
+        "{counted}"
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What the page's scripts show, as JSON: all words are made here, by the functions that every view shares.
+//! Makes the JSON that the page's scripts show; all words come from the functions that every view shares.
 
 use std::collections::HashSet;
 
@@ -9,9 +9,10 @@ use super::{
     lanes::{Lane, Lanes},
     limits::{self, Limit},
     series::{Groups, Scale, Series},
+    units::{kib, milliseconds},
 };
 use crate::{
-    ids::{Bytes, EventId, WallTime},
+    ids::{EventId, WallTime},
     judge::{
         report::{Death, Report, TopProcess, Utc},
         timeline::Timeline,
@@ -193,16 +194,6 @@ fn timelines<'a>(lane: &Lane, drawn: &'a [Option<Drawn>]) -> Vec<(u32, &'a Timel
         .collect()
 }
 
-/// Bytes as KiB.
-pub(super) fn kib(bytes: Bytes) -> u64 {
-    bytes.0 / 1024
-}
-
-/// A moment in ms since 1970.
-pub(super) fn milliseconds(time: Utc) -> i64 {
-    time.0.0.div_euclid(1_000_000)
-}
-
 /// From when to when the page reaches, by the clock of the node with the GCS.
 fn bounds(report: &Report, lanes: &Lanes, drawn: &[Option<Drawn>]) -> (Utc, Utc) {
     let mut times: Vec<Utc> = Vec::new();
@@ -368,7 +359,7 @@ fn not_here(cause: &Cause<'_>) -> Vec<facts::Fact> {
 fn top(death: &Death) -> Vec<Top> {
     let row = |one: &TopProcess| Top {
         pid: one.pid.0,
-        name: words::class_of_title(&one.title, one.pid),
+        name: words::class_of_top(one),
         kib: kib(one.private_bytes),
         victim: one.victim,
         age_ms: one.age_ms,

@@ -1,4 +1,4 @@
-//! Which lanes the page's timeline has: one for each node, those on which somebody died first in the order of their first deaths.
+//! Orders the lanes of the page's timeline: one for each node, those with the earliest deaths first.
 
 use std::collections::HashMap;
 

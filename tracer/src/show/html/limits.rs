@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{data::kib, lanes::Lane, series};
+use super::{lanes::Lane, series, units::kib};
 use crate::{
     judge::{
         report::{Monitor, Report},

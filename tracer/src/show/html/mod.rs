@@ -12,8 +12,9 @@ mod series;
 mod summary;
 #[cfg(test)]
 mod tests;
+mod units;
 
-use crate::show::{Style, redact::Known, select::Shown, view::View};
+use crate::show::{Style, redact::Known, sanitize, select::Shown, view::View};
 pub use drawn::Drawn;
 
 const PAGE: &str = include_str!("page.html");
@@ -41,7 +42,7 @@ pub fn render(
     Ok(filled(&[
         (
             "{{title}}",
-            &known.take_out(&escape(&summary::title(&view))),
+            &known.take_out(&sanitize::html(&summary::title(&view))),
         ),
         ("{{style}}", STYLE),
         ("{{summary}}", &known.take_out(&summary::render(&view))),
@@ -61,22 +62,6 @@ fn filled(parts: &[(&str, &str)]) -> String {
         rest = after;
     }
     page + rest
-}
-
-/// Text as HTML shows it, in elements and attributes.
-pub(super) fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            _ => escaped.push(character),
-        }
-    }
-    escaped
 }
 
 /// JSON that no HTML parser takes for an end of its script element, or for a comment.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::data::milliseconds;
+use super::units::milliseconds;
 use crate::{
     event::Role,
     ids::Bytes,

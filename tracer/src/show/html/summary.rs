@@ -1,11 +1,10 @@
 //! The first screen, as HTML: one sentence for each first cause, how the jobs ended, what was missed.
 
-use super::escape;
 use crate::{
     judge::report::Certainty,
     show::{
         alike, causes::Entry, findings, fleet, gpus, growth, header, held, in_use, jobs, rank,
-        sanitize, shared_files, view::View, words,
+        sanitize, shared_files, texts, view::View, words,
     },
 };
 
@@ -39,7 +38,10 @@ pub(super) fn title(view: &View<'_>) -> String {
 fn memory(view: &View<'_>) -> impl Iterator<Item = String> {
     let report = &view.shown.report;
     let lines = [
-        ("At the peak", report.in_use.as_ref().map(in_use::line)),
+        (
+            "At the peak, with its page cache",
+            report.in_use.as_ref().map(in_use::line),
+        ),
         ("Shared memory", shared_files::line(report)),
         ("GPUs", gpus::line(report)),
     ];
@@ -53,18 +55,18 @@ pub(super) fn render(view: &View<'_>) -> String {
     let mut html = String::from("<header>\n<h1>Who killed what</h1>\n<ul class=\"about\">\n");
     let about = header::recordings(view)
         .into_iter()
-        .chain(header::texts(view))
+        .chain(texts::lines(view))
         .chain(header::counts(view, &causes))
         .chain(memory(view));
-    about.for_each(|line| item(&mut html, "", &escape(&line)));
+    about.for_each(|line| item(&mut html, "", &sanitize::html(&line)));
     for line in header::gaps(view) {
-        item(&mut html, "gap", &escape(&line));
+        item(&mut html, "gap", &sanitize::html(&line));
     }
     html.push_str("</ul>\n</header>\n<ol class=\"lead\" aria-label=\"First causes and jobs\">\n");
     let jobs = jobs::lines(view, &causes, MAX_JOBS);
     let jobs: Vec<String> = jobs
         .iter()
-        .map(|(label, line)| format!("<b>{}</b> {}", escape(label), escape(line)))
+        .map(|(label, line)| format!("<b>{}</b> {}", sanitize::html(label), sanitize::html(line)))
         .collect();
     let (before, after) = if jobs.len() > FEW_JOBS {
         (&jobs[..0], &jobs[..])
@@ -96,7 +98,7 @@ pub(super) fn render(view: &View<'_>) -> String {
         item(&mut html, "job", job);
     }
     if let Some(quiet) = fleet::quiet(&view.shown.report) {
-        item(&mut html, "quiet", &escape(&quiet));
+        item(&mut html, "quiet", &sanitize::html(&quiet));
     }
     html.push_str("</ol>\n");
     if let Some(held) = held::at_kill(view) {
@@ -114,11 +116,7 @@ pub(super) fn render(view: &View<'_>) -> String {
     grown.extend(growth::unread(view));
     list(&mut html, "What grew", &grown);
     list(&mut html, "What to change", &findings::lines(view));
-    let notes = view.shown.report.notes.iter();
-    let notes: Vec<String> = notes
-        .map(|note| sanitize::line(note, sanitize::EVIDENCE))
-        .collect();
-    list(&mut html, "Also", &notes);
+    list(&mut html, "Also", &findings::notes(view));
     html.push_str(NO_SCRIPT);
     html
 }
@@ -154,10 +152,10 @@ fn sentence(view: &View<'_>, entry: &Entry<'_>) -> String {
     format!(
         "<a href=\"#death-{}\"><b>{}</b> <time>{}</time> {}</a> <span class=\"{class}\">{}</span>",
         death.id.0,
-        escape(&label),
-        escape(&view.death_time(death)),
-        escape(&text),
-        escape(&words::certainty(sure))
+        sanitize::html(&label),
+        sanitize::html(&view.death_time(death)),
+        sanitize::html(&text),
+        sanitize::html(&words::certainty(sure))
     )
 }
 
@@ -167,7 +165,7 @@ fn list(html: &mut String, heading: &str, lines: &[String]) {
     }
     html.push_str(&format!("<section><h2>{heading}</h2>\n<ul>\n"));
     for line in lines {
-        item(html, "", &escape(line));
+        item(html, "", &sanitize::html(line));
     }
     html.push_str("</ul></section>\n");
 }

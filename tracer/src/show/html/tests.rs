@@ -15,17 +15,14 @@ use crate::{
         sample,
         sanitize::is_harmless,
         select::{Selection, Shown, select},
-        time::Zone,
         view::View,
     },
 };
 
 fn style() -> Style {
     Style {
-        width: 100,
-        zone: Zone::default(),
         file: Some("a.raytrace".into()),
-        program: "raytrace".into(),
+        ..sample::style()
     }
 }
 

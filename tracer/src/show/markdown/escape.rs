@@ -64,6 +64,22 @@ pub(super) fn code(text: &str) -> String {
     format!("{fence}{space}{text}{space}{fence}")
 }
 
+/// Running text with its settings, names and paths as code: they are copied from there.
+#[must_use]
+pub(super) fn settings(shown: &str) -> String {
+    let word = |word: &str| {
+        let bare = word.trim_start_matches('(');
+        let bare = bare.trim_end_matches([',', ';', ':', '.', ')']);
+        if bare.contains(['=', '_', '@', '/']) {
+            word.replacen(bare, &code(bare), 1)
+        } else {
+            text(word)
+        }
+    };
+    let words: Vec<String> = shown.split(' ').map(word).collect();
+    words.join(" ")
+}
+
 /// The longest run of backticks.
 fn longest_run(text: &str) -> usize {
     let runs = text.split(|character| character != '`');
@@ -104,6 +120,14 @@ mod tests {
         assert_eq!(
             text("http://evil.example www.evil.example"),
             r"http\://evil.example www\.evil.example"
+        );
+    }
+
+    #[test]
+    fn settings_are_code_among_words() {
+        assert_eq!(
+            settings("+a.b_c=bf16 n=1 (now 2); num_cpus=4 in the @ray.remote of *x*, (f_g)"),
+            r"`+a.b_c=bf16` `n=1` (now 2); `num_cpus=4` in the `@ray.remote` of \*x\*, (`f_g`)"
         );
     }
 

@@ -10,8 +10,9 @@ mod tests;
 use crate::show::{
     Style, alike, cascade,
     causes::{Cause, Entry},
-    clause, evidence, facts, findings, growth, header, held, jobs, rank, sanitize,
+    clause, evidence, facts, findings, growth, header, held, jobs, minute, rank, sanitize,
     select::Shown,
+    texts,
     view::View,
     words,
 };
@@ -82,12 +83,8 @@ fn page(view: &View<'_>, detail: Detail) -> Vec<String> {
     }
     lines.extend(normal_exits(view));
     lines.extend(held_or_grown(view));
-    lines.extend(section("What to change", &findings::lines(view)));
-    let notes = view.shown.report.notes.iter();
-    let notes: Vec<String> = notes
-        .map(|note| sanitize::line(note, sanitize::EVIDENCE))
-        .collect();
-    lines.extend(section("Also", &notes));
+    lines.extend(what_to_change(view, detail.items.is_some()));
+    lines.extend(section("Also", &findings::notes(view)));
     lines
 }
 
@@ -101,7 +98,7 @@ fn top(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
     for line in first(header::recordings(view), MAX_RECORDINGS) {
         lines.push(format!("- {}", escape::text(&line)));
     }
-    for line in header::texts(view) {
+    for line in texts::lines(view) {
         lines.push(format!("- {}", escape::text(&line)));
     }
     for line in first(header::gaps(view), MAX_EACH) {
@@ -175,6 +172,7 @@ fn fact_lines(facts: &[facts::Fact]) -> Vec<String> {
         .map(|(label, text)| match *label {
             // A table: its columns stand below one another in code only.
             "minute" => format!("- **{label}** {}", escape::code(text)),
+            minute::ROW => format!("  {}", escape::code(text)),
             _ => format!("- **{label}** {}", escape::text(text)),
         })
         .collect()
@@ -220,6 +218,27 @@ fn held_or_grown(view: &View<'_>) -> Vec<String> {
         })
         .collect();
     section(&format!("What was held at {}", held.kill), &told)
+}
+
+/// Each finding with its remedy, cost and check below it; in one line each where there is little room.
+fn what_to_change(view: &View<'_>, in_parts: bool) -> Vec<String> {
+    if !in_parts {
+        return section("What to change", &findings::lines(view));
+    }
+    let found = findings::texts(view);
+    let mut lines = Vec::new();
+    for one in found.iter().take(MAX_EACH) {
+        lines.push(format!("- {}", escape::text(&one.summary)));
+        for (label, text) in &one.parts {
+            lines.push(format!("  - {label}: {}", escape::settings(text)));
+        }
+    }
+    let left = found.len().saturating_sub(MAX_EACH);
+    lines.extend((left > 0).then(|| format!("- … and {left} more")));
+    if !lines.is_empty() {
+        lines.splice(0..0, [String::new(), "### What to change".to_owned()]);
+    }
+    lines
 }
 
 /// Deaths that nobody asks about by default, where they were asked for.

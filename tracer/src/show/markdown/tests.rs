@@ -4,21 +4,18 @@ use super::{MAX_LINES, render};
 use crate::{
     event::{Probe, ProbeState},
     ids::HexId,
-    judge::report::{Because, Outcome, Report},
+    judge::report::{Outcome, OutcomeReason, Report},
     show::{
         Style, redact, sample,
         sanitize::is_harmless,
         select::{Kill, Selection, Shown, select},
-        time::Zone,
     },
 };
 
 fn markdown(shown: &Shown) -> String {
     let style = Style {
-        width: 100,
-        zone: Zone::default(),
         file: Some("a.raytrace".into()),
-        program: "raytrace".into(),
+        ..sample::style()
     };
     render(shown, &style)
 }
@@ -67,7 +64,7 @@ fn a_hostile_name_stays_text() {
 }
 
 /// Many of everything: jobs, gaps, first causes of different kinds, findings, notes.
-fn crowded() -> Report {
+fn many_kills() -> Report {
     let mut report = sample::others();
     let template = report.deaths[0].clone();
     for number in 0..200u32 {
@@ -77,7 +74,7 @@ fn crowded() -> Report {
         death.process.title = Some(format!("ray::task_{number}"));
         death.work.actor_class = None;
         report.deaths.push(death);
-        let mut job = sample::job(Outcome::Failed, None, Because::Running);
+        let mut job = sample::job(Outcome::Failed, None, OutcomeReason::Running);
         job.job_id = HexId(format!("{number:08x}"));
         report.jobs.push(job);
         report.recordings[0].probes.push(Probe {
@@ -103,7 +100,7 @@ fn no_report_has_more_than_sixty_lines_or_a_hidden_character() {
         sample::others(),
         sample::hostile(),
         sample::flood(),
-        crowded(),
+        many_kills(),
     ];
     for report in &reports {
         for (all, kill) in [(false, None), (true, None), (false, Some(Kill::Number(1)))] {
@@ -121,8 +118,8 @@ fn no_report_has_more_than_sixty_lines_or_a_hidden_character() {
 }
 
 #[test]
-fn a_crowded_report_leads_with_what_it_has_and_counts_the_rest() {
-    let text = whole(&crowded());
+fn a_long_report_leads_with_what_it_has_and_counts_the_rest() {
+    let text = whole(&many_kills());
     assert!(
         text.contains("more first causes (--all lists them)"),
         "{text}"

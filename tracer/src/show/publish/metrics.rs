@@ -22,10 +22,10 @@ use crate::{
     event::LimitWarning,
     ids::BootTime,
     judge::{
-        killers::{NextKiller, Who},
+        killers::{LimitOwner, NextKiller},
         report::{Certainty, ClusterReport, Death, Killer},
     },
-    show::{facts, near as show_near, sanitize, summary, words},
+    show::{facts, limit_warning, sanitize, summary, words},
 };
 
 /// Sets of labels of memory kills: more are counted as `other`.
@@ -50,7 +50,7 @@ pub struct Counts {
     small_victims: u64,
     /// Events lost.
     pub lost: u64,
-    /// Recordings that did not end as asked.
+    /// Recordings that were not closed cleanly.
     pub gaps: u64,
 }
 
@@ -137,15 +137,15 @@ pub struct Limit {
 impl Limit {
     /// That of a threat.
     #[must_use]
-    pub fn of(who: &Who, with_path: bool) -> Self {
-        let path = match who {
-            Who::Cgroup(path) => Some(path.as_str()),
-            Who::RayMonitor | Who::Machine => None,
+    pub fn of(limit_owner: &LimitOwner, with_path: bool) -> Self {
+        let path = match limit_owner {
+            LimitOwner::Cgroup(path) => Some(path.as_str()),
+            LimitOwner::RayMonitor | LimitOwner::Machine => None,
         };
-        let killer = match who {
-            Who::RayMonitor => Killer::RayMemoryMonitor,
-            Who::Cgroup(_) => Killer::KernelOomMemcg,
-            Who::Machine => Killer::KernelOomGlobal,
+        let killer = match limit_owner {
+            LimitOwner::RayMonitor => Killer::RayMemoryMonitor,
+            LimitOwner::Cgroup(_) => Killer::KernelOomMemcg,
+            LimitOwner::Machine => Killer::KernelOomGlobal,
         };
         Self {
             killer: killer.name(),
@@ -193,7 +193,7 @@ pub struct EventCounts {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Warned {
     /// Who kills there.
-    pub who: Who,
+    pub limit_owner: LimitOwner,
     /// Seconds from now to the 10th percentile of the forecast and to the 90th, 0 once that has passed.
     pub left: Option<(f64, f64)>,
 }
@@ -201,12 +201,12 @@ pub struct Warned {
 impl Warned {
     /// A warning that was told at `told`, as it reads at `now`.
     #[must_use]
-    pub fn at(told: BootTime, near: &LimitWarning, now: BootTime) -> Self {
+    pub fn at(told: BootTime, warning: &LimitWarning, now: BootTime) -> Self {
         let since = now.since(told) as f64 / 1e9;
         let left = |ms: u64| (ms as f64 / 1e3 - since).max(0.0);
         Self {
-            who: show_near::who(near),
-            left: near
+            limit_owner: limit_warning::limit_owner(warning),
+            left: warning
                 .within
                 .map(|within| (left(within.soonest_ms), left(within.latest_ms))),
         }
@@ -222,8 +222,8 @@ pub struct Snapshot {
     pub counts: Counts,
     /// The limits, the nearest first; none where nobody records.
     pub limits: Vec<NextKiller>,
-    /// Those with an active warning.
-    pub near: Vec<Warned>,
+    /// The active warnings.
+    pub warnings: Vec<Warned>,
     /// The clusters whose raylet lives.
     pub clusters: Vec<ClusterReport>,
     /// Whether paths may leave the machine.
@@ -340,7 +340,7 @@ fn counted(registry: &mut Registry, snapshot: &Snapshot) {
         ),
         (
             "raytrace_gaps",
-            "Recordings that did not end as asked",
+            "Recordings that were not closed cleanly",
             counts.gaps,
         ),
     ] {
@@ -353,7 +353,7 @@ fn limits(registry: &mut Registry, snapshot: &Snapshot) {
     let mut limits: BTreeMap<Limit, &NextKiller> = BTreeMap::new();
     for threat in snapshot.limits.iter().take(MOST_LIMITS) {
         limits
-            .entry(Limit::of(&threat.who, snapshot.with_paths))
+            .entry(Limit::of(&threat.limit_owner, snapshot.with_paths))
             .or_insert(threat);
     }
     let rows = |value: &dyn Fn(&NextKiller) -> Option<f64>| -> Vec<(Labels, f64)> {
@@ -363,11 +363,16 @@ fn limits(registry: &mut Registry, snapshot: &Snapshot) {
         })
         .collect()
     };
-    let warned = |threat: &NextKiller| snapshot.near.iter().find(|near| near.who == threat.who);
+    let warned = |threat: &NextKiller| {
+        snapshot
+            .warnings
+            .iter()
+            .find(|warning| warning.limit_owner == threat.limit_owner)
+    };
     gauges(
         registry,
         "raytrace_limit_bytes",
-        "Where the next kill for memory comes, by who kills there",
+        "Limit of the next memory kill, by who kills there",
         rows(&|threat| Some(number(threat.at))),
     );
     gauges(
@@ -395,13 +400,13 @@ fn limits(registry: &mut Registry, snapshot: &Snapshot) {
     gauges(
         registry,
         "raytrace_limit_forecast_seconds",
-        "Time until the limit is met by the forecast, its 10th and 90th percentile; absent without an active warning",
+        "Time until the limit is hit by the forecast, its 10th and 90th percentile; absent without an active warning",
         quantiles.concat(),
     );
     gauges(
         registry,
         "raytrace_limit_left_seconds",
-        "Time until the limit is met at the present rate; absent where nothing grows",
+        "Time until the limit is hit at the present rate; absent where nothing grows",
         rows(&|threat| threat.left.map(|left| left.as_secs_f64())),
     );
 }
@@ -416,7 +421,7 @@ fn state(registry: &mut Registry, snapshot: &Snapshot) {
         vec![(build, 1.0)],
     );
     let running = f64::from(u8::from(snapshot.recording));
-    let help = "Whether a recorder writes on this node";
+    let help = "Whether a recorder is running on this node";
     gauges(
         registry,
         "raytrace_recorder_running",
@@ -480,7 +485,7 @@ fn events(registry: &mut Registry, snapshot: &Snapshot) {
         ];
         (labels, count as f64)
     });
-    let help = "Deaths that were to become Kubernetes Events, by what became of them";
+    let help = "Deaths for which a Kubernetes Event was to be created, by result";
     counters(registry, "raytrace_k8s_events", help, rows.into());
 }
 
@@ -531,9 +536,9 @@ mod tests {
         text.lines().filter(|line| !line.starts_with('#')).collect()
     }
 
-    fn threat(who: Who) -> NextKiller {
+    fn threat(limit_owner: LimitOwner) -> NextKiller {
         NextKiller {
-            who,
+            limit_owner,
             at: Bytes(4 << 30),
             margin: Bytes(1 << 30),
             left: Some(Duration::from_secs(90)),
@@ -557,7 +562,8 @@ mod tests {
             });
             snapshot.counts.died(&death, &death);
         }
-        let cgroups = (0..5_000).map(|number| threat(Who::Cgroup(format!("/kubepods/{number}"))));
+        let cgroups =
+            (0..5_000).map(|number| threat(LimitOwner::Cgroup(format!("/kubepods/{number}"))));
         snapshot.limits = cgroups.collect();
         let cluster = sample::verl().clusters[0].clone();
         snapshot.clusters = (0..1_000)
@@ -599,7 +605,7 @@ mod tests {
         let snapshot = Snapshot {
             node: "gpu-07".into(),
             clusters: vec![first, second],
-            limits: vec![threat(Who::RayMonitor), threat(Who::Machine)],
+            limits: vec![threat(LimitOwner::RayMonitor), threat(LimitOwner::Machine)],
             ..Snapshot::default()
         };
         let text = render(&snapshot);
@@ -623,7 +629,7 @@ mod tests {
 
     #[test]
     fn a_warning_counts_down_from_when_it_was_told_and_only_its_own_limit_has_one() {
-        let near = LimitWarning {
+        let warning = LimitWarning {
             limit: LimitName::RayMonitor,
             at: Bytes(4 << 30),
             used: Bytes(3 << 30),
@@ -631,7 +637,7 @@ mod tests {
                 soonest_ms: 60_000,
                 latest_ms: 110_000,
             }),
-            doer: None,
+            grower: None,
             victim: None,
             seen_ms: 0,
             at_once: 0,
@@ -639,7 +645,7 @@ mod tests {
         let told = BootTime(100_000_000_000);
         let mut snapshot = Snapshot {
             node: "gpu-07".into(),
-            limits: vec![threat(Who::RayMonitor), threat(Who::Machine)],
+            limits: vec![threat(LimitOwner::RayMonitor), threat(LimitOwner::Machine)],
             ..Snapshot::default()
         };
         let forecasts = |snapshot: &Snapshot| {
@@ -655,7 +661,7 @@ mod tests {
             rows
         };
         assert!(forecasts(&snapshot).is_empty());
-        snapshot.near = vec![Warned::at(told, &near, told.plus(70_000_000_000))];
+        snapshot.warnings = vec![Warned::at(told, &warning, told.plus(70_000_000_000))];
         assert_eq!(forecasts(&snapshot), ["\"0.1\"} 0.0", "\"0.9\"} 40.0"]);
     }
 
@@ -669,7 +675,7 @@ mod tests {
 
     #[test]
     fn paths_of_cgroups_stay_here_unless_asked_for() {
-        let secret = threat(Who::Cgroup("/user.slice/lin.slice".into()));
+        let secret = threat(LimitOwner::Cgroup("/user.slice/lin.slice".into()));
         let mut snapshot = Snapshot {
             limits: vec![secret],
             ..Snapshot::default()

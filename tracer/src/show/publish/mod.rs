@@ -9,16 +9,16 @@ pub mod pod_event;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    event::{LimitWarning, NearProcess, Role},
+    event::{ForecastProcess, LimitWarning, Role},
     ids::Bytes,
     judge::{
         cause::Scope,
         report::{ClusterReport, Death, OomReport, Place, Report, Utc},
     },
     show::{
-        clause, near as show_near,
+        clause, limit_warning,
         redact::redact,
-        summary::{self, Words, certainty},
+        summary::{self, Disclosure, certainty},
         words,
     },
 };
@@ -91,12 +91,12 @@ pub fn death(origin: &Origin, report: &Report, public: &Report, at: usize) -> Op
         "on {}: raytrace report --match {}",
         origin.host, full.process.pid
     );
-    let (shown, words) = if origin.with_arguments {
-        (report, Words::All)
+    let (shown, disclosure) = if origin.with_arguments {
+        (report, Disclosure::All)
     } else {
-        (public, Words::Public)
+        (public, Disclosure::Public)
     };
-    let lines = summary::lines(shown, shown.deaths.get(at)?, words, &more);
+    let lines = summary::lines(shown, shown.deaths.get(at)?, disclosure, &more);
     put(&mut line, "raytrace.summary", Some(lines.join("\n")));
     verdict(&mut line, full);
     process(&mut line, full, death);
@@ -255,33 +255,33 @@ fn arguments(line: &mut Map<String, Value>, death: &Death) {
     }
 }
 
-/// A limit that is about to be met, or, where `is_over`, is not any more.
+/// The line of a warning, or, where `is_over`, of its end.
 #[must_use]
-pub fn warning(origin: &Origin, time: Option<Utc>, near: &LimitWarning, is_over: bool) -> Value {
+pub fn warning(origin: &Origin, time: Option<Utc>, warning: &LimitWarning, is_over: bool) -> Value {
     let severity = if is_over { "INFO" } else { "WARN" };
     let mut line = origin.line("raytrace.warning", severity, time);
-    let limit = metrics::Limit::of(&show_near::who(near), origin.with_arguments);
+    let limit = metrics::Limit::of(&limit_warning::limit_owner(warning), origin.with_arguments);
     put(&mut line, "raytrace.killer", Some(limit.killer));
     put(&mut line, "raytrace.limit.cgroup", limit.cgroup);
     put(&mut line, "container.id", limit.container);
     put(&mut line, "k8s.pod.uid", limit.pod_uid);
-    put(&mut line, "raytrace.limit.bytes", Some(near.at));
-    put(&mut line, "raytrace.limit.used_bytes", Some(near.used));
+    put(&mut line, "raytrace.limit.bytes", Some(warning.at));
+    put(&mut line, "raytrace.limit.used_bytes", Some(warning.used));
     put(&mut line, "raytrace.warning.over", Some(is_over));
-    let within = near.within.filter(|_| !is_over);
+    let within = warning.within.filter(|_| !is_over);
     let soonest = within.map(|within| within.soonest_ms / 1000);
     put(&mut line, "raytrace.limit.seconds_left", soonest);
     let latest = within.map(|within| within.latest_ms / 1000);
     put(&mut line, "raytrace.limit.seconds_left_at_most", latest);
-    let at_once = Some(near.at_once).filter(|count| *count > 1 && !is_over);
+    let at_once = Some(warning.at_once).filter(|count| *count > 1 && !is_over);
     put(&mut line, "raytrace.warning.tasks_at_once", at_once);
     if origin.with_arguments {
-        let name = |process: &Option<NearProcess>| process.as_ref().map(|one| one.name.clone());
-        put(&mut line, "raytrace.warning.grower", name(&near.doer));
+        let name = |process: &Option<ForecastProcess>| process.as_ref().map(|one| one.name.clone());
+        put(&mut line, "raytrace.warning.grower", name(&warning.grower));
         put(
             &mut line,
             "raytrace.warning.likely_victim",
-            name(&near.victim),
+            name(&warning.victim),
         );
     }
     Value::Object(line)

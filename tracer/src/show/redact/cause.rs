@@ -15,11 +15,14 @@ pub(super) fn redact(scrubber: &mut Scrubber, cause: &mut Cause) {
             sender: Some(by), ..
         }
         | Cause::ParentDeath { parent: by, .. }
-        | Cause::RayletShutdown { told_by: Some(by) }
+        | Cause::RayletShutdown {
+            requested_by: Some(by),
+        }
         | Cause::MessageQueue { sent_by: by, .. }
         | Cause::FileReady { running: by, .. }
-        | Cause::SignalOfUnknownWay { running: by, .. }
-        | Cause::StoppedAndLeft { ended: by }
+        | Cause::ChildExit { ended: by, .. }
+        | Cause::SignalOfUnknownOrigin { running: by, .. }
+        | Cause::StoppedThenOrphaned { ended: by }
         | Cause::SiblingDied { sibling: by, .. } => party(scrubber, by),
         Cause::CaughtSignalThenExit { cause, .. }
         | Cause::CaughtSignalThenReraise { cause }
@@ -32,7 +35,7 @@ pub(super) fn redact(scrubber: &mut Scrubber, cause: &mut Cause) {
         }
         Cause::Crash { says, .. }
         | Cause::RayRequest { says, .. }
-        | Cause::OwnerDied { says }
+        | Cause::OwnerDied { says, .. }
         | Cause::NodeDead { says }
         | Cause::Exit {
             exception: says, ..
@@ -40,7 +43,44 @@ pub(super) fn redact(scrubber: &mut Scrubber, cause: &mut Cause) {
         | Cause::ExitOrSigterm {
             exception: says, ..
         } => scrubber.text_if_any(says),
-        _ => {}
+        // Numbers, names of Ray's parts and of the kernel's limits.
+        Cause::SharedVictimsMemory { .. }
+        | Cause::OomReaped
+        | Cause::RayMemoryMonitor { .. }
+        | Cause::RayMemoryMonitorOrKernelOom
+        | Cause::RayMemoryDigit
+        | Cause::RayMemoryTable
+        | Cause::Signal { sender: None, .. }
+        | Cause::Terminal { .. }
+        | Cause::Timer { .. }
+        | Cause::KernelSignal { .. }
+        | Cause::ResourceLimit { .. }
+        | Cause::Seccomp
+        | Cause::HardwareMemoryError
+        | Cause::PidNamespaceExit { .. }
+        | Cause::TracerExit { .. }
+        | Cause::KernelUnexplained
+        | Cause::ExitThenRaylet { .. }
+        | Cause::ExitAtSigterm { .. }
+        | Cause::RayCommand { .. }
+        | Cause::DidNotExit
+        | Cause::DidNotRegister
+        | Cause::DeadBeforeRegistered
+        | Cause::JobEnded
+        | Cause::JobSupervisorEnded { .. }
+        | Cause::OwnersNodeCrashed
+        | Cause::AgentDied { .. }
+        | Cause::GcsLost
+        | Cause::RayletDied { .. }
+        | Cause::DashboardGone { .. }
+        | Cause::EndedWithRaylet { .. }
+        | Cause::RayletShutdown { requested_by: None }
+        | Cause::RayletWithoutReason { .. }
+        | Cause::WorkerEnding { .. }
+        | Cause::Intended
+        | Cause::SuddenEnd
+        | Cause::Unexplained
+        | Cause::NotSeen => {}
     }
 }
 

@@ -139,8 +139,8 @@ fn identifies(kind: &str, value: &str) -> bool {
 fn forms(value: &str) -> Vec<String> {
     let quoted = serde_json::Value::from(value).to_string();
     let json = quoted.trim_matches('"').to_owned();
-    let html = crate::show::html::escape(value);
-    let both = crate::show::html::escape(&json);
+    let html = crate::show::sanitize::html(value);
+    let both = crate::show::sanitize::html(&json);
     let mut forms = vec![value.to_owned(), json, html, both];
     forms.dedup();
     forms

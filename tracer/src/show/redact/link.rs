@@ -1,16 +1,16 @@
 //! What ties a death to one on another node, without names that identify anybody; ids stay.
 
 use super::scrub::Scrubber;
-use crate::judge::report::{Remote, Tie};
+use crate::judge::report::{LinkReason, Remote};
 
-/// Redacts a tie.
-pub(super) fn redact_tie(scrubber: &mut Scrubber, tie: &mut Tie) {
-    match tie {
-        Tie::NamesActor { source, .. }
-        | Tie::NamesOwner { source, .. }
-        | Tie::GcsGone { source }
-        | Tie::PeerError { source, .. } => *source = scrubber.text(source),
-        Tie::SameMachine => {}
+/// Redacts the reason of a link.
+pub(super) fn redact_link_reason(scrubber: &mut Scrubber, reason: &mut LinkReason) {
+    match reason {
+        LinkReason::NamesActor { source, .. }
+        | LinkReason::NamesOwner { source, .. }
+        | LinkReason::GcsGone { source }
+        | LinkReason::PeerError { source, .. } => *source = scrubber.text(source),
+        LinkReason::SameMachine => {}
     }
 }
 
@@ -19,16 +19,16 @@ pub(super) fn redact_remote(scrubber: &mut Scrubber, remote: &mut Remote) {
     match remote {
         Remote::Owner | Remote::OwnersNode => {}
         Remote::Says(words) => *words = scrubber.text(words),
-        Remote::Death { tie, comm, .. } => {
-            redact_tie(scrubber, tie);
+        Remote::Death { reason, comm, .. } => {
+            redact_link_reason(scrubber, reason);
             *comm = scrubber.text(comm);
         }
-        Remote::DeclaredDead { tie, node } => {
-            redact_tie(scrubber, tie);
+        Remote::DeclaredDead { reason, node } => {
+            redact_link_reason(scrubber, reason);
             *node = scrubber.host(node);
         }
-        Remote::Unrecorded { tie, node } => {
-            redact_tie(scrubber, tie);
+        Remote::Unrecorded { reason, node } => {
+            redact_link_reason(scrubber, reason);
             *node = node.as_deref().map(|node| scrubber.host(node));
         }
     }

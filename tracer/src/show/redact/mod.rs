@@ -7,6 +7,7 @@
 mod cause;
 mod known;
 mod link;
+mod public;
 mod scrub;
 
 use std::path::Path;
@@ -15,8 +16,8 @@ use crate::{
     event::Role,
     judge::{
         report::{
-            Because, Death, Evidence, Finding, GcsOwner, GcsReport, Job, Node, OomReport, Place,
-            Report, SenderReport, SharedFileUse,
+            Death, Evidence, Finding, GcsOwner, GcsReport, Job, Node, OomReport, OutcomeReason,
+            Place, Report, SenderReport, SharedFileUse,
         },
         timeline::Timeline,
     },
@@ -88,7 +89,7 @@ fn redact_by(scrubber: &mut Scrubber, report: &Report) -> Report {
             probe.name = probe_name(scrubber, &probe.name);
             scrubber.text_if_any(&mut probe.reason);
         }
-        for gone in &mut recording.went_away {
+        for gone in &mut recording.lost_probes {
             gone.name = probe_name(scrubber, &gone.name);
             scrubber.text_if_any(&mut gone.reason);
         }
@@ -122,8 +123,7 @@ fn redact_by(scrubber: &mut Scrubber, report: &Report) -> Report {
     for growth in &mut report.growth {
         growth.class = scrubber.title(&growth.class);
         for line in growth.lines.iter_mut().chain(&mut growth.functions) {
-            // A file's own name is a name of code, like its functions'; where it lies is not.
-            line.file = path::base(&line.file).to_owned();
+            line.file = scrubber.code_file(&line.file);
             scrubber.text_if_any(&mut line.user_line);
             scrubber.text_if_any(&mut line.inside);
             scrubber.text_if_any(&mut line.native);
@@ -175,6 +175,9 @@ fn learn(scrubber: &mut Scrubber, report: &Report) {
     for node in &report.nodes {
         scrubber.learn_host(&node.name);
     }
+    for setting in &report.settings {
+        scrubber.learn_key(&setting.key);
+    }
     for job in &report.jobs {
         job.entrypoint
             .iter()
@@ -222,14 +225,18 @@ fn redact_job(scrubber: &mut Scrubber, job: &mut Job) {
         *entrypoint = scrubber.command(entrypoint);
     }
     match &mut job.because {
-        Because::Driver { cause, .. } | Because::Raylet { cause, .. } => {
+        OutcomeReason::Driver { cause, .. } | OutcomeReason::Raylet { cause, .. } => {
             cause::redact(scrubber, cause);
         }
-        Because::OnAnotherNode { link, node, .. } => {
-            link::redact_tie(scrubber, link);
+        OutcomeReason::OnAnotherNode { link, node, .. } => {
+            link::redact_link_reason(scrubber, link);
             *node = scrubber.host(node);
         }
-        _ => {}
+        OutcomeReason::Running
+        | OutcomeReason::Succeeded
+        | OutcomeReason::Interrupted
+        | OutcomeReason::AfterDeath { .. }
+        | OutcomeReason::NoDeathSeen { .. } => {}
     }
 }
 
@@ -256,7 +263,7 @@ fn redact_death(scrubber: &mut Scrubber, death: &mut Death) {
     }
     if let Some(link) = &mut verdict.cause_link {
         link.node = scrubber.host(&link.node);
-        link::redact_tie(scrubber, &mut link.because);
+        link::redact_link_reason(scrubber, &mut link.because);
     }
     for piece in &mut verdict.evidence {
         redact_evidence(scrubber, piece);
@@ -285,8 +292,8 @@ fn redact_death(scrubber: &mut Scrubber, death: &mut Death) {
     for file in &mut death.memory.shared {
         redact_shared_file(scrubber, file);
     }
-    if let Some(foreseen) = &mut death.memory.foreseen {
-        for name in [&mut foreseen.grower, &mut foreseen.likely_victim] {
+    if let Some(warning) = &mut death.memory.warning {
+        for name in [&mut warning.grower, &mut warning.likely_victim] {
             *name = name.take().map(|name| scrubber.code(&name));
         }
     }
@@ -388,12 +395,13 @@ fn redact_finding(scrubber: &mut Scrubber, finding: &mut Finding) {
     for text in &mut finding.remedy {
         *text = scrubber.text(text);
     }
-    let saving = finding.saving.as_mut();
-    if let Some(class) = saving.and_then(|saving| saving.class.as_mut()) {
-        *class = scrubber.code(class);
+    if let Some(saving) = &mut finding.saving {
+        for name in [&mut saving.class, &mut saving.task].into_iter().flatten() {
+            *name = scrubber.code(name);
+        }
     }
     scrubber.text_if_any(&mut finding.cost);
-    scrubber.text_if_any(&mut finding.wrong_if);
+    scrubber.text_if_any(&mut finding.not_if);
 }
 
 #[cfg(test)]

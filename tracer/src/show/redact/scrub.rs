@@ -8,14 +8,17 @@ use std::{
 
 use regex::{Captures, Regex};
 
-use super::known::Known;
-use crate::path;
+use super::{known::Known, public};
+use crate::{
+    path,
+    ray::{framework, log::kill},
+};
 
 /// What free text is searched for. The order of the alternatives decides where two match at one place.
 static IDENTIFYING: LazyLock<Regex> = LazyLock::new(|| {
     let parts = [
         // A command line that Ray's older kill records quote, to the end of the text.
-        r"(?P<commands>(?i:top \d+ memory users|mem\(gb\)\s+command).*)",
+        &format!("(?P<commands>{}.*)", kill::TABLE_PATTERN),
         // A command line that a shell quotes of a child that died, and that earlyoom quotes.
         r"(?P<shell>(?P<head>(?:\bline \d+: +\d+|\[\d+\][+-]) +(?:Killed|Terminated|Aborted|Segmentation fault|Bus error|Illegal instruction)\b)\s+\S.*)",
         r#"(?P<cmdline>\bcmdline ".*)"#,
@@ -30,7 +33,7 @@ static IDENTIFYING: LazyLock<Regex> = LazyLock::new(|| {
         // An absolute path, and a relative one of three names or with a file's ending.
         r#"(?P<path>(?:\B(?:~|\.{1,3})?(?:/+[^\s/"'<>|:;,()\[\]{}=]+)+/*)|\b[\w.-]+(?:/[\w.-]+){2,}|\b[\w.-]+/[\w.-]+\.[a-z]{1,6}\b)"#,
         r"(?P<mac>\b(?:[0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}\b)",
-        r"(?P<ipv6>(?:\b[0-9a-fA-F]{1,4}:|\B::)[0-9a-fA-F:.]*[0-9a-fA-F]\b|\b(?:[0-9a-fA-F]{1,4}:)+:)",
+        r"(?P<ipv6>(?:\b[0-9a-fA-F]{1,4}:|\B::)[0-9a-fA-F:.]*[0-9a-fA-F]\b|\b(?:[0-9a-fA-F]{1,4}:)+:\B)",
         r"(?P<ipv4>\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b)",
         // A host name, by the ends that host names have.
         r"(?P<domain>\b(?:[a-zA-Z0-9-]+\.)+(?:local|internal|localdomain|lan|corp|com|net|org|io|ai|cn|de|edu|gov|cloud|svc)\b)",
@@ -88,6 +91,8 @@ pub(super) struct Scrubber {
     arguments: BTreeSet<String>,
     /// Names of classes, tasks and methods: they stay.
     code: BTreeSet<String>,
+    /// Keys of settings, which the report lists: they stay.
+    keys: BTreeSet<String>,
 }
 
 impl Scrubber {
@@ -127,6 +132,12 @@ impl Scrubber {
         self.code.insert(name.to_owned());
     }
 
+    /// A key of a setting: it stays wherever it stands.
+    pub(super) fn learn_key(&mut self, key: &str) {
+        self.keys
+            .insert(key.trim_start_matches(['+', '-']).to_owned());
+    }
+
     /// Names that any text holds: each gets its pseudonym.
     pub(super) fn learn(&mut self, text: &str) {
         self.learn_homes(text);
@@ -164,15 +175,37 @@ impl Scrubber {
         }
         self.learn_homes(command);
         let arguments = command.split_whitespace().skip(1);
-        let values = arguments.flat_map(|argument| argument.split('='));
+        let values = arguments.flat_map(|argument| {
+            match argument.split_once('=') {
+                Some((key, values)) if self.is_public_key(key) => values,
+                _ => argument,
+            }
+            .split('=')
+        });
         let telling = values.filter(|value| {
             value.len() >= SHORTEST_ARGUMENT
                 && !value.starts_with('-')
                 && value.chars().any(|one| !one.is_alphabetic())
         });
-        self.arguments.extend(telling.map(str::to_owned));
+        let telling: Vec<String> = telling.map(str::to_owned).collect();
+        self.arguments.extend(telling);
         if command.trim().contains(' ') {
             self.commands.insert(command.to_owned());
+        }
+    }
+
+    /// Whether a key is a framework's and not the user's own.
+    fn is_public_key(&self, key: &str) -> bool {
+        let key = key.trim_start_matches(['+', '-']);
+        framework::is_known(key) || public::KEYS.contains(&key) || self.keys.contains(key)
+    }
+
+    /// A file of Python: that of a public package as it is below the package, another by its name, which is a name of code like those of
+    /// its functions, and is taken out where a command line has it.
+    pub(super) fn code_file(&mut self, file: &str) -> String {
+        match public::file(file) {
+            Some(public) => public.to_owned(),
+            None => self.known_names(path::base(file)),
         }
     }
 
@@ -183,6 +216,9 @@ impl Scrubber {
     pub(super) fn path(&mut self, path: &str) -> String {
         if COMMON_PATHS.contains(&path) {
             return path.to_owned();
+        }
+        if let Some(public) = public::file(path) {
+            return public.to_owned();
         }
         self.pseudonym("path", path.trim_end_matches('/'))
     }
@@ -435,6 +471,14 @@ mod tests {
             ("s3://bucket/key?sig=1", "url-1"),
             ("/a/b then /a/b and /a/c", "path-1 then path-1 and path-2"),
             ("in src/app/secret.py", "in path-1"),
+            (
+                "verl/workers/rollout/hf_rollout.py:109 f, in /v/site-packages/torch/nn/linear.py:5 g",
+                "verl/workers/rollout/hf_rollout.py:109 f, in torch/nn/linear.py:5 g",
+            ),
+            (
+                "/home/lin/verl/secret.py:3 and /v/site-packages/acme/x.py:4",
+                "path-1:3 and path-2:4",
+            ),
             ("user=lin did it", "user=user-1 did it"),
             ("run with --token=abc --fast", "run with --token=… --fast"),
             (
@@ -475,7 +519,7 @@ mod tests {
             "RAY_DEDUP_LOGS=0 shows them; RAY_memory_usage_threshold=0.9, MALLOC_ARENA_MAX=2",
             "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; job ID=01000000, worker ID=2abec82d",
             "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null), hf_generate_batches",
-            "journalctl -k --since \"2026-11-20 08:03:30 UTC\" | grep -i -e oom; a full /dev/shm does that",
+            "journalctl -k --since \"2026-11-20 08:03:30 UTC\" | grep -i -e oom; a full /dev/shm causes that",
         ] {
             assert_eq!(scrub(text), text);
         }

@@ -15,7 +15,7 @@ use crate::show::{
     layout::Page,
     owners, rank, sanitize,
     select::Shown,
-    shared_files,
+    shared_files, texts,
     view::View,
     words,
 };
@@ -61,7 +61,7 @@ fn top(view: &View<'_>, page: &mut Page, causes: &[Cause<'_>]) {
     for line in header::recordings(view) {
         page.paragraph("", Colour::new(), &line, 2);
     }
-    for line in header::texts(view) {
+    for line in texts::lines(view) {
         page.paragraph("", Colour::new(), &line, 2);
     }
     for line in header::gaps(view) {
@@ -82,9 +82,10 @@ fn top(view: &View<'_>, page: &mut Page, causes: &[Cause<'_>]) {
     if let Some(line) = owners::line(&view.shown.report) {
         page.paragraph("Peaks: ", Colour::new().bold(), &line, 2);
     }
-    if let Some(sum) = &view.shown.report.in_use {
+    let sum = view.shown.report.in_use.as_ref();
+    if let Some(sum) = sum.filter(|_| view.shown.detail || view.shown.all) {
         page.paragraph(
-            "Machine at its peak: ",
+            "Machine with its page cache: ",
             Colour::new().bold(),
             &in_use::line(sum),
             2,
@@ -100,13 +101,13 @@ fn top(view: &View<'_>, page: &mut Page, causes: &[Cause<'_>]) {
 
 /// What to change, and what else a text said.
 fn bottom(view: &View<'_>, page: &mut Page) {
-    let report = &view.shown.report;
     grown(view, page);
-    if !report.findings.is_empty() {
+    let found = findings::texts(view);
+    if !found.is_empty() {
         heading(page, "WHAT TO CHANGE");
     }
-    for (number, told) in (1..).zip(findings::texts(view)) {
-        let lead = format!("  {number} ");
+    for (number, told) in (1..).zip(found) {
+        let lead = format!("  {number}. ");
         page.paragraph(&lead, Colour::new().bold(), &told.summary, 4);
         for (label, text) in &told.parts {
             page.paragraph(&format!("    {label}: "), Colour::new().dimmed(), text, 6);
@@ -117,11 +118,11 @@ fn bottom(view: &View<'_>, page: &mut Page) {
             page.paragraph("    ", Colour::new(), &figure, 6);
         }
     }
-    if !report.notes.is_empty() {
+    let notes = findings::notes(view);
+    if !notes.is_empty() {
         heading(page, "ALSO");
     }
-    for note in &report.notes {
-        let note = sanitize::line(note, sanitize::EVIDENCE);
+    for note in notes {
         page.paragraph("  ", Colour::new(), &note, 4);
     }
 }

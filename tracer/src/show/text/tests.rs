@@ -11,16 +11,14 @@ use crate::{
         sanitize::{columns, is_harmless},
         select::{Kill, Selection, Shown, select},
         text::render,
-        time::Zone,
     },
 };
 
 fn style(width: usize) -> Style {
     Style {
         width,
-        zone: Zone::default(),
         file: Some("raytrace-gpu-07-20261120T060211Z.raytrace".into()),
-        program: "raytrace".into(),
+        ..sample::style()
     }
 }
 

@@ -10,9 +10,9 @@ use ratatui::{
 
 use super::{
     Focus, Top,
-    draw::{bold, faint},
     format::{cut, rate},
     rows::{self, REST, Row, RowId, SHARED},
+    style::{bold, faint},
 };
 use crate::{
     event::Role,
@@ -103,7 +103,7 @@ fn of_rest(row: &Row<'_>) -> Vec<Line<'static>> {
     let what = match row.name.as_str() {
         SHARED => {
             "All shared memory of the machine: the object store, /dev/shm, memfds. Ray's monitor and the cgroups count it too; it is \
-             nobody's private memory."
+             no process's private memory."
         }
         REST => {
             "In use on the machine, but not the private memory of a process of this table and not shared memory: other programs, page \
@@ -216,7 +216,7 @@ fn role(role: Role) -> &'static str {
         Role::Dashboard => "dashboard",
         Role::Agent => "agent",
         Role::Descendant => "subprocess of a worker or driver",
-        Role::Other => "beside Ray",
+        Role::Other => "outside Ray",
     }
 }
 

@@ -1,13 +1,17 @@
-//! Where everything stands on the screen, and its colours.
+//! Where everything stands on the screen.
 
 use ratatui::{
     Frame,
     layout::{Constraint, Layout, Rect},
-    style::{Color, Modifier, Style},
+    style::Modifier,
     text::{Line, Span},
 };
 
-use super::{Focus, Over, Top, detail, format, head, help, table};
+use super::{
+    Focus, Over, Top, detail, format, head, help,
+    style::{bold, faint, lines, plain},
+    table,
+};
 
 /// Below this nothing can be read.
 const LEAST: (u16, u16) = (50, 12);
@@ -71,13 +75,6 @@ fn lists(top: &Top, frame: &mut Frame<'_>, area: Rect) {
     }
 }
 
-/// Draws lines, one a row, as many as fit.
-pub(super) fn lines(frame: &mut Frame<'_>, area: Rect, lines: Vec<Line<'_>>) {
-    for (row, line) in area.rows().zip(lines) {
-        frame.render_widget(line, row);
-    }
-}
-
 fn foot_line(top: &Top, width: usize) -> Line<'static> {
     if top.choice.over == Over::Filter {
         let text = format!(
@@ -110,55 +107,4 @@ fn foot_line(top: &Top, width: usize) -> Line<'static> {
         ]
     });
     spans.collect()
-}
-
-/// A heading across `width`: `── text ─────`.
-pub(super) fn rule(spans: Vec<Span<'static>>, width: u16, strong: bool) -> Line<'static> {
-    let style = if strong { bold() } else { faint() };
-    let mut line = Line::from(Span::styled("── ", style));
-    line.extend(spans);
-    let left = usize::from(width).saturating_sub(line.width() + 1);
-    line.push_span(Span::styled(format!(" {}", "─".repeat(left)), style));
-    line
-}
-
-pub(super) fn plain() -> Style {
-    Style::new()
-}
-
-pub(super) fn bold() -> Style {
-    plain().add_modifier(Modifier::BOLD)
-}
-
-pub(super) fn faint() -> Style {
-    plain().add_modifier(Modifier::DIM)
-}
-
-/// How much attention something needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Alarm {
-    None,
-    Care,
-    Danger,
-}
-
-impl Top {
-    /// Text that needs attention; without colours it is bold.
-    pub(super) fn alarm(&self, alarm: Alarm) -> Style {
-        match (alarm, self.colour) {
-            (Alarm::None, _) => plain(),
-            (Alarm::Care, true) => plain().fg(Color::Yellow),
-            (Alarm::Danger, true) => bold().fg(Color::Red),
-            (Alarm::Care | Alarm::Danger, false) => bold(),
-        }
-    }
-
-    /// A colour, where these are wanted.
-    pub(super) fn tint(&self, colour: Color) -> Style {
-        if self.colour {
-            plain().fg(colour)
-        } else {
-            plain()
-        }
-    }
 }

@@ -20,13 +20,13 @@ pub(super) fn cut(text: &str, width: usize) -> String {
     sanitize::cut_columns(&sanitize::line(text, sanitize::LONGEST), width)
 }
 
-/// `+114 MiB/min`; `steady` where it rests, nothing where that is not known yet.
+/// `+114 MiB/min`; `0` where it rests, nothing where that is not known yet.
 pub(super) fn rate(rate: Option<f64>) -> String {
     let Some(rate) = rate else {
         return String::new();
     };
     if rate.abs() < STILL {
-        return "steady".to_owned();
+        return "0".to_owned();
     }
     let minute = Bytes(60).times(rate.abs());
     let sign = if rate > 0.0 { '+' } else { '−' };
@@ -50,9 +50,6 @@ mod tests {
     fn rates_and_times_are_of_a_size_that_people_read() {
         assert_eq!(rate(Some(2.0 * 1024.0 * 1024.0)), "+0.1 GiB/min");
         assert_eq!(rate(Some(-50_000.0)), "−3 MiB/min");
-        assert_eq!(
-            (rate(Some(10.0)), rate(None)),
-            ("steady".into(), String::new())
-        );
+        assert_eq!((rate(Some(10.0)), rate(None)), ("0".into(), String::new()));
     }
 }

@@ -7,21 +7,20 @@ use ratatui::{
 
 use super::{
     Top,
-    draw::{Alarm, bold, faint, plain},
     format::{cut, fit, rate},
+    style::{Severity, bold, faint, plain},
 };
 use crate::{
     event::{Mode, NodeMemory, Role},
     ids::{Bytes, SECOND_NS},
     judge::{
-        forecast::MonitorHeadroom,
-        killers::{NextKiller, Who},
+        killers::{LimitOwner, NextKiller},
         live::LiveProcess,
+        time_to_limit::MonitorHeadroom,
     },
     show::{
-        gpus,
+        gpus, limit_warning,
         live::duration,
-        near,
         size::{self, size},
         time::Zone,
         words as shared,
@@ -79,10 +78,13 @@ pub(super) fn lines(top: &Top, width: usize, short: bool) -> Vec<Line<'static>> 
     let shown = if short { 2 } else { 4 };
     let threats = top.live.threats.iter().take(shown).enumerate();
     lines.extend(threats.map(|(place, one)| threat(top, place, one, width)));
-    let near = top.live.near.iter().take(2);
-    lines.extend(
-        near.map(|(_, near)| Line::from(Span::styled(cut(&near::sentence(near), width), bold()))),
-    );
+    let warnings = top.live.warnings.iter().take(2);
+    lines.extend(warnings.map(|(_, one)| {
+        Line::from(Span::styled(
+            cut(&limit_warning::sentence(one), width),
+            bold(),
+        ))
+    }));
     lines.extend(top.live.race.as_ref().and_then(too_late));
     lines
 }
@@ -92,7 +94,7 @@ fn too_late(race: &MonitorHeadroom) -> Option<Line<'static>> {
     let lasts = race.room_lasts_s.filter(|_| !race.ray_wins())?;
     let room = size(race.room);
     let text = format!(
-        "Ray comes too late: the {room} above its threshold fill in {lasts:.1} s, it needs up to {:.1} s",
+        "Ray is too late: the {room} above its threshold fill in {lasts:.1} s, and it needs up to {:.1} s",
         race.ray_needs_s
     );
     Some(Line::from(Span::styled(text, bold())))
@@ -147,7 +149,7 @@ fn silence(top: &Top) -> String {
         source if live.ended => format!("{source} has ended"),
         source if quiet > SILENT_NS => {
             let seconds = u64::try_from(quiet / SECOND_NS).unwrap_or(0);
-            format!("{source}: nothing for {seconds} s, is its recorder alive?")
+            format!("{source}: no event for {seconds} s, is its recorder running?")
         }
         source => source.to_owned(),
     }
@@ -174,7 +176,7 @@ fn bar(top: &Top, node: &NodeMemory, parts: &Parts, width: usize) -> Line<'stati
         .live
         .threats
         .iter()
-        .find(|one| one.who == Who::RayMonitor);
+        .find(|one| one.limit_owner == LimitOwner::RayMonitor);
     // A threshold within a cgroup is no share of the machine.
     if let Some(threat) = threshold.filter(|threat| threat.at.0 >= node.total.0 / 2)
         && let Some(cell) = cells.get_mut(column(threat.at, node.total, columns))
@@ -202,7 +204,7 @@ fn legend(top: &Top, parts: &Parts) -> Vec<Span<'static>> {
         ]
     };
     [
-        part("█", Color::Blue, "these processes", parts.private),
+        part("█", Color::Blue, "recorded", parts.private),
         part("▓", Color::Cyan, "shared", parts.shared),
         part("▒", Color::Gray, "other", parts.rest),
         part("·", Color::DarkGray, "free", parts.free),
@@ -217,10 +219,10 @@ fn threat(top: &Top, place: usize, threat: &NextKiller, width: usize) -> Line<'s
     let left = threat.left;
     let seconds = left.map_or(u64::MAX, |left| left.as_secs());
     let share = size::share(threat.used(), threat.at);
-    let alarm = match () {
-        () if share >= AT_ONCE || seconds < AT_ONCE_S => Alarm::Danger,
-        () if share >= NEAR || seconds < NEAR_S => Alarm::Care,
-        () => Alarm::None,
+    let severity = match () {
+        () if share >= AT_ONCE || seconds < AT_ONCE_S => Severity::Danger,
+        () if share >= NEAR || seconds < NEAR_S => Severity::Care,
+        () => Severity::None,
     };
     let first = place == 0;
     let label = if first {
@@ -231,15 +233,15 @@ fn threat(top: &Top, place: usize, threat: &NextKiller, width: usize) -> Line<'s
     let time = left.map_or_else(|| "-".to_owned(), |left| format!("~{}", duration(left)));
     let text = format!(
         "{time:<9}{} {}, {} left{}",
-        fit(&shared::who_kills(&threat.who), 33),
+        fit(&shared::who_kills(&threat.limit_owner), 33),
         size::of(threat.used(), threat.at),
         size(threat.margin),
-        left.map_or_else(String::new, |_| grower(top, &threat.who)),
+        left.map_or_else(String::new, |_| grower(top, &threat.limit_owner)),
     );
-    let style = if alarm == Alarm::None && !first {
+    let style = if severity == Severity::None && !first {
         faint()
     } else {
-        top.alarm(alarm)
+        top.severity(severity)
     };
     Line::from(vec![
         Span::styled(label, if first { bold() } else { plain() }),
@@ -248,8 +250,8 @@ fn threat(top: &Top, place: usize, threat: &NextKiller, width: usize) -> Line<'s
 }
 
 /// Whose growth brings the limit nearer.
-fn grower(top: &Top, who: &Who) -> String {
-    match top.outlook.grower(&top.live, who) {
+fn grower(top: &Top, limit_owner: &LimitOwner) -> String {
+    match top.outlook.grower(&top.live, limit_owner) {
         Some((process, grown)) => {
             format!(
                 " ({} {})",

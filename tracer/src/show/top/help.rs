@@ -18,13 +18,13 @@ const TEXT: [&str; 18] = [
     "q, Ctrl-C           quit",
     "",
     "PRIVATE   memory shared with no other process (anonymous pages)",
-    "OF USED   its share of what is in use on the machine",
+    "% USED    share of the memory in use on the machine",
     "GROWTH    over the last 10 s; where less than 16 MiB moved, over the last",
     "          minute, else over the last two",
-    "NEXT KILLER is whoever has least left until it kills: Ray's monitor at",
+    "NEXT KILLER is the limit with the least memory left: Ray's monitor at",
     "its threshold, the kernel at the limit of a cgroup that Ray is in, or the",
-    "kernel when the machine is full. The time left is by that growth.",
-    "No signal is sent to a process that is shown here.",
+    "kernel when the machine is full. The time left follows from that growth.",
+    "top sends no signals.",
     "Any key closes this.",
 ];
 

@@ -14,7 +14,7 @@ const MAX_FILTER: usize = 64;
 
 /// Whether to go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flow {
+pub enum KeyOutcome {
     /// Draw again.
     Draw,
     /// The user has seen enough.
@@ -23,14 +23,14 @@ pub enum Flow {
 
 impl Top {
     /// Takes a key.
-    pub fn key(&mut self, key: KeyEvent) -> Flow {
+    pub fn key(&mut self, key: KeyEvent) -> KeyOutcome {
         if key.kind == KeyEventKind::Release {
-            return Flow::Draw;
+            return KeyOutcome::Draw;
         }
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             return match key.code {
-                KeyCode::Char('c' | 'd') => Flow::Quit,
-                _ => Flow::Draw,
+                KeyCode::Char('c' | 'd') => KeyOutcome::Quit,
+                _ => KeyOutcome::Draw,
             };
         }
         // A terminal sends Alt and a key as Esc and the key: two keys that came at once, on a slow line, look the same.
@@ -43,12 +43,12 @@ impl Top {
             Over::Help => self.choice.over = Over::Nothing,
             Over::Nothing => return self.pressed(key.code),
         }
-        Flow::Draw
+        KeyOutcome::Draw
     }
 
-    fn pressed(&mut self, code: KeyCode) -> Flow {
+    fn pressed(&mut self, code: KeyCode) -> KeyOutcome {
         match code {
-            KeyCode::Char('q') => return Flow::Quit,
+            KeyCode::Char('q') => return KeyOutcome::Quit,
             KeyCode::Char('?' | 'h') => self.choice.over = Over::Help,
             KeyCode::Char('/') => self.choice.over = Over::Filter,
             KeyCode::Esc => self.back(),
@@ -68,7 +68,7 @@ impl Top {
             KeyCode::End => self.go(isize::MAX),
             _ => {}
         }
-        Flow::Draw
+        KeyOutcome::Draw
     }
 
     fn typed(&mut self, code: KeyCode) {

@@ -7,13 +7,14 @@ mod head;
 mod help;
 mod keys;
 mod rows;
+mod style;
 mod table;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{HashMap, VecDeque};
 
-pub use keys::Flow;
+pub use keys::KeyOutcome;
 use ratatui::Frame;
 use rows::{Group, RowId, Sort};
 

@@ -9,9 +9,9 @@ use ratatui::{
 
 use super::{
     Focus, Top,
-    draw::{bold, faint, lines, plain, rule},
     format::{cut, fit, rate},
     rows::{self, Group, Row, RowId},
+    style::{bold, faint, lines, plain, rule},
 };
 use crate::{
     ids::Bytes,
@@ -65,11 +65,11 @@ fn chosen_style(chosen: bool) -> Style {
 
 fn nothing(top: &Top) -> &'static str {
     if !top.choice.filter.is_empty() {
-        "Nothing here has that in its name or ids: Esc clears the filter."
+        "No name or id matches: Esc clears the filter."
     } else if top.live.clusters.is_empty() {
-        "No Ray is running (no process named raylet in /proc): waiting for one."
+        "Waiting for Ray (no process named raylet in /proc)."
     } else {
-        "No sample of memory yet."
+        "No memory sample yet."
     }
 }
 
@@ -86,7 +86,11 @@ fn heading(top: &Top, count: usize, width: u16) -> Line<'static> {
     }
     let arrow = if choice.reversed { "reversed " } else { "" };
     spans.push(Span::styled(
-        format!("· {count} by {arrow}{}", choice.sort.name()),
+        format!(
+            "· {}, sorted by {arrow}{}",
+            words::count(count, "row", "rows"),
+            choice.sort.name()
+        ),
         faint(),
     ));
     if !choice.filter.is_empty() {
@@ -124,7 +128,7 @@ fn columns(top: &Top, width: u16) -> Line<'static> {
     };
     let text = format!(
         "{first}{:>11}{:>8}{:>16}{wide}",
-        "PRIVATE", "OF USED", "GROWTH"
+        "PRIVATE", "% USED", "GROWTH"
     );
     Line::styled(text, faint())
 }
@@ -187,7 +191,7 @@ pub(super) fn deaths(top: &Top, frame: &mut Frame<'_>, area: Rect) {
         focused,
     )];
     if causes.is_empty() {
-        let text = "Each death that somebody would ask about has its line here.";
+        let text = "Abnormal deaths are listed here.";
         shown.push(Line::styled(text, faint()));
     }
     let height = usize::from(area.height).saturating_sub(1);
@@ -204,10 +208,10 @@ fn death_line(top: &Top, death: &Death, followers: usize, width: usize) -> Line<
     let time = time.map_or_else(String::new, |time| Zone::default().seconds(time));
     let label = lines_of::label(death.verdict.killer);
     let sure = match death.verdict.certainty {
-        _ if !death.verdict.settled => " · not settled yet",
+        _ if !death.verdict.settled => " · not final yet",
         Certainty::Proven => "",
         Certainty::Inferred => " · inferred",
-        Certainty::Unknown => " · not proven",
+        Certainty::Unknown => " · unknown",
     };
     let text = format!(" {}{sure}", lines_of::rest(death));
     let then = match followers {

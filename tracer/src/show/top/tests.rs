@@ -8,12 +8,12 @@ use ratatui::{
     crossterm::event::{KeyCode, KeyEvent, KeyModifiers},
 };
 
-use super::{Flow, Group, Top};
+use super::{Group, KeyOutcome, Top};
 use crate::{
     event::{MemorySplit, Mode, NodeMemory, Role},
     ids::{BootTime, Bytes, HexId, Pid, ProcessKey},
     judge::{
-        killers::{NextKiller, Who},
+        killers::{LimitOwner, NextKiller},
         live::{Live, LiveProcess},
         report::{GpuError, GpuReport},
     },
@@ -94,8 +94,8 @@ fn live(seconds: u32) -> Live {
     processes.extend((0..4).map(|n| process(41_870 + n, "ray::compute_score", Role::Worker, 3.4)));
     processes.push(process(41_990, "ray::IDLE", Role::Worker, 0.1));
     let used = gib(491.0 + 0.07 * grown);
-    let threat = |who, at: f64, left: f64| NextKiller {
-        who,
+    let threat = |limit_owner, at: f64, left: f64| NextKiller {
+        limit_owner,
         at: gib(at),
         margin: gib(left - 0.02 * grown),
         left: Some(Duration::from_secs_f64(
@@ -121,11 +121,11 @@ fn live(seconds: u32) -> Live {
             ..NodeMemory::default()
         }),
         threats: vec![
-            threat(Who::Cgroup(SYSTEM.into()), 24.0, 1.1),
-            threat(Who::RayMonitor, 493.5, 2.9),
-            threat(Who::Machine, 519.5, 28.5),
+            threat(LimitOwner::Cgroup(SYSTEM.into()), 24.0, 1.1),
+            threat(LimitOwner::RayMonitor, 493.5, 2.9),
+            threat(LimitOwner::Machine, 519.5, 28.5),
         ],
-        near: Vec::new(),
+        warnings: Vec::new(),
         gpus: Vec::new(),
         gpu_errors: Vec::new(),
         race: None,
@@ -167,7 +167,7 @@ fn press(top: &mut Top, keys: &str) {
             '↑' => KeyCode::Up,
             key => KeyCode::Char(key),
         };
-        assert_eq!(top.key(KeyEvent::from(code)), Flow::Draw);
+        assert_eq!(top.key(KeyEvent::from(code)), KeyOutcome::Draw);
     }
 }
 
@@ -232,7 +232,7 @@ fn without_ray_it_says_that_it_waits() {
     });
     let shown = screen(&top, SMALL);
     assert!(shown.contains("no Ray yet"), "{shown}");
-    assert!(shown.contains("waiting for one"), "{shown}");
+    assert!(shown.contains("Waiting for Ray"), "{shown}");
 }
 
 #[test]
@@ -282,7 +282,7 @@ fn hostile_names_stay_in_their_cells() {
         let mut hostile = live(second);
         hostile.host.clone_from(&attack);
         hostile.clusters = vec![Some(attack.clone())];
-        hostile.threats[0].who = Who::Cgroup(format!("/{attack}/{attack}"));
+        hostile.threats[0].limit_owner = LimitOwner::Cgroup(format!("/{attack}/{attack}"));
         for process in &mut hostile.processes {
             process.label.clone_from(&attack);
             process.actor_class = Some(attack.clone());
@@ -384,10 +384,10 @@ fn a_death_that_settles_changes_its_line_and_a_new_one_comes_first() {
     one.process.pid = Pid(777);
     one.verdict.settled = false;
     top.died(one.clone());
-    assert!(screen(&top, LARGE).contains("not settled yet"));
+    assert!(screen(&top, LARGE).contains("not final yet"));
     one.verdict.settled = true;
     top.died(one);
-    assert!(!screen(&top, LARGE).contains("not settled yet"));
+    assert!(!screen(&top, LARGE).contains("not final yet"));
     assert_eq!(top.deaths[0].process.pid, Pid(777));
 }
 
@@ -397,9 +397,9 @@ fn q_and_control_c_end_it_but_not_a_q_in_a_filter() {
     let mut top = busy();
     press(&mut top, "/q\n");
     assert_eq!(top.choice.filter, "q");
-    assert_eq!(top.key(key(KeyCode::Char('q'))), Flow::Quit);
+    assert_eq!(top.key(key(KeyCode::Char('q'))), KeyOutcome::Quit);
     let control = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-    assert_eq!(top.key(control), Flow::Quit);
+    assert_eq!(top.key(control), KeyOutcome::Quit);
 }
 
 #[test]
@@ -408,7 +408,7 @@ fn an_escape_and_a_key_that_come_at_once_are_two_keys() {
     press(&mut top, "2\n");
     assert!(top.choice.detail);
     let both = KeyEvent::new(KeyCode::Char('1'), KeyModifiers::ALT);
-    assert_eq!(top.key(both), Flow::Draw);
+    assert_eq!(top.key(both), KeyOutcome::Draw);
     assert!(!top.choice.detail);
     assert_eq!(top.choice.group, Group::Classes);
 }
@@ -420,7 +420,7 @@ fn a_recording_that_falls_silent_or_has_ended_says_so() {
     quiet.now = quiet.last_event.plus(100 * SECOND.cast_signed());
     top.update(quiet.clone());
     assert!(
-        screen(&top, LARGE).contains("run.raytrace: nothing for 100 s, is its recorder alive?")
+        screen(&top, LARGE).contains("run.raytrace: no event for 100 s, is its recorder running?")
     );
     quiet.ended = true;
     top.update(quiet);

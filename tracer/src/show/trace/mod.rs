@@ -97,7 +97,7 @@ pub fn write(
     });
     let mut rows = Rows::new(ray);
     if let Some(ray) = ray {
-        events.extend(ray.events(&mut rows))?;
+        events.extend(rows.events(ray))?;
     }
     let mut placed = Places::new();
     for (number, (report, timeline)) in (0..).zip(parts) {

@@ -5,8 +5,6 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use super::rows::Rows;
-
 /// A timeline of Ray's.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RayTimeline {
@@ -71,9 +69,14 @@ impl RayTimeline {
         true
     }
 
+    /// Each event, with the names of its node and of its row.
+    pub(super) fn events(&self) -> impl Iterator<Item = (&Map<String, Value>, (String, String))> {
+        self.events.iter().map(|event| (event, self.names(event)))
+    }
+
     /// Each row that has an event, as the names of its node and of itself.
     pub(super) fn named_rows(&self) -> impl Iterator<Item = (String, String)> {
-        self.events.iter().map(|event| self.names(event))
+        self.events().map(|(_, names)| names)
     }
 
     fn names(&self, event: &Map<String, Value>) -> (String, String) {
@@ -84,21 +87,6 @@ impl RayTimeline {
         };
         let row = self.rows.get(&(pid, tid.clone())).cloned();
         (node, row.unwrap_or(tid))
-    }
-
-    /// Its events on the rows of the trace.
-    pub(super) fn events(&self, rows: &mut Rows) -> Vec<Value> {
-        let events = self.events.iter();
-        events
-            .map(|event| {
-                let (node, row) = self.names(event);
-                let place = rows.named(&node, &row);
-                let mut event = event.clone();
-                event.insert("pid".into(), place.node.into());
-                event.insert("tid".into(), place.row.into());
-                Value::Object(event)
-            })
-            .collect()
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::ray::RayTimeline;
 use crate::{
@@ -82,6 +82,18 @@ impl Rows {
             self.rows.push((node, row.to_owned()));
         }
         Place { node, row: number }
+    }
+
+    /// The events of Ray's own timeline, on the rows of the trace.
+    pub(super) fn events(&mut self, ray: &RayTimeline) -> Vec<Value> {
+        let moved = |(event, (node, row)): (&Map<String, Value>, (String, String))| {
+            let place = self.named(&node, &row);
+            let mut event = event.clone();
+            event.insert("pid".into(), place.node.into());
+            event.insert("tid".into(), place.row.into());
+            Value::Object(event)
+        };
+        ray.events().map(moved).collect()
     }
 
     /// The row of a process, by Ray's name for it where it has one.

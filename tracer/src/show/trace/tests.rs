@@ -7,7 +7,7 @@ use crate::{
     event::Role,
     ids::{Bytes, HexId, ProcessKey},
     judge::{
-        report::{Mark, Report, Step},
+        report::{MessageTime, Report, Step},
         timeline::{ProcessSeries, Timeline},
     },
     show::sample,
@@ -222,7 +222,7 @@ fn each_recording_of_several_has_rows_of_its_own() {
 #[test]
 fn a_node_with_a_wrong_clock_stands_where_its_messages_put_it() {
     let worker = HexId::parse(&"cd".repeat(28)).expect("an id");
-    let mark = |second: i64, by_gcs: bool, step: Step| Mark {
+    let message = |second: i64, by_gcs: bool, step: Step| MessageTime {
         time: sample::at(second * SECOND),
         cluster: 0,
         by_gcs,
@@ -231,17 +231,17 @@ fn a_node_with_a_wrong_clock_stands_where_its_messages_put_it() {
     };
     // The second node's clock is 2 to 2.2 s ahead of the first's, which is the GCS's.
     let at_gcs = vec![
-        mark(10, true, Step::WorkerLeft),
-        mark(20, true, Step::OwnerGone),
+        message(10, true, Step::WorkerLeft),
+        message(20, true, Step::OwnerGone),
     ];
     let mut on_node = vec![
-        mark(12, false, Step::WorkerLeft),
-        mark(22, false, Step::OwnerGone),
+        message(12, false, Step::WorkerLeft),
+        message(22, false, Step::OwnerGone),
     ];
     on_node[1].time.0.0 += 200 * sample::MS;
-    let parts = [("gpu-01", at_gcs), ("gpu-02", on_node)].map(|(host, marks)| {
+    let parts = [("gpu-01", at_gcs), ("gpu-02", on_node)].map(|(host, message_times)| {
         let mut report = sample::verl();
-        (report.recordings[0].host.name, report.marks) = (host.into(), marks);
+        (report.recordings[0].host.name, report.message_times) = (host.into(), message_times);
         report.recordings[0].host.boot_id = host.into();
         report.clusters[0].session = Some("session_x".into());
         let digits = if host == "gpu-01" { "01" } else { "02" };

@@ -37,8 +37,8 @@ impl Claims {
         });
     }
 
-    /// A line's growth by so much was told otherwise.
-    pub(super) fn told(&mut self, stack: &Stack, mut grown: u64) {
+    /// A line's growth by so much was recorded otherwise.
+    pub(super) fn recorded_otherwise(&mut self, stack: &Stack, mut grown: u64) {
         for claim in self
             .0
             .iter_mut()
@@ -84,7 +84,7 @@ mod tests {
         claims.add(stack(3), 10, now + STANDS);
         assert_eq!(claims.pay(4, now + STANDS), [(stack(3), 4)]);
         claims.add(stack(4), 10, now + STANDS);
-        claims.told(&stack(4), 4);
+        claims.recorded_otherwise(&stack(4), 4);
         assert_eq!(claims.pay(99, now + STANDS), [(stack(3), 6), (stack(4), 6)]);
         assert!(claims.pay(9, now + STANDS * 2).is_empty());
         assert!(claims.0.is_empty());

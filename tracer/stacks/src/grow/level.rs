@@ -1,4 +1,4 @@
-//! Two figures of one process that are compared, added and told together.
+//! Two figures of one process that are compared, added and recorded together.
 
 /// Less is no move.
 pub(super) const MOVE: u64 = 1 << 20;

@@ -1,7 +1,7 @@
 //! The thread that watches Python processes grow and reads what they do then.
 //!
-//! The kernel tells it when a process maps something large, mostly with the stack of that thread, taken while it asked; where the kernel could
-//! not (a version of Python that it was not told of, another processor than x86-64), it is read at once. It also tells, with its stack, who grew. Besides it looks at the cheap
+//! The kernel reports when a process maps something large, mostly with the stack of that thread, taken while it asked; where the kernel could
+//! not (a version of Python that it does not know, another processor than x86-64), it is read at once. It also reports growth with its stack. Besides, the thread looks at the cheap
 //! counters of every process twice a second, ten times after it grew, and at one that grows every few milliseconds. It shares nothing with the threads that
 //! empty the ring of deaths and read Ray's logs, and what it costs is bounded: see the constants.
 
@@ -13,7 +13,6 @@ mod reading;
 mod watched;
 
 use std::{
-    collections::{HashMap, HashSet},
     sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
     time::{Duration, Instant},
 };
@@ -21,9 +20,10 @@ use std::{
 use raytrace_ebpf::records;
 use raytrace_proc::{
     clock,
-    grown::{NewGrowth, NewMapping},
-    levels::{Levels, Slot},
+    growth_records::{NewGrowth, NewMapping},
+    resident_table::{ResidentTable, Slot},
 };
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::{
     event::Observation,
@@ -34,20 +34,20 @@ use watched::Watched;
 
 /// Requests that wait at most; later ones are dropped, for a second brings the next list, and a look finds what grew.
 const QUEUE: usize = 256;
-/// Processor time a second that goes into growth, all processes together, far from any limit and near one; when it is spent, only counters are looked at.
-const BUDGET: Duration = Duration::from_millis(8);
-const BUDGET_NEAR: Duration = Duration::from_millis(15);
-/// What was not needed is kept for the next burst, up to so much.
-const SAVED: Duration = Duration::from_secs(2);
-/// So much of that is kept for what the kernel tells with its stack: that costs a tenth of a stack that is read from outside.
-const FOR_KERNEL: Duration = Duration::from_millis(300);
-/// When all is spent, what the kernel tells with its stack has this much a second besides: naming such a stack reads little, and nobody sees these lines again.
+/// Processor time a second that goes into growth, all processes together; when it is spent, only counters are looked at. What is not needed
+/// is saved for the next burst, up to so much.
+const ALWAYS: Savings = Savings::new(Duration::from_millis(3), Duration::from_millis(500));
+/// The same besides, for when a limit is near: what is held then is what a death is explained by.
+const NEAR: Savings = Savings::new(Duration::from_millis(12), Duration::from_millis(1500));
+/// So much of that is kept for what the kernel reports with its stack: that costs a tenth of a stack that is read from outside.
+const FOR_KERNEL: Duration = Duration::from_millis(100);
+/// When all is spent, what the kernel reports with its stack has this much a second besides: naming such a stack reads little, and nobody sees these lines again.
 const STEPS: Duration = Duration::from_millis(4);
 /// The longest wait for the next turn.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 /// While nothing grows, those whose turn is so near have it together: each wake-up costs as much as some looks.
 const TOGETHER: Duration = Duration::from_millis(50);
-/// What is no Python is looked at again after this, then after twice that, and so on up to the longest: what execs is told at once where the kernel tells it.
+/// What is no Python is looked at again after this, then after twice that, and so on up to the longest: an exec is looked at once if the kernel reports it.
 const AGAIN: Duration = Duration::from_secs(2);
 const AGAIN_AT_MOST: Duration = Duration::from_secs(60);
 /// The end of a recording waits so long for the last rows.
@@ -59,7 +59,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Far from any limit rows are written each so many seconds: growth of one line in that time is one row.
 const FLUSH: u32 = 5;
 
-/// What the collector tells.
+/// What the collector reports.
 enum Request {
     /// Everything that lives and may be Python, and whether a limit is near.
     Known(Vec<(ProcessKey, Option<Slot>)>, bool),
@@ -76,12 +76,43 @@ enum Request {
 enum Left {
     /// Only the counters.
     Counters,
-    /// To name a stack that the kernel tells.
+    /// To name a stack that the kernel reports.
     Steps,
     /// To measure what grew.
     Measures,
     /// To read a stack from outside.
     Stacks,
+}
+
+/// Processor time that may be spent.
+#[derive(Clone, Copy)]
+struct Savings {
+    /// Earned each second.
+    earned: Duration,
+    most: Duration,
+    left: Duration,
+}
+
+impl Savings {
+    const fn new(earned: Duration, most: Duration) -> Self {
+        Self {
+            earned,
+            most,
+            left: most,
+        }
+    }
+
+    /// Pays as much as is there; the rest.
+    fn pay(&mut self, cost: Duration) -> Duration {
+        let paid = cost.min(self.left);
+        self.left -= paid;
+        cost.saturating_sub(paid)
+    }
+
+    fn earn(&mut self, time: Duration) {
+        let earned = self.earned.mul_f64(time.as_secs_f64());
+        self.left = (self.left + earned).min(self.most);
+    }
 }
 
 /// What a look is made with.
@@ -112,10 +143,10 @@ type Rows = Box<dyn FnMut(BootTime, Observation) -> bool + Send>;
 
 /// What the kernel gives to the thread.
 pub struct Kernel {
-    /// Where it is told of interpreters, where it takes stacks.
+    /// Where it learns of interpreters, where it takes stacks.
     pub pythons: Option<Box<dyn Interpreters>>,
     /// What it has seen of all processes.
-    pub levels: Option<Levels>,
+    pub levels: Option<ResidentTable>,
 }
 
 /// The process has ended.
@@ -154,7 +185,7 @@ impl Stacks {
         })
     }
 
-    /// What lives now; told once a second. In words, once, why no more stacks are read.
+    /// What lives now; called once a second. In words, once, why no more stacks are read.
     pub fn known(
         &mut self,
         processes: Vec<(ProcessKey, Option<Slot>)>,
@@ -221,17 +252,20 @@ struct Watch {
     rows: Rows,
     reader: Reader,
     pythons: Option<Box<dyn Interpreters>>,
-    levels: Option<Levels>,
-    watched: HashMap<Pid, Watched>,
+    levels: Option<ResidentTable>,
+    watched: FxHashMap<Pid, Watched>,
     /// Those that are no Python: a shell may become one.
-    others: HashMap<ProcessKey, Other>,
+    others: FxHashMap<ProcessKey, Other>,
+    /// Whether a limit is near, and whether one was at any time since the budget was counted.
     near: bool,
+    was_near: bool,
     second: Instant,
     /// Seconds since rows were written.
     unwritten: u32,
-    /// The thread's processor time up to then, and how much more it may become.
+    /// The thread's processor time up to then, and what it may spend from then on.
     until_this_second: Duration,
-    budget: Duration,
+    always: Savings,
+    for_near: Savings,
     /// What steps took in this second when the budget was spent.
     for_steps: Duration,
 }
@@ -243,13 +277,15 @@ impl Watch {
             reader: Reader::default(),
             pythons: kernel.pythons,
             levels: kernel.levels,
-            watched: HashMap::new(),
-            others: HashMap::new(),
+            watched: FxHashMap::default(),
+            others: FxHashMap::default(),
             near: false,
+            was_near: false,
             second: Instant::now(),
             unwritten: 0,
             until_this_second: clock::cpu_time(),
-            budget: SAVED,
+            always: ALWAYS,
+            for_near: NEAR,
             for_steps: Duration::ZERO,
         }
     }
@@ -275,8 +311,9 @@ impl Watch {
     /// Takes on what is new, lets go what is gone.
     fn known(&mut self, processes: &[(ProcessKey, Option<Slot>)], near: bool) {
         self.near = near;
+        self.was_near |= near;
         let alive = processes.iter().map(|(key, _)| key.truncated());
-        let alive: HashSet<ProcessKey> = alive.collect();
+        let alive: FxHashSet<ProcessKey> = alive.collect();
         let lives = |own: ProcessKey| alive.contains(&own.truncated());
         self.others.retain(|other, _| lives(*other));
         let gone: Vec<Pid> = self
@@ -289,14 +326,14 @@ impl Watch {
             self.stop_watching(pid);
         }
         for (process, slot) in processes {
-            self.take_on(*process);
+            self.watch_new(*process);
             if let Some(own) = self.watched.get_mut(&process.pid) {
                 own.has_slot(*slot);
             }
         }
     }
 
-    fn take_on(&mut self, process: ProcessKey) {
+    fn watch_new(&mut self, process: ProcessKey) {
         let (key, now) = (process.truncated(), Instant::now());
         let known = self.others.get(&key);
         if self.watched.contains_key(&process.pid) || known.is_some_and(|other| now < other.next) {
@@ -331,20 +368,20 @@ impl Watch {
         before.lost_its_memory(clock::boot(), Instant::now());
         let numbers = before.mappings_so_far();
         self.stop_watching(process.pid);
-        self.take_on(process);
+        self.watch_new(process);
         if let Some(new) = self.watched.get_mut(&process.pid) {
             new.number_mappings_from(numbers);
         }
     }
 
-    /// The kernel told of this process: an earlier one with its pid is gone.
+    /// The kernel reported this process: an earlier one with its pid is gone.
     fn is_here(&mut self, process: ProcessKey) {
         let known = self.watched.get(&process.pid).map(Watched::process);
         if known.is_some_and(|known| !known.same(process)) {
             self.stop_watching(process.pid);
         }
         self.others.remove(&process.truncated());
-        self.take_on(process);
+        self.watch_new(process);
     }
 
     fn mapped(&mut self, new: &NewMapping) {
@@ -370,9 +407,15 @@ impl Watch {
     fn look(&mut self, now: Instant) -> Duration {
         if now.duration_since(self.second) >= SECOND {
             let spent = clock::cpu_time().saturating_sub(self.until_this_second);
-            let budget = if self.near { BUDGET_NEAR } else { BUDGET };
-            let earned = budget.mul_f64(now.duration_since(self.second).as_secs_f64());
-            self.budget = (self.budget.saturating_sub(spent) + earned).min(SAVED);
+            // What is over far from a limit went into counters and steps: what is saved for a near one does not pay for these.
+            let over = self.always.pay(spent);
+            if self.was_near {
+                self.for_near.pay(over);
+            }
+            self.was_near = self.near;
+            for savings in [&mut self.always, &mut self.for_near] {
+                savings.earn(now.duration_since(self.second));
+            }
             self.until_this_second += spent;
             self.for_steps = Duration::ZERO;
             self.second = now;
@@ -428,9 +471,15 @@ impl Watch {
     }
 
     fn left(&self, spent: Duration) -> Left {
-        if spent + FOR_KERNEL < self.budget {
+        let near = if self.near {
+            self.for_near.left
+        } else {
+            Duration::ZERO
+        };
+        let budget = self.always.left + near;
+        if spent + FOR_KERNEL < budget {
             Left::Stacks
-        } else if spent < self.budget {
+        } else if spent < budget {
             Left::Measures
         } else if self.for_steps < STEPS {
             Left::Steps
@@ -499,6 +548,20 @@ mod tests {
         assert_eq!(said, ["the thread that reads them hangs"]);
         assert_eq!(stacks.refused(), u64::from(HANGS * 3 - 1));
         drop(requests);
+    }
+
+    #[test]
+    fn time_for_near_limits_is_not_spent_far_from_them() {
+        let (mut always, mut near) = (ALWAYS, NEAR);
+        let second = Duration::from_secs(1);
+        let over = always.pay(second);
+        assert_eq!(over, second / 2);
+        assert_eq!(near.pay(over), Duration::ZERO);
+        assert_eq!((always.left, near.left), (Duration::ZERO, second));
+        always.earn(second);
+        assert_eq!(always.left, ALWAYS.earned);
+        near.earn(second * 3600);
+        assert_eq!(near.left, NEAR.most);
     }
 
     #[test]

@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use raytrace_ebpf::records;
-use raytrace_proc::{clock, grown::Native, processes};
+use raytrace_proc::{clock, growth_records::Native, processes};
 
 use super::{Left, Look, level::MemoryPair};
 use crate::{
     ids::{BootTime, Pid, ProcessKey},
-    ray::python,
+    python,
     read::{Python, Stack, StackError},
 };
 
@@ -40,8 +40,8 @@ pub(super) struct Reading {
 /// Whether two stacks are at one line of the job.
 pub(super) fn same_line(one: &Stack, other: &Stack) -> bool {
     one.frames == other.frames || {
-        let line = python::culprit(&one.frames);
-        line.is_some() && line == python::culprit(&other.frames)
+        let line = python::user_frame(&one.frames);
+        line.is_some() && line == python::user_frame(&other.frames)
     }
 }
 
@@ -54,7 +54,7 @@ pub(super) fn is_of_the_job(stack: &Stack) -> bool {
 /// Whether two stacks are in one function of the job: what a line of it asked for, the next one may fill.
 pub(super) fn same_function(one: &Stack, other: &Stack) -> bool {
     let function = |stack: &Stack| {
-        let line = python::culprit(&stack.frames)?;
+        let line = python::user_frame(&stack.frames)?;
         Some((line.file.clone(), line.function.clone()))
     };
     same_line(one, other) || function(one).is_some_and(|own| Some(own) == function(other))

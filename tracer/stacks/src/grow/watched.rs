@@ -1,17 +1,17 @@
 //! One Python process: how its memory moves, and whose each move is.
 //!
 //! Its private memory is that in its large mappings and the rest, called the heap here. Each is followed as a level: what it is now against
-//! what was told of it, so that an error of measurement never adds up. Growth is a line's only where that is certain: in a mapping that the
-//! line asked for and fills, or between two looks that found the line; else it is told without one.
+//! what was recorded of it, so that an error of measurement never adds up. Growth is a line's only where that is certain: in a mapping that the
+//! line asked for and fills, or between two looks that found the line; else it is recorded without one.
 
 use std::time::{Duration, Instant};
 
 use raytrace_proc::{
     clock,
-    grown::{NewGrowth, NewMapping},
-    levels::{Levels, ResidentLevel, Slot},
+    growth_records::{NewGrowth, NewMapping},
     memory::MemoryFiles,
     processes,
+    resident_table::{ResidentLevel, ResidentTable, Slot},
 };
 
 use super::{
@@ -48,7 +48,7 @@ const SMALLEST: u64 = 128 << 20;
 const PREPARED: u64 = 48 << 20;
 /// Growth between two looks that is worth a stack; while hot, a move is.
 const FAST: u64 = 8 << 20;
-/// Slow growth is told, without a line, in pieces of this size.
+/// Slow growth is recorded, without a line, in pieces of this size.
 const SLOW: u64 = 64 << 20;
 /// A mapping of this size is followed by itself.
 const LARGE: u64 = 16 << 20;
@@ -85,14 +85,14 @@ pub(super) struct Watched {
     /// At the last look: shared memory, and that as statm has it, files included.
     shared: u64,
     statm_shared: u64,
-    /// What it had when it was settled last and nothing was left to be told: while it has that, there is nothing to do.
+    /// What it had when it was settled last and nothing was left to be recorded: while it has that, there is nothing to do.
     rests_at: Option<MemoryPair>,
     /// The heap and shared memory at the last look that found a stack, or that was one of a process at rest.
     mark: MemoryPair,
     /// The thread that mapped something last.
     mapper: Option<Pid>,
-    /// What was told: of the heap and of shared memory.
-    told: MemoryPair,
+    /// What was recorded: of the heap and of shared memory.
+    recorded: MemoryPair,
     /// The last stack, and growth that is its line's if that goes on.
     last: Option<(Instant, Stack)>,
     pending: Option<Pending>,
@@ -141,7 +141,7 @@ impl Watched {
             rests_at: None,
             mark: level,
             mapper: None,
-            told: level,
+            recorded: level,
             last: None,
             pending: None,
         })
@@ -165,7 +165,12 @@ impl Watched {
     }
 
     /// Whether the kernel saw nothing of it since the last look, which is then put off: that costs no system call.
-    pub(super) fn is_still(&mut self, levels: Option<Levels>, now: Instant, near: bool) -> bool {
+    pub(super) fn is_still(
+        &mut self,
+        levels: Option<ResidentTable>,
+        now: Instant,
+        near: bool,
+    ) -> bool {
         let level = levels.zip(self.slot);
         let level = level.map(|(levels, slot)| levels.of(slot, self.process));
         let before = std::mem::replace(&mut self.before, level.map(|level| (now, level)));
@@ -198,8 +203,8 @@ impl Watched {
             let bytes = one.bytes.unsigned_abs();
             self.ledger.freed(time, Some(one.number), bytes);
         }
-        if self.told.private > 0 {
-            self.ledger.freed(time, None, self.told.private);
+        if self.recorded.private > 0 {
+            self.ledger.freed(time, None, self.recorded.private);
         }
     }
 
@@ -243,7 +248,8 @@ impl Watched {
         if let Some(stack) = self.reading.named(look, tid, &new.stack, native) {
             self.ledger.seen(new.time, &stack);
             if look.left >= Left::Measures {
-                self.measure(look, Some(&stack));
+                let private = self.count().ok_or(Gone)?.private;
+                self.measure(look, Some(&stack), private);
             }
             self.take(look, new, Some(stack), Duration::ZERO);
             return Ok(());
@@ -254,7 +260,7 @@ impl Watched {
     }
 
     /// It grew by much, and the kernel took the stack just then: what the heap and shared memory owe since is that line's, as far as it
-    /// was told. What is in large mappings is measured there.
+    /// was recorded. What is in large mappings is measured there.
     pub(super) fn stepped(&mut self, look: &mut Look<'_>, new: &NewGrowth) -> Result<(), Gone> {
         self.hot_until = look.now + STAYS_HOT;
         self.due = self.due.min(look.now + HOT);
@@ -271,23 +277,23 @@ impl Watched {
         };
         self.ledger.seen(new.time, &stack);
         if look.left >= Left::Measures {
-            self.measure(look, Some(&stack));
+            self.measure(look, Some(&stack), before.private);
         }
         let after = self.count().ok_or(Gone)?;
         let level = MemoryPair {
-            private: (before.private.min(after.private)).saturating_sub(self.mappings.told()),
+            private: (before.private.min(after.private)).saturating_sub(self.mappings.recorded()),
             shared: before.shared,
         };
         // What was there at the last rest, below a step, is an earlier line's.
-        let recent = level.less(self.told.at_least(self.mark));
+        let recent = level.less(self.recorded.at_least(self.mark));
         let its = recent.at_most(MemoryPair {
             private: new.private.0,
             shared: new.shared.0,
         });
         // The ranges that it asked for are of the same memory.
-        self.claims.told(&stack, its.private);
-        self.told = self.told.more(its);
-        self.mark = self.mark.at_least(self.told.at_most(level));
+        self.claims.recorded_otherwise(&stack, its.private);
+        self.recorded = self.recorded.more(its);
+        self.mark = self.mark.at_least(self.recorded.at_most(level));
         self.grew(new.time, Some(stack.clone()), its);
         self.last = Some((look.now, stack));
         Ok(())
@@ -360,17 +366,17 @@ impl Watched {
             return Ok(());
         }
         if self.is_starting(before) {
-            (self.told, self.mark) = (before, before);
+            (self.recorded, self.mark) = (before, before);
             self.rests_at = Some(before);
             self.due = look.now + self.rest(look);
             return Ok(());
         }
         let hot = self.is_hot(look.now);
-        let filled = self.measure(look, stack.as_ref());
+        let filled = self.measure(look, stack.as_ref(), before.private);
         let after = self.count().ok_or(Gone)?;
         self.shrink(look, before.private.max(after.private));
         let last = self.count().ok_or(Gone)?;
-        let in_mappings = self.mappings.told();
+        let in_mappings = self.mappings.recorded();
         let least = before.private.min(after.private).min(last.private);
         let level = MemoryPair {
             // Memory moves while it is measured: what is less is certain.
@@ -381,16 +387,16 @@ impl Watched {
         if settled {
             self.pay(look, level);
         }
-        let owed = level.less(self.told);
+        let owed = level.less(self.recorded);
         let recent = level.less(self.mark).at_most(owed);
         let grows = filled || moved;
         // A range is gone before the counters have given up its pages: until then the heap looks too large.
         self.confirm(look, stack.as_ref(), recent);
-        if settled && self.tell_heap(look, stack.clone(), (owed, recent), hot) {
-            self.told = self.told.at_least(level);
+        if settled && self.record_heap(look, stack.clone(), (owed, recent), hot) {
+            self.recorded = self.recorded.at_least(level);
         }
         // What was unmapped of shared memory is still there for others: it is neither growth nor given back.
-        self.told.shared = self.told.shared.min(level.shared);
+        self.recorded.shared = self.recorded.shared.min(level.shared);
         if settled && (stack.is_some() || !hot) {
             self.mark = level;
         }
@@ -408,29 +414,29 @@ impl Watched {
         Ok(())
     }
 
-    /// Tells what grew in mappings; whether one did.
-    fn measure(&mut self, look: &Look<'_>, running: Option<&Stack>) -> bool {
+    /// Records what grew in mappings; whether one did.
+    fn measure(&mut self, look: &Look<'_>, running: Option<&Stack>, private: u64) -> bool {
         let is_still = |own: &Stack| running.is_none_or(|running| same_function(own, running));
         let mut moves = self.mappings.filled(look.now, is_still);
-        moves.extend(self.mappings.touched(look.now));
+        moves.extend(self.mappings.touched(look.now, private));
         let any = !moves.is_empty();
-        self.tell(look, moves, running);
+        self.record(look, moves, running);
         any
     }
 
     /// Gives the heap's growth to the lines that asked the kernel for it.
     fn pay(&mut self, look: &Look<'_>, level: MemoryPair) {
-        let owed = level.less(self.told).private;
+        let owed = level.less(self.recorded).private;
         for (stack, private) in self.claims.pay(owed, look.now) {
-            self.told.private += private;
+            self.recorded.private += private;
             let its = MemoryPair { private, shared: 0 };
             self.grew(look.time, Some(stack), its);
         }
-        self.mark = self.mark.at_least(self.told.at_most(level));
+        self.mark = self.mark.at_least(self.recorded.at_most(level));
     }
 
-    /// Tells the heap's other growth and that of shared memory, where it can be told now.
-    fn tell_heap(
+    /// Records the heap's other growth and that of shared memory, where it can be recorded now.
+    fn record_heap(
         &mut self,
         look: &Look<'_>,
         stack: Option<Stack>,
@@ -450,8 +456,8 @@ impl Watched {
         true
     }
 
-    /// Tells moves of mappings; `running` is whose those are that are nobody's own.
-    fn tell(&mut self, look: &Look<'_>, moves: Vec<Move>, running: Option<&Stack>) {
+    /// Records moves of mappings; `running` is whose those are that are nobody's own.
+    fn record(&mut self, look: &Look<'_>, moves: Vec<Move>, running: Option<&Stack>) {
         for one in moves {
             let mapping = Some(one.number);
             if one.bytes < 0 {
@@ -480,10 +486,11 @@ impl Watched {
         running.filter(|_| is).cloned()
     }
 
-    /// What the heap is below what was told of it: of mappings that are gone, else the heap's own.
+    /// What the heap is below what was recorded of it: of mappings that are gone, else the heap's own.
     fn shrink(&mut self, look: &Look<'_>, private: u64) {
         let least = SHRUNK.max(private / SHRUNK_SHARE);
-        let below = |own: &Self| (own.told.private + own.mappings.told()).saturating_sub(private);
+        let below =
+            |own: &Self| (own.recorded.private + own.mappings.recorded()).saturating_sub(private);
         if below(self) < least {
             return;
         }
@@ -491,11 +498,11 @@ impl Watched {
         if !moves.is_empty() {
             self.unsettled_until = look.now + SETTLES;
         }
-        self.tell(look, moves, None);
-        let bytes = below(self).min(self.told.private);
+        self.record(look, moves, None);
+        let bytes = below(self).min(self.recorded.private);
         if bytes >= least {
             self.ledger.freed(look.time, None, bytes);
-            self.told.private -= bytes;
+            self.recorded.private -= bytes;
         }
     }
 

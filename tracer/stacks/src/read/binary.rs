@@ -1,4 +1,4 @@
-//! Where an interpreter's structures lie in a process, found once for each program file and moved to where another process has it.
+//! Finds an interpreter's structures in a process: once for each program file, then moved to where another process has it.
 //!
 //! Parsing the symbols of a Python takes 10 ms and some MiB; moving what was found takes one look at /proc/PID/maps.
 

@@ -1,4 +1,4 @@
-//! What py-spy wants to know of a program file: where its symbols, `.bss` and `.PyRuntime` lie in a process that has it.
+//! Reads from a program file where its symbols, `.bss` and `.PyRuntime` lie in a process that has it, for py-spy.
 //!
 //! The file may be a job's own, who can cut it while it is read: it is read in parts and never mapped, so that this is an error and no SIGBUS.
 

@@ -1,4 +1,4 @@
-//! What lies where in Python's structures, by version: threads, frames, code objects and strings of 64-bit builds.
+//! Lists where Python's structures have their fields, by version: threads, frames, code objects and strings of 64-bit builds.
 //!
 //! Mirrors `CPython` 3.9 to 3.14 (`pystate.h`, `code.h`, `internal/pycore_frame.h`, `unicodeobject.h`), as py-spy's bindings have them. A build
 //! that is laid out otherwise (debug, free-threaded) leads to memory that is no code object, which is found out there.

@@ -7,7 +7,7 @@ use py_spy::{
     python_process_info::PythonProcessLayout,
 };
 use raytrace_ebpf::records;
-use raytrace_proc::{bounded, grown};
+use raytrace_proc::{bounded, growth_records};
 
 use super::{
     binary::{Binaries, FileId, keep},
@@ -147,7 +147,7 @@ impl Reader {
     pub fn native(
         &mut self,
         python: &mut Python,
-        taken: &grown::Native,
+        taken: &growth_records::Native,
         now: Instant,
     ) -> Vec<NativeFrame> {
         let Python {

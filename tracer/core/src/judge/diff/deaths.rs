@@ -2,41 +2,62 @@
 
 use std::collections::BTreeMap;
 
-use super::DeathChange;
-use crate::judge::{
-    report::{Death, Killer, Report},
-    state::owners::IDLE,
+use super::{DeathChange, Warned};
+use crate::{
+    event::Role,
+    judge::{
+        report::{Death, Killer, Report, subprocess},
+        state::owners::IDLE,
+    },
 };
 
 /// Listed deaths, by killer in the order of the verdict table.
 pub(super) fn changes(a: &Report, b: &Report) -> Vec<DeathChange> {
-    let mut counts: BTreeMap<(Killer, String), (u32, u32)> = BTreeMap::new();
-    for death in listed(a) {
-        counts.entry(key(death)).or_default().0 += 1;
+    let mut deaths: BTreeMap<(Killer, String), [Vec<&Death>; 2]> = BTreeMap::new();
+    for (side, report) in [a, b].into_iter().enumerate() {
+        for death in listed(report) {
+            deaths.entry(key(death)).or_default()[side].push(death);
+        }
     }
-    for death in listed(b) {
-        counts.entry(key(death)).or_default().1 += 1;
-    }
-    let change = |((killer, class), (a, b))| DeathChange {
+    let count = |deaths: &[&Death]| u32::try_from(deaths.len()).unwrap_or(u32::MAX);
+    let change = |((killer, class), [a, b]): ((Killer, String), [Vec<&Death>; 2])| DeathChange {
         killer,
         class,
-        a,
-        b,
+        a: count(&a),
+        b: count(&b),
+        a_warned: warned(&a),
+        b_warned: warned(&b),
     };
-    counts.into_iter().map(change).collect()
+    deaths.into_iter().map(change).collect()
+}
+
+/// How many of these were warned of, and how long before.
+fn warned(deaths: &[&Death]) -> Option<Warned> {
+    let warnings = deaths
+        .iter()
+        .filter_map(|death| death.memory.warning.as_ref());
+    let leads: Vec<u64> = warnings.map(|warning| warning.ms_before).collect();
+    Some(Warned {
+        kills: u32::try_from(leads.len()).unwrap_or(u32::MAX),
+        ms_before: leads.into_iter().min()?,
+    })
 }
 
 fn listed(report: &Report) -> impl Iterator<Item = &Death> {
     report.deaths.iter().filter(|death| death.listed)
 }
 
-fn key(death: &Death) -> (Killer, String) {
+/// Who killed it, and what it is called among others of its kind.
+pub(super) fn key(death: &Death) -> (Killer, String) {
     let work = &death.work;
     let class = work.actor_class.as_ref().or(work.task_name.as_ref());
-    (
-        death.verdict.killer,
-        class.map_or_else(|| program(&death.process.comm), Clone::clone),
-    )
+    let class = match death.process.role {
+        // As its memory is told.
+        Role::Driver => "driver".to_owned(),
+        Role::Descendant => subprocess(&program(&death.process.comm)),
+        _ => class.map_or_else(|| program(&death.process.comm), Clone::clone),
+    };
+    (death.verdict.killer, class)
 }
 
 /// A worker that runs nothing has Ray's title for a name.

@@ -3,7 +3,7 @@
 
 use super::{
     Diff, Fit, OwnerChange, OwnerSide, SettingChange, Value,
-    settings::{COMMAND, COUNTED},
+    settings::{COMMAND, COUNTED, THRESHOLD},
 };
 use crate::{
     ids::{Bytes, size},
@@ -18,17 +18,28 @@ const SAME: f64 = 0.1;
 /// Two proportions that differ by less are taken for one.
 const CLOSE: f64 = 0.2;
 
-/// Those that fit, the strongest first, and those that cannot be the reason.
-pub(super) fn find(diff: &Diff) -> (Vec<Fit>, Vec<Fit>) {
+/// What the changed settings have to do with the change in memory or deaths.
+#[derive(Debug, Default)]
+pub(super) struct Fits {
+    /// Those that fit, the strongest first.
+    pub(super) explains: Vec<Fit>,
+    /// Those that may act too: their effect cannot be told from that of the others.
+    pub(super) may_explain: Vec<Fit>,
+    /// Those that cannot be the reason.
+    pub(super) cannot_explain: Vec<Fit>,
+}
+
+/// Sorts the changed settings by what they can explain.
+pub(super) fn find(diff: &Diff) -> Fits {
     let mut by_effect = Vec::new();
     let mut by_proportion = Vec::new();
-    let mut cannot = Vec::new();
+    let mut cannot_explain = Vec::new();
     let mut open: Vec<&SettingChange> = Vec::new();
     for change in &diff.settings {
         if change.key == COMMAND {
             by_effect.extend(command(diff, change));
-        } else if let Some(why) = no_reason(change) {
-            cannot.push(fit(change, None, why));
+        } else if let Some(why) = no_reason(change).or_else(|| wrong_way(diff, change)) {
+            cannot_explain.push(fit(change, None, why));
         } else if let Some(found) = known_effect(diff, change).or_else(|| threshold(diff, change)) {
             by_effect.push(found);
         } else if let Some(found) = proportion(diff, change).or_else(|| bound(diff, change)) {
@@ -44,10 +55,66 @@ pub(super) fn find(diff: &Diff) -> (Vec<Fit>, Vec<Fit>) {
         COUNTED => 1,
         _ => 2,
     });
-    if let ([only], true) = (open.as_slice(), by_effect.is_empty()) {
-        by_effect.extend(sole(diff, only));
+    let mut may_explain = Vec::new();
+    match (open.as_slice(), by_effect.is_empty()) {
+        ([only], true) => by_effect.extend(sole(diff, only)),
+        (several, _) => {
+            may_explain.extend(several.iter().filter_map(|change| may_act(diff, change)));
+        }
     }
-    (by_effect, cannot)
+    Fits {
+        explains: by_effect,
+        may_explain,
+        cannot_explain,
+    }
+}
+
+/// A setting of which it is not known that it cannot act, where the memory of a class moved that it may act on.
+fn may_act(diff: &Diff, change: &SettingChange) -> Option<Fit> {
+    if decides(change) {
+        return None;
+    }
+    let classes = acts_on(change);
+    let of_it = || moved(diff).filter(|owner| is_of(owner, classes));
+    let same_way = direction(change).and_then(|way| of_it().find(|owner| is_same_way(owner, way)));
+    let owner = same_way.or_else(|| of_it().next())?;
+    let why = format!(
+        "its effect cannot be told from that of the other changes; {}",
+        peaks(owner)
+    );
+    Some(fit(change, Some(&owner.class), why))
+}
+
+/// A size that moved one way, while the classes that it acts on moved the other way.
+fn wrong_way(diff: &Diff, change: &SettingChange) -> Option<String> {
+    let classes = acts_on(change);
+    if classes.is_empty() {
+        return None;
+    }
+    let way = direction(change)?;
+    let mut of_it = moved(diff).filter(|owner| is_of(owner, classes));
+    let first = of_it.next()?;
+    if is_same_way(first, way) || of_it.any(|owner| is_same_way(owner, way)) {
+        return None;
+    }
+    let turned = if way > 0.0 { "raised" } else { "lowered" };
+    Some(format!("it was {turned}; {}", peaks(first)))
+}
+
+/// By how much a number changed.
+fn direction(change: &SettingChange) -> Option<f64> {
+    let number = |value: &Option<Value>| in_force(value.as_ref())?.parse::<f64>().ok();
+    let direction = number(&change.b)? - number(&change.a)?;
+    (direction != 0.0).then_some(direction)
+}
+
+fn is_same_way(owner: &OwnerChange, direction: f64) -> bool {
+    owner.peak_delta() as f64 * direction > 0.0
+}
+
+/// Whether it decides when Ray kills, and moves no memory itself.
+fn decides(change: &SettingChange) -> bool {
+    framework::decides_kills(&change.key) || change.key == COUNTED || change.key == THRESHOLD
 }
 
 /// Another program ran: what memory and deaths did may be its doing.
@@ -59,7 +126,7 @@ fn command(diff: &Diff, change: &SettingChange) -> Option<Fit> {
     }
     let (a, b) = (in_force(change.a.as_ref())?, in_force(change.b.as_ref())?);
     let figures = figures.map_or_else(String::new, |figures| format!("; {figures}"));
-    let why = format!("another command ran ({a}, then {b}){figures}");
+    let why = format!("the command changed ({a} in A, {b} in B){figures}");
     Some(fit(change, None, why))
 }
 
@@ -79,16 +146,16 @@ fn in_force(value: Option<&Value>) -> Option<&str> {
 }
 
 /// What the framework's table says of a setting with this value.
-fn effect(key: &str, value: Option<&Value>) -> Option<framework::Spoken> {
+fn effect(key: &str, value: Option<&Value>) -> Option<framework::SettingEffect> {
     let pair = (key.to_owned(), in_force(value)?.to_owned());
-    framework::spoken(&[pair]).into_iter().next()
+    framework::setting_effects(&[pair]).into_iter().next()
 }
 
 /// Why a setting cannot have moved host memory.
 fn no_reason(change: &SettingChange) -> Option<String> {
     let set = [&change.a, &change.b];
     if set.iter().all(|value| in_force(value.as_ref()).is_none()) {
-        return Some("it is in force in neither".into());
+        return Some("it is in force in neither run".into());
     }
     let idle = |value: &Option<Value>| {
         let known = effect(&change.key, value.as_ref())?;
@@ -104,7 +171,7 @@ fn known_effect(diff: &Diff, change: &SettingChange) -> Option<Fit> {
         let weight = match known.effect {
             Effect::MovesToHost => 1.0,
             Effect::Pinned => known.value.parse().ok()?,
-            Effect::GpuOnly | Effect::Nothing | Effect::Lever => return None,
+            Effect::GpuOnly | Effect::Nothing | Effect::RemedySetting => return None,
         };
         Some((weight, known.why))
     };
@@ -139,18 +206,16 @@ fn is_of(owner: &OwnerChange, classes: &[String]) -> bool {
 /// A size that bounds what the calls of a class take, and that class moved the same way.
 fn bound(diff: &Diff, change: &SettingChange) -> Option<Fit> {
     let classes = acts_on(change);
-    let number = |value: &Option<Value>| in_force(value.as_ref())?.parse::<f64>().ok();
-    let direction = number(&change.b)? - number(&change.a)?;
+    let way = direction(change)?;
     let mut moved = moved(diff).filter(|owner| !classes.is_empty() && is_of(owner, classes));
-    let moved = moved.find(|owner| owner.peak_delta() as f64 * direction > 0.0)?;
+    let moved = moved.find(|owner| is_same_way(owner, way))?;
     let why = format!("it bounds what {} takes; {}", moved.class, peaks(moved));
     Some(fit(change, Some(&moved.class), why))
 }
 
 /// Ray's threshold decides who is killed.
 fn threshold(diff: &Diff, change: &SettingChange) -> Option<Fit> {
-    let decides = framework::decides_kills(&change.key) || change.key == COUNTED;
-    if !decides || is_how_often(change) {
+    if !decides(change) || change.key == THRESHOLD || is_how_often(change) {
         return None;
     }
     let kills = |of: fn(&super::DeathChange) -> u32, killers: &[Killer]| -> u32 {
@@ -173,7 +238,7 @@ fn threshold(diff: &Diff, change: &SettingChange) -> Option<Fit> {
     );
     (a != b).then(|| {
         let why = format!(
-            "it decides when Ray's monitor kills; the monitor killed {a}, then {b}; the kernel killed {c}, then {d}"
+            "it decides when Ray's monitor kills; the monitor killed {a} in A, {b} in B; the kernel killed {c} in A, {d} in B"
         );
         fit(change, None, why)
     })
@@ -185,7 +250,7 @@ fn is_how_often(change: &SettingChange) -> bool {
     change.key.ends_with("refresh_ms") && is_off(&change.a) == is_off(&change.b)
 }
 
-/// A number that changed by the factor by which a class did, or by its inverse.
+/// A number that changed by the factor by which a class that it may act on did.
 fn proportion(diff: &Diff, change: &SettingChange) -> Option<Fit> {
     let number = |value: &Option<Value>| in_force(value.as_ref())?.parse::<f64>().ok();
     let (a, b) = (number(&change.a)?, number(&change.b)?);
@@ -193,50 +258,51 @@ fn proportion(diff: &Diff, change: &SettingChange) -> Option<Fit> {
         return None;
     }
     let factor = b / a;
-    diff.owners.iter().find_map(|owner| {
+    let classes = acts_on(change);
+    let mut owners = diff.owners.iter().filter(|owner| is_of(owner, classes));
+    owners.find_map(|owner| {
         let (first, second) = (owner.a?, owner.b?);
         let (what, shown) = grows_by(factor, first, second)?;
-        let why = format!("value × {factor:.2}, {what} of {} {shown}", owner.class);
+        let why = format!("value × {factor:.2}; the {what} of {} {shown}", owner.class);
         Some(fit(change, Some(&owner.class), why))
     })
 }
 
-/// Which figure of a class changed so: its growth per call by `factor`; the number of its processes or its peak by that or the inverse.
+/// Which figure of a class changed so: its growth per call or its peak by `factor`; the number of its processes by that or the inverse.
 fn grows_by(factor: f64, a: OwnerSide, b: OwnerSide) -> Option<(&'static str, String)> {
     let close = |first: f64, second: f64, factor: f64| {
         let own = second / first;
         (first > 0.0 && (own / factor - 1.0).abs() < CLOSE && (own - 1.0).abs() > SAME)
-            .then(|| format!("× {own:.2}"))
+            .then_some(own)
+    };
+    let change = |own: f64, first: String, second: String| {
+        let moved = if own < 1.0 { "fell" } else { "rose" };
+        format!("{moved} from {first} to {second} (× {own:.2})")
     };
     if let (Some(first), Some(second)) = (a.per_call_bytes, b.per_call_bytes)
-        && let Some(shown) = close(first.0 as f64, second.0 as f64, factor)
+        && let Some(own) = close(first.0 as f64, second.0 as f64, factor)
     {
-        let shown = format!("{shown} ({} → {})", size(first), size(second));
+        let shown = change(own, size(first), size(second));
         return Some(("growth per call", shown));
     }
     // What each asks for decides how many there are: twice the CPUs, half as many.
     let either = |first: f64, second: f64| {
         close(first, second, factor).or_else(|| close(first, second, 1.0 / factor))
     };
-    if let Some(shown) = either(f64::from(a.processes), f64::from(b.processes)) {
-        let shown = format!("{shown} ({} → {})", a.processes, b.processes);
-        return Some(("processes", shown));
+    if let Some(own) = either(f64::from(a.processes), f64::from(b.processes)) {
+        let shown = change(own, a.processes.to_string(), b.processes.to_string());
+        return Some(("number of processes", shown));
     }
     let (first, second) = (a.private_peak_bytes?, b.private_peak_bytes?);
-    let shown = either(first.0 as f64, second.0 as f64)?;
+    let own = close(first.0 as f64, second.0 as f64, factor)?;
     let big = (first.0 as f64 - second.0 as f64).abs() > SMALL;
-    big.then(|| {
-        (
-            "peak",
-            format!("{shown} ({} → {})", size(first), size(second)),
-        )
-    })
+    big.then(|| ("peak", change(own, size(first), size(second))))
 }
 
 /// The one change there was.
 fn sole(diff: &Diff, change: &SettingChange) -> Option<Fit> {
     let moved = moved(diff).next()?;
-    let why = format!("nothing else that is known changed; {}", peaks(moved));
+    let why = format!("no other known setting changed; {}", peaks(moved));
     Some(fit(change, Some(&moved.class), why))
 }
 
@@ -256,7 +322,7 @@ fn peaks(owner: &OwnerChange) -> String {
         size(bytes.unwrap_or(Bytes(0)))
     };
     format!(
-        "{} held {}, then {}",
+        "{} held {} in A, {} in B",
         owner.class,
         peak(owner.a),
         peak(owner.b)

@@ -6,6 +6,7 @@ mod fits;
 mod machines;
 mod nodes;
 mod owners;
+mod rates;
 mod savings;
 mod settings;
 mod sides;
@@ -17,8 +18,8 @@ use serde::Serialize;
 
 use crate::{
     event::Mode,
-    ids::Bytes,
-    judge::report::{Certainty, Killer, Peak, Report, Utc},
+    ids::{Bytes, HexId},
+    judge::report::{Certainty, Killer, Outcome, Peak, Report, Utc},
 };
 
 /// Two recordings compared; its JSON form is public: fields may be added, never renamed.
@@ -43,24 +44,33 @@ pub struct Diff {
     /// Listed deaths, by killer and class.
     pub deaths: Vec<DeathChange>,
     /// Settings whose change fits the change in memory or deaths, the strongest first.
-    pub fits: Vec<Fit>,
+    pub explains: Vec<Fit>,
+    /// Settings that changed and may act too; their effect cannot be told from that of the others.
+    pub may_explain: Vec<Fit>,
     /// Settings that changed and cannot be the reason, each with why.
-    pub cannot: Vec<Fit>,
+    pub cannot_explain: Vec<Fit>,
     /// What the first recording's findings expected to save, and what was seen in the second.
     pub savings: Vec<SavingSeen>,
 }
 
-/// What a remedy was expected to save, and what was seen.
+/// What a remedy that the second run has was expected to save, and what was seen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SavingSeen {
+    /// The finding's number in the report of the first, from 1.
+    pub finding: u32,
     /// The finding's rule.
     pub rule: String,
     /// The class whose processes were to hold less.
     pub class: String,
     /// What was expected.
     pub expected_bytes: Bytes,
-    /// How much lower the peak of that class was, all its processes together; negative where it was higher.
-    pub seen_bytes: i64,
+    /// How much lower the peak of that class was, all its processes together; negative where it was higher. `None` where the second did
+    /// less of the work.
+    pub seen_bytes: Option<i64>,
+    /// Calls of that class in the first.
+    pub a_calls: u64,
+    /// In the second.
+    pub b_calls: u64,
 }
 
 /// One of the two.
@@ -82,6 +92,23 @@ pub struct Side {
     pub seconds: Option<u64>,
     /// Highest use of the machine's memory; of several machines the one nearest to full.
     pub peak: Option<Peak>,
+    /// How each job ended.
+    pub jobs: Vec<JobEnd>,
+}
+
+/// How a job ended.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct JobEnd {
+    /// Its id.
+    pub job_id: HexId,
+    /// How.
+    pub outcome: Outcome,
+    /// Who killed the process whose death ended it.
+    pub killer: Option<Killer>,
+    /// The class of that process.
+    pub class: Option<String>,
+    /// The limit at which it was killed: Ray's threshold, or a cgroup's.
+    pub limit_bytes: Option<Bytes>,
 }
 
 /// A setting that differs.
@@ -100,7 +127,7 @@ pub struct SettingChange {
 pub struct Value {
     /// As it stands there.
     pub value: String,
-    /// Where.
+    /// The source.
     pub source: String,
     /// Whether it is in force.
     pub effective: bool,
@@ -212,6 +239,19 @@ pub struct DeathChange {
     pub a: u32,
     /// How many in the second.
     pub b: u32,
+    /// How many of the first were warned of, where any was.
+    pub a_warned: Option<Warned>,
+    /// How many of the second.
+    pub b_warned: Option<Warned>,
+}
+
+/// Kills that the recorder had warned of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Warned {
+    /// How many.
+    pub kills: u32,
+    /// How long before its kill the latest of the warnings was told.
+    pub ms_before: u64,
 }
 
 /// A setting and how its change goes with what changed.
@@ -244,12 +284,15 @@ pub fn compare(a: (&str, &Report), b: (&str, &Report)) -> Diff {
         owners: owners::changes(a.1, b.1),
         nodes: nodes::compare(a.1, b.1),
         deaths: deaths::changes(a.1, b.1),
-        fits: Vec::new(),
-        cannot: Vec::new(),
+        explains: Vec::new(),
+        may_explain: Vec::new(),
+        cannot_explain: Vec::new(),
         savings: Vec::new(),
     };
-    diff.savings = savings::seen(a.1, b.1);
-    (diff.fits, diff.cannot) = fits::find(&diff);
+    diff.savings = savings::seen(&diff.settings, a.1, b.1);
+    let found = fits::find(&diff);
+    (diff.explains, diff.may_explain, diff.cannot_explain) =
+        (found.explains, found.may_explain, found.cannot_explain);
     order(&mut diff);
     diff
 }
@@ -263,9 +306,9 @@ fn order(diff: &mut Diff) {
     };
     let rank = |change: &SettingChange| match change.key.as_str() {
         settings::COMMAND => 0,
-        key if named(&diff.fits, key) => 1,
+        key if named(&diff.explains, key) => 1,
         settings::COUNTED => 2,
-        key if named(&diff.cannot, key) => 5,
+        key if named(&diff.cannot_explain, key) => 5,
         _ if typed(change) => 3,
         _ => 4,
     };

@@ -2,39 +2,18 @@
 //!
 //! Ray gives a node another id each time, so nodes of two runs are matched by the name of their host.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use super::{NodeDiff, NodeGrowth, machines::Machines, stand_out};
+use super::{
+    NodeDiff, NodeGrowth,
+    machines::Machines,
+    rates::{Measured, Rate, Rates, Table},
+    stand_out,
+};
 use crate::{
     ids::Bytes,
     judge::report::{Owner, Report},
 };
-
-/// What grows by what: a class, and the task by whose calls it does, or none where it is by the hour.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Measured {
-    pub(super) class: String,
-    pub(super) task: Option<String>,
-}
-
-/// A rate, and over how much of it the run lasted.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Rate {
-    /// A call's, or an hour's.
-    pub(super) each: Bytes,
-    /// How many calls or hours.
-    pub(super) times: f64,
-}
-
-/// One node's rates in both runs.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Rates {
-    pub(super) a: Option<Rate>,
-    pub(super) b: Option<Rate>,
-}
-
-/// The rates of all nodes that are compared, by what grows and then by the node's name.
-pub(super) type Table = BTreeMap<Measured, BTreeMap<String, Rates>>;
 
 /// What is the same and what is not; `None` where both are of one node.
 pub(super) fn compare(a: &Report, b: &Report) -> Option<NodeDiff> {
@@ -91,17 +70,17 @@ fn rates(owner: &Owner) -> impl Iterator<Item = (Measured, Rate)> {
         class: owner.class.clone(),
         task: task.map(str::to_owned),
     };
-    let calls = owner.pace.calls.iter().map(move |pace| {
+    let calls = owner.growth_rate.calls.iter().map(move |of_call| {
         let rate = Rate {
-            each: pace.per_call,
-            times: f64::from(pace.calls),
+            each: of_call.per_call,
+            times: f64::from(of_call.calls),
         };
-        (measured(Some(&pace.task)), rate)
+        (measured(Some(&of_call.task)), rate)
     });
-    let hours = owner.pace.hours.map(|pace| {
+    let hours = owner.growth_rate.hours.map(|of_hour| {
         let rate = Rate {
-            each: pace.per_hour,
-            times: pace.seconds as f64 / 3600.0,
+            each: of_hour.per_hour,
+            times: of_hour.seconds as f64 / 3600.0,
         };
         (measured(None), rate)
     });

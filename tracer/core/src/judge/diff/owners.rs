@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     ids::Bytes,
-    judge::report::{Owner, Report},
+    judge::report::{Growth, Owner, Report},
 };
 
 /// All classes, the largest change of the peak first.
@@ -30,19 +30,35 @@ pub(super) fn changes(a: &Report, b: &Report) -> Vec<OwnerChange> {
 /// What each class held on all nodes.
 fn by_class(report: &Report) -> BTreeMap<String, OwnerSide> {
     let machines = Machines::of(report);
-    let mut of_nodes: BTreeMap<(&str, Option<Machine<'_>>), OwnerSide> = BTreeMap::new();
+    let mut of_nodes: BTreeMap<(String, Option<Machine<'_>>), OwnerSide> = BTreeMap::new();
     for owner in &report.owners {
-        let known = of_nodes.entry((&owner.class, machines.of_owner(owner)));
-        known
-            .and_modify(|known| known.later(owner))
-            .or_insert_with(|| OwnerSide::of(owner));
+        let known = of_nodes.entry((owner.shown_class(), machines.of_owner(owner)));
+        let mut side = OwnerSide::of(owner);
+        side.per_call_bytes = side.per_call_bytes.filter(|_| !was_freed(report, owner));
+        known.and_modify(|known| known.later(side)).or_insert(side);
     }
     let mut of_classes: BTreeMap<String, OwnerSide> = BTreeMap::new();
     for ((class, _), side) in of_nodes {
-        let known = of_classes.entry(class.to_owned());
+        let known = of_classes.entry(class);
         known.and_modify(|known| known.add(side)).or_insert(side);
     }
     of_classes
+}
+
+/// Of what lines took, at least one part in so many was still held in the end where calls keep something.
+const KEPT_PART: u64 = 10;
+
+/// Whether its lines held next to nothing in the end: what its calls had added was freed later.
+fn was_freed(report: &Report, owner: &Owner) -> bool {
+    let of_class = |growth: &&Growth| growth.class == owner.class;
+    let lines = report.growth.iter().filter(of_class);
+    let known: Vec<(u64, u64)> = lines
+        .flat_map(|growth| &growth.lines)
+        .filter_map(|line| Some((line.grown_bytes.0, line.held_bytes?.0)))
+        .collect();
+    let grown: u64 = known.iter().map(|(grown, _)| grown).sum();
+    let held: u64 = known.iter().map(|(_, held)| held).sum();
+    grown > 0 && held < grown / KEPT_PART
 }
 
 impl OwnerSide {
@@ -56,12 +72,12 @@ impl OwnerSide {
     }
 
     /// Another recording of the same node: the higher peak counts.
-    fn later(&mut self, owner: &Owner) {
-        if owner.private_peak_bytes > self.private_peak_bytes {
-            self.processes = owner.processes;
-            self.private_peak_bytes = owner.private_peak_bytes;
+    fn later(&mut self, later: Self) {
+        if later.private_peak_bytes > self.private_peak_bytes {
+            self.processes = later.processes;
+            self.private_peak_bytes = later.private_peak_bytes;
         }
-        self.per_call_bytes = owner.per_call_bytes.max(self.per_call_bytes);
+        self.per_call_bytes = later.per_call_bytes.max(self.per_call_bytes);
     }
 
     /// The same class on another node.

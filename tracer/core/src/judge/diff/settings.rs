@@ -9,6 +9,8 @@ use crate::{ids::size, judge::report::Report, path, ray::framework};
 pub(super) const COMMAND: &str = "command";
 /// The key of the memory that Ray's monitor takes for the machine's.
 pub(super) const COUNTED: &str = "memory that Ray counts";
+/// The key of what Ray's monitor kills above, which follows from other settings.
+pub(super) const THRESHOLD: &str = "Ray's threshold";
 
 /// What differs, by key, and how many are the same.
 pub(super) fn changes(a: &Report, b: &Report) -> (Vec<SettingChange>, usize) {

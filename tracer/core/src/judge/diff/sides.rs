@@ -1,9 +1,9 @@
 //! What each of the two is: its machines, when they were recorded, and for how long.
 
-use super::{Side, machines::Machines};
+use super::{JobEnd, Side, deaths, machines::Machines};
 use crate::{
-    ids::SECOND_NS,
-    judge::report::{Recording, Report},
+    ids::{Bytes, SECOND_NS},
+    judge::report::{Death, Recording, Report},
 };
 
 /// One of the two, with the name of its file.
@@ -22,7 +22,30 @@ pub(super) fn of((file, report): (&str, &Report)) -> Side {
             .zip(ended)
             .and_then(|(from, to)| u64::try_from((to.0.0 - from.0.0) / SECOND_NS).ok()),
         peak: report.peak,
+        jobs: jobs(report),
     }
+}
+
+fn jobs(report: &Report) -> Vec<JobEnd> {
+    let death = |id| report.deaths.iter().find(|death| death.id == id);
+    let jobs = report.jobs.iter().map(|job| {
+        let death = job.ended_by_death_id.and_then(death);
+        let (killer, class) = death.map(deaths::key).unzip();
+        JobEnd {
+            job_id: job.job_id.clone(),
+            outcome: job.outcome,
+            killer,
+            class,
+            limit_bytes: death.and_then(limit),
+        }
+    });
+    jobs.collect()
+}
+
+fn limit(death: &Death) -> Option<Bytes> {
+    let at_death = death.memory.at_death.as_ref();
+    let of_cgroup = death.memory.oom.as_ref().and_then(|oom| oom.limit_bytes);
+    of_cgroup.or_else(|| at_death.and_then(|at| at.ray_threshold_bytes))
 }
 
 /// What all recordings have alike.

@@ -1,11 +1,11 @@
-//! Which node stands out among its peers: a class grew faster on it, or became faster on it than on the others.
+//! Finds the node that stands out among its peers: a class grew faster on it, or became faster on it than on the others.
 //!
 //! A node stands out by three conditions together: it is faster than the middle of the others by [`FASTER`]; it is further from that
 //! than chance explains ([`FAR`]); and what it grew by beyond them over the whole run matters ([`LEAST`]). Slower ones are not told.
 
 use super::{
     Compared, StandOut,
-    nodes::{Measured, Rate, Rates, Table},
+    rates::{Measured, Rate, Rates, Table},
 };
 use crate::ids::Bytes;
 
@@ -110,7 +110,7 @@ impl<'a> Group<'a> {
         }
         let alone = found.len() == 1;
         let told = found.into_iter();
-        told.map(|(at, middle)| self.told(at, middle, alone))
+        told.map(|(at, middle)| self.to_stand_out(at, middle, alone))
             .collect()
     }
 
@@ -140,7 +140,7 @@ impl<'a> Group<'a> {
         rate.map_or(0.0, |rate| (rate.each.0 as f64 - expected) * rate.times)
     }
 
-    fn told(&self, at: usize, middle: f64, alone: bool) -> StandOut {
+    fn to_stand_out(&self, at: usize, middle: f64, alone: bool) -> StandOut {
         let own = &self.figures[at];
         let of = |side: fn(&Rates) -> Option<Rate>| {
             median(&self.others(at, |other| each(side(&other.rates))))

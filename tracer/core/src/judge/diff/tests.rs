@@ -5,7 +5,7 @@ use crate::{
     ids::{Bytes, Pid},
     judge::{
         judge,
-        report::{Because, Certainty, Finding, Job, Outcome, Owner, Report, Saving, Setting},
+        report::{Certainty, Finding, Job, Outcome, OutcomeReason, Owner, Report, Saving, Setting},
     },
 };
 
@@ -54,27 +54,28 @@ fn offload_switched_off_fits_a_class_that_holds_less() {
         &[("WorkerDict", 2, 400, None)],
     );
     let diff = compared(&a, &b);
-    let [fit] = diff.fits.as_slice() else {
-        panic!("{:?}", diff.fits);
+    let [fit] = diff.explains.as_slice() else {
+        panic!("{:?}", diff.explains);
     };
     assert_eq!(
         (fit.key.as_str(), fit.class.as_deref()),
         (OFFLOAD, Some("WorkerDict"))
     );
     assert!(
-        fit.why.ends_with("WorkerDict held 1.6 GiB, then 0.4 GiB"),
+        fit.why
+            .ends_with("WorkerDict held 1.6 GiB in A, 0.4 GiB in B"),
         "{}",
         fit.why
     );
-    assert_eq!(diff.cannot.len(), 1, "{:?}", diff.cannot);
-    assert_eq!(diff.cannot[0].key, UTILIZATION);
+    assert_eq!(diff.cannot_explain.len(), 1, "{:?}", diff.cannot_explain);
+    assert_eq!(diff.cannot_explain[0].key, UTILIZATION);
 }
 
 #[test]
 fn offload_switched_off_does_not_fit_a_class_that_holds_more() {
     let a = report(&[(OFFLOAD, "true")], &[("WorkerDict", 2, 400, None)]);
     let b = report(&[(OFFLOAD, "false")], &[("WorkerDict", 2, 1600, None)]);
-    let fits = compared(&a, &b).fits;
+    let fits = compared(&a, &b).explains;
     assert!(
         fits.iter().all(|fit| !fit.why.contains("GPU to host")),
         "{fits:?}"
@@ -92,12 +93,13 @@ fn a_number_that_changed_by_the_factor_of_the_growth_per_call_fits() {
         &[("Rollout", 1, 500, Some(104))],
     );
     let diff = compared(&a, &b);
-    let [fit] = diff.fits.as_slice() else {
-        panic!("{:?}", diff.fits);
+    let [fit] = diff.explains.as_slice() else {
+        panic!("{:?}", diff.explains);
     };
     assert_eq!(fit.key, "batch");
     assert!(
-        fit.why.contains("growth per call of Rollout × 0.52"),
+        fit.why
+            .contains("the growth per call of Rollout fell from 0.2 GiB to 0.1 GiB (× 0.52)"),
         "{}",
         fit.why
     );
@@ -113,13 +115,13 @@ fn twice_the_cpus_for_each_fit_half_as_many_at_once() {
         &[("num-cpus", "2"), ("seed", "7")],
         &[("allocate_memory", 7, 1400, None)],
     );
-    let fits = compared(&a, &b).fits;
+    let fits = compared(&a, &b).explains;
     let keys: Vec<&str> = fits.iter().map(|fit| fit.key.as_str()).collect();
     assert_eq!(keys, ["num-cpus"], "{fits:?}");
     assert!(
         fits[0]
             .why
-            .ends_with("processes of allocate_memory × 0.47 (15 → 7)"),
+            .ends_with("the number of processes of allocate_memory fell from 15 to 7 (× 0.47)"),
         "{fits:?}"
     );
 }
@@ -128,16 +130,65 @@ fn twice_the_cpus_for_each_fit_half_as_many_at_once() {
 fn of_several_that_are_not_understood_none_is_named() {
     let a = report(&[("one", "x"), ("two", "x")], &[("Rollout", 1, 900, None)]);
     let b = report(&[("one", "y"), ("two", "y")], &[("Rollout", 1, 300, None)]);
-    assert_eq!(compared(&a, &b).fits, []);
+    let diff = compared(&a, &b);
+    assert_eq!(diff.explains, []);
+    let may: Vec<&str> = (diff.may_explain.iter())
+        .map(|fit| fit.key.as_str())
+        .collect();
+    assert_eq!(may, ["one", "two"]);
+}
+
+#[test]
+fn a_peak_that_fell_is_no_effect_of_a_number_that_rose_by_that_factor() {
+    let batch = "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu";
+    let of = |steps, batch_size, path, peak| {
+        let settings = [
+            ("trainer.total_training_steps", steps),
+            (batch, batch_size),
+            ("actor_rollout_ref.model.path", path),
+        ];
+        report(&settings, &[("WorkerDict", 2, peak, None)])
+    };
+    let diff = compared(&of("1", "1", "/a", 6600), &of("6", "16", "/b", 1000));
+    assert_eq!(diff.explains, []);
+    let keys =
+        |fits: &[super::Fit]| -> Vec<String> { fits.iter().map(|fit| fit.key.clone()).collect() };
+    assert_eq!(keys(&diff.cannot_explain), [batch]);
+    assert_eq!(
+        diff.cannot_explain[0].why,
+        "it was raised; WorkerDict held 6.4 GiB in A, 1.0 GiB in B"
+    );
+    assert_eq!(
+        keys(&diff.may_explain),
+        [
+            "actor_rollout_ref.model.path",
+            "trainer.total_training_steps"
+        ]
+    );
+}
+
+#[test]
+fn a_setting_that_may_act_stands_beside_one_that_fits() {
+    let dtype = "actor_rollout_ref.actor.fsdp_config.model_dtype";
+    let of = |ranks, settings: &[(&'static str, &'static str)], processes, peak| {
+        let settings = [&[("trainer.n_gpus_per_node", ranks)], settings].concat();
+        report(&settings, &[("WorkerDict", processes, peak, None)])
+    };
+    let diff = compared(
+        &of("2", &[], 2, 4300),
+        &of("1", &[(dtype, "bf16")], 1, 3700),
+    );
+    assert_eq!(diff.explains[0].key, "trainer.n_gpus_per_node");
+    assert_eq!(diff.may_explain[0].key, dtype);
 }
 
 #[test]
 fn the_only_change_is_named_where_memory_moved_and_not_where_it_did_not() {
     let a = report(&[("one", "x")], &[("Rollout", 1, 900, None)]);
     let b = report(&[("one", "y")], &[("Rollout", 1, 300, None)]);
-    assert_eq!(compared(&a, &b).fits.len(), 1);
+    assert_eq!(compared(&a, &b).explains.len(), 1);
     let c = report(&[("one", "y")], &[("Rollout", 1, 905, None)]);
-    assert_eq!(compared(&a, &c).fits, []);
+    assert_eq!(compared(&a, &c).explains, []);
 }
 
 #[test]
@@ -153,8 +204,8 @@ fn a_setting_without_effect_in_both_is_no_reason() {
     a.settings[0].effective = false;
     b.settings[0].effective = false;
     let diff = compared(&a, &b);
-    assert_eq!(diff.fits, []);
-    assert_eq!(diff.cannot.len(), 1);
+    assert_eq!(diff.explains, []);
+    assert_eq!(diff.cannot_explain.len(), 1);
 }
 
 #[test]
@@ -189,23 +240,84 @@ fn what_a_finding_expected_stands_beside_what_was_seen() {
     a.findings = vec![Finding {
         saving: Some(Saving {
             class: Some("Trainer".into()),
+            task: None,
             bytes: Bytes(900 * MIB),
         }),
+        remedy: vec!["batch_size=8 (now 32)".into()],
         ..Finding::new("call-grew", Certainty::Inferred, "it grew")
     }];
+    // Without its remedy a lower peak says nothing of it.
+    assert_eq!(compared(&a, &b).savings, []);
+    let set = |report: &mut Report, value| {
+        let entrypoint = format!("python train.py batch_size={value} size=1");
+        report.jobs = vec![job(10, &entrypoint)];
+    };
+    let mut b = b;
+    set(&mut a, 32);
+    for (value, applied) in [(8, 1), (16, 1), (32, 0), (64, 0)] {
+        set(&mut b, value);
+        assert_eq!(compared(&a, &b).savings.len(), applied, "{value}");
+    }
+    set(&mut b, 8);
     let savings = compared(&a, &b).savings;
-    assert_eq!(savings.len(), 1);
+    assert_eq!(savings[0].finding, 1);
     assert_eq!(savings[0].expected_bytes, Bytes(900 * MIB));
-    assert_eq!(savings[0].seen_bytes, (1000 * MIB).cast_signed());
-    // After more calls, or in another framework, a peak says nothing of the remedy.
-    let mut longer = b.clone();
-    longer.owners[0].calls = 7;
-    assert_eq!(compared(&a, &longer).savings, []);
+    assert_eq!(savings[0].seen_bytes, Some((1000 * MIB).cast_signed()));
+    // The second goes on where the first was killed; one that got less far, or is of another framework, says nothing of the remedy.
+    let calls = |first: u64, second: u64, processes: u32| {
+        let (mut a, mut b) = (a.clone(), b.clone());
+        (a.owners[0].calls, a.owners[0].processes) = (first, 2);
+        (b.owners[0].calls, b.owners[0].processes) = (second, processes);
+        compared(&a, &b).savings[0].seen_bytes.is_some()
+    };
+    assert!(calls(6, 40, 2));
+    assert!(!calls(6, 5, 2));
+    // Half as many ranks, as far.
+    assert!(calls(6, 3, 1));
+    assert!(!calls(6, 0, 1));
     let mut verl = b.clone();
-    verl.jobs.push(job(10, "python3 -m verl.trainer.main_ppo"));
+    verl.jobs = vec![job(10, "python3 -m verl.trainer.main_ppo batch_size=8")];
     assert_eq!(compared(&a, &verl).savings, []);
     // A class that did not run in both tells nothing.
     assert_eq!(compared(&a, &report(&[], &[])).savings, []);
+}
+
+#[test]
+fn a_line_that_keeps_less_is_a_remedy_that_was_applied() {
+    let line = |held: Option<u64>| crate::judge::report::GrowthLine {
+        file: "/home/u/reward.py".into(),
+        line: Some(8),
+        function: "score".into(),
+        user_line: None,
+        inside: None,
+        native: None,
+        grown_bytes: Bytes(900 * MIB),
+        shared_bytes: Bytes(0),
+        held_bytes: held.map(|held| Bytes(held * MIB)),
+    };
+    let of = |peak, held| {
+        let mut report = report(&[], &[("TaskRunner", 1, peak, None)]);
+        report.growth = vec![crate::judge::report::Growth {
+            class: "TaskRunner".into(),
+            processes: 1,
+            grown_bytes: Bytes(900 * MIB),
+            lines: vec![line(held)],
+            functions: Vec::new(),
+        }];
+        report.findings = vec![Finding {
+            saving: Some(Saving {
+                class: Some("TaskRunner".into()),
+                task: None,
+                bytes: Bytes(800 * MIB),
+            }),
+            remedy: vec!["reward.py:8 score: keep less".into()],
+            ..Finding::new("leak", Certainty::Inferred, "it grew")
+        }];
+        report
+    };
+    let a = of(1900, Some(900));
+    assert_eq!(compared(&a, &of(1000, Some(0))).savings.len(), 1);
+    assert_eq!(compared(&a, &of(1000, Some(800))).savings, []);
 }
 
 #[test]
@@ -214,14 +326,14 @@ fn a_batch_is_matched_with_the_class_that_it_bounds() {
     let with =
         |value, owner: (&'static str, u32, u64, Option<u64>)| report(&[(key, value)], &[owner]);
     let a = with("16", ("WorkerDict", 2, 3000, None));
-    let fits = compared(&a, &with("64", ("WorkerDict", 2, 5900, None))).fits;
+    let fits = compared(&a, &with("64", ("WorkerDict", 2, 5900, None))).explains;
     assert_eq!(fits.len(), 1, "{fits:?}");
     assert!(
         fits[0].why.starts_with("it bounds what WorkerDict takes"),
         "{fits:?}"
     );
     let other = with("16", ("TaskRunner", 1, 900, None));
-    let fits = compared(&other, &with("64", ("TaskRunner", 1, 2000, None))).fits;
+    let fits = compared(&other, &with("64", ("TaskRunner", 1, 2000, None))).explains;
     assert!(
         fits.iter().all(|fit| !fit.why.contains("bounds")),
         "{fits:?}"
@@ -239,6 +351,8 @@ fn job(pid: u32, entrypoint: &str) -> Job {
         cluster: Some(0),
         job_id: crate::ids::HexId("01000000".into()),
         entrypoint: Some(entrypoint.into()),
+        framework: None,
+        last_step: None,
         outcome: Outcome::Failed,
         ended: None,
         ended_by_death_id: None,
@@ -246,7 +360,7 @@ fn job(pid: u32, entrypoint: &str) -> Job {
         ended_by_recording_id: None,
         driver_pid: Some(Pid(pid)),
         survived: Vec::new(),
-        because: Because::Running,
+        because: OutcomeReason::Running,
     }
 }
 
@@ -260,14 +374,14 @@ fn another_command_is_told_before_how_often_the_monitor_looks() {
     let diff = compared(&a, &b);
     let keys: Vec<&str> = diff.settings.iter().map(|one| one.key.as_str()).collect();
     assert_eq!(keys, ["command", REFRESH]);
-    let fits: Vec<&str> = diff.fits.iter().map(|fit| fit.key.as_str()).collect();
-    assert_eq!(fits, ["command"], "{:?}", diff.fits);
+    let fits: Vec<&str> = diff.explains.iter().map(|fit| fit.key.as_str()).collect();
+    assert_eq!(fits, ["command"], "{:?}", diff.explains);
     assert!(
-        diff.fits[0]
+        diff.explains[0]
             .why
-            .starts_with("another command ran (leak.py 4, then leak.py 16)"),
+            .starts_with("the command changed (leak.py 4 in A, leak.py 16 in B)"),
         "{:?}",
-        diff.fits
+        diff.explains
     );
 }
 

@@ -24,7 +24,7 @@ pub(super) fn checks(machine: &Machine) -> Vec<Check> {
         .map(|node| count(node, gpus.len()))
         .collect();
     if checks.is_empty() {
-        let text = format!("{} by NVML", gpus.len());
+        let text = format!("NVML reports {}", gpus.len());
         let check = Check::new("gpu.count", Section::Gpu, State::Note, text);
         checks.push(check.word("").value(&gpus.len()));
     }
@@ -49,7 +49,7 @@ fn count(node: &Node, by_nvml: usize) -> Check {
             .filter(|one| !one.trim().is_empty() && one.trim() != "-1");
         named.count().min(by_nvml)
     });
-    let text = format!("{by_nvml} by NVML, {by_ray} by --num-gpus, {devices}");
+    let text = format!("NVML reports {by_nvml}, --num-gpus is {by_ray}, {devices}");
     let check = |state, text| Check::new("gpu.count", Section::Gpu, state, text).of(node.pid());
     if (by_ray - usable as f64).abs() < f64::EPSILON {
         return check(State::Ok, format!("{text}: agree"))
@@ -59,11 +59,11 @@ fn count(node: &Node, by_nvml: usize) -> Check {
     let check = if by_ray > usable as f64 {
         check(
             State::Problem,
-            format!("{text}: Ray hands out more than there are"),
+            format!("{text}: Ray schedules more GPUs than exist"),
         )
         .word("DIFFER")
     } else {
-        check(State::Note, format!("{text}: Ray leaves some unused"))
+        check(State::Note, format!("{text}: Ray does not use all of them"))
     };
     check
         .value(&by_ray)

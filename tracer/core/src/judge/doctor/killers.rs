@@ -1,4 +1,4 @@
-//! Who kills first: Ray's monitor, the limits on the raylet's path, the machine; and the object store's place.
+//! Orders Ray's monitor, the raylet's limits and the machine by who kills first, and checks the object store's place.
 
 use super::{
     Check, Section, State,
@@ -8,7 +8,7 @@ use crate::{
     ids::{Bytes, size},
     judge::{
         findings,
-        killers::{self, NextKiller, Who},
+        killers::{self, LimitOwner, NextKiller},
         report::Monitor,
     },
     ray::{
@@ -44,7 +44,9 @@ impl Watch {
         let version = cluster
             .and_then(|cluster| cluster.ray_version.as_deref())
             .and_then(Version::parse);
-        let count = memory_monitor::count(&machine.memory, node.root.as_ref(), version);
+        let memory = &machine.memory;
+        let seen = Count::of_machine(memory.used(), memory.total);
+        let count = memory_monitor::count(seen, node.root.as_ref(), version);
         let logged = |field: fn(&Monitor) -> Option<Bytes>| node.monitor.as_ref().and_then(field);
         let total = logged(|monitor| monitor.total_bytes).unwrap_or(count.total);
         Self {
@@ -102,7 +104,7 @@ fn order(machine: &Machine, node: &Node, watch: &Watch) -> Vec<Check> {
 }
 
 fn hidden() -> Check {
-    let text = "who kills first is not known: the raylet belongs to another user, and neither its settings nor its log can be read";
+    let text = "who kills first is unknown: the raylet belongs to another user, and its settings and its log cannot be read";
     Check::new("killers.hidden", Section::Killers, State::Missing, text)
         .command("sudo raytrace doctor")
 }
@@ -129,8 +131,8 @@ fn now(machine: &Machine, watch: &Watch) -> Check {
 
 fn line(rank: usize, threat: &NextKiller, machine: &Machine, watch: &Watch) -> Check {
     let margin = size(threat.margin);
-    let (id, text) = match &threat.who {
-        Who::RayMonitor => {
+    let (id, text) = match &threat.limit_owner {
+        LimitOwner::RayMonitor => {
             let text = format!(
                 "Ray's monitor: at {} ({:.2}), every {} ms; {margin} left",
                 size(threat.at),
@@ -139,14 +141,14 @@ fn line(rank: usize, threat: &NextKiller, machine: &Machine, watch: &Watch) -> C
             );
             ("killer.ray-monitor".to_owned(), text)
         }
-        Who::Cgroup(path) => (
+        LimitOwner::Cgroup(path) => (
             format!("killer.cgroup.{path}"),
             format!(
                 "the kernel, limit of cgroup {path}: at {}; {margin} left",
                 size(threat.at)
             ),
         ),
-        Who::Machine => (
+        LimitOwner::Machine => (
             "killer.machine".to_owned(),
             end_of_machine(threat, machine, watch),
         ),
@@ -184,7 +186,7 @@ fn end_of_machine(threat: &NextKiller, machine: &Machine, watch: &Watch) -> Stri
 /// Ray's monitor counts what is charged to the cgroup of its workers, whatever the machine has in use.
 fn apart(watch: &Watch) -> Check {
     let text = format!(
-        "Ray's monitor: at {} of what its workers' cgroup and its own use for objects, every {} ms (resource isolation); how much that is was not read",
+        "Ray's monitor: at {} of what its workers' cgroup and the object store use, every {} ms (resource isolation); the present use was not read",
         size(watch.threshold),
         watch.config.refresh_ms
     );
@@ -194,7 +196,7 @@ fn apart(watch: &Watch) -> Check {
 }
 
 fn off(watch: &Watch) -> Check {
-    let text = "Ray's monitor is off (RAY_memory_monitor_refresh_ms=0): the kernel kills instead, without a message of Ray's, \
+    let text = "Ray's monitor is off (RAY_memory_monitor_refresh_ms=0): the kernel kills instead, Ray prints no message, \
                 and Ray's retries after memory kills do not apply";
     problem("monitor.off", "OFF", text.into())
         .value(&watch.config.refresh_ms)
@@ -207,7 +209,7 @@ fn above(watch: &Watch) -> Option<Check> {
         problem(
             "monitor.above-threshold",
             "ABOVE",
-            "more is in use than Ray's threshold: its monitor kills workers as soon as they start"
+            "memory in use is above Ray's threshold: its monitor kills workers as soon as they start"
                 .into(),
         )
         .value(&watch.count.used.0)
@@ -220,12 +222,14 @@ fn above(watch: &Watch) -> Option<Check> {
 fn limits(machine: &Machine, node: &Node, watch: &Watch) -> Check {
     let total = watch.count.total;
     let threshold = if watch.on { watch.threshold } else { total };
-    if let Some((level, limit)) = killers::unseen(&node.levels, &machine.memory, total, threshold) {
+    if let Some((level, limit)) =
+        killers::hidden_limit(&node.levels, &machine.memory, total, threshold)
+    {
         let path = &level.path;
         let fraction = BEFORE_THE_KERNEL * limit.gib() / total.gib();
         let kills = level.oom_kills.unwrap_or(0);
         let so_far = if kills > 0 {
-            format!("; it killed {kills} there already")
+            format!("; it has already killed {kills} there")
         } else {
             String::new()
         };
@@ -235,7 +239,7 @@ fn limits(machine: &Machine, node: &Node, watch: &Watch) -> Check {
             "; Ray's monitor is off".to_owned()
         };
         let text = format!(
-            "Ray takes {} for all memory; the kernel kills at {} in {path}{before}{so_far}",
+            "Ray counts {} as all memory; the kernel kills at {} in {path}{before}{so_far}",
             size(total),
             size(limit)
         );
@@ -256,12 +260,12 @@ fn limits(machine: &Machine, node: &Node, watch: &Watch) -> Check {
     let own = node
         .levels
         .iter()
-        .any(|level| killers::binding(level, &machine.memory).is_some());
+        .any(|level| level.binding(&machine.memory).is_some());
     let text = match (watch.count.of_cgroup, own) {
         (true, _) => format!("Ray's cgroup has a limit, and Ray sees it: {}", size(total)),
-        (false, true) => "the cgroup limits on the raylet's path are met after Ray's threshold".into(),
+        (false, true) => "the raylet's cgroup limits are above Ray's threshold".into(),
         (false, false) => {
-            "no cgroup limit on the raylet's path: neighbours on this machine count against Ray's threshold".into()
+            "the raylet has no cgroup limit: memory of other processes counts towards Ray's threshold".into()
         }
     };
     let state = if own { State::Ok } else { State::Note };
@@ -272,7 +276,7 @@ fn overcommit(machine: &Machine) -> Option<Check> {
     (machine.overcommit == Some(2)).then(|| {
         note(
             "machine.overcommit",
-            "vm.overcommit_memory=2: allocations are refused (MemoryError) before anybody is killed".into(),
+            "vm.overcommit_memory=2: allocations are refused (MemoryError) before a process is killed".into(),
         )
         .value(&2)
     })
@@ -287,7 +291,7 @@ fn object_store(node: &Node) -> Option<Check> {
     let used = node.plasma_used.unwrap_or_default();
     if place != "/dev/shm" {
         let text = format!(
-            "the object store ({}) lies in {place}, on a disk: /dev/shm{room} had no room for it",
+            "the object store ({}) is in {place}, on a disk: /dev/shm{room} had no room for it",
             size(cap)
         );
         return Some(
@@ -319,8 +323,8 @@ fn store_share(machine: &Machine, node: &Node) -> Option<Check> {
     let share = cap.gib() / machine.memory.total.gib();
     CHOSEN_BY_RAY.contains(&share).then(|| {
         let text = format!(
-            "its size is {:.0} % of this machine: without --object-store-memory Ray takes 30 % of what is available when it starts (200 GB at \
-             most), not of the host",
+            "its size is {:.0} % of this machine: without --object-store-memory Ray takes 30 % of the memory available when it starts (200 GB at \
+             most)",
             100.0 * share
         );
         note("object-store.share", text).word("").value(&cap.0)
@@ -349,7 +353,7 @@ fn shm(node: &Node) -> Option<Check> {
     let wanted = cap.0.saturating_sub(node.plasma_used.unwrap_or_default().0);
     (in_shm && shm.free.0 < wanted).then(|| {
         let text = format!(
-            "/dev/shm has {} left, and the object store may still take {}: SIGBUS before it is full",
+            "/dev/shm has {} left, and the object store may still take {}: a write may end in SIGBUS before the store is full",
             size(shm.free),
             size(Bytes(wanted))
         );

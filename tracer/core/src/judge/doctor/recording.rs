@@ -42,7 +42,7 @@ fn mode(machine: &Machine) -> Check {
         .unwrap_or_default();
     check(
         State::Problem,
-        format!("mode procfs: no verdict can be proven, no sender is seen: {reason}"),
+        format!("mode procfs: no verdict can be proven, and senders of signals are not recorded: {reason}"),
     )
     .word("NO eBPF")
     .value(&"procfs")
@@ -56,7 +56,7 @@ fn attached(probes: &[Probe]) -> Option<Check> {
         .filter(|probe| probe.state == ProbeState::Ok)
         .map(|probe| probe.name.as_str())
         .collect();
-    let text = format!("{}: attached and detached again", names.join(", "));
+    let text = format!("{}: can be attached", names.join(", "));
     (!names.is_empty()).then(|| {
         Check::new("recording.probes", Section::Recording, State::Ok, text).value(&names.join(" "))
     })

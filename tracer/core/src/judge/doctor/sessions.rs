@@ -28,7 +28,7 @@ pub(super) fn checks(machine: &Machine) -> Vec<Check> {
         let used = disk.total.0.saturating_sub(disk.free.0) as f64 / disk.total.0.max(1) as f64;
         if used >= FULL {
             let text = format!(
-                "{} is on a disk that is {:.0} % full: Ray spills nothing more",
+                "{} is on a disk that is {:.0} % full: Ray no longer spills objects",
                 disk.path,
                 used * 100.0
             );

@@ -6,13 +6,15 @@ use super::{
 };
 use crate::ray::{
     knobs::{self, Ignored, KNOBS, Reader},
+    memory_monitor::THRESHOLD,
     start::Change,
     version::Version,
 };
 
 pub(super) fn checks(node: &Node) -> Vec<Check> {
     if node.hidden {
-        let text = "not known: the raylet belongs to another user, who alone may read its settings";
+        let text =
+            "unknown: the raylet belongs to another user, and only that user may read its settings";
         let check = Check::new("settings.hidden", Section::Settings, State::Missing, text);
         return vec![check.command("sudo raytrace doctor").of(node.pid())];
     }
@@ -73,7 +75,7 @@ fn own(node: &Node, key: &str, value: &str, version: Option<Version>) -> Option<
             .cluster
             .as_ref()
             .and_then(|cluster| cluster.ray_version.clone());
-        let text = format!("{pair}: stands nowhere in Ray {}", name.unwrap_or_default());
+        let text = format!("{pair}: Ray {} does not read it", name.unwrap_or_default());
         return Some(
             no_effect(key, text)
                 .value(&value)
@@ -81,7 +83,7 @@ fn own(node: &Node, key: &str, value: &str, version: Option<Version>) -> Option<
         );
     }
     knobs::find(key)?;
-    if node.isolated && key == "RAY_memory_usage_threshold" {
+    if node.isolated && key == THRESHOLD {
         let text = format!(
             "{pair}: with resource isolation the user cgroup's memory.high is the threshold"
         );
@@ -115,7 +117,7 @@ fn misplaced(node: &Node, driver: &Driver) -> Vec<Check> {
                 None => (knob.default.to_owned(), " (default)"),
             };
             let text = format!(
-                "{key}={value}: set in driver {}, not in the raylet. In force: {effective}{origin}",
+                "{key}={value}: set in driver {}, but only the raylet reads it. In force: {effective}{origin}",
                 driver.pid
             );
             no_effect(key, text)
@@ -149,10 +151,7 @@ fn ignored(node: &Node, driver: &Driver, version: Option<Version>) -> Vec<Check>
 /// The two settings that decide, where nobody set them.
 fn defaults(node: &Node) -> Vec<Check> {
     let unset = |key: &&str| !node.settings.iter().any(|(known, _)| known == key);
-    let decisive = [
-        "RAY_memory_usage_threshold",
-        "RAY_memory_monitor_refresh_ms",
-    ];
+    let decisive = [THRESHOLD, "RAY_memory_monitor_refresh_ms"];
     let missing = decisive.into_iter().filter(unset);
     missing
         .filter_map(|key| KNOBS.iter().find(|knob| knob.key == key))

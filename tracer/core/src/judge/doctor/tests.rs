@@ -189,7 +189,7 @@ fn a_driver_may_set_what_counts_in_drivers() {
     let found = driver(&[("RAY_memory_monitor_refresh_ms", "0")]);
     assert_eq!(
         found[0].text,
-        "RAY_memory_monitor_refresh_ms=0: set in driver 690, not in the raylet. In force: 250 (default)"
+        "RAY_memory_monitor_refresh_ms=0: set in driver 690, but only the raylet reads it. In force: 250 (default)"
     );
     let found = driver(&[("RAY_object_store_memory", "30")]);
     assert_eq!(

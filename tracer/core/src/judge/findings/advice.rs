@@ -2,7 +2,7 @@
 
 use super::{
     Run, allocator, grows_per_call, leak,
-    rules::{Needs, Rule},
+    rules::{Kind, Needs, Rule},
 };
 use crate::judge::report::{Certainty, Finding};
 
@@ -18,19 +18,19 @@ const BAD: [Bad; 3] = [
     Bad {
         words: &["--redis-max-memory"],
         rule: "setting-without-effect",
-        summary: "--redis-max-memory is no option of Ray's any more: ray start ends with \"No such option\"",
+        summary: "Ray no longer has --redis-max-memory: ray start fails with \"No such option\"",
         remedy: "leave it out; the object store has --object-store-memory",
     },
     Bad {
         words: &["kill", "nvidia-smi", "awk"],
-        rule: "kills-by-table",
-        summary: "killing what a column of nvidia-smi's table holds does nothing with today's table, and would end other users' processes with an old one",
+        rule: "kill-by-nvidia-smi-column",
+        summary: "Killing by a column of nvidia-smi's table kills nothing with the current table, and other users' processes with an old one",
         remedy: "nvidia-smi --query-compute-apps=pid,used_memory,name --format=csv, then kill each by its pid",
     },
     Bad {
         words: &["max_split_size_mb"],
         rule: "setting-does-not-help",
-        summary: "max_split_size_mb is about torch's allocator of GPU memory: it does not help against a lack of RAM",
+        summary: "max_split_size_mb tunes torch's allocator of GPU memory: it does not reduce host memory",
         remedy: "against fragmentation on the GPU: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (not with vLLM's sleep)",
     },
 ];
@@ -64,11 +64,11 @@ fn holds(bad: &Bad, line: &str) -> bool {
 pub(super) const RULE: Rule = Rule {
     ids: &[
         "setting-without-effect",
-        "kills-by-table",
+        "kill-by-nvidia-smi-column",
         "setting-does-not-help",
-        "fragmentation-not-seen",
+        "not-fragmentation",
     ],
-    is_cause: false,
+    kind: Kind::Note,
     needs: Needs::Nothing,
     contradicts: &[],
     find,
@@ -98,12 +98,15 @@ fn fragmentation(run: Run<'_>) -> Option<Finding> {
     Some(Finding {
         evidence: vec![format!("command line of pid {pid}"), grown.summary],
         deaths: grown.deaths,
-        wrong_if: Some("the same job with it holds less: raytrace diff of two recordings".into()),
+        not_if: Some(
+            "the same job uses less memory with it: compare two recordings with raytrace diff"
+                .into(),
+        ),
         ..Finding::new(
-            "fragmentation-not-seen",
+            "not-fragmentation",
             Certainty::Inferred,
             format!(
-                "{word} is against memory that was freed and is kept by the allocator; here each call keeps some more, as what is still in use does"
+                "{word} returns memory that was freed and is kept by the allocator; here each call keeps more, which points to memory that is still in use"
             ),
         )
     })

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::{
     Run, about,
     facts::Effect,
-    rules::{Needs, Rule},
+    rules::{Kind, Needs, Rule},
 };
 use crate::{
     ids::{BootTime, EventId, SECOND_NS},
@@ -22,7 +22,7 @@ const MAX_LINES: usize = 3;
 /// The rule.
 pub(super) const RULE: Rule = Rule {
     ids: &["after-effect"],
-    is_cause: false,
+    kind: Kind::Note,
     needs: Needs::Nothing,
     contradicts: &[],
     find,
@@ -79,11 +79,11 @@ fn finding(run: Run<'_>, first: &Death, effects: &[&Effect]) -> Finding {
     let followers = followers(run, first, effects);
     let ended = match followers.len() {
         0 => String::new(),
-        1 => "; the process that says so ended by it".to_owned(),
-        many => format!("; {many} processes that say so ended by it"),
+        1 => "; the process that logged it exited because of it".to_owned(),
+        many => format!("; {many} processes that logged it exited because of it"),
     };
     let summary = format!(
-        "{} came {after:.1} s after pid {} had ended and later{ended}: after-effects, no causes",
+        "{} came {after:.1} s or more after pid {} had died{ended}: after-effects, not causes",
         kinds.join(", "),
         first.process.pid
     );
@@ -98,7 +98,7 @@ fn finding(run: Run<'_>, first: &Death, effects: &[&Effect]) -> Finding {
         "look at the death of pid {} first",
         first.process.pid
     )];
-    finding.wrong_if = Some("the same lines come in a run in which nobody dies".into());
+    finding.not_if = Some("the same lines appear in a run in which no process dies".into());
     finding
 }
 

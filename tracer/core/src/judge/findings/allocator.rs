@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 
 use super::{
     LINES, Run, about,
+    decorated::is_users,
     facts::Held,
     merged,
-    rules::{Needs, Rule},
+    rules::{Kind, Needs, Rule},
 };
 use crate::{
     ids::{Bytes, size},
@@ -28,7 +29,7 @@ const SHARE: f64 = 0.1;
 /// The rule.
 pub(super) const RULE: Rule = Rule {
     ids: &["allocator-keeps"],
-    is_cause: true,
+    kind: Kind::Cause,
     needs: Needs::MemoryKill,
     contradicts: &[],
     find,
@@ -50,7 +51,7 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
             return None;
         }
         let summary = format!(
-            "{} held {} between tasks ({task} first) that later tasks used again and never added to: freed by the task, kept by the allocator, {:.0} % of the limit of {}",
+            "{} held {} between tasks ({task} first) that later tasks reused without adding to it: freed by the task, kept by the allocator, {:.0} % of the limit of {}",
             match workers.len() {
                 1 => "1 worker".to_owned(),
                 many => format!("{many} workers"),
@@ -62,13 +63,18 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
         let mut finding = about("allocator-keeps", Certainty::Inferred, death, summary);
         finding.evidence = workers.iter().take(LINES).map(|(held, reused)| line(held, reused)).collect();
         finding.remedy = vec![
-            format!("max_calls=1 in the @ray.remote of {task}: its worker ends after the task, and all of it is given back"),
-            "or runtime_env={\"env_vars\": {\"MALLOC_TRIM_THRESHOLD_\": \"131072\"}}: glibc then gives back each freed block of 128 KiB and more, as it does not once large ones were freed".into(),
-            "or MALLOC_ARENA_MAX=2 there, where many threads allocate, or LD_PRELOAD of libjemalloc or libtcmalloc".into(),
+            format!("max_calls=1 in the @ray.remote of {task}: its worker exits after the task and frees all of it"),
+            "runtime_env={\"env_vars\": {\"MALLOC_TRIM_THRESHOLD_\": \"131072\"}}: glibc then returns each freed block of 128 KiB or more to the kernel, which it stops doing once large blocks were freed".into(),
+            "MALLOC_ARENA_MAX=2 in its env_vars, where many threads allocate, or LD_PRELOAD of libjemalloc or libtcmalloc".into(),
         ];
-        finding.cost = Some("a new process for each task".into());
-        finding.wrong_if = Some(
-            "it is modules or caches that the first task loads: then ctypes.CDLL(None).malloc_trim(0) at the end of the task does not lower it".into(),
+        if is_users(run, task) {
+            finding.cost = Some("a new process for each task".into());
+        } else {
+            finding.remedy.remove(0);
+        }
+        finding.about.bytes = kept;
+        finding.not_if = Some(
+            "it is modules or caches that the first task loads (then ctypes.CDLL(None).malloc_trim(0) at the end of the task does not lower it)".into(),
         );
         Some(((task.to_owned(), death.cluster), finding))
     });

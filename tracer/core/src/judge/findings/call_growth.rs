@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use super::{
     Run, about, code, controller,
     facts::Held,
-    in_task, leads, merged,
+    gpus, in_task, leads, merged, more_memory, precision,
     remedy::{self, is_printed},
-    rules::{Needs, Rule},
-    settings::{Given, number, of_framework},
+    rules::{Kind, Needs, Rule},
+    settings::{FrameworkSetting, number, of_framework},
     spikes,
     whole_model::{self, Copies},
 };
@@ -16,7 +16,7 @@ use crate::{
     event::Role,
     ids::{Bytes, size},
     judge::report::{CallsReport, Certainty, Death, Finding, Saving},
-    ray::framework::{self, Aim},
+    ray::framework::{self, RemedyGoal},
 };
 
 /// What the calls took is at least this share of the limit.
@@ -32,6 +32,14 @@ const LOGIT: f64 = 2.0;
 
 /// What the storages of gathers hold is at least this share of what the calls took.
 const GATHERED: f64 = 0.25;
+/// In the name of each method that trains: `update_actor`, `update_critic`.
+const TRAINS: &str = "update_";
+/// Lines of FSDP's own (torch 2.8: `_flat_param.py`, `_runtime_utils.py`); a forward pass is no such line.
+const GATHER: &str = "torch/distributed/fsdp/_";
+/// Lines of an optimizer's step (torch 2.8: `optimizer.py`, `adamw.py`).
+const OPTIMIZER: &str = "torch/optim/";
+/// Why no batch is advised.
+const ON_GPUS: &str = "it computes on GPUs, where batches and logits lie: what it takes of the host is a copy or its own";
 /// Frames that tell what a stack was doing.
 const INNERMOST: usize = 4;
 
@@ -57,7 +65,7 @@ const SMALLER_PASSES: &str = "more and smaller passes in each call; the result i
 /// The rule.
 pub(super) const RULE: Rule = Rule {
     ids: &["call-grew"],
-    is_cause: true,
+    kind: Kind::Growth,
     needs: Needs::MemoryKill,
     contradicts: &[],
     find,
@@ -132,7 +140,7 @@ fn leaks_more(held: &Held, took: Bytes) -> bool {
 fn finding(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>) -> Finding {
     let count = method.workers.len();
     let summary = format!(
-        "the running {} of {} had added {} in {count} {}, {:.0} % of the limit of {}{}",
+        "The running {} of {} had added {} in {count} {}, {:.0} % of the limit of {}{}",
         if count == 1 { "call" } else { "calls" },
         method.name,
         size(method.took),
@@ -141,9 +149,10 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>) -> Fi
         size(limit),
         died(death, method),
     );
-    let finding = about("call-grew", Certainty::Inferred, death, summary);
+    let mut finding = about("call-grew", Certainty::Inferred, death, summary);
+    finding.about.bytes = method.took;
     let mut finding = in_task(finding, method.name, &method.workers, line);
-    finding.wrong_if = Some("earlier calls of it took as much and were not killed".into());
+    finding.not_if = Some("earlier calls of it took as much and were not killed".into());
     remedies(run, death, limit, method, &mut finding);
     finding
 }
@@ -175,17 +184,20 @@ fn remedies(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>, find
     let class = method.workers.iter().find_map(|held| held.class.as_deref());
     let line = class.and_then(|class| code::of_calls(run, class));
     let given = of_framework(run.facts);
-    let logits = logits(run, &given, method.name);
+    let on_gpus = gpus::used(run, &method.workers);
+    let logits = logits(run, &given, method.name).filter(|_| !on_gpus);
     let small = logits.as_ref().is_some_and(|(bytes, _)| {
         bytes * (method.workers.len() as f64) < LOGITS * method.took.0 as f64
     });
-    let copies =
-        copies_parameters(death) || class.is_some_and(|class| gathers(run, class, method.took));
+    let copies = (!on_gpus && is_in(death, GATHER))
+        || class.is_some_and(|class| gathers(run, class, method.took));
+    let steps = !on_gpus && !copies && is_in(death, OPTIMIZER);
     if copies {
-        let text = "; it was in FSDP's gather or reduction of parameters, which a smaller batch does not make smaller";
+        let text = "; it was in FSDP's gather or reduction of parameters, which a smaller batch does not shrink";
         finding.summary.push_str(text);
     }
-    let turned = turned(run, death, limit, method, &given).filter(|_| !small && !copies);
+    let turned = turned(run, death, limit, method, &given)
+        .filter(|_| !small && !copies && !steps && !on_gpus);
     if let Some((bytes, words)) = logits {
         let part = if small {
             ", a small part: its batch is not the cause"
@@ -198,13 +210,19 @@ fn remedies(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>, find
     }
     let saving = |share: f64| Saving {
         class: class.map(str::to_owned),
+        task: Some(method.name.to_owned()),
         bytes: method.took.times(share),
     };
     if let Some(turned) = &turned {
-        let share = 1.0 - turned.value as f64 / turned.now as f64;
-        leads(finding, turned.text(), saving(share), turned.cost);
+        leads(finding, turned.text(), saving(turned.saves()), turned.cost);
     }
     let mut is_turned = turned.is_some();
+    if on_gpus {
+        is_turned = on_the_host(run, class, method.name, finding);
+    }
+    if steps {
+        is_turned = smaller_states(run, saving(precision::SHARE), finding);
+    }
     if copies {
         let first_call = |calls: &CallsReport| calls.died_in == Some(1) && calls.from_start;
         let ranks = Copies {
@@ -212,19 +230,21 @@ fn remedies(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>, find
             copies: method.took,
             held: method.took,
             several: method.workers.len() > 1,
-            before_optimizer: death.activity.calls.as_ref().is_some_and(first_call),
+            before_optimizer: !on_gpus && death.activity.calls.as_ref().is_some_and(first_call),
+            training: method.name.contains(TRAINS),
         };
         is_turned = whole_model::smaller(run, &ranks, finding);
         if !is_turned {
             finding.remedy.push(fewer_ranks(run));
             finding.cost = Some("less parallelism".into());
         }
-        let units = "or smaller FSDP units (auto_wrap_policy), so that less is gathered at a time";
+        let units = "smaller FSDP units (auto_wrap_policy): less is gathered at a time";
         finding.remedy.push(units.into());
     }
+    finding.about.turns = is_turned;
     if let Some(line) = line {
         let text = format!(
-            "{} {}: do it in smaller parts, or release what is done",
+            "{} {}: process less at a time, or free finished parts",
             line.name(),
             line.keeps(method.took)
         );
@@ -233,27 +253,62 @@ fn remedies(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>, find
         if line.share >= 0.5 || !is_turned {
             finding.saving = Some(Saving {
                 class: class.map(str::to_owned),
+                task: Some(method.name.to_owned()),
                 bytes: line.saves(method.took),
             });
             finding.remedy.insert(0, text);
+            // The cost is that of the setting, which is second now.
+            if let (Some(cost), Some(setting)) = (finding.cost.take(), finding.remedy.get_mut(1)) {
+                setting.push_str(&format!(" (cost: {cost})"));
+            }
         } else {
             finding.remedy.push(text);
         }
     }
+    if !finding.remedy.is_empty() {
+        let more = more_memory::remedy(run, death, method.took);
+        finding.remedy.extend(more);
+    }
+}
+
+/// What the host holds of processes that compute on GPUs is a copy of what lies there, and no batch is a part of it; whether a setting
+/// was found.
+fn on_the_host(run: Run<'_>, class: Option<&str>, method: &str, finding: &mut Finding) -> bool {
+    finding.evidence.push(ON_GPUS.to_owned());
+    finding.remedy = remedy::keys_in(run, RemedyGoal::LessOnHost, class, Some(method));
+    let known = !finding.remedy.is_empty();
+    finding.cost = known.then(|| "that much more GPU memory is needed".to_owned());
+    known
+}
+
+/// The optimizer's states are as many as the parameters, whatever the batch, and what is sharded does not get less with fewer ranks;
+/// whether a setting was found.
+fn smaller_states(run: Run<'_>, saving: Saving, finding: &mut Finding) -> bool {
+    let text =
+        "; it was in the optimizer's step, whose states a smaller batch does not make smaller";
+    finding.summary.push_str(text);
+    let Some(precision) = precision::halved(run) else {
+        return false;
+    };
+    leads(finding, precision, saving, precision::COST);
+    true
 }
 
 /// Where the number of ranks is not known: each gathers one unit's parameters at a time.
 fn fewer_ranks(run: Run<'_>) -> String {
-    let keys = remedy::keys(run, Aim::Fewer);
-    let ranks = keys.iter().find(|key| key.contains("gpus_per_node"));
-    // Its value stays out: it is no setting of this call.
-    let key = ranks.and_then(|key| key.split(" (now ").next());
-    let key = key.map_or_else(String::new, |key| format!(": {key}"));
+    let key = framework::ranks(run.framework);
+    let key = key.map_or_else(String::new, |key| format!(": a lower {key}"));
     format!("fewer ranks on this node, since each gathers a copy{key}")
 }
 
 impl Turned {
-    /// As it is typed: `a.micro=8 b.micro=8 (now 64, 32)`.
+    /// The share of what the killed calls had taken that calls with the new value do not take, each to its end.
+    fn saves(&self) -> f64 {
+        let share = UNFINISHED * self.value as f64 / self.now as f64;
+        (1.0 - share).max(0.0)
+    }
+
+    /// As it is typed: `a.micro=8 b.micro=8 (now 64, 32): set both, …`.
     fn text(&self) -> String {
         let own = (&self.key, self.now);
         let others = self.others.iter().map(|(key, now)| (key, *now));
@@ -263,7 +318,12 @@ impl Turned {
             .map(|(key, _)| format!("{key}={}", self.value))
             .collect();
         let now: Vec<String> = all.iter().map(|(_, now)| now.to_string()).collect();
-        format!("{} (now {})", typed.join(" "), now.join(", "))
+        let set = match all.len() {
+            1 => "",
+            2 => ": set both, since the other call passes the same batch",
+            _ => ": set all, since the other calls pass the same batch",
+        };
+        format!("{} (now {}){set}", typed.join(" "), now.join(", "))
     }
 }
 
@@ -285,11 +345,11 @@ fn gathers(run: Run<'_>, class: &str, took: Bytes) -> bool {
     held.gib() >= GATHERED * took.gib()
 }
 
-/// Whether the victim's last lines were FSDP's own (torch 2.8: `_flat_param.py`, `_runtime_utils.py`); a forward pass is no such line.
-fn copies_parameters(death: &Death) -> bool {
+/// Whether the victim's last lines were of this code.
+fn is_in(death: &Death, code: &str) -> bool {
     let stack = death.activity.stack_at_death.as_deref().unwrap_or_default();
     let mut innermost = stack.lines().take(INNERMOST);
-    innermost.any(|line| line.starts_with("torch/distributed/fsdp/_"))
+    innermost.any(|line| line.starts_with(code))
 }
 
 /// The setting that bounds the method's calls, with a value at which they fit, by what they had taken: a power of two, at most half.
@@ -298,7 +358,7 @@ fn turned(
     death: &Death,
     limit: Bytes,
     method: &Method<'_>,
-    given: &[Given],
+    given: &[FrameworkSetting],
 ) -> Option<Turned> {
     let bound = framework::bound(run.framework, method.name)?;
     let value = |key: &str| {
@@ -344,7 +404,7 @@ fn turned(
 }
 
 /// What was in use at the kill.
-fn used(death: &Death, limit: Bytes) -> Bytes {
+pub(super) fn used(death: &Death, limit: Bytes) -> Bytes {
     let oom = death.memory.oom.as_ref().and_then(|oom| oom.usage_bytes);
     let ray = || death.memory.at_death.as_ref()?.ray_used_bytes;
     oom.or_else(ray).unwrap_or(limit)
@@ -360,7 +420,7 @@ fn fitting(now: u64, used: Bytes, took: Bytes, limit: Bytes) -> u64 {
 }
 
 /// The tokens of one sequence.
-fn tokens(given: &[Given]) -> Option<f64> {
+fn tokens(given: &[FrameworkSetting]) -> Option<f64> {
     let length = |end: &str| {
         let found = given
             .iter()
@@ -371,7 +431,7 @@ fn tokens(given: &[Given]) -> Option<f64> {
 }
 
 /// What the logits of one micro batch take, and how that is reckoned.
-fn logits(run: Run<'_>, given: &[Given], method: &str) -> Option<(f64, String)> {
+fn logits(run: Run<'_>, given: &[FrameworkSetting], method: &str) -> Option<(f64, String)> {
     let bound = framework::bound(run.framework, method)?;
     let number = |key: &str| {
         let found = given.iter().find(|one| one.key == key && !one.overruled);

@@ -6,13 +6,13 @@ use super::{
     Run, about, code,
     facts::Held,
     merged, remedy,
-    rules::{Needs, Rule},
+    rules::{Kind, Needs, Rule},
 };
 use crate::{
     event::Role,
     ids::{Bytes, size},
     judge::report::{Certainty, Death, Finding, Saving},
-    ray::framework::Aim,
+    ray::framework::RemedyGoal,
 };
 
 /// Together at least this share of the limit.
@@ -21,7 +21,7 @@ const SHARE: f64 = 0.2;
 /// The rule.
 pub(super) const RULE: Rule = Rule {
     ids: &["children-grew"],
-    is_cause: true,
+    kind: Kind::Growth,
     needs: Needs::MemoryKill,
     contradicts: &[],
     find,
@@ -82,6 +82,7 @@ fn finding(run: Run<'_>, death: &Death, class: &str, children: &[&Held], limit: 
     );
     let mut finding = about("children-grew", Certainty::Inferred, death, summary);
     finding.about.pids = children.iter().map(|held| held.pid).collect();
+    finding.about.bytes = sum;
     let each = children
         .iter()
         .map(|held| format!("pid {}: {} held", held.pid, size(held.private)));
@@ -90,6 +91,7 @@ fn finding(run: Run<'_>, death: &Death, class: &str, children: &[&Held], limit: 
         finding.evidence.push(line.evidence());
         finding.saving = Some(Saving {
             class: Some(class.to_owned()),
+            task: None,
             bytes: line.saves(sum),
         });
         let text = format!(
@@ -99,12 +101,11 @@ fn finding(run: Run<'_>, death: &Death, class: &str, children: &[&Held], limit: 
         );
         finding.remedy = vec![text];
     } else {
-        let pid = children.first().map_or(0, |held| held.pid.0);
-        finding.remedy = remedy::keys(run, Aim::FewerLoaders);
-        finding.remedy.push(format!(
-            "find what grows in them: py-spy dump --pid {pid} in the next run; each DataLoader worker keeps what the data set keeps"
-        ));
+        finding.remedy = remedy::keys_for(run, RemedyGoal::FewerLoaders, Some(class));
+        finding
+            .evidence
+            .push("the line at which they grew was not recorded".into());
     }
-    finding.wrong_if = Some("they held as much from their start".into());
+    finding.not_if = Some("they held as much from the start".into());
     finding
 }

@@ -1,43 +1,24 @@
-//! Which findings are told and in which order: one for each cause, the one that explains most kills first.
+//! Chooses the findings to report: one for each cause, the one that explains most kills first.
 
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
 };
 
-use super::{Run, rules};
+use super::{Run, kind, rules::Kind};
 use crate::{
-    ids::EventId,
+    ids::{Bytes, EventId},
     judge::report::{Death, Finding},
 };
-
-/// Findings that say how and by what a process grew.
-const TELLING: [&str; 6] = [
-    "controller-grew",
-    "children-grew",
-    "call-grew",
-    "leak",
-    "save-spike",
-    "load-spike",
-];
-/// Findings that only say who held much: one of the former about the same process says more.
-const SIZES: [&str; 4] = [
-    "victim-not-biggest",
-    "one-process",
-    "head-component",
-    "many-workers",
-];
-/// Findings whose remedy is another limit: what a setting of the workload can mend comes before.
-const LIMITS: [&str; 2] = ["limit-unseen", "monitor-off"];
 
 /// Leaves out what another finding says better of the same processes, and growth that a leak explains.
 pub(super) fn one_per_cause(run: Run<'_>, findings: &mut Vec<Finding>) {
     let telling: Vec<Finding> = findings
         .iter()
-        .filter(|finding| TELLING.contains(&finding.rule.as_str()))
+        .filter(|finding| kind(finding) == Some(Kind::Growth))
         .cloned()
         .collect();
-    let crowds: Vec<Finding> = findings
+    let worker_groups: Vec<Finding> = findings
         .iter()
         .filter(|finding| finding.rule == "many-workers")
         .cloned()
@@ -45,8 +26,8 @@ pub(super) fn one_per_cause(run: Run<'_>, findings: &mut Vec<Finding>) {
     let acts = acts(run);
     findings.retain(|finding| {
         let said = match finding.rule.as_str() {
-            rule if SIZES.contains(&rule) => told(&acts, &telling, finding),
-            "call-grew" => !has_key(finding) && crowded(&crowds, finding),
+            _ if kind(finding) == Some(Kind::Size) => is_explained(&acts, &telling, finding),
+            "call-grew" => !finding.about.turns && is_in_worker_group(&worker_groups, finding),
             "grows-per-call" => telling
                 .iter()
                 .any(|one| one.rule == "leak" && one.about.task == finding.about.task),
@@ -56,26 +37,22 @@ pub(super) fn one_per_cause(run: Run<'_>, findings: &mut Vec<Finding>) {
     });
 }
 
-/// Whether a finding turns a setting.
-fn has_key(finding: &Finding) -> bool {
-    finding
-        .remedy
-        .iter()
-        .any(|remedy| remedy.contains(" (now "))
-}
-
 /// Whether its processes are many alike: then fewer of them help, and no smaller call.
-fn crowded(crowds: &[Finding], finding: &Finding) -> bool {
+fn is_in_worker_group(worker_groups: &[Finding], finding: &Finding) -> bool {
     let mut pids = finding.about.pids.iter();
-    pids.any(|pid| crowds.iter().any(|crowd| crowd.about.pids.contains(pid)))
+    pids.any(|pid| {
+        worker_groups
+            .iter()
+            .any(|group| group.about.pids.contains(pid))
+    })
 }
 
 /// Whether each kill of `finding` is explained by what a telling one says of one of the same processes.
-fn told(acts: &Acts, telling: &[Finding], finding: &Finding) -> bool {
+fn is_explained(acts: &Acts, telling: &[Finding], finding: &Finding) -> bool {
     let pids = &finding.about.pids;
-    let crowd = finding.rule == "many-workers";
+    let is_many_workers = finding.rule == "many-workers";
     let same = |one: &&Finding| {
-        let more = !crowd || one.rule != "call-grew" || has_key(one);
+        let more = !is_many_workers || one.rule != "call-grew" || one.about.turns;
         more && pids.iter().any(|pid| one.about.pids.contains(pid))
     };
     let said: Vec<&Finding> = telling.iter().filter(same).collect();
@@ -117,16 +94,29 @@ impl<'a> Explained<'a> {
     }
 }
 
+/// A cause of one victim of a decision is that of the others.
+pub(super) fn cover_decisions(run: Run<'_>, findings: &mut [Finding]) {
+    let acts = acts(run);
+    for finding in findings.iter_mut().filter(|one| super::is_cause(one)) {
+        let explained = Explained::by([&*finding], &acts);
+        let others = run.memory_kills().map(|death| death.id);
+        let others = others.filter(|id| explained.has(*id) && !finding.deaths.contains(id));
+        let others: Vec<EventId> = others.collect();
+        finding.deaths.extend(others);
+    }
+}
+
 /// The memory kills of which no cause is known.
 pub(super) fn unexplained<'a>(run: Run<'a>, findings: &[Finding]) -> Vec<&'a Death> {
     let acts = acts(run);
-    let causes = findings.iter().filter(|finding| rules::is_cause(finding));
+    let causes = findings.iter().filter(|finding| super::is_cause(finding));
     let explained = Explained::by(causes, &acts);
     let kills = run.memory_kills();
     kills.filter(|death| !explained.has(death.id)).collect()
 }
 
-/// Causes by the kills that they explain, other limits after them; then what is no cause, as it stood.
+/// Causes that can be mended first, by the kills and then by the memory that they explain, other limits after them; then what is no cause, as
+/// it stood.
 pub(super) fn order(run: Run<'_>, findings: &mut [Finding]) {
     let acts = acts(run);
     let kills: Vec<EventId> = run.memory_kills().map(|death| death.id).collect();
@@ -134,17 +124,37 @@ pub(super) fn order(run: Run<'_>, findings: &mut [Finding]) {
         let explained = Explained::by([finding], &acts);
         kills.iter().filter(|death| explained.has(**death)).count()
     };
+    let sizes: Vec<Finding> = findings
+        .iter()
+        .filter(|finding| kind(finding) == Some(Kind::Size))
+        .cloned()
+        .collect();
     let place = |finding: &Finding| {
-        let limit = LIMITS.contains(&finding.rule.as_str());
-        let rank = match finding.rule.as_str() {
-            "nothing-fits" => 2,
-            _ if !rules::is_cause(finding) => 3,
-            _ if limit => 1,
-            _ => 0,
+        let kind = kind(finding);
+        let rank = match kind {
+            Some(Kind::Growth | Kind::Size | Kind::Cause | Kind::Setting) => 0,
+            Some(Kind::Limit) => 1,
+            None => 2,
+            Some(Kind::Note) => 3,
         };
-        let without_remedy = rank == 0 && finding.remedy.is_empty();
-        let explained = if rank == 0 { count(finding) } else { 0 };
-        (rank, Reverse(explained), without_remedy)
+        if rank > 0 {
+            return (rank, false, Reverse(0), Reverse(Bytes(0)));
+        }
+        // A setting stands before what says only that the same processes are big.
+        let beside = sizes.iter().filter(|size| {
+            let mut pids = finding.about.pids.iter();
+            kind == Some(Kind::Setting) && pids.any(|pid| size.about.pids.contains(pid))
+        });
+        let all: Vec<&Finding> = beside.chain([finding]).collect();
+        let bytes = all.iter().map(|one| one.about.bytes).max();
+        let kills = all.iter().map(|one| count(one)).max();
+        let without_remedy = finding.remedy.is_empty();
+        (
+            rank,
+            without_remedy,
+            Reverse(kills.unwrap_or_default()),
+            Reverse(bytes.unwrap_or_default()),
+        )
     };
     findings.sort_by_cached_key(place);
 }

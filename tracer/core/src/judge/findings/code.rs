@@ -4,14 +4,17 @@ use super::Run;
 use crate::{
     ids::{Bytes, size},
     judge::report::GrowthLine,
-    path,
-    ray::{framework, python},
+    path, python,
+    ray::framework,
 };
 
 /// Less of a class's growth is not its cause.
 const SHARE: f64 = 0.25;
 /// Fewer bytes are too few samples.
 const SEEN: Bytes = Bytes(16 << 20);
+
+/// So much more than what was seen of a line is an estimate.
+const ESTIMATED: f64 = 1.1;
 
 /// A line that keeps memory.
 pub(super) struct Kept<'a> {
@@ -24,25 +27,9 @@ pub(super) struct Kept<'a> {
     seen: Bytes,
 }
 
-/// The line of a user's file (no installed package) through which most of a class's memory came; `None` where that is a small part.
-pub(super) fn of_class<'a>(run: Run<'a>, class: &str) -> Option<Kept<'a>> {
-    let growth = run.report.growth.iter().find(|one| one.class == class)?;
-    let whole = growth.lines.iter().map(|line| kept(line).0).sum::<u64>();
-    let own = growth.lines.iter().filter(|line| is_own(line));
-    let line = own.max_by_key(|line| kept(line))?;
-    let seen = growth.lines.iter().filter(|line| line.line.is_some());
-    let seen: u64 = seen.map(|line| kept(line).0).sum();
-    let share = kept(line).gib() / Bytes(whole.max(1)).gib();
-    (share >= SHARE).then_some(Kept {
-        line,
-        bytes: kept(line),
-        share,
-        seen: Bytes(seen),
-    })
-}
-
-/// The same for what calls left behind: imports came before them, and of calls that end within moments most lines are never seen, so
-/// that the lines that were seen stand for the rest.
+/// The line of a user's file (no installed package) through which most of what a class's calls took came; `None` where that is a small
+/// part. Imports came before them, and of calls that end within moments most lines are never seen, so that the lines that were seen stand
+/// for the rest.
 pub(super) fn of_calls<'a>(run: Run<'a>, class: &str) -> Option<Kept<'a>> {
     let growth = run.report.growth.iter().find(|one| one.class == class)?;
     let seen = growth.lines.iter().filter(|line| line.line.is_some());
@@ -86,11 +73,19 @@ impl Kept<'_> {
             Some(_) => "keeps",
             None => "took",
         };
-        if self.bytes.0 >= took.0 / 2 {
-            return format!("{verb} {}", size(self.bytes));
+        format!("{verb} {}", self.part(took))
+    }
+
+    /// How much of so much is its own, which is what is expected of a change there: `0.8 GiB`, or what that is made of where less was
+    /// seen.
+    pub(super) fn part(&self, took: Bytes) -> String {
+        let part = self.saves(took);
+        if part.gib() <= ESTIMATED * self.bytes.gib() {
+            return size(part);
         }
+        let percent = 100.0 * self.bytes.gib() / Bytes(self.seen.0.max(1)).gib();
         format!(
-            "{verb} most of it ({} of the {} whose lines were seen)",
+            "{percent:.0} % of it ({} of the {} whose lines were seen)",
             self.bytes.fine(),
             self.seen.fine()
         )

@@ -1,11 +1,11 @@
 //! Findings whose remedies are opposite, or of which only one can be right: each is told of the other.
 
-use super::rules::{self, Contradiction};
+use super::{ALL, rules::Contradiction};
 use crate::judge::report::Finding;
 
 /// Marks both of each pair that may speak of one death.
 pub(super) fn mark(findings: &mut [Finding]) {
-    let pairs = rules::ALL.iter().flat_map(|rule| rule.contradicts);
+    let pairs = ALL.iter().flat_map(|rule| rule.contradicts);
     for Contradiction {
         rule: one,
         other,

@@ -4,27 +4,33 @@ use super::{
     Run, about, code,
     facts::Held,
     merged, remedy,
-    rules::{Needs, Rule},
+    rules::{Kind, Needs, Rule},
 };
 use crate::{
     event::Role,
     ids::{Bytes, size},
     judge::report::{Certainty, Death, Finding, Saving},
-    ray::framework::Aim,
+    ray::framework::RemedyGoal,
 };
 
 /// What it took is at least this share of the limit.
 const SHARE: f64 = 0.2;
-/// Classes of the process that holds the data and drives the training.
-const CLASSES: [&str; 3] = ["TaskRunner", "Runner", "main_task"];
+/// Classes of the process that holds the data and drives the training, the last one OpenRLHF's.
+const CLASSES: [&str; 5] = [
+    "TaskRunner",
+    "TaskRunnerV1",
+    "Runner",
+    "main_task",
+    "PPOTrainer",
+];
 
 /// Where the line is not known.
-const UNKNOWN_LINE: &str = "look for what it keeps from step to step (a list, a cache, a data set): at which line it grew was not seen";
+const UNKNOWN_LINE: &str = "the line at which it grew was not recorded";
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
     ids: &["controller-grew"],
-    is_cause: true,
+    kind: Kind::Growth,
     needs: Needs::MemoryKill,
     contradicts: &[],
     find,
@@ -36,12 +42,10 @@ pub(super) fn is_controller(held: &Held) -> bool {
     held.role == Role::Driver || class.is_some_and(|class| CLASSES.contains(&class))
 }
 
-/// What it took since its job began; a driver runs nothing else.
+/// What it took since its job began, a driver since a worker first ran something for it: what it had loaded by then is a size, of which
+/// `head-component` speaks.
 fn grown(held: &Held) -> Bytes {
-    let before = match held.role {
-        Role::Driver => Bytes(0),
-        _ => held.before.unwrap_or(held.private),
-    };
+    let before = held.before.unwrap_or(held.private);
     Bytes(held.private.0.saturating_sub(before.0))
 }
 
@@ -69,13 +73,13 @@ fn finding(run: Run<'_>, death: &Death, held: &Held, limit: Bytes) -> Finding {
         (held.doing.as_deref().unwrap_or(class), class)
     };
     let took = grown(held);
-    // What a driver took has its imports in it; what a call took mostly has not.
-    let line = match held.role {
-        Role::Driver => code::of_class(run, class),
-        _ => code::of_calls(run, class),
-    };
+    let line = code::of_calls(run, class);
     let through = line.as_ref().map_or_else(String::new, |line| {
-        format!("; {} of it is kept by {}", size(line.bytes), line.name())
+        format!(
+            "; {} of it is kept by {}",
+            size(line.saves(took)),
+            line.name()
+        )
     });
     let summary = format!(
         "{name} (pid {}) took {} since its job began, {:.0} % of the limit of {}{through}",
@@ -87,8 +91,9 @@ fn finding(run: Run<'_>, death: &Death, held: &Held, limit: Bytes) -> Finding {
     let mut finding = about("controller-grew", Certainty::Inferred, death, summary);
     finding.evidence = vec![format!("pid {}: {} held", held.pid, size(held.private))];
     finding.about.pids = vec![held.pid];
+    finding.about.bytes = took;
     finding.about.task.clone_from(&held.doing);
-    finding.wrong_if = Some("it falls again within the job".into());
+    finding.not_if = Some("its memory falls again within the job".into());
     if let Some(line) = line {
         let brought = line.brought_in_by(run);
         let brought = brought.map_or_else(String::new, |key| format!(" (brought in by {key})"));
@@ -97,11 +102,12 @@ fn finding(run: Run<'_>, death: &Death, held: &Held, limit: Bytes) -> Finding {
         finding.evidence.push(line.evidence());
         finding.saving = Some(Saving {
             class: Some(class.to_owned()),
+            task: None,
             bytes: line.saves(took),
         });
     } else {
-        finding.remedy = remedy::keys(run, Aim::LessInController);
-        finding.remedy.push(UNKNOWN_LINE.to_owned());
+        finding.remedy = remedy::keys(run, RemedyGoal::LessInController);
+        finding.evidence.push(UNKNOWN_LINE.to_owned());
     }
     finding
 }

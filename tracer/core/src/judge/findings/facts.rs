@@ -1,4 +1,4 @@
-//! What rules look at besides the report: gathered from a recording or from texts, so that both have the same rules.
+//! Holds what rules read besides the report, made from a recording or from texts, so that both have the same rules.
 
 use std::collections::BTreeMap;
 
@@ -6,6 +6,7 @@ use crate::{
     event::{Cluster, NodeMemory, Role, SharedMemory},
     ids::{BootTime, Bytes, EventId, HexId, Pid, ProcessKey},
     judge::{
+        query::headroom::Headroom,
         state::calls::{Idle, Reused},
         warning::Warning,
     },
@@ -15,8 +16,8 @@ use crate::{
 /// Everything.
 #[derive(Debug, Default)]
 pub(in crate::judge) struct Facts {
-    /// Memory around each memory kill.
-    pub(in crate::judge) around: BTreeMap<EventId, Around>,
+    /// The processes that counted against the limit of each memory kill.
+    pub(in crate::judge) limit_members: BTreeMap<EventId, LimitMembers>,
     /// What the machine had in use when the recording began, `MemTotal` − `MemAvailable`.
     pub(in crate::judge) used_before: Option<Bytes>,
     /// The raylets, by the number of their cluster in the report.
@@ -26,7 +27,7 @@ pub(in crate::judge) struct Facts {
     /// The configurations that frameworks printed of themselves, resolved.
     pub(in crate::judge) printed: Vec<Printed>,
     /// What logs warn of.
-    pub(in crate::judge) said: Vec<LogWarning>,
+    pub(in crate::judge) log_warnings: Vec<LogWarning>,
     /// What sudden deaths have for a consequence.
     pub(in crate::judge) effects: Vec<Effect>,
     /// What was moved off a GPU.
@@ -47,7 +48,7 @@ pub(in crate::judge) struct Facts {
 
 /// The processes that count against the limit that a death met.
 #[derive(Debug, Default)]
-pub(in crate::judge) struct Around {
+pub(in crate::judge) struct LimitMembers {
     /// Biggest first; the victim is among them.
     pub(in crate::judge) inside: Vec<Held>,
     /// Private memory of all that is tracked, and the machine's; `None` where a text says nothing of it.
@@ -74,6 +75,8 @@ pub(in crate::judge) struct Held {
     pub(in crate::judge) reused: Option<Reused>,
     /// Since when it had nothing to do.
     pub(in crate::judge) idle: Option<Idle>,
+    /// Whether NVML has seen it hold memory of a GPU; a text does not say so.
+    pub(in crate::judge) on_gpu: bool,
 }
 
 /// A raylet.
@@ -147,6 +150,8 @@ pub(in crate::judge) struct Effect {
 pub(in crate::judge) struct Offload {
     /// Who: a pid, or the worker of a log.
     pub(in crate::judge) who: String,
+    /// Whether an inference engine gave it up, by its own words or its name; else the framework that trains did.
+    pub(in crate::judge) by_engine: bool,
     /// `vllm offload in sharding manager`, `sleep`.
     pub(in crate::judge) what: String,
     /// Given up on the GPU.
@@ -174,7 +179,9 @@ pub(in crate::judge) struct Growing {
     /// Those of the workers that died.
     pub(in crate::judge) ended: Vec<EventId>,
     /// The limit that is next.
-    pub(in crate::judge) room: Option<Room>,
+    pub(in crate::judge) headroom: Option<Headroom>,
+    /// What all of them have kept since they had warmed up.
+    pub(in crate::judge) kept: Bytes,
 }
 
 /// The workers of a cluster that have nothing to do at the end.
@@ -183,22 +190,7 @@ pub(in crate::judge) struct IdleCluster {
     /// Each with its private memory.
     pub(in crate::judge) workers: Vec<(Pid, Bytes, Idle)>,
     /// The limit that is next.
-    pub(in crate::judge) room: Option<Room>,
-}
-
-/// What is left until a limit, at the end of what was seen.
-#[derive(Debug, Clone, PartialEq)]
-pub(in crate::judge) struct Room {
-    /// `Ray's threshold`, `the limit of /job`.
-    pub(in crate::judge) limit: String,
-    pub(in crate::judge) at: Bytes,
-    pub(in crate::judge) used: Bytes,
-}
-
-impl Room {
-    pub(in crate::judge) fn left(&self) -> Bytes {
-        Bytes(self.at.0.saturating_sub(self.used.0))
-    }
+    pub(in crate::judge) headroom: Option<Headroom>,
 }
 
 /// A process that outlived its raylet.

@@ -1,134 +1,207 @@
 //! Settings of the framework that make a lack of RAM worse, or that cannot help; spoken of only after a memory kill.
 
+use std::collections::BTreeSet;
+
 use super::{
     Run,
-    rules::{Contradiction, Needs, OFFLOADED, Rule},
-    settings::{Given, of_framework},
+    rules::{Contradiction, Kind, Needs, OFFLOADED, Rule},
+    settings::{FrameworkSetting, of_framework},
 };
 use crate::{
-    ids::Bytes,
-    judge::report::{Certainty, Finding},
-    ray::framework::{Each, Effect, Spoken, Versions},
+    ids::{Bytes, EventId, Pid},
+    judge::report::{About, Certainty, Finding},
+    ray::framework::{Each, Effect, SettingEffect, Versions},
 };
 
 /// Processes that held less of a limit did not meet it.
 const BEARS: f64 = 0.25;
 
-/// The rule.
-pub(super) const RULE: Rule = Rule {
-    ids: &["setting-takes-host-memory", "setting-does-not-help"],
-    is_cause: false,
+/// What it costs to keep on a GPU what was moved off it.
+pub(super) const MORE_ON_GPU: &str = "that much more GPU memory is needed";
+
+/// The rule of settings that take host memory.
+pub(super) const HOST_MEMORY: Rule = Rule {
+    ids: &["setting-takes-host-memory"],
+    kind: Kind::Setting,
     needs: Needs::MemoryKill,
     contradicts: &[Contradiction {
         rule: "setting-takes-host-memory",
         other: "gpu-out-of-memory",
         why: OFFLOADED,
     }],
-    find,
+    find: takes_host_memory,
 };
 
-fn find(run: Run<'_>) -> Vec<Finding> {
-    let killed: Vec<_> = run.memory_kills().map(|death| death.id).collect();
-    let given = of_framework(run.facts);
-    let name = run.framework.name();
-    let mut found = Vec::new();
-    found.extend(worse(run, name, &given).map(|finding| Finding {
-        deaths: killed.clone(),
-        ..finding
-    }));
-    found.extend(no_help(run, name, &given));
-    found
-}
+/// The rule of settings that cannot help.
+pub(super) const NO_HELP: Rule = Rule {
+    ids: &["setting-does-not-help"],
+    kind: Kind::Note,
+    needs: Needs::MemoryKill,
+    contradicts: &[],
+    find: no_help,
+};
 
 /// Those in force with one of these effects.
-fn with<'a>(given: &'a [Given], effects: &[Effect]) -> Vec<(&'a Given, &'a Spoken)> {
-    let spoken = given
+fn with<'a>(
+    given: &'a [FrameworkSetting],
+    wanted: &[Effect],
+) -> Vec<(&'a FrameworkSetting, &'a SettingEffect)> {
+    let effects = given
         .iter()
         .filter(|one| !one.overruled)
-        .filter_map(|one| Some((one, one.spoken.as_ref()?)));
-    spoken
-        .filter(|(_, spoken)| effects.contains(&spoken.effect))
+        .filter_map(|one| Some((one, one.effect.as_ref()?)));
+    effects
+        .filter(|(_, one)| wanted.contains(&one.effect))
         .collect()
 }
 
 /// What takes host memory.
-fn worse(run: Run<'_>, name: &str, given: &[Given]) -> Option<Finding> {
-    let mut costly = with(given, &[Effect::MovesToHost, Effect::Pinned]);
-    costly.retain(|(_, one)| bears(run, one));
+fn takes_host_memory(run: Run<'_>) -> Vec<Finding> {
+    let given = of_framework(run.facts);
+    let name = run.framework.name();
+    let costly = with(&given, &[Effect::MovesToHost, Effect::Pinned]);
+    let costly: Vec<(&FrameworkSetting, &SettingEffect, Bearing)> = costly
+        .into_iter()
+        .filter_map(|(given, one)| Some((given, one, Bearing::of(run, one)?)))
+        .collect();
     let list: Vec<String> = costly
         .iter()
-        .map(|(_, one)| format!("{} ({}{})", shown(one), one.why, only(run, one)))
-        .chain(costly.iter().filter_map(|(_, one)| product(run, one)))
+        .map(|(_, one, _)| format!("{} ({}{})", shown(one), one.why, only(run, one)))
+        .chain(costly.iter().filter_map(|(_, one, _)| product(run, one)))
         .collect();
-    let remedy = costly.iter().filter_map(|(_, one)| {
-        let instead = one.instead?;
-        let plain = instead.starts_with("leave");
-        Some(if plain {
-            format!("{}: {instead}", one.key)
-        } else {
-            format!("{}={instead}", one.key)
-        })
-    });
-    let moves = |(_, one): &(&Given, &Spoken)| one.effect == Effect::MovesToHost;
-    let (cost, wrong_if) = if costly.iter().any(moves) {
+    if costly.is_empty() {
+        return Vec::new();
+    }
+    let remedy = together(
+        costly
+            .iter()
+            .filter_map(|(_, one, _)| remedy(one))
+            .collect(),
+    );
+    let moves = |(_, one, _): &(&FrameworkSetting, &SettingEffect, Bearing)| {
+        one.effect == Effect::MovesToHost
+    };
+    let (cost, not_if) = if costly.iter().any(moves) {
         (
-            "that much more GPU memory is needed",
-            "private and pinned memory of the ranks stays level while the GPU's falls",
+            MORE_ON_GPU,
+            "private and pinned memory of the ranks does not rise while GPU memory falls",
         )
     } else {
         (
-            "preempted sequences are computed again",
-            "little shared or pinned memory is seen in these processes",
+            "preempted sequences are recomputed",
+            "these processes have little shared or pinned memory",
         )
     };
-    (!costly.is_empty()).then(|| Finding {
-        evidence: sources(&costly),
-        remedy: remedy.collect(),
-        cost: Some(cost.into()),
-        wrong_if: Some(wrong_if.into()),
+    let deaths: BTreeSet<EventId> = costly
+        .iter()
+        .flat_map(|(.., on)| on.deaths.clone())
+        .collect();
+    let pids: BTreeSet<Pid> = costly.iter().flat_map(|(.., on)| on.pids.clone()).collect();
+    let about = About {
+        pids: pids.into_iter().collect(),
+        ..About::default()
+    };
+    vec![Finding {
+        evidence: sources(costly.iter().map(|(given, ..)| *given)),
+        cost: remedy.as_ref().map(|_| cost.into()),
+        remedy: remedy.into_iter().collect(),
+        not_if: Some(not_if.into()),
+        deaths: deaths.into_iter().collect(),
+        about,
         ..Finding::new(
             "setting-takes-host-memory",
             Certainty::Inferred,
             format!("{name} is set to use host memory: {}", list.join("; ")),
         )
+    }]
+}
+
+/// All of them as one remedy, values first: each gives back a part.
+fn together(mut all: Vec<String>) -> Option<String> {
+    all.sort_by_key(|text| text.contains(": "));
+    all.dedup();
+    let values: Vec<String> = all.extract_if(.., |text| !text.contains(": ")).collect();
+    let mut parts = all;
+    if !values.is_empty() {
+        let set = match values.len() {
+            1 => "",
+            2 => ": set both",
+            _ => ": set all",
+        };
+        parts.insert(0, format!("{}{set}", values.join(" ")));
+    }
+    (!parts.is_empty()).then(|| parts.join("; and "))
+}
+
+/// What to type instead: a value, or in words what to do with the key.
+fn remedy(one: &SettingEffect) -> Option<String> {
+    let instead = one.instead?;
+    let is_value = !instead.contains(' ');
+    Some(if is_value {
+        format!("{}={instead}", one.key)
+    } else {
+        format!("{}: {instead}", one.key)
     })
 }
 
-/// Whether the processes that a setting acts on held a good part of a limit that was met; where none of them was seen, they may have.
-fn bears(run: Run<'_>, one: &Spoken) -> bool {
-    let acts_on = |class: &str| one.acts_on.iter().any(|part| class.contains(part.as_str()));
-    let shares = run.memory_kills().filter_map(|death| {
-        let inside = run.inside(death).iter();
-        let named = inside.filter(|held| held.class.as_deref().is_some_and(acts_on));
-        let held: Vec<u64> = named.map(|held| held.private.0).collect();
-        let limit = run.limit(death).filter(|_| !held.is_empty())?;
-        Some(Bytes(held.iter().sum()).gib() / limit.gib())
-    });
-    let most = shares.reduce(f64::max);
-    most.is_none_or(|most| most >= BEARS)
+/// The kills that a setting bears on, with the processes that it acts on.
+struct Bearing {
+    deaths: Vec<EventId>,
+    /// None where it is not known on what it acts, or where none of it was seen.
+    pids: Vec<Pid>,
+}
+
+impl Bearing {
+    /// The kills at which the processes that it acts on held a good part of the limit; where none of them was seen at any, they may have.
+    fn of(run: Run<'_>, one: &SettingEffect) -> Option<Self> {
+        let acts_on = |class: &str| one.acts_on.iter().any(|part| class.contains(part.as_str()));
+        let mut on = Self {
+            deaths: Vec::new(),
+            pids: Vec::new(),
+        };
+        let mut seen = false;
+        for death in run.memory_kills() {
+            let inside = run.inside(death).iter();
+            let named = inside.filter(|held| held.class.as_deref().is_some_and(acts_on));
+            let held: Vec<(Pid, u64)> = named.map(|held| (held.pid, held.private.0)).collect();
+            let Some(limit) = run.limit(death).filter(|_| !held.is_empty()) else {
+                continue;
+            };
+            seen = true;
+            let sum = Bytes(held.iter().map(|(_, private)| private).sum());
+            if sum.gib() >= BEARS * limit.gib() {
+                on.deaths.push(death.id);
+                on.pids.extend(held.into_iter().map(|(pid, _)| pid));
+            }
+        }
+        if !seen {
+            on.deaths = run.memory_kills().map(|death| death.id).collect();
+        }
+        (!on.deaths.is_empty()).then_some(on)
+    }
 }
 
 /// Where a setting is read at all.
-fn only(run: Run<'_>, one: &Spoken) -> String {
+fn only(run: Run<'_>, one: &SettingEffect) -> String {
     let note = one.note(run.framework).map(str::to_owned);
     let places = one.versions().map(versions).into_iter().chain(note);
     let places: Vec<String> = places.map(|place| format!("; {place}")).collect();
     places.concat()
 }
 
-/// `vLLM up to 0.17`.
+/// `vLLM 0.17 and earlier`.
 fn versions(versions: Versions) -> String {
     let Versions { of, since, until } = versions;
     match (since, until) {
         (Some(since), Some(until)) => format!("{of} {since} to {until}"),
-        (Some(since), None) => format!("{of} from {since} on"),
-        (None, Some(until)) => format!("{of} up to {until}"),
+        (Some(since), None) => format!("{of} {since} and later"),
+        (None, Some(until)) => format!("{of} {until} and earlier"),
         (None, None) => of.to_owned(),
     }
 }
 
 /// `40 GiB × 8 WorkerDict = 320 GiB`: what is pinned for each GPU, by the ranks that ran at a kill.
-fn product(run: Run<'_>, one: &Spoken) -> Option<String> {
+fn product(run: Run<'_>, one: &SettingEffect) -> Option<String> {
     let each: f64 = one
         .value
         .parse()
@@ -154,35 +227,38 @@ fn product(run: Run<'_>, one: &Spoken) -> Option<String> {
 }
 
 /// What cannot help against a lack of RAM.
-fn no_help(run: Run<'_>, name: &str, given: &[Given]) -> Option<Finding> {
-    let mut idle = with(given, &[Effect::GpuOnly, Effect::Nothing]);
+fn no_help(run: Run<'_>) -> Vec<Finding> {
+    let given = of_framework(run.facts);
+    let name = run.framework.name();
+    let mut idle = with(&given, &[Effect::GpuOnly, Effect::Nothing]);
     // A default that nobody typed is nobody's mistake.
     idle.retain(|(given, one)| given.typed && one.holds_in(run.framework));
     let list: Vec<String> = idle
         .iter()
         .map(|(_, one)| format!("{} ({})", shown(one), one.why))
         .collect();
-    (!idle.is_empty()).then(|| Finding {
-        evidence: sources(&idle),
+    let found = (!idle.is_empty()).then(|| Finding {
+        evidence: sources(idle.iter().map(|(given, _)| *given)),
         ..Finding::new(
             "setting-does-not-help",
             Certainty::Proven,
             format!(
-                "these settings do not help {name} against a lack of RAM: {}",
+                "These settings do not reduce host memory in {name}: {}",
                 list.join("; ")
             ),
         )
-    })
+    });
+    found.into_iter().collect()
 }
 
 /// Where they stand, each place once.
-fn sources(of: &[(&Given, &Spoken)]) -> Vec<String> {
-    let mut sources: Vec<String> = of.iter().map(|(given, _)| given.source.clone()).collect();
+fn sources<'a>(of: impl Iterator<Item = &'a FrameworkSetting>) -> Vec<String> {
+    let mut sources: Vec<String> = of.map(|given| given.source.clone()).collect();
     sources.dedup();
     sources
 }
 
-fn shown(one: &Spoken) -> String {
+fn shown(one: &SettingEffect) -> String {
     if one.value.is_empty() {
         format!("--{}", one.key)
     } else {

@@ -2,7 +2,7 @@
 
 use super::{
     Run, resources,
-    rules::{Needs, Rule},
+    rules::{Kind, Needs, Rule},
 };
 use crate::{
     judge::report::{Certainty, Finding},
@@ -15,7 +15,7 @@ const ROLES: [&str; 4] = ["actor", "ref", "critic", "reward"];
 /// The rule.
 pub(super) const RULE: Rule = Rule {
     ids: &["gpus-short"],
-    is_cause: false,
+    kind: Kind::Note,
     needs: Needs::Nothing,
     contradicts: &[],
     find,
@@ -34,13 +34,13 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         }
         let parts: Vec<String> = asked.iter().map(|(role, count)| format!("{role} {count}")).collect();
         let summary = format!(
-            "OpenRLHF asks for {all} GPUs ({}), and this node has {here}: without other nodes its tasks wait, and that is not memory",
+            "OpenRLHF asks for {all} GPUs ({}), and this node has {here}: without other nodes its tasks wait; memory is not the cause",
             parts.join(" + ")
         );
         Some(Finding {
             evidence: vec![driver.source.clone(), format!("GPU {here} among the raylet's resources")],
             remedy: vec!["--train.colocate_all (--colocate_all_models before 2026-04-19), or fewer for each part".into()],
-            wrong_if: Some("other nodes of the cluster have the rest".into()),
+            not_if: Some("other nodes of the cluster have the rest".into()),
             ..Finding::new("gpus-short", Certainty::Inferred, summary)
         })
     });

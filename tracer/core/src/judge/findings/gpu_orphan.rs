@@ -2,7 +2,7 @@
 
 use super::{
     Run,
-    rules::{Needs, Rule},
+    rules::{Kind, Needs, Rule},
 };
 use crate::{
     ids::size,
@@ -15,7 +15,7 @@ const MOST: usize = 8;
 /// The rule.
 pub(super) const RULE: Rule = Rule {
     ids: &["gpu-orphan"],
-    is_cause: false,
+    kind: Kind::Note,
     needs: Needs::Nothing,
     contradicts: &[],
     find,
@@ -33,7 +33,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         many => format!(", and {} more do so", many - 1),
     };
     let summary = format!(
-        "{} (pid {}) has no parent and belongs to no cluster, and holds {} of GPU {}{more}",
+        "{} (pid {}) has no parent, belongs to no cluster and holds {} of GPU {}{more}",
         first.name,
         first.pid,
         size(first.used),
@@ -54,7 +54,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
             format!("check: ps -fp {}", pids.join(",")),
             format!("end: kill {}", pids.join(" ")),
         ],
-        wrong_if: Some("it is a service of its own".into()),
+        not_if: Some("it is a separate service".into()),
         ..Finding::new("gpu-orphan", Certainty::Inferred, summary)
     }]
 }

@@ -1,19 +1,16 @@
-//! Which methods keep more with each call, by the calls of a recording, and how far the next limit is.
+//! Finds methods that keep more with each call, and how far the next limit is.
 
 use std::collections::BTreeMap;
 
-use super::{
-    facts::{Growing, Room},
-    within,
-};
+use super::facts::Growing;
 use crate::{
     event::{Cluster, Role},
     ids::Bytes,
     judge::{
-        killers,
+        query::headroom,
         state::{calls::Calls, processes::ProcessState, world::World},
     },
-    ray::{facts::RayFact, identify},
+    ray::identify,
 };
 
 /// Those of all clusters.
@@ -46,8 +43,10 @@ fn of_cluster(world: &World, cluster: &Cluster) -> Vec<Growing> {
             alive: Bytes(0),
             ahead: 0,
             ended: Vec::new(),
-            room: room(world, cluster),
+            headroom: headroom::of(world, cluster),
+            kept: Bytes(0),
         });
+        one.kept.0 += growth.kept().0;
         one.workers += 1;
         one.calls = one.calls.max(growth.calls);
         one.per_call = one.per_call.max(each);
@@ -58,65 +57,15 @@ fn of_cluster(world: &World, cluster: &Cluster) -> Vec<Growing> {
             one.ahead += ahead(calls, worker, &growth.title, each).unwrap_or(each.0.cast_signed());
         }
     }
-    found.into_values().collect()
+    let matters = |one: &Growing| {
+        let headroom = one.headroom.as_ref();
+        headroom.is_none_or(|headroom| headroom.is_filled_by(one.kept))
+    };
+    found.into_values().filter(matters).collect()
 }
 
 /// What the worker's next call takes on top of what it holds.
 fn ahead(calls: &Calls, worker: &ProcessState, title: &str, each: Bytes) -> Option<i64> {
     let (_, split) = worker.memory?;
     calls.ahead(title, each, split.anon?)
-}
-
-/// The limit that is next by the last figures: Ray's threshold, or that of a cgroup on the raylet's path.
-pub(super) fn room(world: &World, cluster: &Cluster) -> Option<Room> {
-    let raylet = world.processes.get(cluster.raylet)?;
-    let on_path = |path: &String| within(raylet.cgroup.as_deref(), path);
-    let last = world.cgroups.iter().filter(|(path, _)| on_path(path));
-    let node = world.machine.node.as_ref().map(|(_, node)| node);
-    let limits: Vec<(&String, Bytes, Bytes)> = last
-        .filter_map(|(path, states)| {
-            let state = &states.last()?.what;
-            let limit = match node {
-                Some(node) => killers::binding(state, node),
-                None => state.limit,
-            };
-            Some((path, state.needed(), limit?))
-        })
-        .collect();
-    let machine = node.map(|node| Room {
-        limit: "the machine's end".into(),
-        at: node.total,
-        used: node.used(),
-    });
-    let cgroups = limits.iter().map(|(path, used, at)| Room {
-        limit: format!("the limit of {path}"),
-        at: *at,
-        used: *used,
-    });
-    cgroups
-        .chain(threshold(world, cluster, &limits))
-        .chain(machine)
-        .min_by_key(Room::left)
-}
-
-fn threshold(world: &World, cluster: &Cluster, limits: &[(&String, Bytes, Bytes)]) -> Option<Room> {
-    let mut said = world.ray_of_cluster(cluster.raylet).rev();
-    let (at, total) = said.find_map(|seen| match seen.what.fact {
-        RayFact::MonitorStarted {
-            threshold, total, ..
-        } => Some((threshold, total)),
-        _ => None,
-    })?;
-    // Ray counts the cgroup whose limit it takes for the machine's memory.
-    let of_cgroup = limits.iter().find(|(_, _, limit)| *limit == total);
-    let of_cgroup = of_cgroup.map(|(_, used, _)| *used);
-    let of_machine = || {
-        let (_, node) = world.machine.node.as_ref()?;
-        Some(node.used())
-    };
-    Some(Room {
-        limit: "Ray's threshold".into(),
-        at,
-        used: of_cgroup.or_else(of_machine)?,
-    })
 }

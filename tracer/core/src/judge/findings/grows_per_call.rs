@@ -4,20 +4,23 @@
 //! the two speaks.
 
 use super::{
-    Run,
-    facts::{Growing, Room},
+    Run, code,
+    facts::Growing,
     for_memory,
-    rules::{Needs, Rule},
+    rules::{Kind, Needs, Rule},
 };
 use crate::{
     ids::{EventId, size},
-    judge::report::{About, Certainty, Death, Finding},
+    judge::{
+        query::headroom::Headroom,
+        report::{About, Certainty, Death, Finding},
+    },
 };
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
     ids: &["grows-per-call"],
-    is_cause: false,
+    kind: Kind::Note,
     needs: Needs::Nothing,
     contradicts: &[],
     find,
@@ -25,11 +28,13 @@ pub(super) const RULE: Rule = Rule {
 
 pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let growing = run.facts.growing.iter();
-    growing.filter_map(|growing| told(run, growing)).collect()
+    growing
+        .filter_map(|growing| finding(run, growing))
+        .collect()
 }
 
-/// What led to a kill is told with it (`leak`).
-fn told(run: Run<'_>, growing: &Growing) -> Option<Finding> {
+/// The finding of one worker; what led to a kill is reported with it (`leak`).
+fn finding(run: Run<'_>, growing: &Growing) -> Option<Finding> {
     let deaths = run.report.deaths.iter();
     let killed: Vec<EventId> = deaths
         .filter(|death: &&Death| growing.ended.contains(&death.id) && for_memory(death))
@@ -49,20 +54,33 @@ fn told(run: Run<'_>, growing: &Growing) -> Option<Finding> {
         growing.calls
     );
     let mut evidence = vec![format!(
-        "private memory when a call of {task} began, and when the next call began"
+        "private memory at the start of a call of {task} and of the next one"
     )];
-    if let Some(room) = growing.room.as_ref() {
-        let left = calls_left(growing, room);
+    let mut remedy = Vec::new();
+    let class = task.split('.').next().unwrap_or(task);
+    if let Some(line) = code::of_calls(run, class) {
+        let keeps = line.keeps(growing.kept);
+        remedy.push(format!("{} {keeps}: free it after each call", line.name()));
+        evidence.push(line.evidence());
+    }
+    if let Some(headroom) = growing.headroom.as_ref() {
+        let left = calls_left(growing, headroom);
+        if left > 0 {
+            remedy.push(format!(
+                "until that is mended: a new worker before {left} more {} (save a checkpoint, kill the actor, resume)",
+                if left == 1 { "call" } else { "calls" }
+            ));
+        }
         summary.push_str(&format!(
             "; {left} {} left until {} at {}",
             if left == 1 { "call is" } else { "calls are" },
-            room.limit,
-            size(room.at)
+            headroom.limit,
+            size(headroom.at)
         ));
         evidence.push(format!(
             "{} used of {} at the end of the recording",
-            size(room.used),
-            size(room.at)
+            size(headroom.used),
+            size(headroom.at)
         ));
     }
     Some(Finding {
@@ -71,18 +89,15 @@ fn told(run: Run<'_>, growing: &Growing) -> Option<Finding> {
             ..About::default()
         },
         evidence,
-        remedy: vec![
-            format!("find what {task} keeps: memray run --aggregate, or tracemalloc in the worker"),
-            "until then restart the worker every few calls: save, kill the actor, resume".into(),
-        ],
-        wrong_if: Some("what it keeps is a cache with a bound".into()),
+        remedy,
+        not_if: Some("what it keeps is a bounded cache".into()),
         ..Finding::new("grows-per-call", Certainty::Inferred, summary)
     })
 }
 
 /// The calls that still fit: the next one needs room for all that it takes, each further one for what the one before has kept.
-fn calls_left(growing: &Growing, room: &Room) -> u64 {
-    let after_next = room.left().0.cast_signed() - growing.ahead;
+fn calls_left(growing: &Growing, headroom: &Headroom) -> u64 {
+    let after_next = headroom.left().0.cast_signed() - growing.ahead;
     match u64::try_from(after_next) {
         Ok(after_next) => 1 + after_next / growing.alive.0.max(1),
         Err(_) => 0,

@@ -4,7 +4,7 @@ use super::{
     Run, about,
     facts::Held,
     merged,
-    rules::{Needs, Rule},
+    rules::{Kind, Needs, Rule},
 };
 use crate::{
     event::Role,
@@ -21,7 +21,7 @@ const PART: u64 = 4;
 /// The rule.
 pub(super) const RULE: Rule = Rule {
     ids: &["head-component"],
-    is_cause: true,
+    kind: Kind::Size,
     needs: Needs::MemoryKill,
     contradicts: &[],
     find,
@@ -40,7 +40,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         }
         let (name, remedy) = words(biggest.role, run.started(death))?;
         let summary = format!(
-            "{name} (pid {}) held {}, {:.0} % of the limit of {}: killing workers does not give that back",
+            "{name} (pid {}) held {}, {:.0} % of the limit of {}: killing workers does not free that",
             biggest.pid,
             size(biggest.private),
             100.0 * biggest.private.gib() / limit.gib(),
@@ -48,8 +48,9 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         );
         let mut finding = about("head-component", Certainty::Inferred, death, summary);
         finding.about.pids = vec![biggest.pid];
+        finding.about.bytes = biggest.private;
         finding.remedy = remedy;
-        finding.wrong_if = Some("it falls again when the job ends".into());
+        finding.not_if = Some("it falls again when the job ends".into());
         Some((biggest.pid, finding))
     });
     merged(found)
@@ -66,7 +67,7 @@ fn on_head(name: &str, value: &str, start: Start) -> String {
 fn words(role: Role, start: Start) -> Option<(&'static str, Vec<String>)> {
     let no_workers = || {
         format!(
-            "no workers on the head: {}",
+            "run no workers on the head: {}",
             on_head("num-cpus", "0", start)
         )
     };
@@ -76,7 +77,7 @@ fn words(role: Role, start: Start) -> Option<(&'static str, Vec<String>)> {
             "the GCS",
             vec![
                 no_workers(),
-                "it grows with the cluster's age: restart it between runs".to_owned(),
+                "it grows with the age of the cluster: restart it between runs".to_owned(),
             ],
         )),
         Role::Dashboard => Some((
@@ -84,15 +85,15 @@ fn words(role: Role, start: Start) -> Option<(&'static str, Vec<String>)> {
             vec![on_head("include-dashboard", "false", start), no_workers()],
         )),
         Role::Agent => Some((
-            "an agent of Ray's",
+            "a Ray agent",
             text(
-                "its growth is a defect of Ray's: report it with this recording; restart the node between runs",
+                "its growth is a bug in Ray: report it with this recording, and restart the node between runs",
             ),
         )),
         Role::Raylet => Some(("the raylet", text("report it to Ray with this recording"))),
         Role::Driver => Some((
             "the driver",
-            text("pass data to tasks by ray.put or by path; run the driver on another node"),
+            text("pass data to tasks by ray.put or by path, or run the driver on another node"),
         )),
         Role::Worker | Role::Descendant | Role::Other => None,
     }

@@ -2,45 +2,46 @@
 
 use super::{
     Run,
-    rules::{Needs, Rule},
+    rules::{Kind, Needs, Rule},
 };
 use crate::{
     ids::{Bytes, size},
     judge::report::{Certainty, Finding},
-    ray::{memory_monitor::Config, start::Change},
+    ray::{
+        memory_monitor::{Config, THRESHOLD},
+        start::Change,
+    },
 };
 
-const KEY: &str = "RAY_memory_usage_threshold";
-/// Ray's own.
-const DEFAULT: f32 = 0.95;
 /// Below this a burst fills memory before the monitor looks again.
 const ROOM: Bytes = Bytes(4 << 30);
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
     ids: &["threshold-high"],
-    is_cause: false,
+    kind: Kind::Note,
     needs: Needs::Nothing,
     contradicts: &[],
     find,
 };
 
 fn find(run: Run<'_>) -> Vec<Finding> {
+    let default = Config::default().fraction;
     let clusters = run.report.clusters.iter().zip(&run.facts.nodes);
     let found = clusters.filter_map(|(cluster, node)| {
         let monitor = cluster.monitor.as_ref().filter(|monitor| monitor.enabled)?;
         let (threshold, total) = (monitor.threshold_bytes?, monitor.total_bytes?);
         let room = Bytes(total.0.saturating_sub(threshold.0));
         let mut config = Config::of(&node.settings);
-        let set = node.settings.iter().any(|(key, _)| key == KEY);
+        let set = node.settings.iter().any(|(key, _)| key == THRESHOLD);
         if !set && config.min_free.is_none() {
             config.fraction = by_words(threshold, total)?;
         }
-        if config.fraction <= DEFAULT || room >= ROOM || node.isolated {
+        if config.fraction <= default || room >= ROOM || node.isolated {
             return None;
         }
         let summary = format!(
-            "{KEY}={} leaves {} of {}: it hides the cause and lets the kernel kill first when memory grows faster than that in {} ms",
+            "{THRESHOLD}={} leaves {} of {}: the kernel then kills first if memory grows by more than that in {} ms, and hides the cause",
             config.fraction,
             size(room),
             size(total),
@@ -56,10 +57,10 @@ fn find(run: Run<'_>) -> Vec<Finding> {
                 format!("raylet.out: threshold {} B of {} B", threshold.0, total.0),
             ],
             remedy: vec![
-                Change::environment(KEY, "0.95").at(node.started),
+                Change::environment(THRESHOLD, &default.to_string()).at(node.started),
             ],
-            cost: Some("Ray kills earlier, and retries".into()),
-            wrong_if: Some(if set {
+            cost: Some("Ray kills earlier; it retries tasks, and actors that may restart".into()),
+            not_if: Some(if set {
                 "nothing on the node grows faster than that".into()
             } else {
                 "RAY_min_memory_free_bytes made it so, or nothing on the node grows faster than that".to_owned()

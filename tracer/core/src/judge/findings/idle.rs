@@ -6,8 +6,10 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Run, merged,
-    rules::{Needs, Rule},
+    Run,
+    decorated::is_users,
+    merged,
+    rules::{Kind, Needs, Rule},
 };
 use crate::{
     ids::{Bytes, Pid, size},
@@ -35,7 +37,7 @@ type One<'a> = (Pid, Bytes, &'a Idle);
 /// The rule.
 pub(super) const RULE: Rule = Rule {
     ids: &["idle-workers"],
-    is_cause: true,
+    kind: Kind::Cause,
     needs: Needs::Nothing,
     contradicts: &[],
     find,
@@ -47,7 +49,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         let idle = inside.filter_map(|held| Some((held.pid, held.private, held.idle.as_ref()?)));
         let limit = run.limit(death)?;
         let what = format!("the limit of {}", size(limit));
-        let mut finding = of(idle.collect(), &what, limit, run.started(death))?;
+        let mut finding = of(run, idle.collect(), &what, limit, run.started(death))?;
         finding.deaths = vec![death.id];
         Some((run.number(death), finding))
     });
@@ -58,17 +60,29 @@ fn find(run: Run<'_>) -> Vec<Finding> {
     found.extend(other_clusters.filter_map(|(number, cluster)| {
         let workers = cluster.workers.iter();
         let idle = workers.map(|(pid, private, idle)| (*pid, *private, idle));
-        let room = cluster.room.as_ref()?;
-        let what = format!("{} of {}, at the end", room.limit, size(room.at));
+        let headroom = cluster.headroom.as_ref()?;
+        let what = format!("{} of {}, at the end", headroom.limit, size(headroom.at));
         let started = run.facts.nodes.get(number).map(|node| node.started);
-        let finding = of(idle.collect(), &what, room.at, started.unwrap_or_default())?;
+        let finding = of(
+            run,
+            idle.collect(),
+            &what,
+            headroom.at,
+            started.unwrap_or_default(),
+        )?;
         Some((Some(number), finding))
     }));
     merged(found)
 }
 
 /// The finding on those of `idle` that idle for long and keep all, where that is much of the limit.
-fn of(mut idle: Vec<One<'_>>, what: &str, limit: Bytes, started: Start) -> Option<Finding> {
+fn of(
+    run: Run<'_>,
+    mut idle: Vec<One<'_>>,
+    what: &str,
+    limit: Bytes,
+    started: Start,
+) -> Option<Finding> {
     idle.retain(|(_, private, idle)| {
         idle.seconds >= LONG_S && *private >= LEAST && private.0 <= idle.left.0 + GREW
     });
@@ -88,7 +102,7 @@ fn of(mut idle: Vec<One<'_>>, what: &str, limit: Bytes, started: Start) -> Optio
     let (task, _) = tasks.into_iter().max_by_key(|(_, bytes)| *bytes)?;
     let shortest = idle.iter().map(|(_, _, idle)| idle.seconds).min()?;
     let summary = format!(
-        "{} without a task for {shortest} s or more held {}, {:.0} % of {what}: what {task} {others}left there",
+        "{} without a task for {shortest} s or more held {}, {:.0} % of {what}: memory that {task} {others}left there",
         match idle.len() {
             1 => "1 worker".to_owned(),
             many => format!("{many} workers"),
@@ -99,9 +113,14 @@ fn of(mut idle: Vec<One<'_>>, what: &str, limit: Bytes, started: Start) -> Optio
     idle.sort_by_key(|(pid, private, _)| (std::cmp::Reverse(*private), *pid));
     Some(Finding {
         evidence: idle.iter().take(MOST).map(line).collect(),
-        remedy: remedy(task, started),
-        cost: Some("a worker is started, with its imports, where an idle one would have been used again".into()),
-        wrong_if: Some("they run tasks shorter than 50 ms all the time, or the next tasks use that memory again".into()),
+        remedy: remedy(run, task, started),
+        cost: Some(
+            "Ray starts a new worker, with its imports, instead of reusing an idle one".into(),
+        ),
+        not_if: Some(
+            "they run tasks shorter than 50 ms all the time, or the next tasks reuse that memory"
+                .into(),
+        ),
         ..Finding::new("idle-workers", Certainty::Inferred, summary)
     })
 }
@@ -117,12 +136,12 @@ fn line((pid, private, idle): &One<'_>) -> String {
     )
 }
 
-fn remedy(task: &str, started: Start) -> Vec<String> {
+fn remedy(run: Run<'_>, task: &str, started: Start) -> Vec<String> {
     let limit = Change::environment("RAY_num_workers_soft_limit", "0").at(started);
-    vec![
-        format!("max_calls=1 in the @ray.remote of {task}: its worker ends after the task"),
-        format!(
-            "or {limit}: Ray then ends workers that idle for RAY_idle_worker_killing_time_threshold_ms (1000); unset, it keeps as many as CPUs are free"
-        ),
-    ]
+    let own = format!("max_calls=1 in the @ray.remote of {task}: its worker exits after the task");
+    let own = is_users(run, task).then_some(own);
+    let soft = format!(
+        "{limit}: Ray then stops workers that idle for RAY_idle_worker_killing_time_threshold_ms (1000); unset, it keeps as many as there are free CPUs"
+    );
+    own.into_iter().chain([soft]).collect()
 }

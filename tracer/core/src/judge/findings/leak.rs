@@ -6,27 +6,56 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Run, about,
+    LINES, Run, about,
     code::{self, Kept},
+    decorated::is_users,
     facts::Held,
     in_task, merged, remedy,
-    rules::{Contradiction, Needs, Rule},
+    rules::{Contradiction, Kind, Needs, Rule},
 };
 use crate::{
     ids::{Bytes, size},
     judge::report::{Certainty, Death, Finding, Saving},
-    ray::framework::Aim,
+    ray::{framework::RemedyGoal, identify},
 };
 
 /// Fewer calls are no row.
 const ROW: u32 = 5;
 /// What was kept is at least this share of the limit.
 const SHARE: f64 = 0.1;
+/// What leaked in generation, where it was vLLM's.
+const OLD_VLLM: &str =
+    "upgrade vLLM if it is older than 0.8.3, which leaked with rollout.n above 1";
+
+/// A process with the method whose calls left something behind.
+struct Leaking<'a> {
+    held: &'a Held,
+    /// Its complete calls.
+    calls: u32,
+    each: Bytes,
+}
+
+impl<'a> Leaking<'a> {
+    /// By its rows of calls; a victim's own count has those without a row too.
+    fn of(held: &'a Held, death: &Death) -> Option<(&'a str, Self)> {
+        let (method, calls, each) = held.leak.as_ref()?;
+        let own = death.activity.calls.as_ref().filter(|own| {
+            held.pid == death.process.pid && own.task == *method && own.died_in.is_some()
+        });
+        let calls = own.map_or(*calls, |own| own.complete.max(*calls));
+        let each = *each;
+        (calls >= ROW).then_some((method, Self { held, calls, each }))
+    }
+
+    fn kept(&self) -> u64 {
+        (self.each.0 * u64::from(self.calls)).min(self.held.private.0)
+    }
+}
 
 /// One method in all processes that run it.
 #[derive(Default)]
 struct Method<'a> {
-    workers: Vec<&'a Held>,
+    workers: Vec<Leaking<'a>>,
     /// Left by one call of each.
     step: u64,
     /// Kept by all calls so far.
@@ -36,18 +65,18 @@ struct Method<'a> {
 /// The rule.
 pub(super) const RULE: Rule = Rule {
     ids: &["leak"],
-    is_cause: true,
+    kind: Kind::Growth,
     needs: Needs::MemoryKill,
     contradicts: &[
         Contradiction {
             rule: "leak",
             other: "save-spike",
-            why: "a leak is never given back, a save's peak is: one of them is not the cause",
+            why: "a leak is never freed, the peak of a save is: one of the two is not the cause",
         },
         Contradiction {
             rule: "leak",
             other: "load-spike",
-            why: "a leak grows call by call, a load once: one of them is not the cause",
+            why: "a leak grows with each call, a load once: one of the two is not the cause",
         },
     ],
     find,
@@ -57,15 +86,12 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let found = run.memory_kills().filter_map(|death| {
         let limit = run.limit(death)?;
         let mut methods: BTreeMap<&str, Method<'_>> = BTreeMap::new();
-        for held in run.inside(death) {
-            let Some((method, calls, each)) = held.leak.as_ref().filter(|leak| leak.1 >= ROW)
-            else {
-                continue;
-            };
+        let inside = run.inside(death).iter();
+        for (method, one) in inside.filter_map(|held| Leaking::of(held, death)) {
             let of = methods.entry(method).or_default();
-            of.workers.push(held);
-            of.step += each.0;
-            of.kept += each.0 * u64::from(*calls);
+            of.step += one.each.0;
+            of.kept += one.kept();
+            of.workers.push(one);
         }
         let (name, method) = methods.into_iter().max_by_key(|(_, method)| method.kept)?;
         if Bytes(method.kept).gib() < SHARE * limit.gib() {
@@ -95,7 +121,7 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, name: &str, method: &Metho
     let died = died.and_then(|calls| calls.died_in);
     let died = died.map_or_else(String::new, |nth| format!("; it died in call {nth}"));
     let summary = format!(
-        "each call of {name} left {} behind in {count} {}, {} by then: the limit of {} holds about {fit} {}{died}",
+        "Each call of {name} leaked {} in {count} {}, {} in total: the limit of {} holds about {fit} {}{died}",
         each.fine(),
         if count == 1 { "process" } else { "processes" },
         size(Bytes(method.kept)),
@@ -103,73 +129,93 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, name: &str, method: &Metho
         if fit == 1 { "call" } else { "calls" }
     );
     let finding = about("leak", Certainty::Inferred, death, summary);
-    let mut finding = in_task(finding, name, &method.workers, line);
-    finding.remedy = remedy(run, name, method);
-    if let Some(line) = line_of(run, method) {
+    let held: Vec<&Held> = method.workers.iter().map(|one| one.held).collect();
+    let mut finding = in_task(finding, name, &held, |_| None);
+    finding.evidence = method.workers.iter().take(LINES).map(line).collect();
+    finding.about.bytes = Bytes(method.kept);
+    let class = held.first().and_then(|held| held.class.clone());
+    let line = line_of(run, method);
+    if let Some(line) = &line {
         finding.evidence.push(line.evidence());
         let text = format!(
-            "{} {}: release it after each call",
+            "{} keeps {}: free it after each call",
             line.name(),
-            line.keeps(Bytes(method.kept))
+            line.part(Bytes(method.kept))
         );
-        // The line is known: no profiler has to find it.
-        finding.remedy[0] = text;
+        finding.remedy.push(text);
         finding.saving = Some(Saving {
-            class: method.workers.first().and_then(|held| held.class.clone()),
+            class,
+            task: None,
             bytes: line.saves(Bytes(method.kept)),
         });
+    } else if let Some(calls) = calls_until_restart(name, method).filter(|_| is_users(run, name)) {
+        let text = format!(
+            "max_calls={calls} in the @ray.remote of {name}: a new worker takes over after so many"
+        );
+        finding.remedy.push(text);
+        finding.cost = Some("each new worker does its imports again".into());
+        let share = 1.0 - (calls * count as u64) as f64 / complete.max(1) as f64;
+        finding.saving = Some(Saving {
+            class,
+            task: None,
+            bytes: Bytes(method.kept).times(share.max(0.0)),
+        });
     }
-    finding.cost = Some("a restart loses what was done since the last checkpoint".into());
-    finding.wrong_if =
-        Some("it is a cache that stops growing, or if the next call frees it".into());
+    if line.is_none() && by_vllm(run, name) {
+        finding.remedy.push(OLD_VLLM.to_owned());
+    }
+    let restart = remedy::keys(run, RemedyGoal::Restart);
+    if !restart.is_empty() {
+        finding.remedy.push(format!(
+            "until that is fixed, restart before memory is full: {} (loses the work since the last checkpoint)",
+            restart.join(" and ")
+        ));
+    }
+    // A diagnosis is no remedy: it comes last.
+    if line.is_none() {
+        finding.remedy.push(format!(
+            "find the line: memray attach PID of {name} in the next run, or py-spy dump --pid PID"
+        ));
+    }
+    finding.not_if = Some("it is a cache that stops growing, or the next call frees it".into());
     finding
 }
 
-fn line(held: &Held) -> Option<String> {
-    let (_, calls, each) = held.leak.as_ref()?;
-    Some(format!(
-        "pid {}: {calls} complete calls, {} each, {} held",
-        held.pid,
-        each.fine(),
-        size(held.private)
-    ))
+fn line(one: &Leaking<'_>) -> String {
+    format!(
+        "pid {}: {} complete calls, {} each, {} held",
+        one.held.pid,
+        one.calls,
+        one.each.fine(),
+        size(one.held.private)
+    )
 }
 
 /// The user's own line that keeps it.
 fn line_of<'a>(run: Run<'a>, method: &Method<'_>) -> Option<Kept<'a>> {
-    let class = method.workers.first()?.class.as_deref()?;
+    let class = method.workers.first()?.held.class.as_deref()?;
     code::of_calls(run, class)
 }
 
-/// Whether vLLM may be what leaks: it did in generation, for several answers to a prompt.
+/// Whether vLLM may be what leaks, where no line of the user's own is: it did in generation, for several answers to a prompt. Its version is not recorded.
 fn by_vllm(run: Run<'_>, method: &str) -> bool {
     let rl = run.framework.generates_with_vllm();
     let generates = ["generate", "rollout"]
         .iter()
         .any(|word| method.contains(word));
     let given = super::settings::of_framework(run.facts);
-    let other = given.iter().filter(|one| !one.overruled).any(|one| {
-        let engine = one.key.ends_with("rollout.name") && !one.value.contains("vllm");
-        let single = one.key.ends_with("rollout.n") && one.value == "1";
-        engine || single
-    });
-    rl && generates && !other
+    let mut in_force = given.iter().filter(|one| !one.overruled);
+    let other =
+        in_force.any(|one| one.key.ends_with("rollout.name") && !one.value.contains("vllm"));
+    let several = super::settings::number(&given, "rollout.n").is_some_and(|answers| answers > 1);
+    rl && generates && several && !other
 }
 
-fn remedy(run: Run<'_>, name: &str, method: &Method<'_>) -> Vec<String> {
-    let biggest = method.workers.first().map_or(0, |held| held.pid.0);
-    let mut remedy = vec![format!(
-        "find what grows: memray attach {biggest} in the next run, or py-spy dump --pid {biggest}"
-    )];
-    if by_vllm(run, name) {
-        remedy.push("vLLM 0.8.3 or newer: older ones leak with rollout.n above 1".into());
+/// Half of the calls that each worker made; `None` for an actor, which Ray does not replace by a new one.
+fn calls_until_restart(name: &str, method: &Method<'_>) -> Option<u64> {
+    if identify::class_of_call(&format!("ray::{name}")).is_some() {
+        return None;
     }
-    let restart = remedy::keys(run, Aim::Restart);
-    if !restart.is_empty() {
-        remedy.push(format!(
-            "until then a restart before it is full: {}",
-            restart.join(", ")
-        ));
-    }
-    remedy
+    let made = method.workers.iter().map(|one| one.calls);
+    made.min().map(|calls| u64::from(calls / 2).max(1))
 }

@@ -2,7 +2,7 @@
 
 use super::{
     Run,
-    rules::{Needs, Rule},
+    rules::{Kind, Needs, Rule},
 };
 use crate::{
     ids::size,
@@ -15,7 +15,7 @@ const MOST: usize = 5;
 /// The rule.
 pub(super) const RULE: Rule = Rule {
     ids: &["left-over"],
-    is_cause: false,
+    kind: Kind::Note,
     needs: Needs::Nothing,
     contradicts: &[],
     find,
@@ -53,7 +53,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
             format!("check: ps -fp {}", pids.join(",")),
             format!("end: kill {}", pids.join(" ")),
         ],
-        wrong_if: Some("they are meant to live on (a service of their own)".into()),
+        not_if: Some("they are meant to keep running (a separate service)".into()),
         ..Finding::new("left-over", Certainty::Inferred, summary)
     }]
 }

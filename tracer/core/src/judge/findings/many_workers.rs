@@ -4,107 +4,167 @@ use std::collections::BTreeMap;
 
 use super::{
     Run, about,
+    decorated::{ENV_RUNNERS, in_python, is_users, rounded_up},
     facts::Held,
-    merged, ranks, remedy, resources,
-    rules::{Needs, Rule},
+    framework::MORE_ON_GPU,
+    gpus, merged, ranks, remedy, resources,
+    rules::{Kind, Needs, Rule},
 };
 use crate::{
     event::Role,
     ids::{Bytes, size},
     judge::report::{Certainty, Death, Finding, Saving},
-    ray::framework::Aim,
+    ray::framework::{Framework, RemedyGoal},
 };
 
-/// Fewer are no crowd.
-const CROWD: u32 = 3;
+/// Fewer workers are not too many.
+const MIN_WORKERS: u32 = 3;
 /// Together at least this share of the limit.
 const SHARE: f64 = 0.5;
 /// From the smallest to the largest at most this share of the largest: others of the class have just begun, or do something else.
 const SPREAD: f64 = 0.2;
+/// Of the limit, what they and all else are to fill.
+const FILL: f64 = 0.8;
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
     ids: &["many-workers"],
-    is_cause: true,
+    kind: Kind::Size,
     needs: Needs::MemoryKill,
     contradicts: &[],
     find,
 };
 
 fn find(run: Run<'_>) -> Vec<Finding> {
-    let mut fits: BTreeMap<&str, Option<f64>> = BTreeMap::new();
+    let mut fits: BTreeMap<&str, Option<Fit<'_>>> = BTreeMap::new();
     let found = run.memory_kills().filter_map(|death| {
         let limit = run.limit(death)?;
         let inside = run.inside(death);
         let class = biggest(inside)?;
-        if class.processes < CROWD || class.sum.gib() <= SHARE * limit.gib() {
+        let name = class.name;
+        if class.processes < MIN_WORKERS || class.sum.gib() <= SHARE * limit.gib() {
             return None;
         }
-        let each = class.sum.gib() / f64::from(class.processes);
-        let share = 100.0 * class.sum.gib() / limit.gib();
-        let others = others(death, inside, class.sum);
-        let fit = fits.entry(class.name);
-        let fit = (*fit.or_insert_with(|| fitting(run, class.name)))?;
-        let summary = format!(
-            "{} {} of {} each held {} together, {share:.0} % of the limit of {}",
-            class.processes,
-            class.name,
-            if each < 1.0 {
-                Bytes(class.sum.0 / u64::from(class.processes)).fine()
-            } else {
-                format!("{each:.1} GiB")
-            },
-            size(class.sum),
-            size(limit)
-        );
-        let mut finding = about("many-workers", Certainty::Inferred, death, summary);
-        finding.evidence = vec![format!(
+        let fit = fits.entry(name).or_insert_with(|| fitting(run, name));
+        let finding = finding(run, death, limit, class, fit.as_ref()?);
+        Some((name, finding))
+    });
+    let found: Vec<(&str, Finding)> = found.collect();
+    let mut others = Vec::new();
+    for (name, finding) in &found {
+        others.extend(filled_too(run, name, finding).map(|finding| (*name, finding)));
+    }
+    merged(found.into_iter().chain(others))
+}
+
+/// The same of each other kill at which the same class filled the limit, whatever the sizes of its workers were then.
+fn filled_too(run: Run<'_>, class: &str, finding: &Finding) -> impl Iterator<Item = Finding> {
+    let fills = move |death: &&Death| {
+        let members = run.inside(death).iter().filter(|held| is_of(held, class));
+        let sizes: Vec<u64> = members.map(|held| held.private.0).collect();
+        let sum = Bytes(sizes.iter().sum());
+        let many = sizes.len() >= MIN_WORKERS as usize;
+        let limit = run.limit(death).filter(|_| many);
+        limit.is_some_and(|limit| sum.gib() > SHARE * limit.gib())
+    };
+    run.memory_kills().filter(fills).map(|death| Finding {
+        deaths: vec![death.id],
+        ..finding.clone()
+    })
+}
+
+fn finding(run: Run<'_>, death: &Death, limit: Bytes, class: Class<'_>, fit: &Fit<'_>) -> Finding {
+    let inside = run.inside(death);
+    let members: Vec<&Held> = inside
+        .iter()
+        .filter(|held| is_of(held, class.name))
+        .collect();
+    let held = Bytes(members.iter().map(|held| held.private.0).sum());
+    let each = class.sum.gib() / f64::from(class.processes);
+    // Which kill, where others had other sizes.
+    let when = if run.memory_kills().nth(1).is_some() {
+        format!(" when pid {} was killed", death.process.pid)
+    } else {
+        String::new()
+    };
+    let summary = format!(
+        "{} {} of {} each held {} together{when}, {:.0} % of the limit of {}",
+        class.processes,
+        class.name,
+        if each < 1.0 {
+            Bytes(class.sum.0 / u64::from(class.processes)).fine()
+        } else {
+            format!("{each:.1} GiB")
+        },
+        size(class.sum),
+        100.0 * class.sum.gib() / limit.gib(),
+        size(limit)
+    );
+    let mut finding = about("many-workers", Certainty::Inferred, death, summary);
+    finding.evidence = vec![
+        format!(
             "{}: {} processes, the smallest {}, the largest {}; {} of another size",
             class.name,
             class.processes,
             class.smallest.fine(),
             class.largest.fine(),
             class.others
-        )];
-        finding
-            .evidence
-            .push(format!("all else that counts: {}", size(others)));
-        let same = |held: &&Held| held.class.as_deref() == Some(class.name);
-        finding.about.pids = run
-            .inside(death)
-            .iter()
-            .filter(same)
-            .map(|held| held.pid)
-            .collect();
-        let cpus = cpus_for_each(run, death, fit);
-        let left = cpus.map_or(fit, |(_, at_once)| at_once);
-        let rest = f64::from(class.processes) - left;
-        finding.saving = Some(Saving {
-            class: Some(class.name.to_owned()),
-            bytes: Bytes(class.sum.0 / u64::from(class.processes)).times(rest),
-        });
-        finding.remedy = remedy(run, &class, fit, each, cpus);
-        finding.cost = Some("less parallelism".into());
-        finding.wrong_if =
-            Some("a single one would reach the limit; then look at its growth".into());
-        Some((class.name.to_owned(), finding))
-    });
-    merged(found)
+        ),
+        format!(
+            "everything else that counts: {}",
+            size(others(death, inside, held))
+        ),
+    ];
+    finding.about.pids = members.iter().map(|held| held.pid).collect();
+    finding.about.bytes = class.sum;
+    let too_many = TooManyWorkers {
+        held,
+        fit,
+        at_this_kill: fit.at.id == death.id,
+        is_actor: is_actor(death, inside, class.name),
+        on_gpu: gpus::used(run, &members),
+        class,
+    };
+    too_many.remedies(run, death, &mut finding);
+    finding.not_if = Some("a single one would reach the limit (then look at its growth)".into());
+    finding
 }
 
-/// How many of a class fit: the least that any memory kill allows at which several of them filled the limit.
-fn fitting(run: Run<'_>, class: &str) -> Option<f64> {
+fn is_of(held: &Held, class: &str) -> bool {
+    held.role == Role::Worker && held.class.as_deref() == Some(class)
+}
+
+/// How many of a class fit, by the kill that allows least.
+struct Fit<'a> {
+    most: f64,
+    /// What one of them takes, by that kill.
+    each: Bytes,
+    at: &'a Death,
+}
+
+/// The least that any memory kill allows at which several of them filled the limit.
+fn fitting<'a>(run: Run<'a>, name: &str) -> Option<Fit<'a>> {
     let bounds = run.memory_kills().filter_map(|death| {
         let limit = run.limit(death)?;
         let inside = run.inside(death);
-        let class = classes(inside).into_iter().find(|one| one.name == class)?;
+        let class = classes(inside).into_iter().find(|one| one.name == name)?;
+        let members = inside.iter().filter(|held| is_of(held, name));
+        let held = Bytes(members.map(|held| held.private.0).sum());
         let fills = class.processes > 1 && class.sum.gib() > SHARE * limit.gib();
-        let room = 0.8 * limit.gib() - others(death, inside, class.sum).gib();
-        let each = class.sum.gib() / f64::from(class.processes);
-        let most = f64::from(class.processes) - 1.0;
-        fills.then(|| (room / each).floor().clamp(1.0, most))
+        if !fills {
+            return None;
+        }
+        let room = FILL * limit.gib() - others(death, inside, held).gib();
+        let each = reached(run, &class);
+        let most = (room / each.gib()).floor();
+        let most = most.clamp(1.0, f64::from(class.processes) - 1.0);
+        Some(Fit {
+            most,
+            each,
+            at: death,
+        })
     });
-    bounds.reduce(f64::min)
+    bounds.reduce(|one, other| if other.most < one.most { other } else { one })
 }
 
 /// What else fills the limit, by what was counted at the kill; else by what is listed.
@@ -116,62 +176,172 @@ fn others(death: &Death, inside: &[Held], class: Bytes) -> Bytes {
     Bytes(used.saturating_sub(class.0))
 }
 
-/// In the keys of the framework where that starts the workers, else in Ray's.
-fn remedy(
-    run: Run<'_>,
-    class: &Class<'_>,
-    fit: f64,
-    each: f64,
-    cpus: Option<(f64, f64)>,
-) -> Vec<String> {
-    let mut remedy = remedy::keys_for(run, Aim::Fewer, Some(class.name));
-    if run.framework.starts_workers() {
-        let halved = ranks::halved(run).filter(|fewer| fewer.value as f64 <= fit);
-        if let Some(fewer) = halved
-            && let Some(one) = remedy.iter_mut().find(|one| one.contains(fewer.key))
+/// What one of them takes: what others of their class have reached, where these were on their way to that.
+fn reached(run: Run<'_>, class: &Class<'_>) -> Bytes {
+    let mut owners = run.report.owners.iter();
+    let owner = owners.find(|owner| owner.class == class.name);
+    let most = owner.and_then(|owner| owner.largest_bytes);
+    let more = most.filter(|most| *most > class.largest);
+    more.unwrap_or(Bytes(class.sum.0 / u64::from(class.processes.max(1))))
+}
+
+/// Whether the workers of a class are actors, by the victim or by what they run.
+fn is_actor(death: &Death, inside: &[Held], class: &str) -> bool {
+    let victims = death.work.actor_class.as_deref() == Some(class) && death.work.actor_id.is_some();
+    let runs_method = |held: &Held| {
+        let method = held
+            .doing
+            .as_deref()
+            .and_then(|doing| doing.strip_prefix(class));
+        held.class.as_deref() == Some(class) && method.is_some_and(|method| method.starts_with('.'))
+    };
+    victims || inside.iter().any(runs_method)
+}
+
+/// The workers of a class that are too many, and how many fit.
+struct TooManyWorkers<'a> {
+    class: Class<'a>,
+    /// What all of the class held.
+    held: Bytes,
+    fit: &'a Fit<'a>,
+    /// Whether it is this kill that says how many fit.
+    at_this_kill: bool,
+    is_actor: bool,
+    on_gpu: bool,
+}
+
+impl TooManyWorkers<'_> {
+    /// In the keys of the framework or library that starts them, else in Ray's.
+    fn remedies(&self, run: Run<'_>, death: &Death, finding: &mut Finding) {
+        let (name, fit) = (self.class.name, self.fit.most);
+        finding.cost = Some("less parallelism".into());
+        if run.framework.starts_workers() {
+            return self.in_its_keys(run, finding);
+        }
+        let knob = library_setting(run, &self.class, fit, self.is_actor);
+        let cpus = cpus_for_each(run, death, fit).filter(|_| !self.is_actor);
+        let left = match (&knob, cpus) {
+            (None, Some((_, at_once))) => at_once,
+            _ => fit,
+        };
+        let stays = self.fit.each.times(left);
+        finding.saving = Some(Saving {
+            class: Some(name.to_owned()),
+            task: None,
+            bytes: Bytes(self.held.0.saturating_sub(stays.0)),
+        });
+        finding.remedy = match (knob, cpus) {
+            (Some(knob), _) => vec![knob],
+            // Those of a pool that do not fit would wait for ever.
+            (None, _) if self.is_actor => vec![format!(
+                "start at most {fit:.0} {name} on this node, where {} were",
+                self.class.processes + self.class.others
+            )],
+            (None, Some((cpus, at_once))) => vec![
+                format!("num_cpus={cpus} in the @ray.remote of {name}: {at_once:.0} at once"),
+                self.counted(run, death, left),
+            ],
+            (None, None) => vec![
+                format!("at most {fit:.0} at once: a higher num_cpus for {name}"),
+                self.counted(run, death, left),
+            ],
+        };
+        if !is_users(run, name) {
+            finding.remedy.retain(|text| !text.contains("@ray.remote"));
+        }
+    }
+
+    /// So much memory for each that Ray runs at most so many of them at once, where it is known how much the node has to give.
+    fn counted(&self, run: Run<'_>, death: &Death, most: f64) -> String {
+        let each = rounded_up(self.fit.each);
+        let node = run.node(death);
+        let all = node.and_then(|node| resources::of_raylet(&node.argv, "memory"));
+        let remote = format!("in the @ray.remote of {}", self.class.name);
+        let Some(all) = all.map(|all| Bytes(1).times(all)) else {
+            let bytes = in_python(each);
+            return format!("memory={bytes} {remote}, so that Ray counts it");
+        };
+        let more_than_fit = Bytes(all.times(1.0 / (most + 1.0)).0 + 1);
+        let each = rounded_up(each.max(more_than_fit));
+        let at_once = all.0 / each.0.max(1);
+        format!("memory={} {remote}: {at_once} at once", in_python(each))
+    }
+
+    /// What is sharded moves to the ranks that stay, so that nothing is expected of fewer.
+    fn in_its_keys(&self, run: Run<'_>, finding: &mut Finding) {
+        let (name, fit) = (self.class.name, self.fit.most);
+        let mut keys = remedy::keys_for(run, RemedyGoal::Fewer, Some(name));
+        if let Some(fewer) = ranks::at_most(run, fit)
+            && let Some(one) = keys.iter_mut().find(|one| one.contains(fewer.key))
         {
             *one = fewer.text();
+            finding.cost = Some(fewer.cost());
         }
-        remedy.insert(0, format!("at most {fit:.0} {} on this node", class.name));
-        return remedy;
+        let each = size(self.fit.each);
+        let held = if self.at_this_kill {
+            format!("if each holds {each} then too")
+        } else {
+            let pid = self.fit.at.process.pid;
+            format!("since each held {each} when pid {pid} was killed")
+        };
+        let at_most = format!("at most {fit:.0} {name} on this node, {held}");
+        let keys = keys.into_iter().map(|key| format!("{key}: {at_most}"));
+        finding.remedy = keys.collect();
+        if finding.remedy.is_empty() {
+            finding.remedy.push(at_most);
+        }
+        let offloads = Some(remedy::keys_for(run, RemedyGoal::LessOnHost, Some(name)));
+        let offloads = offloads.filter(|keys| self.on_gpu && !keys.is_empty());
+        if let Some(offloads) = offloads {
+            finding.remedy.splice(0..0, offloads);
+            finding.cost = Some(MORE_ON_GPU.into());
+        }
     }
-    let first = match cpus {
-        Some((cpus, at_once)) => format!(
-            "num_cpus={cpus} in the @ray.remote of {}: {at_once:.0} at once",
-            class.name
-        ),
-        None => format!(
-            "at most {fit:.0} at once: a higher num_cpus for {}",
-            class.name
-        ),
-    };
-    remedy.insert(0, first);
-    remedy.push(format!(
-        "or memory={} in its @ray.remote, so that Ray counts it",
-        in_python(each)
-    ));
-    remedy
+}
+
+/// Where a library of Ray's starts them: what its user types.
+fn library_setting(run: Run<'_>, class: &Class<'_>, fit: f64, is_actor: bool) -> Option<String> {
+    let name = class.name;
+    let inner = |prefix: &str| name.strip_prefix(prefix)?.strip_suffix(')');
+    if let Some(operator) = inner("MapWorker(") {
+        let function = operator
+            .split_once('(')
+            .map_or(operator, |(_, function)| function.trim_end_matches(')'));
+        return Some(format!(
+            "concurrency={fit:.0} in the .map_batches() of {function}"
+        ));
+    }
+    if name == "RayTrainWorker" {
+        return Some(format!("ScalingConfig(num_workers={fit:.0})"));
+    }
+    if ENV_RUNNERS.iter().any(|one| name.ends_with(one)) {
+        return Some(format!("config.env_runners(num_env_runners={fit:.0})"));
+    }
+    match run.framework {
+        Framework::Data if !is_actor => Some(format!(
+            "concurrency={fit:.0} in the read or map call that runs {name}"
+        )),
+        Framework::Serve if is_actor => Some(format!(
+            "num_replicas={fit:.0} in the @serve.deployment of {name}"
+        )),
+        _ => None,
+    }
 }
 
 /// With how many CPUs for each no more of them run at once on the victim's node than `fit`, and how many do then; Ray takes whole CPUs
-/// above one.
+/// above one. What else needs CPUs finds some where only one runs.
 fn cpus_for_each(run: Run<'_>, death: &Death, fit: f64) -> Option<(f64, f64)> {
-    if run.framework.starts_workers() {
-        return None;
-    }
     let node = run.facts.nodes.get(usize::try_from(death.cluster?).ok()?)?;
     let all = resources::of_raylet(&node.argv, "CPU")?;
-    let each = (all / fit).ceil();
-    (each > 1.0 && each <= all).then(|| (each, (all / each).floor()))
-}
-
-/// A size in GiB, rounded up, as somebody writes it in Python.
-fn in_python(gib: f64) -> String {
-    const STEP: f64 = 64.0;
-    if gib >= 4.0 {
-        return format!("{:.0}*1024**3", gib.ceil());
-    }
-    format!("{:.0}*1024**2", (gib * 1024.0 / STEP).ceil() * STEP)
+    let least = (all / fit).ceil();
+    let at_once = (all / least).floor();
+    // One value for each number that runs at once, whatever was seen to fit.
+    let each = if at_once > 1.0 {
+        (all / at_once).floor()
+    } else {
+        (all / 2.0).floor() + 1.0
+    };
+    (each > 1.0 && each <= all).then_some((each, at_once))
 }
 
 /// Workers of one class and size.

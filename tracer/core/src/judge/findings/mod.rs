@@ -12,10 +12,12 @@ mod choice;
 mod code;
 mod contradictions;
 mod controller;
+mod decorated;
 pub(in crate::judge) mod facts;
 mod framework;
 mod gpu_count;
 mod gpu_orphan;
+mod gpus;
 mod growing;
 mod grows_per_call;
 mod head;
@@ -23,8 +25,10 @@ mod high_threshold;
 mod idle;
 mod leak;
 mod left_over;
+mod log_warnings;
 mod many_workers;
 mod monitor_off;
+mod more_memory;
 mod nothing_fits;
 mod object_store;
 mod of_recording;
@@ -39,11 +43,11 @@ mod remedy;
 mod resources;
 mod retry_loop;
 mod rules;
-mod said;
 mod second_cluster;
 mod settings;
 mod shared_memory;
 mod spikes;
+mod store_filled;
 mod teardown;
 mod unseen_limit;
 mod whole_model;
@@ -61,8 +65,46 @@ use crate::{
     },
     ray::{framework::Framework, start::Start},
 };
-use facts::{Around, Facts, Held, Node};
-use rules::Rule;
+use facts::{Facts, Held, LimitMembers, Node};
+use rules::{Kind, Rule};
+
+/// The rules, in the order in which their findings are shown: causes first, then settings, then what is no cause.
+static ALL: [Rule; 34] = [
+    controller::RULE,
+    leak::RULE,
+    call_growth::RULE,
+    children::RULE,
+    wrong_suspect::RULE,
+    allocator::RULE,
+    idle::RULE,
+    spikes::RULE,
+    grows_per_call::RULE,
+    offload::RULE,
+    framework::HOST_MEMORY,
+    store_filled::RULE,
+    many_workers::RULE,
+    one_process::RULE,
+    head::RULE,
+    outside_ray::RULE,
+    unseen_limit::RULE,
+    monitor_off::RULE,
+    own_shared::RULE,
+    pinned::RULE,
+    shared_memory::RULE,
+    retry_loop::RULE,
+    high_threshold::RULE,
+    settings::RULE,
+    framework::NO_HELP,
+    object_store::RULE,
+    advice::RULE,
+    second_cluster::RULE,
+    left_over::RULE,
+    gpu_orphan::RULE,
+    gpu_count::RULE,
+    log_warnings::RULE,
+    after_effects::RULE,
+    teardown::RULE,
+];
 
 /// Processes that have a line of evidence in a finding.
 const LINES: usize = 8;
@@ -93,9 +135,10 @@ pub(super) fn name_suspects(facts: &Facts, report: &mut Report) {
 /// All findings.
 pub(super) fn all(facts: &Facts, report: &Report) -> Vec<Finding> {
     let run = Run::new(facts, report);
-    let rules = rules::ALL.iter().filter(|rule| rule.applies(run));
+    let rules = ALL.iter().filter(|rule| rule.applies(run));
     let mut findings: Vec<Finding> = rules.flat_map(|rule| found(rule, run)).collect();
     choice::one_per_cause(run, &mut findings);
+    choice::cover_decisions(run, &mut findings);
     let mut left = choice::unexplained(run, &findings);
     // A text that lists nobody beside the victim has no table to show.
     left.retain(|death| !report.recordings.is_empty() || death.memory.top.len() > 1);
@@ -115,7 +158,7 @@ fn found(rule: &Rule, run: Run<'_>) -> Vec<Finding> {
 impl<'a> Run<'a> {
     fn new(facts: &'a Facts, report: &'a Report) -> Self {
         let named_framework = named_framework(facts);
-        let held = facts.around.values().flat_map(|one| &one.inside);
+        let held = facts.limit_members.values().flat_map(|one| &one.inside);
         let classes = held.filter_map(|held| held.class.as_deref());
         let framework = named_framework.or_else(|| Framework::of_classes(&classes));
         Self {
@@ -131,13 +174,14 @@ impl<'a> Run<'a> {
         self.report.deaths.iter().filter(|death| for_memory(death))
     }
 
-    fn around(self, death: &Death) -> Option<&'a Around> {
-        self.facts.around.get(&death.id)
+    fn limit_members(self, death: &Death) -> Option<&'a LimitMembers> {
+        self.facts.limit_members.get(&death.id)
     }
 
     /// The processes that count against the limit that a death met: those of its cluster, inside the cgroup at its limit.
     fn inside(self, death: &Death) -> &'a [Held] {
-        self.around(death).map_or(&[], |around| &around.inside)
+        self.limit_members(death)
+            .map_or(&[], |members| &members.inside)
     }
 
     /// The number of a death's cluster; texts of one node name none.
@@ -205,6 +249,20 @@ fn for_memory(death: &Death) -> bool {
     death.verdict.killer.is_memory_kill()
 }
 
+/// What a finding says of a kill; `None` for `nothing-fits`, which no rule has.
+fn kind(finding: &Finding) -> Option<Kind> {
+    let mut rules = ALL.iter();
+    let rule = rules.find(|rule| rule.ids.contains(&finding.rule.as_str()))?;
+    // Nothing is known of settings whose processes were not seen.
+    let unseen = rule.kind == Kind::Setting && finding.about.pids.is_empty();
+    Some(if unseen { Kind::Note } else { rule.kind })
+}
+
+/// Whether a finding names a cause of a kill.
+fn is_cause(finding: &Finding) -> bool {
+    kind(finding).is_some_and(|kind| kind != Kind::Note)
+}
+
 /// Who died and of what, as evidence.
 fn victim(death: &Death) -> String {
     let process = &death.process;
@@ -233,6 +291,7 @@ fn in_task(
         about: About {
             pids: workers.iter().map(|held| held.pid).collect(),
             task: Some(task.to_owned()),
+            ..finding.about
         },
         ..finding
     }
@@ -262,4 +321,42 @@ fn merged<K: PartialEq>(found: impl IntoIterator<Item = (K, Finding)>) -> Vec<Fi
         }
     }
     kept.into_iter().map(|(_, finding)| finding).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{rules::Contradiction, *};
+
+    fn is_known(id: &str) -> bool {
+        ALL.iter().any(|rule| rule.ids.contains(&id))
+    }
+
+    #[test]
+    fn every_contradiction_is_between_findings_that_exist_and_stands_once() {
+        let pairs: Vec<&Contradiction> = ALL.iter().flat_map(|rule| rule.contradicts).collect();
+        for pair in &pairs {
+            assert!(is_known(pair.rule) && is_known(pair.other), "{pair:?}");
+            let same = |one: &&&Contradiction| {
+                [one.rule, one.other] == [pair.rule, pair.other]
+                    || [one.other, one.rule] == [pair.rule, pair.other]
+            };
+            assert_eq!(pairs.iter().filter(same).count(), 1, "{pair:?}");
+        }
+        for rule in &ALL {
+            let own = |pair: &Contradiction| rule.ids.contains(&pair.rule);
+            assert!(rule.contradicts.iter().all(own), "{:?}", rule.ids);
+        }
+    }
+
+    #[test]
+    fn the_documentation_names_every_rule() {
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../docs/reference/findings.md"
+        );
+        let text = std::fs::read_to_string(path).expect("docs/reference/findings.md");
+        for id in ALL.iter().flat_map(|rule| rule.ids) {
+            assert!(text.contains(&format!("`{id}`")), "{id}");
+        }
+    }
 }

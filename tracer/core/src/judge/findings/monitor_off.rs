@@ -2,7 +2,7 @@
 
 use super::{
     Run, about, merged,
-    rules::{Needs, Rule},
+    rules::{Kind, Needs, Rule},
 };
 use crate::{
     judge::report::{Finding, Killer},
@@ -12,7 +12,7 @@ use crate::{
 /// The rule.
 pub(super) const RULE: Rule = Rule {
     ids: &["monitor-off"],
-    is_cause: true,
+    kind: Kind::Limit,
     needs: Needs::MemoryKill,
     contradicts: &[],
     find,
@@ -37,12 +37,16 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         }];
         // services.py of Ray 2.60 gives it so.
         if node.argv.iter().any(|word| word == "--enable-resource-isolation") {
-            finding.evidence.push("the raylet has --enable-resource-isolation: at its user cgroup's limit it goes on to kill".into());
+            finding.evidence.push("the raylet has --enable-resource-isolation: at the limit of its user cgroup it still kills".into());
         }
         let on = Change::environment("RAY_memory_monitor_refresh_ms", "250");
         finding.remedy = vec![on.at(run.started(death))];
-        finding.cost = Some("Ray kills workers at its threshold, and retries them".into());
-        finding.wrong_if = Some("the kernel's limit lies below Ray's threshold: the monitor would not have acted either".into());
+        finding.cost = Some(if death.is_retried() {
+            "Ray kills workers at its threshold, and retries them".into()
+        } else {
+            "Ray kills workers at its threshold: a call that it does not retry fails as now, but its message names the reason".to_owned()
+        });
+        finding.not_if = Some("the kernel's limit is below Ray's threshold (then the monitor would not have acted either)".into());
         Some((death.cluster, finding))
     }))
 }

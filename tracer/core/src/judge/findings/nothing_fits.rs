@@ -1,4 +1,4 @@
-//! No rule explains a memory kill: that is said, with the biggest processes, and no cause is made up.
+//! No rule explains a memory kill: that is said, with the largest processes, and no cause is made up.
 
 use crate::{
     ids::size,
@@ -21,11 +21,14 @@ pub(super) fn find(left: &[&Death]) -> Option<Finding> {
         })
         .collect();
     let summary = format!(
-        "no rule explains {}: the biggest were {}",
+        "No rule explains {} were {}",
         if left.len() == 1 {
-            "this memory kill".to_owned()
+            "this memory kill; the largest processes".to_owned()
         } else {
-            format!("{} memory kills", left.len())
+            format!(
+                "these {} memory kills; the largest processes at the first",
+                left.len()
+            )
         },
         if table.is_empty() {
             "not sampled".to_owned()

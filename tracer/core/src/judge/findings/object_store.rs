@@ -2,7 +2,7 @@
 
 use super::{
     Run, about,
-    rules::{Needs, Rule},
+    rules::{Kind, Needs, Rule},
 };
 use crate::{
     event::SharedMemory,
@@ -17,8 +17,8 @@ const BELIEVED: [&str; 2] = ["RAY_object_store_memory", "ray_init.object_store_m
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
-    ids: &["object-store-is-a-cap"],
-    is_cause: false,
+    ids: &["object-store-not-reserved"],
+    kind: Kind::Note,
     needs: Needs::MemoryKill,
     contradicts: &[],
     find,
@@ -41,12 +41,12 @@ fn find(run: Run<'_>) -> Vec<Finding> {
             return None;
         }
         let summary = format!(
-            "the object store is not the problem: /dev/shm held {} of at most {}, {:.0} % of the limit; its size is a maximum, not reserved",
+            "The object store is not the problem: /dev/shm held {} of at most {}, {:.0} % of the limit; its size is a maximum, not reserved",
             size(used),
             size(cap),
             100.0 * used.gib() / limit.gib()
         );
-        let mut finding = about("object-store-is-a-cap", Certainty::Inferred, death, summary);
+        let mut finding = about("object-store-not-reserved", Certainty::Inferred, death, summary);
         finding.evidence = vec![format!("{}={}, {}", believed.setting.key, believed.setting.value, believed.setting.source)];
         Some(finding)
     });

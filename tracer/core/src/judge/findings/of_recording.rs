@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 use super::{
     advice,
     facts::{
-        Around, Driver, Effect, Facts, GpuOrphan, Held, IdleCluster, LeftOver, LogWarning, Node,
-        Offload, Printed,
+        Driver, Effect, Facts, GpuOrphan, Held, IdleCluster, LeftOver, LimitMembers, LogWarning,
+        Node, Offload, Printed,
     },
-    for_memory, growing, offload, said, within,
+    for_memory, growing, log_warnings, offload, within,
 };
 use crate::{
     event::{Cluster, RayLog, Role},
     ids::{Bytes, HexId, Pid, ProcessKey, SECOND_NS, size},
     judge::{
         acts,
-        query::crowd,
+        query::{headroom, live_processes},
         report::{Death, Killer},
         state::{gpus::GpuOffload, processes::ProcessState, snapshot::Member, world::World},
         warning::Warning,
@@ -41,10 +41,10 @@ pub(in crate::judge) fn facts(world: &World, deaths: &[Death]) -> Facts {
     let kills = deaths.iter().filter(|death| for_memory(death));
     let at_first_end = |death: &Death| {
         let first = first_ends.get(&death.id).copied().unwrap_or(death);
-        Some((death.id, around(world, first)?))
+        Some((death.id, limit_members(world, first)?))
     };
     Facts {
-        around: kills.filter_map(at_first_end).collect(),
+        limit_members: kills.filter_map(at_first_end).collect(),
         used_before: world.machine.used_first,
         nodes: world
             .clusters
@@ -53,7 +53,7 @@ pub(in crate::judge) fn facts(world: &World, deaths: &[Death]) -> Facts {
             .collect(),
         drivers: drivers(world),
         printed: printed(world),
-        said: said(world),
+        log_warnings: warnings(world),
         effects: effects(world),
         offloads: offloads(world),
         growing: growing::of(world),
@@ -69,8 +69,8 @@ pub(in crate::judge) fn facts(world: &World, deaths: &[Death]) -> Facts {
     }
 }
 
-fn around(world: &World, death: &Death) -> Option<Around> {
-    let crowd = &world.exits.get(&death.id)?.around.crowd;
+fn limit_members(world: &World, death: &Death) -> Option<LimitMembers> {
+    let live = &world.exits.get(&death.id)?.around.live_processes;
     let cluster = usize::try_from(death.cluster?).ok()?;
     let raylet = world.clusters.get(cluster)?.raylet;
     let limit = death
@@ -97,10 +97,11 @@ fn around(world: &World, death: &Death) -> Option<Around> {
         }),
         reused: member.reused.as_deref().cloned(),
         idle: member.idle.as_deref().cloned(),
+        on_gpu: member.on_gpu,
     };
-    Some(Around {
-        inside: crowd.members.iter().filter(counts).map(held).collect(),
-        sums: crowd.node.clone().map(|node| (crowd.tracked, node)),
+    Some(LimitMembers {
+        inside: live.members.iter().filter(counts).map(held).collect(),
+        sums: live.node.clone().map(|node| (live.tracked, node)),
     })
 }
 
@@ -109,11 +110,11 @@ fn idle(world: &World, cluster: &Cluster) -> IdleCluster {
     let alive = world.processes.iter().filter(mine);
     let workers = alive.filter_map(|state| {
         let private = state.memory?.1.private()?;
-        Some((state.key.pid, private, crowd::idle(world, state)?))
+        Some((state.key.pid, private, live_processes::idle(world, state)?))
     });
     IdleCluster {
         workers: workers.collect(),
-        room: growing::room(world, cluster),
+        headroom: headroom::of(world, cluster),
     }
 }
 
@@ -183,7 +184,7 @@ fn writer(world: &World, log: &RayLog, worker: Option<&HexId>) -> String {
     let Some(state) = state else {
         return "a worker".into();
     };
-    let class = crowd::class(state);
+    let class = live_processes::class(state);
     format!(
         "{} (pid {})",
         class.as_deref().unwrap_or("a worker"),
@@ -213,13 +214,13 @@ fn printed(world: &World) -> Vec<Printed> {
     found
 }
 
-fn said(world: &World) -> Vec<LogWarning> {
+fn warnings(world: &World) -> Vec<LogWarning> {
     let mut all: BTreeMap<Warning, LogWarning> = BTreeMap::new();
     for seen in world.ray_words.iter() {
         let file = &seen.what.file;
         let (warning, bytes, line) = match &seen.what.fact {
             RayFact::Exception { class, message, .. } => {
-                let Some(warning) = said::of_exception(class, message) else {
+                let Some(warning) = log_warnings::of_exception(class, message) else {
                     continue;
                 };
                 (warning, None, format!("{file}: {class}: {message}"))
@@ -231,17 +232,17 @@ fn said(world: &World) -> Vec<LogWarning> {
             ),
             _ => continue,
         };
-        let said = all.entry(warning).or_insert_with(|| LogWarning {
+        let known = all.entry(warning).or_insert_with(|| LogWarning {
             warning,
             count: 0,
             bytes: None,
             lines: Vec::new(),
             first_hand: true,
         });
-        said.count += 1;
-        said.bytes = bytes.max(said.bytes);
-        if said.lines.len() < MAX_LINES {
-            said.lines.push(line);
+        known.count += 1;
+        known.bytes = bytes.max(known.bytes);
+        if known.lines.len() < MAX_LINES {
+            known.lines.push(line);
         }
     }
     all.into_values().collect()
@@ -297,11 +298,14 @@ fn offloads(world: &World) -> Vec<Offload> {
 fn seen_offload(world: &World, swing: &GpuOffload) -> Offload {
     let pid = swing.process.pid;
     let state = world.processes.get(swing.process);
-    let class = state.and_then(crowd::class);
+    let class = state.and_then(live_processes::class);
+    let program = state.map(|state| format!("{} {}", state.comm, state.argv.join(" ")));
+    let names = [class.as_deref(), program.as_deref()];
     let freed = Bytes(swing.from.0 - swing.to.0);
     Offload {
         who: format!("{} (pid {pid})", class.as_deref().unwrap_or("a process")),
-        what: "a fall that NVML saw".to_owned(),
+        by_engine: names.into_iter().flatten().any(offload::is_engine),
+        what: "an offload (measured by NVML)".to_owned(),
         freed,
         to_host: Some(swing.host.min(freed)),
         lines: vec![format!(

@@ -1,19 +1,30 @@
 //! Memory that left the GPU came to the host: an offload or a sleep with a copy, in the figures that the process printed.
 
+use std::collections::BTreeMap;
+
 use super::{
     Run,
     facts::Offload,
     remedy,
-    rules::{Contradiction, Needs, OFFLOADED, Rule},
+    rules::{Contradiction, Kind, Needs, OFFLOADED, Rule},
 };
 use crate::{
     ids::{Bytes, size},
-    judge::report::{Certainty, Finding},
-    ray::{facts::GpuMoved, framework::Aim},
+    judge::report::{About, Certainty, Finding},
+    ray::{facts::GpuMoved, framework::RemedyGoal},
 };
 
 /// Less is no offload of a model.
 const LEAST: Bytes = Bytes(2 << 30);
+
+/// Parts of the names of inference engines and of the actors that hold one.
+const ENGINES: [&str; 3] = ["vllm", "llmrayactor", "sglang"];
+
+/// Whether a process of this class, name or command line is an inference engine.
+pub(super) fn is_engine(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ENGINES.iter().any(|part| name.contains(part))
+}
 
 /// What was given up, from what each process printed before and after: its writer, the figures, the line.
 pub(in crate::judge) fn paired(points: &[(String, &GpuMoved, String)]) -> Vec<Offload> {
@@ -35,6 +46,7 @@ pub(in crate::judge) fn paired(points: &[(String, &GpuMoved, String)]) -> Vec<Of
                 };
                 Offload {
                     who: who.clone(),
+                    by_engine: false,
                     what: format!(
                         "{what} ({:.2} to {:.2} of {})",
                         had.gib(),
@@ -48,6 +60,7 @@ pub(in crate::judge) fn paired(points: &[(String, &GpuMoved, String)]) -> Vec<Of
             }
             GpuMoved::Slept { freed, to_host } => Offload {
                 who: who.clone(),
+                by_engine: true,
                 what: "sleep".into(),
                 freed: *freed,
                 to_host: Some(*to_host),
@@ -62,7 +75,7 @@ pub(in crate::judge) fn paired(points: &[(String, &GpuMoved, String)]) -> Vec<Of
 /// The rule.
 pub(super) const RULE: Rule = Rule {
     ids: &["offload-to-host"],
-    is_cause: true,
+    kind: Kind::Cause,
     needs: Needs::MemoryKill,
     contradicts: &[Contradiction {
         rule: "offload-to-host",
@@ -79,45 +92,54 @@ fn find(run: Run<'_>) -> Vec<Finding> {
     let Some(biggest) = all().max_by_key(|one| one.to_host.unwrap_or(one.freed)) else {
         return Vec::new();
     };
-    let mut who: Vec<&str> = all().map(|one| one.who.as_str()).collect();
-    who.sort_unstable();
-    who.dedup();
+    // What each gave up at once: it does so again and again.
+    let mut each: BTreeMap<&str, u64> = BTreeMap::new();
+    for one in all() {
+        let most = each.entry(&one.who).or_default();
+        *most = one.to_host.unwrap_or(one.freed).0.max(*most);
+    }
     let host = match biggest.to_host {
         Some(bytes) => format!("{} of it are a copy on the host", size(bytes)),
-        None => {
-            "a sleep of level 1 keeps the weights of it on the host; how much is not in the log"
-                .to_owned()
-        }
+        None => "a sleep of level 1 keeps its weights on the host; the log does not say how much"
+            .to_owned(),
     };
     let summary = format!(
-        "{} gave {} of GPU memory up at {}: {host}; {} do so",
+        "{} moved {} off the GPU at {}: {host}; {} did so",
         biggest.who,
         size(biggest.freed),
         biggest.what,
-        if who.len() == 1 {
+        if each.len() == 1 {
             "1 process".to_owned()
         } else {
-            format!("{} processes", who.len())
+            format!("{} processes", each.len())
         }
     );
     let certainty = match biggest.to_host {
         Some(_) => Certainty::Inferred,
         None => Certainty::Unknown,
     };
-    // Only a sleep says what it copies.
-    let aim = match biggest.to_host {
-        Some(_) => Aim::Sleep,
-        None => Aim::LessOnHost,
+    let goal = if biggest.by_engine {
+        RemedyGoal::Sleep
+    } else {
+        RemedyGoal::LessOnHost
     };
-    let mut remedy = remedy::keys(run, aim);
+    let mut remedy = remedy::keys(run, goal);
+    let mut cost = "RAM down, GPU up by the same";
     if remedy.is_empty() {
-        remedy = remedy::keys(run, Aim::Fewer);
+        remedy = remedy::keys(run, RemedyGoal::Fewer);
+        cost = "less parallelism";
     }
+    let cost = (!remedy.is_empty()).then(|| cost.to_owned());
+    let about = About {
+        bytes: Bytes(each.values().sum()),
+        ..About::default()
+    };
     vec![Finding {
+        about,
         evidence: biggest.lines.clone(),
         remedy,
-        cost: Some("RAM down, GPU up by the same".into()),
-        wrong_if: Some("private memory of these processes does not rise at that moment".into()),
+        cost,
+        not_if: Some("the private memory of these processes does not rise at that moment".into()),
         deaths: kills,
         ..Finding::new("offload-to-host", certainty, summary)
     }]

@@ -1,29 +1,34 @@
 //! The killed process itself held most of the limit: the simplest cause of all.
 
 use super::{
-    Run, about, merged,
-    rules::{Contradiction, Needs, Rule},
+    Run, about, code,
+    decorated::{in_python, is_users},
+    merged,
+    rules::{Contradiction, Kind, Needs, Rule},
 };
 use crate::{
     event::Role,
-    ids::size,
-    judge::report::{Certainty, Finding},
+    ids::{Bytes, size},
+    judge::report::{Certainty, Finding, class_of_title},
+    ray::identify,
 };
 
 /// At least this share of the limit.
 const SHARE: f64 = 0.5;
+/// Other workers that held less of the limit would not have made room.
+const OTHERS: f64 = 0.1;
 /// More than the limit was charged elsewhere, before the process came under it.
 const WHOLE: f64 = 1.1;
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
     ids: &["one-process"],
-    is_cause: true,
+    kind: Kind::Size,
     needs: Needs::MemoryKill,
     contradicts: &[Contradiction {
         rule: "one-process",
         other: "teardown",
-        why: "a job that succeeded was not ended by a lack of memory: look at the times",
+        why: "a job that succeeded did not run out of memory: compare the times",
     }],
     find,
 };
@@ -38,24 +43,42 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         }
         let name = victim.title.trim_start_matches("ray::");
         let summary = format!(
-            "{name} alone held {} of private memory, {:.0} % of the limit of {}: it was killed for its own memory",
+            "{name} alone held {} of private memory, {:.0} % of the limit of {}: it was killed for the memory that it held itself",
             size(victim.private_bytes),
             100.0 * share,
             size(limit)
         );
         let mut finding = about("one-process", Certainty::Inferred, death, summary);
         finding.about.pids = vec![victim.pid];
-        finding.remedy =
-            vec!["find what it holds with memray run --aggregate, or use smaller batches".into()];
-        // Only what Ray schedules has resources.
-        let mut inside = run.inside(death).iter();
-        if inside.any(|held| held.pid == victim.pid && held.role == Role::Worker) {
+        finding.about.bytes = victim.private_bytes;
+        let class = class_of_title(&victim.title);
+        let line = class.and_then(|class| code::of_calls(run, &class));
+        if let Some(line) = line {
+            let keeps = line.keeps(victim.private_bytes);
+            finding.remedy.push(format!("{} {keeps}: free what is used up", line.name()));
+            finding.evidence.push(line.evidence());
+        }
+        // Only the user's own tasks have resources to set, and these help only where others would not run beside it then: an actor takes as
+        // much wherever it starts.
+        let title = identify::title(&victim.title);
+        let is_actor = death.work.actor_id.is_some()
+            || title.is_some_and(|title| title.actor_class.is_some());
+        let is_theirs = !is_actor && is_users(run, name);
+        let workers = || {
+            let inside = run.inside(death).iter();
+            inside.filter(|held| held.role == Role::Worker)
+        };
+        let others = workers().filter(|held| held.pid != victim.pid);
+        let others = Bytes(others.map(|held| held.private.0).sum());
+        let is_worker = workers().any(|held| held.pid == victim.pid);
+        if is_worker && is_theirs && others.gib() >= OTHERS * limit.gib() {
             finding.remedy.push(format!(
-                "or memory={} in its @ray.remote, which reserves that much for it",
-                victim.private_bytes.0
+                "memory={} in its @ray.remote, which reserves that much for it: other workers held {}",
+                in_python(victim.private_bytes),
+                size(others)
             ));
         }
-        finding.wrong_if = Some("it held no more than at other times, and something else grew".into());
+        finding.not_if = Some("it held no more than at other times and something else grew".into());
         Some(((name.to_owned(), death.cluster), finding))
     });
     merged(found)

@@ -2,7 +2,7 @@
 
 use super::{
     Run, about, merged,
-    rules::{Needs, Rule},
+    rules::{Kind, Needs, Rule},
 };
 use crate::{
     ids::{Bytes, size},
@@ -15,7 +15,7 @@ const SHARE: f64 = 0.25;
 /// The rule.
 pub(super) const RULE: Rule = Rule {
     ids: &["outside-ray"],
-    is_cause: true,
+    kind: Kind::Cause,
     needs: Needs::MemoryKill,
     contradicts: &[],
     find,
@@ -28,7 +28,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
     let found = by_ray.filter_map(|death| {
         let used = death.memory.at_death.as_ref()?.ray_used_bytes?;
         let total = run.monitor(death)?.total_bytes?;
-        let (tracked, node) = run.around(death)?.sums.as_ref()?;
+        let (tracked, node) = run.limit_members(death)?.sums.as_ref()?;
         // All shared memory of the machine is taken for Ray's: what is left is outside it for sure.
         let rays = Bytes(tracked.0 + node.shmem.0);
         let outside = Bytes(used.0.saturating_sub(rays.0));
@@ -36,19 +36,20 @@ fn find(run: Run<'_>) -> Vec<Finding> {
             return None;
         }
         let summary = format!(
-            "{} of the {} that Ray counted are not this Ray's: its processes held {} and all shared memory is {}",
+            "{} of the {} that Ray counted do not belong to this Ray: its processes held {}, and all shared memory is {}",
             size(outside),
             size(used),
             size(*tracked),
             size(node.shmem)
         );
         let mut finding = about("outside-ray", Certainty::Inferred, death, summary);
-        finding.evidence = vec!["samples of each second: what grew within the last one is not in them".into()];
+        finding.about.bytes = outside;
+        finding.evidence = vec!["sampled once a second: growth within the last second is not included".into()];
         finding.remedy = vec![
             "ps -eo pid,rss,user,args --sort=-rss | head".into(),
             "give Ray a memory limit of its own (a container or pod limit), so that it counts only itself".into(),
         ];
-        finding.wrong_if = Some("one of Ray's own processes grew by as much within the last second".into());
+        finding.not_if = Some("a Ray process grew by as much within the last second".into());
         Some((death.cluster, finding))
     });
     merged(found)

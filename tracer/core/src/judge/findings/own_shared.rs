@@ -7,13 +7,13 @@ use super::{
     Run, about,
     facts::Held,
     merged, remedy,
-    rules::{Needs, Rule},
+    rules::{Kind, Needs, Rule},
 };
 use crate::{
     event::SharedMemory,
     ids::{BootTime, Bytes, size},
     judge::report::{Certainty, Death, Finding},
-    ray::framework::Aim,
+    ray::framework::RemedyGoal,
 };
 
 /// At least this share of the limit.
@@ -21,8 +21,8 @@ const SHARE: f64 = 0.1;
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
-    ids: &["shared-memory-of-its-own"],
-    is_cause: true,
+    ids: &["private-shared-memory"],
+    kind: Kind::Cause,
     needs: Needs::MemoryKill,
     contradicts: &[],
     find,
@@ -56,7 +56,7 @@ fn shared(held: &Held, death: &Death) -> Bytes {
 }
 
 /// What all files in `/dev/shm` held when it was last looked at before the kill.
-fn files(run: Run<'_>, death: &Death) -> Option<Bytes> {
+pub(super) fn files(run: Run<'_>, death: &Death) -> Option<Bytes> {
     let raylet = run.node(death)?.raylet?;
     let before = |(looked, state): &&(BootTime, SharedMemory)| {
         *looked <= death.when.act_time && raylet.same(state.raylet)
@@ -67,22 +67,23 @@ fn files(run: Run<'_>, death: &Death) -> Option<Bytes> {
 }
 
 fn finding(run: Run<'_>, death: &Death, held: &Held, bytes: [Bytes; 3]) -> Finding {
-    let [shared, files, own] = bytes.map(size);
+    let [.., own] = bytes;
+    let [shared, files, own_size] = bytes.map(size);
     let pid = held.pid;
     let who = held.class.as_deref().unwrap_or("a process");
     let summary = format!(
-        "{who} (pid {pid}) had {shared} of shared memory, and all of /dev/shm held {files}: {own} are its own (pinned for a GPU, memfd, shared mappings), which RSS − SHR leaves out"
+        "{who} (pid {pid}) had {shared} of shared memory, and all of /dev/shm held {files}: {own_size} are its own (pinned for a GPU, memfd, shared mappings), which RSS − SHR leaves out"
     );
-    let mut finding = about(
-        "shared-memory-of-its-own",
-        Certainty::Inferred,
-        death,
-        summary,
-    );
+    let mut finding = about("private-shared-memory", Certainty::Inferred, death, summary);
+    finding.about.bytes = own;
     finding.remedy = vec![format!(
         "count Private_Clean + Private_Dirty + Pss_Shmem of /proc/{pid}/smaps_rollup instead"
     )];
-    finding.remedy.extend(remedy::keys(run, Aim::LessOnHost));
-    finding.wrong_if = Some("it is mapped by several processes, as a parent's is by its forks: then it is theirs together".into());
+    finding
+        .remedy
+        .extend(remedy::keys(run, RemedyGoal::LessOnHost));
+    finding.not_if = Some(
+        "several processes map it, for example a parent and its forks (then they share it)".into(),
+    );
     finding
 }

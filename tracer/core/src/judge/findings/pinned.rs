@@ -2,7 +2,7 @@
 
 use super::{
     Run,
-    rules::{Needs, Rule},
+    rules::{Kind, Needs, Rule},
 };
 use crate::judge::report::{Certainty, Finding};
 
@@ -15,8 +15,8 @@ const WASTE: f64 = 0.25;
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
-    ids: &["pinned-rounded-up"],
-    is_cause: false,
+    ids: &["pinned-power-of-two"],
+    kind: Kind::Note,
     needs: Needs::MemoryKill,
     contradicts: &[],
     find,
@@ -45,16 +45,16 @@ fn find(run: Run<'_>) -> Vec<Finding> {
             _ => "each engine, all its ranks together".to_owned(),
         };
         let summary = format!(
-            "{}={} may take {} of host memory for {of}: pinned memory is handed out in powers of two",
+            "{}={} may take {} of host memory for {of}: pinned memory is allocated in powers of two",
             one.key, one.value, gib(taken)
         );
         Some(Finding {
             evidence: vec![one.source.clone()],
             remedy: vec![format!("{}={} (or {taken}, if that fits)", one.key, taken / 2.0)],
             cost: Some("less room for the offloaded blocks".into()),
-            wrong_if: Some("its torch rounds only small allocations up (pinned_max_power2_size_mb, or vLLM with blocks of its own)".into()),
+            not_if: Some("its torch rounds up small allocations only (pinned_max_power2_size_mb, or a vLLM that allocates its own blocks)".into()),
             deaths: run.memory_kills().map(|death| death.id).collect(),
-            ..Finding::new("pinned-rounded-up", Certainty::Inferred, summary)
+            ..Finding::new("pinned-power-of-two", Certainty::Inferred, summary)
         })
     });
     found.collect()

@@ -1,7 +1,7 @@
 //! Parameters of two bytes instead of four: what to turn where ranks hold whole copies of a model.
 
 use super::{Run, remedy::is_printed, settings::of_framework};
-use crate::ray::framework::{self, Aim};
+use crate::ray::framework::{self, RemedyGoal};
 
 /// What that costs.
 pub(super) const COST: &str =
@@ -13,7 +13,7 @@ const STRATEGY: &str = "actor.strategy";
 
 /// `+actor_rollout_ref.actor.fsdp_config.model_dtype=bf16`; `None` where the framework has no such setting, or it was given.
 pub(super) fn halved(run: Run<'_>) -> Option<String> {
-    let lever = framework::levers(run.framework, Aim::Precision)
+    let setting = framework::remedy_settings(run.framework, RemedyGoal::Precision)
         .into_iter()
         .next()?;
     let given = of_framework(run.facts);
@@ -22,16 +22,16 @@ pub(super) fn halved(run: Run<'_>) -> Option<String> {
         .any(|one| one.key.ends_with(STRATEGY) && !one.value.starts_with("fsdp"));
     let now = given
         .iter()
-        .find(|one| one.key == lever.key)
+        .find(|one| one.key == setting.key)
         .map(|one| one.value.as_str());
     let text = match now {
         _ if other => return None,
-        Some("fp32" | "float32") => format!("{}={} (now fp32)", lever.key, lever.value),
-        Some("null" | "None" | "") => format!("{}={}", lever.key, lever.value),
+        Some("fp32" | "float32") => format!("{}={} (now fp32)", setting.key, setting.value),
+        Some("null" | "None" | "") => format!("{}={}", setting.key, setting.value),
         Some(_) => return None,
         // Hydra takes a key that the configuration does not have only with a plus.
-        None if is_printed(run) => format!("+{}={}", lever.key, lever.value),
-        None => format!("{}={}", lever.key, lever.value),
+        None if is_printed(run) => format!("+{}={}", setting.key, setting.value),
+        None => format!("{}={}", setting.key, setting.value),
     };
     Some(text)
 }

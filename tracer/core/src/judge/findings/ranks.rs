@@ -1,4 +1,4 @@
-//! Half as many ranks on a node: what to turn where each of them holds a copy of the whole model.
+//! Fewer ranks on a node: what to turn where each of them holds a copy of the whole model, or much of its own.
 
 use super::{
     Run,
@@ -6,11 +6,7 @@ use super::{
 };
 use crate::ray::framework;
 
-/// What that costs.
-pub(super) const COST: &str =
-    "steps take longer, and each rank holds a larger part of what is sharded";
-
-/// The setting that says how many ranks a node has, with half of what it is now.
+/// The setting that says how many ranks a node has, with what it is now and a smaller value.
 pub(super) struct Fewer {
     pub(super) key: &'static str,
     pub(super) now: u64,
@@ -23,19 +19,37 @@ impl Fewer {
         format!("{}={} (now {})", self.key, self.value, self.now)
     }
 
+    /// What that costs.
+    pub(super) fn cost(&self) -> String {
+        format!(
+            "steps take about {:.0} times as long with {} instead of {} ranks, and each rank holds a larger part of what is sharded",
+            self.now as f64 / self.value as f64,
+            self.value,
+            self.now
+        )
+    }
+
     /// The part of the ranks that are gone.
     pub(super) fn share(&self) -> f64 {
         1.0 - self.value as f64 / self.now as f64
     }
 }
 
-/// `None` where the framework has no such setting, it does not halve, or an engine needs that many.
+/// Half as many; `None` where the framework has no such setting, it does not halve, or an engine needs that many.
 pub(super) fn halved(run: Run<'_>) -> Option<Fewer> {
+    let fewer = at_most(run, f64::INFINITY)?;
+    (fewer.value * 2 == fewer.now).then_some(fewer)
+}
+
+/// The most that are fewer, no more than so many, divide what is there, and suit the engine.
+pub(super) fn at_most(run: Run<'_>, most: f64) -> Option<Fewer> {
     let key = framework::ranks(run.framework)?;
     let given = of_framework(run.facts);
     let now = number(&given, key)?;
-    let value = now / 2;
     let engine = number(&given, "rollout.tensor_model_parallel_size").unwrap_or(1);
-    let divides = value > 0 && now % 2 == 0 && engine > 0 && value % engine == 0;
-    divides.then_some(Fewer { key, now, value })
+    let fits = |value: &u64| {
+        *value as f64 <= most && now % value == 0 && engine > 0 && value.is_multiple_of(engine)
+    };
+    let value = (1..=now / 2).rev().find(fits)?;
+    Some(Fewer { key, now, value })
 }

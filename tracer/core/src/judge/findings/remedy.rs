@@ -1,48 +1,69 @@
 //! Remedies in the keys of the framework that runs: none that its printed configuration does not have, and none that is so already.
 
 use super::{Run, settings::of_framework};
-use crate::ray::framework::{self as frameworks, Aim, Effect, Framework, Lever, levers};
+use crate::ray::framework::{
+    self as frameworks, Effect, Framework, RemedyGoal, RemedySetting, remedy_settings,
+};
 
-/// What to turn for an aim, each with its present value where that was seen.
-pub(super) fn keys(run: Run<'_>, aim: Aim) -> Vec<String> {
-    keys_for(run, aim, None)
+/// What to set for a goal, each with its present value where that was seen.
+pub(super) fn keys(run: Run<'_>, goal: RemedyGoal) -> Vec<String> {
+    keys_for(run, goal, None)
 }
 
 /// The same of what acts on a class, where one is given.
-pub(super) fn keys_for(run: Run<'_>, aim: Aim, class: Option<&str>) -> Vec<String> {
+pub(super) fn keys_for(run: Run<'_>, goal: RemedyGoal, class: Option<&str>) -> Vec<String> {
+    keys_in(run, goal, class, None)
+}
+
+/// The same of what the calls of a method grow by, where one is given.
+pub(super) fn keys_in(
+    run: Run<'_>,
+    goal: RemedyGoal,
+    class: Option<&str>,
+    method: Option<&str>,
+) -> Vec<String> {
     let framework = run.framework;
     let by_class_alone = run.named_framework.is_none();
     let printed = is_printed(run);
     let given = of_framework(run.facts);
     let underscored = framework == Framework::OpenRlhf && underscored(run);
     let host_full = run.memory_kills().next().is_some();
-    let turned = levers(framework, aim).into_iter().filter_map(|lever| {
-        let key = if underscored { lever.old? } else { lever.key };
-        let now = given
-            .iter()
-            .find(|one| one.key.replace('-', "_") == plain(key) && !one.overruled)
-            .map(|one| one.value.as_str());
-        // A printed configuration is whole: what it has not, this version has not.
-        let unknown = printed && now.is_none() && !key.starts_with('-');
-        // What nobody gave is so already.
-        let default = lever.default && now.is_none();
-        let wrong_way = host_full && moves_to_host(&lever);
-        let idle = lever
-            .only_if_typed
-            .is_some_and(|needed| !given.iter().any(|one| one.typed && one.key == needed));
-        let elsewhere = class.is_some_and(|class| !lever.acts_on(class))
-            || (by_class_alone && !lever.is_of_all_forks(framework, aim));
-        let value = value_for(now, lever.value)?;
-        if unknown || default || wrong_way || idle || elsewhere {
-            return None;
-        }
-        Some(match now.filter(|now| !now.is_empty()) {
-            Some(now) => format!("{} (now {now})", typed(key, &value)),
-            None => typed(key, &value),
-        })
-    });
-    let words = frameworks::words(framework, aim).map(str::to_owned);
-    turned.chain(words).collect()
+    let found = remedy_settings(framework, goal)
+        .into_iter()
+        .filter_map(|setting| {
+            let key = if underscored {
+                setting.old?
+            } else {
+                setting.key
+            };
+            let now = given
+                .iter()
+                .find(|one| one.key.replace('-', "_") == plain(key) && !one.overruled)
+                .map(|one| one.value.as_str());
+            // A printed configuration is whole: what it has not, this version has not.
+            let unknown = printed && now.is_none() && !key.starts_with('-');
+            // What nobody gave is so already.
+            let default = setting.default && now.is_none();
+            let wrong_way = host_full && moves_to_host(&setting);
+            let idle = setting
+                .only_if_typed
+                .is_some_and(|needed| !given.iter().any(|one| one.typed && one.key == needed));
+            let elsewhere = class.is_some_and(|class| !setting.acts_on(class))
+                || method.is_some_and(|method| !setting.acts_in(method))
+                || (by_class_alone && !setting.is_of_all_forks(framework, goal));
+            // What moves memory to the host is advised against only where it is known to be on.
+            let unseen = goal == RemedyGoal::LessOnHost && now.is_none();
+            let value = value_for(now, setting.value)?;
+            if unknown || default || unseen || wrong_way || idle || elsewhere {
+                return None;
+            }
+            Some(match now.filter(|now| !now.is_empty()) {
+                Some(now) => format!("{} (now {now})", typed(key, &value)),
+                None => typed(key, &value),
+            })
+        });
+    let words = frameworks::words(framework, goal).map(str::to_owned);
+    found.chain(words).collect()
 }
 
 /// Whether the framework's whole configuration was printed; a model's own has no dots.
@@ -78,16 +99,16 @@ fn plain(key: &str) -> String {
     key.trim_start_matches('-').replace('-', "_")
 }
 
-/// Whether a lever fills the host's memory.
-fn moves_to_host(lever: &Lever) -> bool {
+/// Whether a setting fills the host's memory.
+fn moves_to_host(setting: &RemedySetting) -> bool {
     // What is left out moves nothing.
-    let value = match lever.value {
+    let value = match setting.value {
         "" => return false,
         "on" => "",
         value => value,
     };
-    let spoken = frameworks::spoken(&[(plain(lever.key), value.to_owned())]);
-    spoken.iter().any(|one| one.effect == Effect::MovesToHost)
+    let effects = frameworks::setting_effects(&[(plain(setting.key), value.to_owned())]);
+    effects.iter().any(|one| one.effect == Effect::MovesToHost)
 }
 
 fn typed(key: &str, value: &str) -> String {

@@ -4,89 +4,103 @@ use std::collections::BTreeMap;
 
 use super::{
     Run, about,
-    rules::{Needs, Rule},
+    decorated::{in_python, is_users},
+    rules::{Kind, Needs, Rule},
 };
 use crate::{
-    ids::{MINUTE_NS, SECOND_NS},
+    ids::{HexId, SECOND_NS},
     judge::report::{Certainty, Death, Finding, Killer, Recovery},
 };
 
 /// So many kills are a loop.
 const LOOP: usize = 3;
-/// From one to the next at most.
-const GAP_NS: i64 = MINUTE_NS;
 /// A retry takes longer.
 const MOMENT_NS: i64 = SECOND_NS;
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
     ids: &["retry-loop"],
-    is_cause: false,
+    kind: Kind::Note,
     needs: Needs::MemoryKill,
     contradicts: &[],
     find,
 };
 
+/// What was tried again: its cluster, its name, and its id if it is an actor.
+type Retried<'a> = (Option<u32>, &'a str, Option<&'a HexId>);
+
 fn find(run: Run<'_>) -> Vec<Finding> {
-    let mut by_task: BTreeMap<(Option<u32>, &str), Vec<&Death>> = BTreeMap::new();
+    let mut by_task: BTreeMap<Retried<'_>, Vec<&Death>> = BTreeMap::new();
     let by_ray = run
         .memory_kills()
         .filter(|death| death.verdict.killer == Killer::RayMemoryMonitor);
     for death in by_ray {
-        if let Some(task) = &death.work.task_name
-            && matches!(death.then, Some(Recovery::TaskRetried { .. }))
-        {
-            by_task
-                .entry((death.cluster, task))
-                .or_default()
-                .push(death);
+        let again = match &death.then {
+            Some(Recovery::TaskRetried { .. }) => {
+                let task = death.work.task_name.as_deref();
+                task.map(|task| (task, None))
+            }
+            Some(Recovery::ActorRestarted { actor_id }) => {
+                let class = death.work.actor_class.as_deref();
+                class.map(|class| (class, Some(actor_id)))
+            }
+            _ => None,
+        };
+        if let Some((name, actor)) = again {
+            let same = by_task.entry((death.cluster, name, actor));
+            same.or_default().push(death);
         }
     }
-    let loops = by_task.into_iter().filter_map(|((_, task), deaths)| {
-        let run = longest(&deaths);
-        let (first, last) = (run.first()?, run.last()?);
-        if rounds(&run) < LOOP {
+    let loops = by_task.into_iter().filter_map(|((_, name, actor), deaths)| {
+        let (first, last) = (deaths.first()?, deaths.last()?);
+        // Where the log counts the tries, several tasks of one name are no loop.
+        let tries = deaths.iter().filter_map(|death| death.work.attempt).max();
+        let few = tries.is_some_and(|tries| u64::from(tries) + 1 < LOOP as u64);
+        if few || rounds(&deaths) < LOOP {
             return None;
         }
         let seconds = last.when.act_time.since(first.when.act_time) as f64 / 1e9;
+        let retried = if actor.is_some() {
+            "started again"
+        } else {
+            "retried"
+        };
         let summary = format!(
-            "{task} was killed for memory {} times in {seconds:.0} s and retried each time: trying again does not make it fit",
-            run.len()
+            "{name} was killed for memory {} times in {seconds:.0} s and {retried} each time: a retry needs the same memory",
+            deaths.len()
         );
         let mut finding = about("retry-loop", Certainty::Proven, first, summary);
-        finding.deaths = run.iter().map(|death| death.id).collect();
-        finding.remedy = vec![
-            format!("memory=BYTES in the @ray.remote of {task}, so that fewer run at once"),
-            "RAY_task_oom_retries=3 in the driver's environment ends the loop with an error".into(),
-        ];
-        finding.cost = Some("fewer of them at once; the job fails instead of trying for ever".into());
-        finding.wrong_if = Some("a later try succeeds".into());
+        finding.deaths = deaths.iter().map(|death| death.id).collect();
+        let own = is_users(run, name);
+        let mut remedy = Vec::new();
+        if actor.is_some() && own {
+            remedy.push(format!("max_restarts=3 in the @ray.remote of {name} ends the loop with an error"));
+        }
+        if actor.is_none() {
+            // A task that was killed on its way took less than the largest.
+            let owner = run.report.owners.iter().find(|owner| owner.class == name);
+            let largest = owner.and_then(|owner| owner.largest_bytes).filter(|_| own);
+            remedy.extend(largest.map(|largest| {
+                let bytes = in_python(largest);
+                format!("memory={bytes} in the @ray.remote of {name}, so that fewer run at once")
+            }));
+            remedy.push("RAY_task_oom_retries=3 in the driver's environment ends the loop with an error".into());
+        }
+        let cost = if remedy.len() > 1 {
+            "fewer of them at once"
+        } else {
+            "the job fails instead of retrying for ever"
+        };
+        finding.cost = (!remedy.is_empty()).then(|| cost.to_owned());
+        finding.remedy = remedy;
+        finding.not_if = Some("a later attempt succeeds".into());
         Some(finding)
     });
     loops.collect()
 }
 
 /// Kills at one moment are of several tasks, none of which was retried between them.
-fn rounds(run: &[&Death]) -> usize {
+fn rounds(deaths: &[&Death]) -> usize {
     let again = |pair: &&[&Death]| pair[1].when.act_time.since(pair[0].when.act_time) > MOMENT_NS;
-    run.len().min(1) + run.windows(2).filter(again).count()
-}
-
-/// The longest row of kills without a long gap; they are in order of time.
-fn longest<'a>(deaths: &[&'a Death]) -> Vec<&'a Death> {
-    let mut best: Vec<&Death> = Vec::new();
-    let mut row: Vec<&Death> = Vec::new();
-    for death in deaths {
-        if row
-            .last()
-            .is_some_and(|last| death.when.act_time.since(last.when.act_time) > GAP_NS)
-        {
-            row.clear();
-        }
-        row.push(death);
-        if row.len() > best.len() {
-            best.clone_from(&row);
-        }
-    }
-    best
+    deaths.len().min(1) + deaths.windows(2).filter(again).count()
 }

@@ -3,7 +3,7 @@
 use super::{
     Run,
     facts::Node,
-    rules::{Needs, Rule},
+    rules::{Kind, Needs, Rule},
 };
 use crate::{
     judge::report::{Certainty, Finding},
@@ -13,7 +13,7 @@ use crate::{
 /// The rule.
 pub(super) const RULE: Rule = Rule {
     ids: &["second-cluster"],
-    is_cause: false,
+    kind: Kind::Note,
     needs: Needs::Nothing,
     contradicts: &[],
     find,
@@ -35,12 +35,12 @@ fn find(run: Run<'_>) -> Vec<Finding> {
     let found = heads().filter(beside).filter_map(|second| {
         let pid = second.raylet?.pid;
         let summary = format!(
-            "raylet {pid} is a second cluster on this machine: a driver's ray.init() started it while another one ran"
+            "Raylet {pid} is a second cluster on this machine: a driver's ray.init() started it while another cluster was running"
         );
         Some(Finding {
-            evidence: vec![format!("raylet {pid} is a child of a driver; another head ran when it started")],
+            evidence: vec![format!("raylet {pid} is a child of a driver; another head was running when it started")],
             remedy: vec!["ray.init(address=\"auto\"), or RAY_ADDRESS=auto in the driver's environment".into()],
-            wrong_if: Some("two clusters are wanted".into()),
+            not_if: Some("two clusters are wanted".into()),
             ..Finding::new("second-cluster", Certainty::Proven, summary)
         })
     });

@@ -6,14 +6,15 @@
 use super::{
     Run,
     facts::{Driver, Facts, Node},
-    rules::{Needs, Rule},
+    rules::{Kind, Needs, Rule},
 };
 use crate::{
     ids::size,
     judge::report::{Certainty, ClusterReport, Finding, Report, Setting},
     ray::{
-        framework::{self, Effect, Spoken},
+        framework::{self, Effect, SettingEffect},
         knobs::{self, Reader},
+        memory_monitor::THRESHOLD,
         start::Change,
     },
 };
@@ -26,12 +27,12 @@ pub(super) struct Row {
 
 /// A setting of a framework, with its source.
 #[derive(Debug, Clone)]
-pub(super) struct Given {
+pub(super) struct FrameworkSetting {
     pub(super) key: String,
     pub(super) value: String,
     pub(super) source: String,
-    /// What it does with this value; `None` for nothing worth a word.
-    pub(super) spoken: Option<Spoken>,
+    /// What it does with this value; `None` if that is not worth a word.
+    pub(super) effect: Option<SettingEffect>,
     /// Whether a printed configuration says otherwise.
     pub(super) overruled: bool,
     /// Whether somebody typed it for this run; what is only printed may be the framework's default.
@@ -39,7 +40,7 @@ pub(super) struct Given {
 }
 
 /// The number that the setting with this end has in force.
-pub(super) fn number(given: &[Given], end: &str) -> Option<u64> {
+pub(super) fn number(given: &[FrameworkSetting], end: &str) -> Option<u64> {
     let found = given
         .iter()
         .find(|one| one.key.ends_with(end) && !one.overruled);
@@ -55,7 +56,7 @@ pub(in crate::judge) fn all(facts: &Facts, report: &Report) -> Vec<Setting> {
 /// The rule.
 pub(super) const RULE: Rule = Rule {
     ids: &["setting-without-effect"],
-    is_cause: false,
+    kind: Kind::Note,
     needs: Needs::Nothing,
     contradicts: &[],
     find,
@@ -84,7 +85,7 @@ pub(super) fn rows(facts: &Facts, report: &Report) -> Vec<Row> {
         setting: Setting {
             effective: !given.overruled
                 && given
-                    .spoken
+                    .effect
                     .as_ref()
                     .is_none_or(|one| one.effect != Effect::Nothing),
             key: given.key,
@@ -107,11 +108,11 @@ pub(super) fn rows(facts: &Facts, report: &Report) -> Vec<Row> {
 }
 
 /// The settings of frameworks: those printed, of which the last counts, then those of command lines that no print repeats.
-pub(super) fn of_framework(facts: &Facts) -> Vec<Given> {
-    let mut given: Vec<Given> = Vec::new();
+pub(super) fn of_framework(facts: &Facts) -> Vec<FrameworkSetting> {
+    let mut given: Vec<FrameworkSetting> = Vec::new();
     for printed in &facts.printed {
         for one in known(&printed.settings, &printed.source) {
-            let in_force = |known: &&mut Given| known.key == one.key && !known.overruled;
+            let in_force = |known: &&mut FrameworkSetting| known.key == one.key && !known.overruled;
             match given.iter_mut().find(in_force) {
                 Some(earlier) if earlier.value == one.value => {}
                 // The job began again, with another value.
@@ -126,12 +127,13 @@ pub(super) fn of_framework(facts: &Facts) -> Vec<Given> {
     let printed = given.len();
     for driver in &facts.drivers {
         for one in known(&framework::pairs(&driver.argv), &driver.source) {
-            let one = Given { typed: true, ..one };
-            let same = |printed: &&mut Given| printed.key == one.key && !printed.overruled;
+            let one = FrameworkSetting { typed: true, ..one };
+            let same =
+                |printed: &&mut FrameworkSetting| printed.key == one.key && !printed.overruled;
             match given[..printed].iter_mut().find(same) {
                 None => given.push(one),
                 Some(printed) if printed.value == one.value => printed.typed = true,
-                Some(_) => given.push(Given {
+                Some(_) => given.push(FrameworkSetting {
                     overruled: true,
                     ..one
                 }),
@@ -142,14 +144,14 @@ pub(super) fn of_framework(facts: &Facts) -> Vec<Given> {
 }
 
 /// Those of `pairs` that bear on memory.
-fn known(pairs: &[(String, String)], source: &str) -> Vec<Given> {
+fn known(pairs: &[(String, String)], source: &str) -> Vec<FrameworkSetting> {
     let known = pairs.iter().filter(|(key, _)| framework::is_known(key));
     known
-        .map(|pair| Given {
+        .map(|pair| FrameworkSetting {
             key: pair.0.clone(),
             value: pair.1.clone(),
             source: source.to_owned(),
-            spoken: framework::spoken(std::slice::from_ref(pair)).pop(),
+            effect: framework::setting_effects(std::slice::from_ref(pair)).pop(),
             overruled: false,
             typed: false,
         })
@@ -178,7 +180,7 @@ fn ignored(node: &Node, key: &str, value: &str) -> Option<(String, String)> {
     if let Some(ignored) = knobs::ignored(key, value, node.version) {
         return Some((ignored.why, ignored.instead.at(node.started)));
     }
-    let isolated = node.isolated && key == "RAY_memory_usage_threshold";
+    let isolated = node.isolated && key == THRESHOLD;
     isolated.then(|| {
         let why = "with resource isolation the user cgroup's memory.high is the threshold";
         let instead = Change::flag("system-reserved-memory", "BYTES");
@@ -218,7 +220,7 @@ fn of_driver(node: &Node, driver: &Driver) -> Vec<Row> {
         let effective = set.map_or(knob.default, |(_, value)| value);
         (effective != value).then(|| {
             let why = format!(
-                "it is set in driver {pid}, and only the raylet's counts; in force: {effective}"
+                "it is set in driver {pid}, but only the raylet reads it; in force: {effective}"
             );
             let instead = knobs::where_it_counts(key, value, effective);
             row(key, value, &source, Some((why, instead.at(node.started))))

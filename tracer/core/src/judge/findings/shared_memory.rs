@@ -4,7 +4,7 @@ use libc::SIGBUS;
 
 use super::{
     Run, about, merged,
-    rules::{Needs, Rule},
+    rules::{Kind, Needs, Rule},
 };
 use crate::{
     ids::{BootTime, Bytes, SECOND_NS, size},
@@ -24,7 +24,7 @@ const FULL: f64 = 0.95;
 /// The rule.
 pub(super) const RULE: Rule = Rule {
     ids: &["shared-memory-full", "object-store-on-disk"],
-    is_cause: false,
+    kind: Kind::Note,
     needs: Needs::Nothing,
     contradicts: &[],
     find,
@@ -32,8 +32,8 @@ pub(super) const RULE: Rule = Rule {
 
 fn find(run: Run<'_>) -> Vec<Finding> {
     // Where a log says that /dev/shm is full, that finding is this one.
-    let mut warnings = run.facts.said.iter();
-    let warned = warnings.any(|said| said.warning == Warning::SharedMemory);
+    let mut warnings = run.facts.log_warnings.iter();
+    let warned = warnings.any(|one| one.warning == Warning::SharedMemory);
     let crashes = run
         .report
         .deaths
@@ -43,7 +43,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
     found.extend(run.facts.nodes.iter().filter_map(|node| {
         let place = option(&node.argv, "plasma-directory").filter(|place| *place != "/dev/shm")?;
         let summary = format!(
-            "the object store ({}) lies in {place}, on a disk, because /dev/shm had no room for it",
+            "The object store ({}) is in {place}, on a disk, because /dev/shm had no room for it",
             size(node.object_store?)
         );
         let raylet = node.raylet?.pid;
@@ -62,7 +62,7 @@ fn sigbus(run: Run<'_>, death: &Death) -> Finding {
     let seen = fullest(run, death);
     let full = seen.filter(|seen| seen.used.gib() >= FULL * seen.total.gib());
     let (certainty, summary) = match full {
-        Some(Seen { used, total, .. }) => (
+        Some(Usage { used, total, .. }) => (
             Certainty::Inferred,
             format!(
                 "SIGBUS with /dev/shm full: {} of {}",
@@ -72,7 +72,7 @@ fn sigbus(run: Run<'_>, death: &Death) -> Finding {
         ),
         None => (
             Certainty::Unknown,
-            "SIGBUS: a write into a full /dev/shm does that, and so does a file that was truncated while it was mapped; /dev/shm was not seen full"
+            "SIGBUS: caused by a write into a full /dev/shm, or by a file that was truncated while mapped; /dev/shm was not full when it was sampled"
                 .to_owned(),
         ),
     };
@@ -82,14 +82,14 @@ fn sigbus(run: Run<'_>, death: &Death) -> Finding {
         .map(|seen| line(seen, death.when.act_time))
         .collect();
     finding.remedy = remedy(run.started(death));
-    finding.wrong_if =
-        Some("the file that it had mapped was truncated; its own log then names it".into());
+    finding.not_if =
+        Some("a file that it had mapped was truncated (then its own log names the file)".into());
     finding
 }
 
 /// What was known to be in use of /dev/shm, and from where.
 #[derive(Clone, Copy)]
-struct Seen {
+struct Usage {
     used: Bytes,
     total: Bytes,
     /// When it was looked at; `None` for what the dead process itself had mapped.
@@ -99,7 +99,7 @@ struct Seen {
 /// How full /dev/shm was when the process died. A look that comes after that may find it empty, because files that only the dead had open
 /// are gone with it; so the fullest counts of the last look before, those of the second after, and what the kernel counted as the dead
 /// one's own shared memory.
-fn fullest(run: Run<'_>, death: &Death) -> Option<Seen> {
+fn fullest(run: Run<'_>, death: &Death) -> Option<Usage> {
     let time = death.when.act_time;
     let raylet = run.node(death).and_then(|node| node.raylet);
     let looks = || {
@@ -113,7 +113,7 @@ fn fullest(run: Run<'_>, death: &Death) -> Option<Seen> {
     let near = looks().filter(|(looked, _)| {
         Some(*looked) == before || (0..SECOND_NS).contains(&looked.since(time))
     });
-    let near = near.map(|(looked, state)| Seen {
+    let near = near.map(|(looked, state)| Usage {
         used: state.used,
         total: state.total,
         looked: Some(*looked),
@@ -123,7 +123,7 @@ fn fullest(run: Run<'_>, death: &Death) -> Option<Seen> {
     // More than fits is not, or not all, in /dev/shm: memfd and pinned memory count as shared too.
     let own = own
         .filter(|(used, total)| used <= total)
-        .map(|(used, total)| Seen {
+        .map(|(used, total)| Usage {
             used,
             total,
             looked: None,
@@ -131,14 +131,14 @@ fn fullest(run: Run<'_>, death: &Death) -> Option<Seen> {
     near.chain(own).max_by_key(|seen| (seen.used, seen.looked))
 }
 
-fn line(seen: &Seen, death: BootTime) -> String {
+fn line(seen: &Usage, death: BootTime) -> String {
     let (used, total) = (seen.used.fine(), seen.total.fine());
     match seen.looked.map(|looked| looked.since(death) as f64 / 1e9) {
         Some(seconds) if seconds < 0.0 => {
             format!("/dev/shm held {used} of {total} {:.1} s before", -seconds)
         }
         Some(seconds) => format!("/dev/shm held {used} of {total} {seconds:.1} s after"),
-        None => format!("it had {used} of shared memory itself, and /dev/shm has {total}"),
+        None => format!("it had {used} of shared memory itself; /dev/shm has {total}"),
     }
 }
 
@@ -146,7 +146,7 @@ fn remedy(start: Start) -> Vec<String> {
     vec![
         Change::SharedMemory("SIZE".into()).at(start),
         format!(
-            "or put less in it: {}, fewer DataLoader workers",
+            "put less in it: {}, fewer DataLoader workers",
             Change::flag("object-store-memory", "LOWER").at(start)
         ),
     ]

@@ -3,15 +3,15 @@
 use super::{
     Run, about,
     facts::Held,
-    in_task, merged, remedy,
-    rules::{Needs, Rule},
+    gpus, in_task, merged, more_memory, remedy,
+    rules::{Kind, Needs, Rule},
     whole_model::{self, Copies},
 };
 use crate::{
     event::Role,
     ids::{Bytes, size},
     judge::report::{Certainty, Death, Finding},
-    ray::framework::Aim,
+    ray::framework::RemedyGoal,
 };
 
 /// What grew in it is at least this share of the limit.
@@ -22,10 +22,10 @@ struct Phase {
     rule: &'static str,
     words: &'static [&'static str],
     what: &'static str,
-    aim: Aim,
+    goal: RemedyGoal,
     remedy: &'static str,
     cost: &'static str,
-    wrong_if: &'static str,
+    not_if: &'static str,
 }
 
 const PHASES: [Phase; 2] = [
@@ -33,10 +33,10 @@ const PHASES: [Phase; 2] = [
         rule: "save-spike",
         words: &["save_checkpoint", "save_model", "save_"],
         what: "writing a checkpoint",
-        aim: Aim::Save,
-        remedy: "write the model without the optimizer's states, and fewer ranks at once",
-        cost: "a resumed run starts its optimizer anew",
-        wrong_if: "memory stays up after the save",
+        goal: RemedyGoal::Save,
+        remedy: "save without the optimizer's states, and let fewer ranks write at once",
+        cost: "a resumed run starts with a new optimizer state",
+        not_if: "memory stays up after the save",
     },
     Phase {
         rule: "load-spike",
@@ -48,17 +48,17 @@ const PHASES: [Phase; 2] = [
             "__init__",
         ],
         what: "loading",
-        aim: Aim::Load,
+        goal: RemedyGoal::Load,
         remedy: "load on one rank or on the meta device, from safetensors, or start the ranks one after another",
         cost: "a slower start",
-        wrong_if: "memory goes on growing after the load",
+        not_if: "memory keeps growing after the load",
     },
 ];
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
     ids: &["save-spike", "load-spike"],
-    is_cause: true,
+    kind: Kind::Growth,
     needs: Needs::MemoryKill,
     contradicts: &[],
     find,
@@ -112,13 +112,18 @@ fn spike(run: Run<'_>, death: &Death, phase: &Phase) -> Option<Finding> {
     );
     let finding = about(phase.rule, Certainty::Inferred, death, summary);
     let mut finding = in_task(finding, method, &busy, line);
-    finding.remedy = remedy::keys(run, phase.aim);
-    finding.remedy.push(phase.remedy.to_owned());
+    finding.about.bytes = sum;
+    finding.remedy = remedy::keys(run, phase.goal);
     finding.cost = Some(phase.cost.to_owned());
-    if phase.aim == Aim::Load {
+    if phase.goal == RemedyGoal::Load {
         whole_model::smaller(run, &copies(run, &busy, sum), &mut finding);
     }
-    finding.wrong_if = Some(phase.wrong_if.to_owned());
+    // Where the framework has settings for it, only they are something to type.
+    if finding.remedy.is_empty() {
+        finding.remedy.push(phase.remedy.to_owned());
+    }
+    finding.remedy.extend(more_memory::remedy(run, death, sum));
+    finding.not_if = Some(phase.not_if.to_owned());
     Some(finding)
 }
 
@@ -130,7 +135,8 @@ fn copies(run: Run<'_>, busy: &[&Held], grown: Bytes) -> Copies {
         held: Bytes(busy.iter().map(|held| held.private.0).sum()),
         several: busy.len() > 1,
         // Those of a training on GPUs stay there.
-        before_optimizer: run.report.gpus.is_empty(),
+        before_optimizer: !gpus::used(run, busy),
+        training: false,
     }
 }
 
@@ -179,6 +185,7 @@ mod tests {
                 leak: None,
                 reused: None,
                 idle: None,
+                on_gpu: false,
             };
             is_in(&held, &PHASES[1])
         };

@@ -2,7 +2,7 @@
 
 use super::{
     Run,
-    rules::{Needs, Rule},
+    rules::{Kind, Needs, Rule},
 };
 use crate::{
     ids::SECOND_NS,
@@ -15,7 +15,7 @@ const NEAR_NS: i64 = 10 * SECOND_NS;
 /// The rule.
 pub(super) const RULE: Rule = Rule {
     ids: &["teardown"],
-    is_cause: false,
+    kind: Kind::Note,
     needs: Needs::Nothing,
     contradicts: &[],
     find,
@@ -50,7 +50,7 @@ fn noise(run: Run<'_>, job: &Job) -> Option<Finding> {
         return None;
     }
     let summary = format!(
-        "{} of job {} ended within 10 s of its end, and it succeeded: that is Ray tidying up",
+        "{} of job {} ended within 10 s of its end, and the job succeeded: Ray was cleaning up",
         if deaths.len() == 1 {
             "1 process".to_owned()
         } else {
@@ -60,7 +60,7 @@ fn noise(run: Run<'_>, job: &Job) -> Option<Finding> {
     );
     Some(Finding {
         evidence: vec!["its driver exited with code 0".into()],
-        wrong_if: Some("the job's results lack something".into()),
+        not_if: Some("the job's results are incomplete".into()),
         deaths: deaths.iter().map(|death| death.id).collect(),
         ..Finding::new("teardown", Certainty::Inferred, summary)
     })

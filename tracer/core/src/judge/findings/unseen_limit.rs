@@ -1,16 +1,18 @@
 //! A cgroup's limit below what Ray takes for all memory: the kernel kills before Ray's monitor acts.
 
 use super::{
-    Run, about,
-    facts::Held,
-    merged,
-    rules::{Contradiction, Needs, Rule},
+    Run, about, children, controller, leak, merged, more_memory,
+    rules::{Contradiction, Kind, Needs, Rule},
     within,
 };
 use crate::{
     ids::{Bytes, size},
     judge::report::{Certainty, Death, Finding, Killer},
-    ray::start::Change,
+    path,
+    ray::{
+        memory_monitor::THRESHOLD,
+        start::{Change, Start},
+    },
 };
 
 /// The share of the limit at which Ray should act.
@@ -18,11 +20,11 @@ const BEFORE_THE_KERNEL: f64 = 0.9;
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
-    ids: &["limit-unseen"],
-    is_cause: true,
+    ids: &["hidden-limit"],
+    kind: Kind::Limit,
     needs: Needs::MemoryKill,
     contradicts: &[Contradiction {
-        rule: "limit-unseen",
+        rule: "hidden-limit",
         other: "threshold-high",
         why: "one variable, two values: the lower one keeps Ray below both limits",
     }],
@@ -33,6 +35,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
     let kills = run
         .memory_kills()
         .filter(|death| death.verdict.killer == Killer::KernelOomMemcg);
+    let growing = growing(run);
     merged(kills.filter_map(|death| {
         let oom = death.memory.oom.as_ref()?;
         let (cgroup, limit) = (oom.cgroup.clone()?, oom.limit_bytes?);
@@ -42,7 +45,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
             return None;
         }
         let summary = format!(
-            "Ray cannot see the limit of {cgroup}: it takes {} for all memory and acts above {}; the kernel killed at {}",
+            "Ray cannot see the limit of {cgroup}: it counts {} as all memory and acts above {}, but the kernel killed at {}",
             size(total),
             size(threshold),
             size(limit)
@@ -51,61 +54,129 @@ fn find(run: Run<'_>) -> Vec<Finding> {
             Certainty::Proven => Certainty::Proven,
             _ => Certainty::Inferred,
         };
-        let mut finding = about("limit-unseen", certainty, death, summary);
+        let mut finding = about("hidden-limit", certainty, death, summary);
         finding.evidence = vec![
             format!("limit {} B in {cgroup}", limit.0),
             format!("raylet.out: threshold {} B of {} B", threshold.0, total.0),
         ];
-        let start = run.started(death);
-        let raise = Change::MemoryLimit(raised(limit, run.inside(death))).at(start);
-        finding.remedy = vec![format!("raise the limit of {cgroup}: {raise}")];
+        if !keeps_growing(&growing, death) {
+            finding.remedy.push(raise(run, death, &cgroup, limit));
+        }
         // A threshold is a remedy only where all of Ray lives below that limit.
         // With resource isolation Ray does not read it.
         let below = run
             .node(death)
             .is_some_and(|node| !node.isolated && within(node.cgroup.as_deref(), &cgroup));
-        if let Some(fraction) = fraction(run, death, limit, total).filter(|_| below) {
-            let threshold =
-                Change::environment("RAY_memory_usage_threshold", &rounded_down(fraction));
-            finding.remedy.push(format!(
-                "or {} (cost: Ray kills earlier, and retries)",
-                threshold.at(start)
-            ));
+        if let Some(threshold) = lower_threshold(run, death, limit, total).filter(|_| below) {
+            let change = Change::environment(
+                THRESHOLD,
+                &rounded_down(threshold.gib / total.gib()),
+            );
+            let (change, at) = (change.at(run.started(death)), threshold.includes());
+            if death.is_retried() {
+                finding.remedy.push(format!(
+                    "{change}: Ray then kills before the kernel does{at}, and retries"
+                ));
+            } else {
+                finding.summary.push_str(&format!(
+                    "; {change} does not save a call that Ray does not retry, but Ray then kills before the kernel does{at}, and its message names the reason"
+                ));
+            }
         }
-        finding.wrong_if = Some("the limit was changed while Ray ran".into());
+        finding.not_if = Some("the limit was changed while Ray ran".into());
         Some(((cgroup, death.cluster), finding))
     }))
 }
 
-/// A limit that holds what the running calls had taken once more, at least a quarter more than now: `10G`, `512M`.
-fn raised(limit: Bytes, inside: &[Held]) -> String {
-    let took = inside
-        .iter()
-        .filter_map(|held| Some(held.private.0.saturating_sub(held.before?.0)));
-    let wanted = limit.0 + took.sum::<u64>().max(limit.0 / 4);
-    if wanted >= 1 << 32 {
-        format!("{}G", wanted.div_ceil(1 << 30))
+/// Findings of what keeps more and more, by a line or in each call: a higher limit is met a little later.
+fn growing(run: Run<'_>) -> Vec<Finding> {
+    let of_lines = [controller::RULE, children::RULE];
+    let of_lines = of_lines.iter().flat_map(|rule| (rule.find)(run));
+    // What is expected of a change is known where the line is.
+    let of_lines = of_lines.filter(|finding| finding.saving.is_some());
+    of_lines.chain(leak::find(run)).collect()
+}
+
+fn keeps_growing(growing: &[Finding], death: &Death) -> bool {
+    growing.iter().any(|one| one.deaths.contains(&death.id))
+}
+
+/// What to type for a higher limit, and why so high.
+fn raise(run: Run<'_>, death: &Death, cgroup: &str, limit: Bytes) -> String {
+    let inside = run.inside(death).iter();
+    let took = inside.filter_map(|held| Some(held.private.0.saturating_sub(held.before?.0)));
+    let took = Bytes(took.sum());
+    let more = more_memory::wanted(limit, took);
+    let by = if more == took {
+        format!("the {} that the running calls had taken", size(took))
     } else {
-        format!("{}M", wanted.div_ceil(1 << 20))
+        "a quarter".to_owned()
+    };
+    let value = typed(Bytes(limit.0 + more.0));
+    let how = if let Some(unit) = unit(cgroup) {
+        format!("systemctl set-property {unit} MemoryMax={value}")
+    } else {
+        let start = Start::of_cgroup(cgroup).unwrap_or_else(|| run.started(death));
+        Change::MemoryLimit(value).at(start)
+    };
+    format!("raise the limit of {cgroup} by {by}: {how}")
+}
+
+/// `10G`, `512M`.
+fn typed(wanted: Bytes) -> String {
+    if wanted.0 >= 1 << 32 {
+        format!("{}G", wanted.0.div_ceil(1 << 30))
+    } else {
+        format!("{}M", wanted.0.div_ceil(1 << 20))
+    }
+}
+
+/// The unit of systemd that has the limit, where nobody else made it.
+fn unit(cgroup: &str) -> Option<&str> {
+    let name = path::base(cgroup);
+    let ends = [".service", ".scope", ".slice"];
+    let own = Start::of_cgroup(cgroup).is_none();
+    (own && ends.iter().any(|end| name.ends_with(end))).then_some(name)
+}
+
+/// A threshold of Ray's, with what it counts of other cgroups.
+struct Threshold {
+    gib: f64,
+    outside_gib: f64,
+}
+
+impl Threshold {
+    /// A figure above the limit looks wrong without what it includes.
+    fn includes(&self) -> String {
+        if self.outside_gib <= 0.05 {
+            return String::new();
+        }
+        format!(
+            ", at {:.1} GiB, which includes {:.1} GiB in use outside this cgroup",
+            self.gib, self.outside_gib
+        )
     }
 }
 
 /// The threshold at which Ray acts before the kernel does. Ray counts the whole machine, or the cgroup whose limit it takes for all
 /// memory: what is in use there outside of the smaller cgroup is added where that is known. Below what was in use before any job
 /// there is none, for Ray would kill at once.
-fn fraction(run: Run<'_>, death: &Death, limit: Bytes, total: Bytes) -> Option<f64> {
+fn lower_threshold(run: Run<'_>, death: &Death, limit: Bytes, total: Bytes) -> Option<Threshold> {
     let at_death = death.memory.at_death.iter();
     let of_cgroup = at_death
         .flat_map(|node| &node.limits)
         .find(|one| one.limit_bytes == Some(total))
         .map(|one| one.usage_bytes);
-    let sums = run.around(death)?.sums.as_ref();
+    let sums = run.limit_members(death)?.sums.as_ref();
     let used = of_cgroup.or_else(|| Some(sums?.1.used()));
     let outside = used.map_or(0.0, |used| (used.gib() - limit.gib()).max(0.0));
     let at = outside + BEFORE_THE_KERNEL * limit.gib();
     let before = run.facts.used_before.filter(|_| of_cgroup.is_none());
     let before = before.map_or(0.0, Bytes::gib);
-    (at > before && at < total.gib()).then(|| at / total.gib())
+    (at > before && at < total.gib()).then_some(Threshold {
+        gib: at,
+        outside_gib: outside,
+    })
 }
 
 /// With two digits that are not zeros before it: no small limit becomes none at all.

@@ -1,13 +1,16 @@
 //! What to turn where each rank holds a copy of the whole model: half the precision, half as many ranks, or both.
 
-use super::{Run, leads, precision, ranks};
+use super::{
+    Run, leads, precision,
+    ranks::{self, Fewer},
+};
 use crate::{
     ids::Bytes,
     judge::report::{Finding, Saving},
 };
 
 /// Why one of the two is not enough.
-const STILL_TO_COME: &str = "killed before the optimizer's first step: gradients and the optimizer's states, three times the parameters, were still to come; one of the two settings alone helps at this peak only";
+const STILL_TO_COME: &str = "killed before the optimizer's first step: gradients and optimizer states (three times the parameters) were still to come; one of the two settings alone helps at this peak only";
 
 /// What the ranks of a class hold.
 pub(super) struct Copies {
@@ -20,6 +23,8 @@ pub(super) struct Copies {
     pub(super) several: bool,
     /// Whether the optimizer's states were still to come, on the host.
     pub(super) before_optimizer: bool,
+    /// Whether they were in the call that trains, whose peak is the highest.
+    pub(super) training: bool,
 }
 
 /// Puts what makes the copies smaller before other remedies; whether there is such a setting.
@@ -28,25 +33,45 @@ pub(super) fn smaller(run: Run<'_>, ranks: &Copies, finding: &mut Finding) -> bo
     let precision = precision::halved(run);
     let saving = |bytes| Saving {
         class: ranks.class.clone(),
+        task: None,
         bytes,
     };
     if let (Some(fewer), Some(precision), true) = (&fewer, &precision, ranks.before_optimizer) {
-        // What is saved at the later peak was not seen.
-        finding
-            .remedy
-            .insert(0, format!("{precision} {}", fewer.text()));
-        finding.cost = Some(format!("{}; {}", ranks::COST, precision::COST));
+        // Of a peak that is still to come nothing was seen.
+        let left = (1.0 - fewer.share()) * (1.0 - precision::SHARE);
+        let bytes = ranks.copies.times(1.0 - left);
+        finding.saving = ranks.training.then(|| saving(bytes));
+        finding.remedy.insert(0, both(precision, fewer));
+        finding.cost = Some(format!("{}; {}", fewer.cost(), precision::COST));
         finding.evidence.push(STILL_TO_COME.to_owned());
         return true;
     }
     let known = fewer.is_some() || precision.is_some();
     if let Some(fewer) = fewer {
         let bytes = ranks.held.times(fewer.share());
-        leads(finding, fewer.text(), saving(bytes), ranks::COST);
+        // Where there is another, it is the first, and the cost is that one's.
+        let text = match precision {
+            Some(_) => format!("{} (cost: {})", fewer.text(), fewer.cost()),
+            None => fewer.text(),
+        };
+        leads(finding, text, saving(bytes), &fewer.cost());
     }
     if let Some(precision) = precision {
         let bytes = ranks.copies.times(precision::SHARE);
         leads(finding, precision, saving(bytes), precision::COST);
     }
     known
+}
+
+/// One remedy of two settings: `+a.model_dtype=bf16 b.ranks=1 (now unset, 2): set both, …`.
+fn both(precision: &str, fewer: &Fewer) -> String {
+    let (dtype, now) = precision
+        .split_once(" (now ")
+        .map_or((precision, "unset"), |(typed, now)| {
+            (typed, now.trim_end_matches(')'))
+        });
+    format!(
+        "{dtype} {}={} (now {now}, {}): set both, since gradients and the optimizer's states are still to come",
+        fewer.key, fewer.value, fewer.now
+    )
 }

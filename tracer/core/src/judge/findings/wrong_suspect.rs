@@ -1,42 +1,43 @@
 //! The victim was not what grew: Ray chooses by lease, the kernel by score; neither asks who ate the memory.
 
 use super::{
-    Run, about, merged, remedy,
-    rules::{Needs, Rule},
+    Run, about, code, merged, remedy,
+    rules::{Kind, Needs, Rule},
 };
 use crate::{
     ids::size,
-    judge::report::{Certainty, Death, Finding, Killer, Suspect},
-    ray::{framework::Aim, version::Version},
+    judge::report::{Certainty, Death, Finding, Killer, Suspect, class_of_title},
+    ray::{framework::RemedyGoal, version::Version},
 };
 
 /// A victim with less than this share of the biggest process is the wrong suspect.
 const SMALL_VICTIM: f64 = 0.5;
 /// What each consumer is asked to do, by a word of its title.
-const BY_CONSUMER: [(&str, &str); 4] = [
+const BY_CONSUMER: [(&str, &str); 2] = [
     (
         "gcs_server",
-        "The GCS grows with the cluster's age: start the head with --num-cpus=0, restart it between runs",
+        "The GCS grows with the age of the cluster: start the head with --num-cpus=0, and restart it between runs",
     ),
     (
         "DashboardAgent",
-        "The dashboard agent's growth is a defect of Ray's: report it, and restart the node between runs",
+        "The dashboard agent's growth is a bug in Ray: report it, and restart the node between runs",
     ),
-    (
-        "VLLM::",
-        "A vLLM engine: no sleep level 1 (a copy of the weights on the host), kv_offloading_size and swap_space at 0",
-    ),
-    ("DataLoader", "Fewer DataLoader workers"),
 ];
-/// Classes of the process that holds the data and drives the training.
-const CONTROLLERS: [&str; 3] = ["TaskRunner", "Runner.run", "main_task"];
+/// What may be turned for each consumer, by a word of its title.
+const KEYS: [(&str, RemedyGoal); 5] = [
+    ("TaskRunner", RemedyGoal::LessInController),
+    ("Runner.run", RemedyGoal::LessInController),
+    ("main_task", RemedyGoal::LessInController),
+    ("VLLM::", RemedyGoal::LessOnHost),
+    ("DataLoader", RemedyGoal::FewerLoaders),
+];
 /// From this version on Ray frees its excess and a buffer, the newest leases first.
 const NEWEST_FIRST: Version = Version(2, 56);
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
     ids: &["victim-not-biggest"],
-    is_cause: true,
+    kind: Kind::Size,
     needs: Needs::MemoryKill,
     contradicts: &[],
     find,
@@ -45,19 +46,24 @@ pub(super) const RULE: Rule = Rule {
 /// Victims of memory kills.
 fn find(run: Run<'_>) -> Vec<Finding> {
     let found = run.memory_kills().filter_map(|death| {
-        let (consumer, summary) = told(death, death.memory.suspect.as_ref()?);
+        let (consumer, summary) = title_and_summary(death, death.memory.suspect.as_ref()?);
         let mut finding = about(
             "victim-not-biggest",
             Certainty::Inferred,
             death,
             summary.clone(),
         );
-        finding.about.pids = death.memory.suspect.iter().map(|one| one.pid).collect();
+        let suspect = death.memory.suspect.iter();
+        finding.about.pids = suspect.clone().map(|one| one.pid).collect();
+        finding.about.bytes = suspect
+            .map(|one| one.private_bytes)
+            .max()
+            .unwrap_or_default();
         finding.evidence = vec![super::victim(death)];
         finding.evidence.extend(policy(run, death));
         finding.remedy = remedy(run, &consumer);
-        finding.wrong_if =
-            Some("the killed one grew faster than the biggest in its last minute".into());
+        finding.not_if =
+            Some("the victim grew faster than the biggest process in its last minute".into());
         Some((summary, finding))
     });
     merged(found)
@@ -75,19 +81,24 @@ fn policy(run: Run<'_>, death: &Death) -> Option<String> {
     })
 }
 
+/// What is known of it: its settings, else the user's own line that keeps most of what its class grew by. Nothing where nothing is.
 fn remedy(run: Run<'_>, consumer: &str) -> Vec<String> {
-    if CONTROLLERS.iter().any(|class| consumer.contains(class)) {
-        let keys = remedy::keys(run, Aim::LessInController);
-        if !keys.is_empty() {
-            return keys;
-        }
+    let is_its = |word: &str| consumer.contains(word);
+    if let Some((_, text)) = BY_CONSUMER.iter().find(|(word, _)| is_its(word)) {
+        return vec![(*text).to_owned()];
     }
-    let known = BY_CONSUMER.iter().find(|(word, _)| consumer.contains(word));
-    let text = known.map_or(
-        "look at what the biggest process holds; the killed one was chosen by policy",
-        |(_, remedy)| remedy,
-    );
-    vec![text.to_owned()]
+    let class = class_of_title(&format!("ray::{consumer}"));
+    let goal = KEYS.iter().find(|(word, _)| is_its(word));
+    let mut found = goal.map_or_else(Vec::new, |(_, goal)| {
+        let class = class.as_deref().unwrap_or(consumer);
+        remedy::keys_for(run, *goal, Some(class))
+    });
+    let line = class.and_then(|class| code::of_calls(run, &class));
+    found.extend(line.map(|line| {
+        let keeps = line.keeps(line.bytes);
+        format!("{} {keeps}: free what is used up", line.name())
+    }));
+    found
 }
 
 /// Whether the biggest process counted against the limit: what lies outside a cgroup is no suspect for its OOM kill.
@@ -122,13 +133,14 @@ pub(super) fn suspect(run: Run<'_>, death: &Death) -> Option<Suspect> {
     (own.gib() < SMALL_VICTIM * biggest.private_bytes.gib()).then(|| Suspect {
         pid: biggest.pid,
         title: biggest.title.clone(),
+        role: biggest.role,
         private_bytes: biggest.private_bytes,
         victim_private_bytes: own,
     })
 }
 
 /// Its title, and the sentence.
-fn told(death: &Death, suspect: &Suspect) -> (String, String) {
+fn title_and_summary(death: &Death, suspect: &Suspect) -> (String, String) {
     let at_death = death.memory.at_death.as_ref();
     let used = at_death.and_then(|at| at.ray_used_bytes);
     let share = used
@@ -142,7 +154,7 @@ fn told(death: &Death, suspect: &Suspect) -> (String, String) {
     let title = suspect.title.trim_start_matches("ray::");
     let title: String = title.chars().take(60).collect();
     let summary = format!(
-        "the victim was not the biggest process: {title} (pid {}) held {}{share}",
+        "The victim was not the biggest process: {title} (pid {}) held {}{share}",
         suspect.pid,
         size(suspect.private_bytes)
     );

@@ -1,4 +1,4 @@
-//! How far the clocks of nodes are from that of the node with the GCS: what one end logs as sent, the other cannot have received before.
+//! Bounds how far each node's clock is from that of the GCS's node: a message is received after it was sent.
 //!
 //! Each message of which both ends are recorded bounds the difference of two clocks from one side; all bounds of a node are intersected.
 
@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use super::nodes;
 use crate::{
     ids::{BootTime, HexId, WallTime},
-    judge::report::{ClockOffset, Death, Mark, Report, Step, Utc},
+    judge::report::{ClockOffset, Death, MessageTime, Report, Step, Utc},
 };
 
 const MS_NS: i64 = 1_000_000;
@@ -43,7 +43,7 @@ impl Bounds {
         }
     }
 
-    fn told(self) -> ClockOffset {
+    fn into_offset(self) -> ClockOffset {
         ClockOffset {
             ahead_at_least_ms: self.least.map(|ns| ns.div_euclid(MS_NS)),
             ahead_at_most_ms: self.most.map(|ns| -(-ns).div_euclid(MS_NS)),
@@ -75,12 +75,14 @@ pub(super) fn offsets(report: &Report) -> HashMap<u32, ClockOffset> {
             boot.to_owned()
         }
     };
-    let (bounds, heads) = bounds(&report.marks, &nodes::groups(report), clock_of);
+    let (bounds, heads) = bounds(&report.message_times, &nodes::groups(report), clock_of);
     let mut found = HashMap::new();
     for cluster in &report.clusters {
         let clock = clock_of(cluster.id);
         if let Some(bounds) = bounds.get(&clock).filter(|_| !heads.contains(&clock)) {
-            found.entry(cluster.recording_id).or_insert(bounds.told());
+            found
+                .entry(cluster.recording_id)
+                .or_insert(bounds.into_offset());
         }
     }
     found
@@ -88,22 +90,24 @@ pub(super) fn offsets(report: &Report) -> HashMap<u32, ClockOffset> {
 
 /// The bounds of each clock, and the clocks by which a GCS itself logs.
 fn bounds(
-    marks: &[Mark],
+    message_times: &[MessageTime],
     groups: &[usize],
     clock_of: impl Fn(u32) -> String,
 ) -> (HashMap<String, Bounds>, HashSet<String>) {
     type End<'a> = (usize, Step, &'a HexId);
-    let group = |mark: &Mark| groups.get(mark.cluster as usize).copied();
+    let group = |message: &MessageTime| groups.get(message.cluster as usize).copied();
     let mut gcs: HashMap<End<'_>, (Utc, String)> = HashMap::new();
     let mut heads: HashSet<String> = HashSet::new();
-    for mark in marks.iter().filter(|mark| mark.by_gcs) {
-        let Some(group) = group(mark) else { continue };
-        let end = (mark.time, clock_of(mark.cluster));
+    for message in message_times.iter().filter(|message| message.by_gcs) {
+        let Some(group) = group(message) else {
+            continue;
+        };
+        let end = (message.time, clock_of(message.cluster));
         heads.insert(end.1.clone());
         let known = gcs
-            .entry((group, mark.step, &mark.id))
+            .entry((group, message.step, &message.id))
             .or_insert(end.clone());
-        if mark.time < known.0 {
+        if message.time < known.0 {
             *known = end;
         }
     }
@@ -113,14 +117,16 @@ fn bounds(
         clocks.entry(*group).or_default().insert(clock);
     }
     let mut first: HashMap<(End<'_>, String), Utc> = HashMap::new();
-    for mark in marks.iter().filter(|mark| !mark.by_gcs) {
-        let Some(group) = group(mark) else { continue };
+    for message in message_times.iter().filter(|message| !message.by_gcs) {
+        let Some(group) = group(message) else {
+            continue;
+        };
         let is_one = clocks.get(&group).is_some_and(|clocks| clocks.len() == 1);
-        let clock = clock_of(mark.cluster);
+        let clock = clock_of(message.cluster);
         if is_one {
-            let end = ((group, mark.step, &mark.id), clock);
-            let known = first.entry(end).or_insert(mark.time);
-            *known = mark.time.min(*known);
+            let end = ((group, message.step, &message.id), clock);
+            let known = first.entry(end).or_insert(message.time);
+            *known = message.time.min(*known);
         }
     }
     let mut found: HashMap<String, Bounds> = HashMap::new();
@@ -150,10 +156,10 @@ pub(super) fn shift(report: &mut Report, offsets: &HashMap<u32, ClockOffset>, si
         death.when.act_time = act_time(death);
     }
     let clusters = &report.clusters;
-    for said in &mut report.said {
-        let cluster = said.cluster.and_then(|one| clusters.get(one as usize));
+    for mention in &mut report.mentions {
+        let cluster = mention.cluster.and_then(|one| clusters.get(one as usize));
         let by = by(cluster.map(|cluster| cluster.recording_id));
-        said.time = said.time.map(|time| moved(time, by));
+        mention.time = mention.time.map(|time| moved(time, by));
     }
     (report.deaths).sort_by_key(|death| (death.when.act_time, death.id));
 }
@@ -169,8 +175,8 @@ fn act_time(death: &Death) -> BootTime {
     })
 }
 
-/// Puts deaths in the order of the corrected times, which are told beside those of their own nodes.
-pub(super) fn tell(report: &mut Report, offsets: &HashMap<u32, ClockOffset>) {
+/// Puts deaths in the order of the corrected times, which are reported beside those of their own nodes.
+pub(super) fn reorder(report: &mut Report, offsets: &HashMap<u32, ClockOffset>) {
     for death in &mut report.deaths {
         let offset = death.recording_id.and_then(|id| offsets.get(&id));
         let by = offset.map_or(0, |offset| offset.corrected_by_ms * MS_NS);

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use crate::{
     ids::{EventId, Pid},
-    judge::report::{CauseLink, Certainty, Death, Killer, LinkRule, Remote, Report, Tie, Utc},
+    judge::report::{
+        CauseLink, Certainty, Death, Killer, LinkReason, LinkRule, Remote, Report, Utc,
+    },
 };
 
 /// Two recorders convert one boot time to wall times that differ by no more.
@@ -79,7 +81,7 @@ fn link_to_others(report: &mut Report) {
         };
         death.verdict.cause_death_id = None;
         death.verdict.cause_remote = Some(Remote::Death {
-            tie: Tie::SameMachine,
+            reason: LinkReason::SameMachine,
             comm,
             pid,
             killer,
@@ -90,7 +92,7 @@ fn link_to_others(report: &mut Report) {
             node: String::new(),
             rule: LinkRule::SameMachine,
             link_certainty: Certainty::Inferred,
-            because: Tie::SameMachine,
+            because: LinkReason::SameMachine,
         });
     }
 }

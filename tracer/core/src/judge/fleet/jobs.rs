@@ -1,11 +1,74 @@
 //! A job ends on its driver's node; what ended it may have died on another.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, mem};
 
+use super::nodes;
 use crate::{
-    ids::EventId,
-    judge::report::{Because, Death, Job, Outcome, Report},
+    ids::{EventId, HexId},
+    judge::report::{Death, Job, Outcome, OutcomeReason, Report, Survived, Utc},
 };
+
+/// Several recordings of the head tell of one job: it is told once, by the one that knows its end best.
+pub(super) fn unite(report: &mut Report) {
+    let groups = nodes::groups(report);
+    let jobs = mem::take(&mut report.jobs);
+    let mut places: HashMap<(usize, HexId), usize> = HashMap::new();
+    let mut united: Vec<Job> = Vec::new();
+    for job in jobs {
+        let group = job.cluster.and_then(|one| groups.get(one as usize));
+        let key = group.map(|group| (*group, job.job_id.clone()));
+        let known = key.as_ref().and_then(|key| places.get(key)).copied();
+        match known {
+            Some(at) if united[at].recording_id != job.recording_id => {
+                let knows_more = knowledge(report, &job) > knowledge(report, &united[at]);
+                let other = if knows_more {
+                    mem::replace(&mut united[at], job)
+                } else {
+                    job
+                };
+                add(&mut united[at], other);
+            }
+            _ => {
+                places.extend(key.map(|key| (key, united.len())));
+                united.push(job);
+            }
+        }
+    }
+    report.jobs = united;
+}
+
+/// Who saw the job's end knows more, then who has the driver's death, then who saw the later end.
+fn knowledge(report: &Report, job: &Job) -> (bool, bool, Option<Utc>) {
+    let ended = job.outcome != Outcome::Running;
+    (ended, driver(&report.deaths, job).is_some(), job.ended)
+}
+
+/// What another recording knows of the same job.
+fn add(job: &mut Job, other: Job) {
+    job.entrypoint = job.entrypoint.take().or(other.entrypoint);
+    job.framework = job.framework.take().or(other.framework);
+    job.last_step = job.last_step.or(other.last_step);
+    for survived in other.survived {
+        let is_known = |known: &Survived| known.death_id == survived.death_id;
+        if job.ended_by_death_id != Some(survived.death_id) && !job.survived.iter().any(is_known) {
+            job.survived.push(survived);
+        }
+    }
+}
+
+/// The death of a job's driver.
+fn driver<'a>(deaths: &'a [Death], job: &Job) -> Option<&'a Death> {
+    deaths.iter().find(|death| {
+        Some(death.process.pid) == job.driver_pid
+            && death.recording_id == job.recording_id
+            && death
+                .work
+                .job_id
+                .as_ref()
+                .is_none_or(|id| *id == job.job_id)
+            && death.process.role == crate::event::Role::Driver
+    })
+}
 
 /// Names the first cause of each failed job, on whatever node.
 pub(super) fn ended_elsewhere(report: &mut Report) {
@@ -14,7 +77,7 @@ pub(super) fn ended_elsewhere(report: &mut Report) {
         .iter()
         .map(|death| (death.id, death))
         .collect();
-    let found: Vec<Option<(EventId, Option<Because>)>> = report
+    let found: Vec<Option<(EventId, Option<OutcomeReason>)>> = report
         .jobs
         .iter()
         .map(|job| first_cause(job, &report.deaths, &by_id))
@@ -37,28 +100,19 @@ fn first_cause(
     job: &Job,
     deaths: &[Death],
     by_id: &HashMap<EventId, &Death>,
-) -> Option<(EventId, Option<Because>)> {
+) -> Option<(EventId, Option<OutcomeReason>)> {
     let ended_by = job.ended_by_death_id?;
     if job.outcome != Outcome::Failed {
         return Some((ended_by, None));
     }
-    let driver = deaths.iter().find(|death| {
-        Some(death.process.pid) == job.driver_pid
-            && death.recording_id == job.recording_id
-            && death
-                .work
-                .job_id
-                .as_ref()
-                .is_none_or(|id| *id == job.job_id)
-            && death.process.role == crate::event::Role::Driver
-    });
+    let driver = driver(deaths, job);
     // What the driver's own log names decides over the order of deaths.
     let linked = driver.filter(|driver| driver.verdict.cause_link.is_some());
     let from = linked.or_else(|| by_id.get(&ended_by).copied())?;
     let root = root(by_id, from);
     let because = linked.and_then(|driver| {
         let link = driver.verdict.cause_link.as_ref()?;
-        Some(Because::OnAnotherNode {
+        Some(OutcomeReason::OnAnotherNode {
             code: driver.end.exit_code,
             link: link.because.clone(),
             node: link.node.clone(),

@@ -41,8 +41,8 @@ fn add(all: &mut Report, report: Report) {
     }
     all.limits.extend(report.limits);
     all.peak = nearer(all.peak, report.peak);
-    all.said.extend(report.said);
-    all.marks.extend(report.marks);
+    all.mentions.extend(report.mentions);
+    all.message_times.extend(report.message_times);
     for note in report.notes {
         if !all.notes.contains(&note) {
             all.notes.push(note);
@@ -101,11 +101,11 @@ fn renumber(report: &mut Report, number: u32, clusters: u32) {
             *death = death.in_recording(number);
         }
     }
-    for mark in &mut report.marks {
-        mark.cluster += clusters;
+    for message in &mut report.message_times {
+        message.cluster += clusters;
     }
-    for said in &mut report.said {
-        said.cluster = said.cluster.map(|cluster| cluster + clusters);
+    for mention in &mut report.mentions {
+        mention.cluster = mention.cluster.map(|cluster| cluster + clusters);
     }
 }
 

@@ -20,7 +20,7 @@ use rules::Place;
 use crate::{
     ids::{EventId, HexId},
     judge::cause::Cause,
-    judge::report::{CauseLink, Certainty, Death, Killer, LogMention, Remote, Report, Saying},
+    judge::report::{CauseLink, Certainty, Death, Killer, LogMention, Mention, Remote, Report},
     ray::words::did_not_answer,
 };
 
@@ -34,6 +34,7 @@ pub fn join(mut reports: Vec<Report>) -> Report {
     }
     let mut report = merge::all(reports);
     duplicates::remove(&mut report);
+    jobs::unite(&mut report);
     let offsets = clocks::offsets(&report);
     // The rules compare times of several nodes; what is told are the times as they were recorded.
     clocks::shift(&mut report, &offsets, -1);
@@ -45,9 +46,10 @@ pub fn join(mut reports: Vec<Report>) -> Report {
     duplicates::name_nodes(&mut report);
     link(&mut report, &names);
     jobs::ended_elsewhere(&mut report);
+    let outlived = nodes::outlived(&report);
     clocks::shift(&mut report, &offsets, 1);
-    clocks::tell(&mut report, &offsets);
-    report.nodes = nodes::all(&report, &hosts, &names);
+    clocks::reorder(&mut report, &offsets);
+    report.nodes = nodes::all(&report, &hosts, &names, &outlived);
     for node in &mut report.nodes {
         node.clock = node
             .recordings
@@ -79,7 +81,7 @@ pub(super) fn join_logs(report: &mut Report, hosts: &[Host], on: &[Option<HexId>
         report.deaths[at].cluster = cluster;
     }
     link(report, &names);
-    report.nodes = nodes::all(report, hosts, &names);
+    report.nodes = nodes::all(report, hosts, &names, &nodes::outlived(report));
     for at in elsewhere {
         report.deaths[at].cluster = None;
     }
@@ -129,12 +131,18 @@ fn apply(report: &mut Report, places: &Places, death: usize, found: rules::Found
     let cause = match cause {
         Place::Death(cause) => cause,
         Place::DeclaredDead { node } => {
-            let remote = Remote::DeclaredDead { tie: because, node };
+            let remote = Remote::DeclaredDead {
+                reason: because,
+                node,
+            };
             report.deaths[death].verdict.cause_remote = Some(remote);
             return;
         }
         Place::Unrecorded { node } => {
-            let remote = Remote::Unrecorded { tie: because, node };
+            let remote = Remote::Unrecorded {
+                reason: because,
+                node,
+            };
             report.deaths[death].verdict.cause_remote = Some(remote);
             return;
         }
@@ -146,7 +154,7 @@ fn apply(report: &mut Report, places: &Places, death: usize, found: rules::Found
     let (id, node) = (report.deaths[cause].id, report.deaths[cause].node.clone());
     let first = &report.deaths[cause];
     let remote = Remote::Death {
-        tie: because.clone(),
+        reason: because.clone(),
         comm: first.process.comm.clone(),
         pid: first.process.pid,
         killer: first.verdict.killer,
@@ -156,7 +164,10 @@ fn apply(report: &mut Report, places: &Places, death: usize, found: rules::Found
     match changed {
         Some(Killer::RayCollapse) => {
             verdict.killer = Killer::RayCollapse;
-            verdict.cause = Cause::OwnerDied { says: None };
+            verdict.cause = Cause::OwnerDied {
+                says: None,
+                owner_lived: None,
+            };
         }
         Some(killer) => verdict.killer = killer,
         None => {}
@@ -248,8 +259,8 @@ impl<'a> Context<'a> {
         for (at, death) in report.deaths.iter().enumerate() {
             context.note_death(at, death);
         }
-        for said in &report.said {
-            context.note_said(said);
+        for mention in &report.mentions {
+            context.note_mention(mention);
         }
         context
     }
@@ -276,46 +287,49 @@ impl<'a> Context<'a> {
         }
     }
 
-    fn note_said(&mut self, said: &'a LogMention) {
-        let Some(group) = self.group(said.cluster) else {
+    fn note_mention(&mut self, mention: &'a LogMention) {
+        let Some(group) = self.group(mention.cluster) else {
             return;
         };
-        let by = said.by.as_ref().map(|by| by.0.as_str());
-        match &said.what {
-            Saying::OwnerDied { worker, owner, .. } => {
+        let by = mention.by.as_ref().map(|by| by.0.as_str());
+        match &mention.what {
+            Mention::OwnerDied { worker, owner, .. } => {
                 // The one that names the owner says more.
-                let known = self.owners.entry((group, &worker.0)).or_insert(said);
+                let known = self.owners.entry((group, &worker.0)).or_insert(mention);
                 if owner.is_some() && !names_owner(known) {
-                    *known = said;
+                    *known = mention;
                 }
             }
-            Saying::ActorDied { .. } => {
-                self.dead_actors.entry((group, by)).or_default().push(said);
+            Mention::ActorDied { .. } => {
+                self.dead_actors
+                    .entry((group, by))
+                    .or_default()
+                    .push(mention);
             }
-            Saying::ActorIn { actor, worker } => {
+            Mention::ActorIn { actor, worker } => {
                 self.workers.insert((group, &actor.0), worker);
             }
-            Saying::WorkerOn { worker, node } => {
+            Mention::WorkerOn { worker, node } => {
                 self.worker_on.insert((group, &worker.0), node);
             }
-            Saying::GcsLost => {
-                if let Some(cluster) = said.cluster {
-                    self.lost_gcs.entry(cluster).or_insert(said);
+            Mention::GcsLost => {
+                if let Some(cluster) = mention.cluster {
+                    self.lost_gcs.entry(cluster).or_insert(mention);
                 }
             }
-            Saying::PeerError { .. } => {
+            Mention::PeerError { .. } => {
                 if let Some(by) = by {
-                    self.peers.entry((group, by)).or_insert(said);
+                    self.peers.entry((group, by)).or_insert(mention);
                 }
             }
-            Saying::NodeDied {
+            Mention::NodeDied {
                 node,
                 message: Some(message),
                 ..
             } if did_not_answer(message) => {
                 self.silent.insert((group, &node.0));
             }
-            Saying::NodeIs { .. } | Saying::NodeDied { .. } => {}
+            Mention::NodeIs { .. } | Mention::NodeDied { .. } => {}
         }
     }
 
@@ -344,8 +358,8 @@ impl<'a> Context<'a> {
     }
 }
 
-fn names_owner(said: &LogMention) -> bool {
-    matches!(&said.what, Saying::OwnerDied { owner: Some(_), .. })
+fn names_owner(mention: &LogMention) -> bool {
+    matches!(&mention.what, Mention::OwnerDied { owner: Some(_), .. })
 }
 
 /// The id under which a worker or driver writes its log; a driver's is its job's with `f`s behind.

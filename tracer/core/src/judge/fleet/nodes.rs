@@ -1,14 +1,17 @@
 //! Which nodes there are: those of recordings, and those that recordings name.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    net::IpAddr,
+};
 
 use super::{order, rules};
 use crate::{
     event::Role,
-    ids::HexId,
+    ids::{EventId, HexId},
     judge::report::{
-        Certainty, Death, DeclaredDead, LogMention, NoRecording, Node, Recording, Report, Saying,
-        Unseen, Utc,
+        Certainty, ClusterReport, Death, DeclaredDead, LogMention, Mention, NoRecording, Node,
+        Recording, Report, Unseen, Utc,
     },
     ray::words::did_not_answer,
 };
@@ -16,20 +19,44 @@ use crate::{
 /// Two recordings of a node closer than this leave no gap.
 const NO_GAP_NS: i64 = 1_500_000_000;
 
+/// What the parts of a Ray cluster on several nodes have in common.
+#[derive(PartialEq, Eq, Hash)]
+enum Key<'a> {
+    Id(&'a str),
+    /// The same on all nodes, also after a head came back under another address.
+    Session(&'a str),
+    Gcs(&'a str),
+}
+
+/// `ids` are those that the parts of each session have.
+fn key<'a>(
+    cluster: &'a ClusterReport,
+    ids: &HashMap<&'a str, HashSet<&'a str>>,
+) -> Option<Key<'a>> {
+    let session = cluster.session.as_deref();
+    // A part whose raylet was not seen to be told it has the id of its session's other parts.
+    let of_session = || {
+        let mut ids = ids.get(session?)?.iter();
+        ids.next().copied().filter(|_| ids.next().is_none())
+    };
+    let id = cluster.cluster_id.as_deref().or_else(of_session);
+    id.map(Key::Id)
+        .or(session.map(Key::Session))
+        .or(cluster.gcs_address.as_deref().map(Key::Gcs))
+}
+
 /// For each cluster of the report the number of the Ray cluster that it is a part of.
 pub(super) fn groups(report: &Report) -> Vec<usize> {
-    let mut known: HashMap<(&str, &str), usize> = HashMap::new();
+    let mut ids: HashMap<&str, HashSet<&str>> = HashMap::new();
+    for cluster in &report.clusters {
+        if let (Some(session), Some(id)) = (&cluster.session, &cluster.cluster_id) {
+            ids.entry(session).or_default().insert(id);
+        }
+    }
+    let mut known: HashMap<Key<'_>, usize> = HashMap::new();
     let clusters = report.clusters.iter().enumerate();
     clusters
-        .map(|(at, cluster)| {
-            let gcs = cluster.gcs_address.as_deref();
-            match (cluster.session.as_deref(), gcs) {
-                // The same on all nodes, also after a head came back under another address.
-                (Some(session), _) => *known.entry((session, "")).or_insert(at),
-                (None, Some(gcs)) => *known.entry(("", gcs)).or_insert(at),
-                (None, None) => at,
-            }
-        })
+        .map(|(at, cluster)| key(cluster, &ids).map_or(at, |key| *known.entry(key).or_insert(at)))
         .collect()
 }
 
@@ -67,16 +94,16 @@ impl Names {
     pub(super) fn of(report: &Report, hosts: &[Host]) -> Self {
         let groups = groups(report);
         let mut known = BTreeMap::new();
-        for said in &report.said {
-            let group = said.cluster.and_then(|one| groups.get(one as usize));
+        for mention in &report.mentions {
+            let group = mention.cluster.and_then(|one| groups.get(one as usize));
             if let (
-                Saying::NodeIs {
+                Mention::NodeIs {
                     node,
                     name,
                     address,
                 },
                 Some(group),
-            ) = (&said.what, group)
+            ) = (&mention.what, group)
             {
                 known.insert((*group, node.clone()), (name.clone(), address.clone()));
             }
@@ -94,6 +121,8 @@ impl Names {
                 let host = hosts.get(&cluster.recording_id).copied().unwrap_or("node");
                 let id = cluster.node_id.as_ref();
                 let given = id.and_then(|id| known.get(&(*group, id.clone()))?.0.clone());
+                // Ray calls a node by its address unless it is given a name.
+                let given = given.filter(|name| name.parse::<IpAddr>().is_err());
                 let alone = ids_of_host.get(host).is_none_or(|ids| ids.len() < 2);
                 match (alone, given, id) {
                     (true, ..) | (_, None, None) => host.to_owned(),
@@ -177,7 +206,14 @@ fn ids_of_hosts<'a>(
 }
 
 /// All nodes: those with recordings first, in their order, then those that are only named.
-pub(super) fn all(report: &Report, hosts: &[Host], names: &Names) -> Vec<Node> {
+///
+/// `outlived` are the raylets that died after their nodes had been declared dead ([`outlived`]).
+pub(super) fn all(
+    report: &Report,
+    hosts: &[Host],
+    names: &Names,
+    outlived: &HashSet<EventId>,
+) -> Vec<Node> {
     let groups = groups(report);
     let mut nodes: Vec<Node> = Vec::new();
     let mut place: HashMap<String, usize> = HashMap::new();
@@ -233,7 +269,7 @@ pub(super) fn all(report: &Report, hosts: &[Host], names: &Names) -> Vec<Node> {
         complete(report, node);
     }
     nodes.extend(missing(report, &groups, names, &place));
-    declared_dead(report, &mut nodes);
+    declared_dead(report, &mut nodes, outlived);
     nodes
 }
 
@@ -284,19 +320,19 @@ fn missing(
     place: &HashMap<String, usize>,
 ) -> Vec<Node> {
     let mut found: BTreeMap<(usize, &HexId), &LogMention> = BTreeMap::new();
-    for said in &report.said {
-        let group = said.cluster.and_then(|one| groups.get(one as usize));
-        let (Saying::NodeIs { node, .. }
-        | Saying::NodeDied { node, .. }
-        | Saying::WorkerOn { node, .. }) = &said.what
+    for mention in &report.mentions {
+        let group = mention.cluster.and_then(|one| groups.get(one as usize));
+        let (Mention::NodeIs { node, .. }
+        | Mention::NodeDied { node, .. }
+        | Mention::WorkerOn { node, .. }) = &mention.what
         else {
             continue;
         };
         if let Some(group) = group.filter(|_| !place.contains_key(&node.0)) {
-            found.entry((*group, node)).or_insert(said);
+            found.entry((*group, node)).or_insert(mention);
         }
     }
-    let node = |((group, id), said): ((usize, &HexId), &LogMention)| Node {
+    let node = |((group, id), mention): ((usize, &HexId), &LogMention)| Node {
         name: names.of_node(group, id),
         node_id: Some(id.clone()),
         session: report.clusters[group].session.clone(),
@@ -304,7 +340,7 @@ fn missing(
             .known
             .get(&(group, id.clone()))
             .and_then(|(_, address)| address.clone()),
-        named_by: Some(said.source.clone()),
+        named_by: Some(mention.source.clone()),
         missing: Some(NoRecording),
         ..Node::default()
     };
@@ -312,13 +348,13 @@ fn missing(
 }
 
 /// What the GCS says of nodes that it takes for dead.
-fn declared_dead(report: &Report, nodes: &mut [Node]) {
-    for said in &report.said {
-        let Saying::NodeDied {
+fn declared_dead(report: &Report, nodes: &mut [Node], outlived: &HashSet<EventId>) {
+    for mention in &report.mentions {
+        let Mention::NodeDied {
             node,
             reason,
             message,
-        } = &said.what
+        } = &mention.what
         else {
             continue;
         };
@@ -328,26 +364,43 @@ fn declared_dead(report: &Report, nodes: &mut [Node]) {
         else {
             continue;
         };
-        let is_its_raylet = |death: &&Death| {
-            let cluster = death
-                .cluster
-                .and_then(|one| report.clusters.get(one as usize));
-            death.process.role == Role::Raylet
-                && cluster.is_some_and(|cluster| cluster.node_id.as_ref() == Some(node))
-                && death.verdict.certainty != Certainty::Unknown
-        };
-        let raylet = report.deaths.iter().find(is_its_raylet);
-        let outlived = |death: &Death| outlived_it(report, said, death);
-        let raylet_died =
-            (!of.recordings.is_empty()).then(|| raylet.is_some_and(|death| !outlived(death)));
+        let raylet = raylet_of(report, node);
+        let died = || raylet.is_some_and(|death| !outlived.contains(&death.id));
+        let raylet_died = (!of.recordings.is_empty()).then(died);
         of.declared_dead.get_or_insert(DeclaredDead {
-            time: said.time,
+            time: mention.time,
             reason: reason.clone(),
             message: message.clone(),
             raylet_died,
             raylet_ended_by_it: raylet.is_some_and(rules::cut_off::ended_by_it),
         });
     }
+}
+
+/// The death of a node's raylet.
+fn raylet_of<'a>(report: &'a Report, node: &HexId) -> Option<&'a Death> {
+    let is_its = |death: &&Death| {
+        let cluster = death
+            .cluster
+            .and_then(|one| report.clusters.get(one as usize));
+        death.process.role == Role::Raylet
+            && cluster.is_some_and(|cluster| cluster.node_id.as_ref() == Some(node))
+            && death.verdict.certainty != Certainty::Unknown
+    };
+    report.deaths.iter().find(is_its)
+}
+
+/// The raylets that died after the GCS had declared their nodes dead; asked while all times are by one clock.
+pub(super) fn outlived(report: &Report) -> HashSet<EventId> {
+    let declared = report
+        .mentions
+        .iter()
+        .filter_map(|mention| match &mention.what {
+            Mention::NodeDied { node, .. } => Some((mention, raylet_of(report, node)?)),
+            _ => None,
+        });
+    let outlived = declared.filter(|(mention, raylet)| outlived_it(report, mention, raylet));
+    outlived.map(|(_, raylet)| raylet.id).collect()
 }
 
 /// Whether a raylet died after the GCS had declared its node dead for not answering.
@@ -361,6 +414,6 @@ fn outlived_it(report: &Report, declared: &LogMention, raylet: &Death) -> bool {
     let by = cluster.map(|cluster| cluster.recording_id);
     let later = |time| order::is_later(report, raylet, (by, time));
     // A raylet that ends as it should takes its leave before.
-    let silent = matches!(&declared.what, Saying::NodeDied { message: Some(message), .. } if did_not_answer(message));
+    let silent = matches!(&declared.what, Mention::NodeDied { message: Some(message), .. } if did_not_answer(message));
     silent && declared.time.is_some_and(later)
 }

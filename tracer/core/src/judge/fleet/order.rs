@@ -1,4 +1,4 @@
-//! Whether a death on one node came after something on another: told only where their clocks can be compared.
+//! Orders deaths on different nodes, only where their clocks can be compared.
 
 use crate::judge::report::{Death, Recording, Report, Utc};
 

@@ -1,4 +1,4 @@
-//! What a text says about deaths, as data: who it speaks of, what it claims, where and when it stands.
+//! Defines what a text says about deaths, as data: who it speaks of, what it claims, where and when it stands.
 //!
 //! Made by `explain`, judged here. A claim is what the text says, not yet what is believed.
 
@@ -9,29 +9,19 @@ use crate::{
     ids::{Bytes, HexId, Pid},
     judge::{
         cause::{Cause, Scope},
-        report::Saying,
+        report::Mention,
         state::gpu_errors::GpuErrors,
         warning::Warning,
     },
-    ray::facts::{GpuMoved, TopUser},
+    ray::{
+        facts::{GpuMoved, TopUser},
+        log::kill::Minors,
+    },
 };
-
-/// Everything that some texts said.
-#[derive(Debug, Default)]
-pub struct Gathered {
-    /// The texts, in the order in which they were read.
-    pub texts: Vec<Text>,
-    /// What they say about deaths.
-    pub claims: super::claims::AllClaims,
-    /// What else they say.
-    pub remarks: Remarks,
-    /// What they say of processes and nodes that may be elsewhere; bounded.
-    pub spoken: Vec<Spoken>,
-}
 
 /// A line that names somebody who may be on another node.
 #[derive(Debug)]
-pub struct Spoken {
+pub struct TextMention {
     /// Where it stands.
     pub place: Place,
     /// When it was written.
@@ -39,7 +29,7 @@ pub struct Spoken {
     /// The worker or driver that writes the text; `None` for Ray's own processes.
     pub by: Option<HexId>,
     /// What it says.
-    pub what: Saying,
+    pub what: Mention,
 }
 
 /// One text.
@@ -166,8 +156,13 @@ pub enum Claim {
         /// Whether its actor failed in its constructor.
         creating_actor: bool,
     },
-    /// A fault of its own, in the text's words: `SIGSEGV`.
-    Crash(String),
+    /// A fault of its own.
+    Crash {
+        /// The text's words: `SIGSEGV`.
+        says: String,
+        /// The signal that they name.
+        signal: Option<i32>,
+    },
     /// A signal ended it; who sent it is not in the text.
     Signalled(i32),
     /// One digit of its raylet's says that memory was the reason (`disconnect_type=4`): no proof without a second piece.
@@ -264,35 +259,33 @@ pub struct Place {
 /// One claim with its place.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Statement {
-    /// Where.
+    /// Where it stands.
     pub place: Place,
-    /// When.
+    /// When it was written.
     pub stamp: Stamp,
     /// The line, cut.
     pub quote: String,
     /// Of whom.
     pub subject: Subject,
-    /// What.
+    /// The claim.
     pub claim: Claim,
 }
 
 /// What texts say besides deaths; bounded.
 #[derive(Debug, Default)]
-pub struct Remarks {
+pub struct TextRemarks {
     /// Ray's own counts of kills, by node and time: `(for memory, for other reasons)`.
     pub summaries: BTreeMap<(String, i64), (u64, u64)>,
-    /// Whether a line says that an actor died. It does not say which: that is in the lines below it.
-    pub actor_died: bool,
     /// Lines that stand for several: `repeated 3x across cluster`.
     pub repeated: u64,
     /// Warnings by rule: how often, the first place, its line.
-    pub warnings: BTreeMap<Warning, Noted>,
+    pub warnings: BTreeMap<Warning, NotedLine>,
     /// Consequences by kind, the first place of each.
-    pub after_effects: BTreeMap<&'static str, Noted>,
+    pub after_effects: BTreeMap<&'static str, NotedLine>,
     /// Ray's version, where a text names it.
     pub ray_version: Option<String>,
     /// The versions whose words the texts use; crossed where they are of several.
-    pub dialect: Option<Words>,
+    pub wording: Option<Minors>,
     /// What the memory monitor said of itself.
     pub monitor: Option<MonitorState>,
     /// Pids under which raylets wrote their logs.
@@ -316,7 +309,7 @@ pub struct Remarks {
 pub struct Configured {
     /// `TaskRunner (pid 7)`; `None` for a command line.
     pub printer: Option<String>,
-    /// Where.
+    /// Where it stands.
     pub place: Place,
     /// A command line.
     pub argv: Vec<String>,
@@ -324,12 +317,9 @@ pub struct Configured {
     pub settings: Vec<(String, String)>,
 }
 
-/// First and last minor version of Ray 2.
-pub type Words = (u32, u32);
-
 /// How often something was said, and where first.
 #[derive(Debug, Clone, Default)]
-pub struct Noted {
+pub struct NotedLine {
     /// Times.
     pub count: u64,
     /// First place.

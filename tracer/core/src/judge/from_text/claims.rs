@@ -2,7 +2,7 @@
 //!
 //! Claims are folded as they come, so that memory is bounded by the number of deaths and not by the size of the texts.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, mem::discriminant};
 
 use super::claim::{Claim, Domain, Stamp, Statement, Subject};
 use crate::{
@@ -120,6 +120,13 @@ impl AllClaims {
     }
 
     fn add_nameless(&mut self, statement: Statement) {
+        // Each error of a driver repeats that some worker died.
+        let repeats = matches!(statement.claim, Claim::Died | Claim::Lost)
+            && (self.nameless.iter())
+                .any(|one| discriminant(&one.claim) == discriminant(&statement.claim));
+        if repeats {
+            return;
+        }
         if self.nameless.len() < MAX_NAMELESS {
             self.nameless.push(statement);
         } else {

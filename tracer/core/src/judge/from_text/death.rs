@@ -63,8 +63,7 @@ pub(super) fn build(
             actor_class: subject.class.clone(),
             task_name: subject.task.clone(),
             job_id: subject.job_id.clone(),
-            gcs: None,
-            attempt: None,
+            ..Work::default()
         },
         end: End {
             exit_code: verdict.exit_code,
@@ -186,6 +185,7 @@ fn top(subject: &Subject, memory: Option<&RayMemory>, oom: Option<&KernelOom>) -
         top.push(TopProcess {
             pid: user.pid,
             title: user.command.clone(),
+            role: None,
             private_bytes: user.used,
             victim: victim(user.pid),
             cgroup: None,
@@ -200,6 +200,7 @@ fn top(subject: &Subject, memory: Option<&RayMemory>, oom: Option<&KernelOom>) -
         top.push(TopProcess {
             pid: task.pid,
             title: task.comm.clone(),
+            role: None,
             private_bytes: task.memory,
             victim: victim(task.pid),
             cgroup: None,
@@ -211,6 +212,7 @@ fn top(subject: &Subject, memory: Option<&RayMemory>, oom: Option<&KernelOom>) -
         top.push(TopProcess {
             pid,
             title: format!("ray::{}", name(subject)),
+            role: None,
             private_bytes: own,
             victim: true,
             cgroup: None,

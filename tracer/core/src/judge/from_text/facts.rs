@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{Made, claim::Gathered, source};
+use super::{Made, source, text_evidence::TextEvidence};
 use crate::{
     event::Role,
     ids::{Bytes, EventId, ProcessKey},
     judge::{
-        findings::facts::{Around, Driver, Facts, Held, LogWarning, Node, Printed},
+        findings::facts::{Driver, Facts, Held, LimitMembers, LogWarning, Node, Printed},
         findings::paired,
         report::TopProcess,
     },
@@ -18,14 +18,11 @@ use crate::{
     },
 };
 
-/// Words of the cgroups that container runtimes make.
-const CONTAINERS: [&str; 4] = ["docker", "libpod", "containerd", "crio"];
-
 /// All facts that bear on what was made of `gathered`.
-pub(super) fn of(gathered: &Gathered, made: &[Made]) -> Facts {
-    let around: BTreeMap<EventId, Around> = made
+pub(super) fn of(gathered: &TextEvidence, made: &[Made]) -> Facts {
+    let limit_members: BTreeMap<EventId, LimitMembers> = made
         .iter()
-        .map(|made| (made.death.id, around(&made.everyone)))
+        .map(|made| (made.death.id, limit_members(&made.everyone)))
         .collect();
     let remarks = &gathered.remarks;
     let points: Vec<_> = remarks
@@ -40,18 +37,18 @@ pub(super) fn of(gathered: &Gathered, made: &[Made]) -> Facts {
         })
         .collect();
     Facts {
-        around,
+        limit_members,
         nodes: nodes(gathered, made),
         drivers: drivers(gathered),
         printed: printed(gathered),
-        said: said(gathered),
+        log_warnings: log_warnings(gathered),
         offloads: paired(&points),
         ..Facts::default()
     }
 }
 
-fn around(everyone: &[TopProcess]) -> Around {
-    Around {
+fn limit_members(everyone: &[TopProcess]) -> LimitMembers {
+    LimitMembers {
         inside: everyone.iter().map(held).collect(),
         sums: None,
     }
@@ -78,11 +75,12 @@ fn held(process: &TopProcess) -> Held {
         leak: None,
         reused: None,
         idle: None,
+        on_gpu: false,
     }
 }
 
 /// Texts of several nodes do not say which one a line of the monitor's is about.
-fn nodes(gathered: &Gathered, made: &[Made]) -> Vec<Node> {
+fn nodes(gathered: &TextEvidence, made: &[Made]) -> Vec<Node> {
     let raylets = &gathered.remarks.raylets;
     let one = raylets.first().filter(|_| raylets.len() == 1);
     let node = |pid: &crate::ids::Pid| Node {
@@ -105,13 +103,13 @@ fn started(made: &[Made]) -> Start {
     let traces = Traces {
         settings: &[],
         cgroup,
-        contained: cgroup.is_some_and(|path| CONTAINERS.iter().any(|word| path.contains(word))),
+        contained: cgroup.and_then(Start::of_cgroup) == Some(Start::Container),
         by_driver: false,
     };
     traces.start()
 }
 
-fn drivers(gathered: &Gathered) -> Vec<Driver> {
+fn drivers(gathered: &TextEvidence) -> Vec<Driver> {
     let lines = gathered.remarks.configurations.iter();
     let lines = lines.filter(|one| one.printer.is_none());
     lines
@@ -123,7 +121,7 @@ fn drivers(gathered: &Gathered) -> Vec<Driver> {
         .collect()
 }
 
-fn printed(gathered: &Gathered) -> Vec<Printed> {
+fn printed(gathered: &TextEvidence) -> Vec<Printed> {
     let all = gathered.remarks.configurations.iter();
     let printed = all.filter_map(|one| {
         let printer = one.printer.as_ref()?;
@@ -135,9 +133,9 @@ fn printed(gathered: &Gathered) -> Vec<Printed> {
     printed.collect()
 }
 
-fn said(gathered: &Gathered) -> Vec<LogWarning> {
+fn log_warnings(gathered: &TextEvidence) -> Vec<LogWarning> {
     let warnings = gathered.remarks.warnings.iter();
-    let said = warnings.map(|(warning, noted)| LogWarning {
+    let found = warnings.map(|(warning, noted)| LogWarning {
         warning: *warning,
         count: noted.count,
         bytes: gathered.remarks.spilled,
@@ -148,5 +146,5 @@ fn said(gathered: &Gathered) -> Vec<LogWarning> {
         )],
         first_hand: false,
     });
-    said.collect()
+    found.collect()
 }

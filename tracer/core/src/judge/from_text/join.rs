@@ -1,4 +1,4 @@
-//! Which kill in a kernel log is which death in Ray's words: only where that is sound, else both stand alone with the reason why.
+//! Joins a kill in a kernel log with a death in Ray's words, only where that is sound; else both stand alone with the reason.
 //!
 //! The kernel counts pids in the initial namespace, Ray in its own. They are one number where a task dump shows a raylet under the pid
 //! that the raylet's own log has. Otherwise two of time (in known zones), name and size must agree, and only one pair may fit.
@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use libc::SIGKILL;
 
 use super::{
-    claim::{Claim, Domain, Gathered, Place, Subject},
+    claim::{Claim, Domain, Place, Subject},
     claims::ProcessClaims,
+    text_evidence::TextEvidence,
     zone::Clock,
 };
 use crate::{
@@ -40,7 +41,7 @@ pub(super) struct Case<'a> {
 }
 
 /// All deaths of the texts that have a name.
-pub(super) fn join<'a>(gathered: &'a Gathered, clock: &Clock) -> Vec<Case<'a>> {
+pub(super) fn join<'a>(gathered: &'a TextEvidence, clock: &Clock) -> Vec<Case<'a>> {
     let (hosts, rays): (Vec<&ProcessClaims>, Vec<&ProcessClaims>) = gathered
         .claims
         .deaths()
@@ -115,7 +116,11 @@ enum Namespace {
     Unknown,
 }
 
-fn namespace(gathered: &Gathered, rays: &[&ProcessClaims], hosts: &[&ProcessClaims]) -> Namespace {
+fn namespace(
+    gathered: &TextEvidence,
+    rays: &[&ProcessClaims],
+    hosts: &[&ProcessClaims],
+) -> Namespace {
     let known = &gathered.remarks.raylets;
     let dumped: Vec<_> = hosts
         .iter()

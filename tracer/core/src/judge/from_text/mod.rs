@@ -12,6 +12,7 @@ mod nameless;
 mod nodes;
 mod notes;
 mod teardown;
+pub mod text_evidence;
 mod unsettled;
 mod verdict;
 mod zone;
@@ -25,14 +26,16 @@ use crate::{
     ids::{BootTime, EventId, MINUTE_NS, SECOND_NS},
     judge::{
         cause::Cause,
-        dialect, findings,
+        findings, ray_log_versions,
         report::{self, ClusterReport, Death, Evidence, Monitor, Report, TextSource, TopProcess},
     },
     path,
+    ray::log::kill,
 };
-use claim::{Claim, Gathered, MonitorState, Place, Statement, Subject};
+use claim::{Claim, MonitorState, Place, Statement, Subject};
 use death::build;
 use join::Case;
+use text_evidence::TextEvidence;
 use zone::Clock;
 
 /// Pieces of evidence of one death.
@@ -43,7 +46,7 @@ const TAKES_ALONG_NS: RangeInclusive<i64> = -5 * SECOND_NS..=MINUTE_NS;
 
 /// The report on everything that was gathered; `zone` is that of all times that have none.
 #[must_use]
-pub fn judge(gathered: &Gathered, zone: Option<&TimeZone>) -> Report {
+pub fn judge(gathered: &TextEvidence, zone: Option<&TimeZone>) -> Report {
     let clock = Clock::new(gathered, zone);
     let cases = join::join(gathered, &clock);
     let mut made: Vec<Made> = cases
@@ -63,7 +66,7 @@ pub fn judge(gathered: &Gathered, zone: Option<&TimeZone>) -> Report {
     let mut notes = notes::all(gathered, &deaths, version.as_deref());
     notes.extend(version.map(|version| format!("Ray {version}, by the wording of its messages")));
     let mut report = Report {
-        marks: Vec::new(),
+        message_times: Vec::new(),
         schema: 1,
         raytrace: env!("CARGO_PKG_VERSION").into(),
         recordings: Vec::new(),
@@ -91,14 +94,14 @@ pub fn judge(gathered: &Gathered, zone: Option<&TimeZone>) -> Report {
         notes,
         texts: texts(gathered, &clock),
         nodes: Vec::new(),
-        said: Vec::new(),
+        mentions: Vec::new(),
         machines: Vec::new(),
     };
     nodes::join(gathered, &clock, &folders, &on, &mut report);
     findings::name_suspects(&facts, &mut report);
     report.settings = findings::settings(&facts, &report);
     report.findings = findings::all(&facts, &report);
-    report.notes.extend(dialect::note(&report));
+    report.notes.extend(ray_log_versions::note(&report));
     report
 }
 
@@ -119,7 +122,7 @@ struct Made {
     everyone: Vec<TopProcess>,
 }
 
-fn made(gathered: &Gathered, clock: &Clock, case: &Case<'_>) -> Made {
+fn made(gathered: &TextEvidence, clock: &Clock, case: &Case<'_>) -> Made {
     let claims: Vec<&Statement> = [case.ray, case.host]
         .into_iter()
         .flatten()
@@ -133,11 +136,11 @@ fn made(gathered: &Gathered, clock: &Clock, case: &Case<'_>) -> Made {
     };
     let host_pid = case.ray.and(case.host).and_then(|host| host.subject.pid);
     let host_comm = case.host.and_then(|host| host.subject.comm.clone());
-    let telling = telling(&claims, clock);
+    let dated_by = dating_line(&claims, clock);
     let bare = claims
         .iter()
         .all(|one| matches!(one.claim, Claim::Died | Claim::Identity));
-    let mut made = build(clock, subject, telling, verdict);
+    let mut made = build(clock, subject, dated_by, verdict);
     made.bare = bare;
     made.folder.clone_from(&subject.folder);
     made.texts = nodes::own_texts(gathered, &claims);
@@ -154,7 +157,7 @@ fn made(gathered: &Gathered, clock: &Clock, case: &Case<'_>) -> Made {
 }
 
 /// The line that the death is dated by: the first by the clock of those that say more than whole seconds.
-fn telling<'a>(claims: &[&'a Statement], clock: &Clock) -> Option<&'a Statement> {
+fn dating_line<'a>(claims: &[&'a Statement], clock: &Clock) -> Option<&'a Statement> {
     let mut sorted: Vec<&Statement> = claims.to_vec();
     sorted.sort_by_key(|one| {
         let time = clock.time(one.place, one.stamp);
@@ -172,14 +175,14 @@ fn telling<'a>(claims: &[&'a Statement], clock: &Clock) -> Option<&'a Statement>
 }
 
 fn evidence(
-    gathered: &Gathered,
+    gathered: &TextEvidence,
     clock: &Clock,
     claims: &[&Statement],
     remarks: &[(Place, String)],
 ) -> Vec<Evidence> {
     let mut sorted: Vec<&Statement> = claims.to_vec();
-    let telling = |one: &&Statement| !matches!(one.claim, Claim::Identity);
-    sorted.retain(|one| telling(one) && !one.quote.is_empty());
+    let says_more = |one: &&Statement| !matches!(one.claim, Claim::Identity);
+    sorted.retain(|one| says_more(one) && !one.quote.is_empty());
     sorted.sort_by_key(|one| one.place);
     let mut seen = BTreeSet::new();
     sorted.retain(|one| seen.insert((one.place, one.quote.clone())));
@@ -199,7 +202,7 @@ fn evidence(
 }
 
 /// `raylet.out:812`.
-fn source(gathered: &Gathered, place: Place) -> String {
+fn source(gathered: &TextEvidence, place: Place) -> String {
     let name = gathered
         .texts
         .get(place.text)
@@ -235,7 +238,7 @@ fn blame_the_raylet(made: &mut [Made]) {
             continue;
         };
         let verdict = &mut made[at].death.verdict;
-        verdict.cause = Cause::RayletEndedToo {
+        verdict.cause = Cause::EndedWithRaylet {
             raylet_pid: Some(pid).filter(|pid| pid.0 != 0),
         };
         verdict.cause_death_id = Some(cause);
@@ -257,7 +260,7 @@ fn takes_along(raylet: &Made, worker: &Made) -> bool {
         && times.is_some_and(|(raylet, worker)| TAKES_ALONG_NS.contains(&(worker - raylet)))
 }
 
-fn clusters(gathered: &Gathered) -> Vec<ClusterReport> {
+fn clusters(gathered: &TextEvidence) -> Vec<ClusterReport> {
     let raylet_pid = gathered.remarks.raylets.first().copied();
     let Some(raylet_pid) = raylet_pid else {
         return Vec::new();
@@ -298,14 +301,15 @@ fn clusters(gathered: &Gathered) -> Vec<ClusterReport> {
         object_store_bytes: None,
         log_utc_offset_s: None,
         gcs_address: None,
+        cluster_id: None,
         head: false,
     }]
 }
 
 /// As a text names it, else by the words that it uses.
-fn version(gathered: &Gathered) -> Option<String> {
+fn version(gathered: &TextEvidence) -> Option<String> {
     let remarks = &gathered.remarks;
-    let words = |(first, last): claim::Words| match first.cmp(&last) {
+    let words = |(first, last): kill::Minors| match first.cmp(&last) {
         std::cmp::Ordering::Less => Some(format!("2.{first} to 2.{last}")),
         std::cmp::Ordering::Equal => Some(format!("2.{first}")),
         std::cmp::Ordering::Greater => None,
@@ -313,10 +317,10 @@ fn version(gathered: &Gathered) -> Option<String> {
     remarks
         .ray_version
         .clone()
-        .or_else(|| remarks.dialect.and_then(words))
+        .or_else(|| remarks.wording.and_then(words))
 }
 
-fn texts(gathered: &Gathered, clock: &Clock) -> Vec<TextSource> {
+fn texts(gathered: &TextEvidence, clock: &Clock) -> Vec<TextSource> {
     let texts = gathered.texts.iter().enumerate();
     texts
         .map(|(number, text)| {

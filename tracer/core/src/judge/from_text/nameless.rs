@@ -4,9 +4,10 @@ use std::{collections::BTreeMap, mem::discriminant};
 
 use super::{
     Made,
-    claim::{Claim, Gathered, RayMemory, Statement, Subject},
+    claim::{Claim, RayMemory, Statement, Subject},
     death::build,
-    verdict::{Verdict, by_ray, verdict},
+    text_evidence::TextEvidence,
+    verdict::{Verdict, by_ray, rank, verdict},
     zone::Clock,
 };
 use crate::judge::report::{Evidence, Killer};
@@ -15,15 +16,17 @@ use crate::judge::report::{Evidence, Killer};
 const MAX_COUNTED: u64 = 50;
 
 /// Adds the deaths that nothing else accounts for.
-pub(super) fn add(gathered: &Gathered, clock: &Clock, made: &mut Vec<Made>) {
+pub(super) fn add(gathered: &TextEvidence, clock: &Clock, made: &mut Vec<Made>) {
     let nameless = &gathered.claims.nameless;
     let mut told: Vec<&Statement> = Vec::new();
     for one in nameless {
-        let again = told.iter().any(|known| {
-            discriminant(&known.claim) == discriminant(&one.claim) && alike(known, one)
-        });
-        if !again && needed(one, made, nameless) {
-            told.push(one);
+        if !needed(one, made, nameless) {
+            continue;
+        }
+        match told.iter_mut().find(|known| alike(known, one)) {
+            Some(known) if rank(&one.claim) < rank(&known.claim) => *known = one,
+            Some(_) => {}
+            None => told.push(one),
         }
     }
     for one in told {
@@ -33,11 +36,13 @@ pub(super) fn add(gathered: &Gathered, clock: &Clock, made: &mut Vec<Made>) {
     counted(gathered, clock, made);
 }
 
-/// Whether two claims without a name may speak of the same death: they do, unless daemons name different victims.
+/// Whether two claims without a name may speak of the same death. Claims of one kind do, unless daemons name different victims.
+/// Ray prints that a worker died and that its connection broke one after the other.
 fn alike(one: &Statement, other: &Statement) -> bool {
     match (&one.claim, &other.claim) {
         (Claim::Daemon(one), Claim::Daemon(other)) => one == other,
-        _ => true,
+        (Claim::Died | Claim::Lost, Claim::Died | Claim::Lost) => true,
+        (one, other) => discriminant(one) == discriminant(other),
     }
 }
 
@@ -50,7 +55,7 @@ fn needed(one: &Statement, made: &[Made], nameless: &[Statement]) -> bool {
         Claim::Daemon(_) => true,
         Claim::Intended(_) => !killed_by(Killer::RayIntended),
         Claim::Exit { .. } => !killed_by(Killer::Exit),
-        Claim::Crash(_) => !killed_by(Killer::Crash),
+        Claim::Crash { .. } => !killed_by(Killer::Crash),
         Claim::Collapse { .. } => !killed_by(Killer::RayCollapse),
         // "It died" is an echo of any death that the text names better.
         Claim::Reaped
@@ -80,7 +85,7 @@ fn weak(claim: &Claim) -> bool {
     )
 }
 
-fn death(gathered: &Gathered, clock: &Clock, one: &Statement, judged: Verdict) -> Made {
+fn death(gathered: &TextEvidence, clock: &Clock, one: &Statement, judged: Verdict) -> Made {
     let mut made = build(clock, &one.subject, Some(one), judged);
     made.texts = super::nodes::own_texts(gathered, &[one]);
     made.death.verdict.evidence = vec![Evidence {
@@ -93,7 +98,7 @@ fn death(gathered: &Gathered, clock: &Clock, one: &Statement, judged: Verdict) -
 }
 
 /// Kills that Ray's own count has and no line names.
-fn counted(gathered: &Gathered, clock: &Clock, made: &mut Vec<Made>) {
+fn counted(gathered: &TextEvidence, clock: &Clock, made: &mut Vec<Made>) {
     let unnamed = made.iter().filter(|made| {
         made.death.process.pid.0 == 0
             && made.death.work.worker_id.is_none()
@@ -124,7 +129,7 @@ fn counted(gathered: &Gathered, clock: &Clock, made: &mut Vec<Made>) {
 }
 
 /// Kills for memory that Ray counted on each node, less those that are named there.
-pub(super) fn missing(gathered: &Gathered) -> u64 {
+pub(super) fn missing(gathered: &TextEvidence) -> u64 {
     let mut counted: BTreeMap<&str, u64> = BTreeMap::new();
     for ((node, _), (memory, _)) in &gathered.remarks.summaries {
         *counted.entry(node.as_str()).or_default() += memory;
@@ -147,7 +152,7 @@ pub(super) fn missing(gathered: &Gathered) -> u64 {
         .sum()
 }
 
-fn last_place(gathered: &Gathered) -> super::Place {
+fn last_place(gathered: &TextEvidence) -> super::Place {
     super::Place {
         text: gathered.texts.len().saturating_sub(1),
         line: u64::MAX,

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::{
     Made,
-    claim::{Domain, Gathered, Statement},
+    claim::{Domain, Statement},
+    text_evidence::TextEvidence,
     version,
     zone::{self, Clock},
 };
@@ -14,7 +15,7 @@ use crate::{
     judge::{
         cause::Cause,
         fleet::{self, Host},
-        report::{ClusterReport, LogMention, Place, Report, Saying},
+        report::{ClusterReport, LogMention, Mention, Place, Report},
     },
     path,
     ray::log::{FileKind, file_name},
@@ -35,7 +36,7 @@ pub(super) struct Folder {
 }
 
 /// The nodes that the texts are of; none where they are of one node, or it cannot be told.
-pub(super) fn folders(gathered: &Gathered) -> Vec<Folder> {
+pub(super) fn folders(gathered: &TextEvidence) -> Vec<Folder> {
     let mut paths: BTreeMap<&str, Option<HexId>> = BTreeMap::new();
     for text in &gathered.texts {
         if kind(&text.name) == Some(FileKind::Raylet) {
@@ -117,7 +118,7 @@ fn session(path: &str) -> Option<String> {
 const AGENTS: [&str; 2] = ["dashboard_agent", "runtime_env_agent"];
 
 /// The texts among a process's claims that only its own node has: its own logs, and the host's.
-pub(super) fn own_texts(gathered: &Gathered, claims: &[&Statement]) -> Vec<usize> {
+pub(super) fn own_texts(gathered: &TextEvidence, claims: &[&Statement]) -> Vec<usize> {
     let own = |one: &&&Statement| {
         let name = gathered.texts.get(one.place.text);
         let name = name.map_or("", |text| path::base(&text.name));
@@ -133,7 +134,7 @@ pub(super) fn own_texts(gathered: &Gathered, claims: &[&Statement]) -> Vec<usize
 
 /// The node of each death.
 pub(super) fn of_deaths(
-    gathered: &Gathered,
+    gathered: &TextEvidence,
     folders: &[Folder],
     made: &[Made],
 ) -> Vec<Option<HexId>> {
@@ -141,8 +142,8 @@ pub(super) fn of_deaths(
         return Vec::new();
     }
     let mut workers: HashMap<&HexId, &HexId> = HashMap::new();
-    for spoken in &gathered.spoken {
-        if let Saying::WorkerOn { worker, node } = &spoken.what {
+    for mention in &gathered.mentions {
+        if let Mention::WorkerOn { worker, node } = &mention.what {
             workers.insert(worker, node);
         }
     }
@@ -173,11 +174,11 @@ fn of_death(folders: &[Folder], workers: &HashMap<&HexId, &HexId>, made: &Made) 
 const NAMELESS: &str = "";
 
 /// A part of the cluster for each node.
-pub(super) fn clusters(gathered: &Gathered, folders: &[Folder]) -> Vec<ClusterReport> {
+pub(super) fn clusters(gathered: &TextEvidence, folders: &[Folder]) -> Vec<ClusterReport> {
     let of_one_head = folders.iter().filter(|folder| folder.head).count() == 1;
-    let named: HashSet<&HexId> = (gathered.spoken.iter())
-        .filter_map(|spoken| match &spoken.what {
-            Saying::NodeIs { node, .. } => Some(node),
+    let named: HashSet<&HexId> = (gathered.mentions.iter())
+        .filter_map(|mention| match &mention.what {
+            Mention::NodeIs { node, .. } => Some(node),
             _ => None,
         })
         .collect();
@@ -202,6 +203,7 @@ pub(super) fn clusters(gathered: &Gathered, folders: &[Folder]) -> Vec<ClusterRe
         object_store_bytes: None,
         log_utc_offset_s: None,
         gcs_address: None,
+        cluster_id: None,
         head: folder.head,
     };
     (0..).zip(folders).map(of).collect()
@@ -209,7 +211,7 @@ pub(super) fn clusters(gathered: &Gathered, folders: &[Folder]) -> Vec<ClusterRe
 
 /// Joins the nodes by the rules of recordings.
 pub(super) fn join(
-    gathered: &Gathered,
+    gathered: &TextEvidence,
     clock: &Clock,
     folders: &[Folder],
     on: &[Option<HexId>],
@@ -226,7 +228,7 @@ pub(super) fn join(
             boot_id: String::new(),
         })
         .collect();
-    report.said = said(gathered, clock, folders);
+    report.mentions = mentions(gathered, clock, folders);
     blame_the_nodes_raylet(on, report);
     fleet::join_logs(report, &hosts, on);
     let is_known = |session: &String| session != NAMELESS;
@@ -260,7 +262,7 @@ fn blame_the_nodes_raylet(on: &[Option<HexId>], report: &mut Report) {
         let of_node = node.as_ref().and_then(|node| raylets.get(node));
         let by_own_log = matches!(
             death.verdict.cause,
-            Cause::RayletGone {
+            Cause::RayletDied {
                 by_own_log: true,
                 ..
             }
@@ -271,20 +273,20 @@ fn blame_the_nodes_raylet(on: &[Option<HexId>], report: &mut Report) {
     }
 }
 
-fn said(gathered: &Gathered, clock: &Clock, folders: &[Folder]) -> Vec<LogMention> {
+fn mentions(gathered: &TextEvidence, clock: &Clock, folders: &[Folder]) -> Vec<LogMention> {
     let mut of_text: BTreeMap<usize, u32> = BTreeMap::new();
     for (number, folder) in (0..).zip(folders) {
         of_text.extend(folder.texts.iter().map(|text| (*text, number)));
     }
-    let spoken = gathered.spoken.iter().map(|spoken| {
-        let text = gathered.texts.get(spoken.place.text);
+    let mentions = gathered.mentions.iter().map(|mention| {
+        let text = gathered.texts.get(mention.place.text);
         LogMention {
-            time: clock.time(spoken.place, spoken.stamp).map(zone::utc),
-            cluster: of_text.get(&spoken.place.text).copied(),
+            time: clock.time(mention.place, mention.stamp).map(zone::utc),
+            cluster: of_text.get(&mention.place.text).copied(),
             source: text.map_or(String::new(), |text| path::base(&text.name).to_owned()),
-            by: spoken.by.clone(),
-            what: spoken.what.clone(),
+            by: mention.by.clone(),
+            what: mention.what.clone(),
         }
     });
-    spoken.collect()
+    mentions.collect()
 }

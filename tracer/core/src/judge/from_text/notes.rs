@@ -1,8 +1,8 @@
 //! What texts say besides deaths and findings: consequences, Ray's own counts, what was not kept.
 
-use super::claim::{Claim, Gathered};
+use super::{claim::Claim, text_evidence::TextEvidence};
 use crate::judge::{
-    dialect,
+    ray_log_versions,
     report::{Death, Killer},
 };
 
@@ -11,18 +11,13 @@ const PAGE: &str =
     "https://docs.ray.io/en/latest/ray-observability/user-guides/debug-apps/debug-memory.html";
 
 /// After-effects, Ray's own count against what was found, and what was not kept.
-pub(super) fn all(gathered: &Gathered, deaths: &[Death], version: Option<&str>) -> Vec<String> {
+pub(super) fn all(gathered: &TextEvidence, deaths: &[Death], version: Option<&str>) -> Vec<String> {
     let mut notes = Vec::new();
     let nameless = gathered.claims.nameless.iter();
     let unread = nameless.filter(|one| matches!(one.claim, Claim::UnreadKill));
-    notes.extend(dialect::unread(unread.count(), version));
+    notes.extend(ray_log_versions::unread(unread.count(), version));
     notes.extend(after_effects(gathered, deaths));
     notes.extend(count(gathered, deaths));
-    if deaths.is_empty() && gathered.remarks.actor_died {
-        notes.push(
-            "an actor died, and these lines do not say which: give the whole log, or on its node: raytrace explain /tmp/ray/session_latest".to_owned(),
-        );
-    }
     if gathered.remarks.old_page {
         notes.push(format!(
             "the page that Ray's message links to is the one of Ray up to 2.57; today: {PAGE}"
@@ -44,7 +39,7 @@ pub(super) fn all(gathered: &Gathered, deaths: &[Death], version: Option<&str>) 
     notes
 }
 
-fn after_effects(gathered: &Gathered, deaths: &[Death]) -> Option<String> {
+fn after_effects(gathered: &TextEvidence, deaths: &[Death]) -> Option<String> {
     let effects = &gathered.remarks.after_effects;
     let lines: u64 = effects.values().map(|noted| noted.count).sum();
     if lines == 0 {
@@ -69,8 +64,8 @@ fn is_first_cause(death: &Death) -> bool {
     death.listed && death.verdict.cause_death_id.is_none()
 }
 
-/// `Ray's own count: 3 killed for memory, 1 for other reasons; found 3 and 1: agrees`.
-fn count(gathered: &Gathered, deaths: &[Death]) -> Option<String> {
+/// `Ray's own count: 3 memory kills, 0 other deaths. These logs name all of them`.
+fn count(gathered: &TextEvidence, deaths: &[Death]) -> Option<String> {
     let summaries = &gathered.remarks.summaries;
     if summaries.is_empty() {
         return None;
@@ -87,14 +82,20 @@ fn count(gathered: &Gathered, deaths: &[Death]) -> Option<String> {
         .filter(named)
         .filter(|death| !by_ray(death) && death.listed)
         .count() as u64;
-    let verdict = match (super::nameless::missing(gathered), found > memory) {
-        (0, false) => "agrees".to_owned(),
-        (0, true) => "the last minute, or other nodes, are not in the count".to_owned(),
+    let counted = format!(
+        "Ray's own count: {memory} memory {}, {other} other {}",
+        if memory == 1 { "kill" } else { "kills" },
+        if other == 1 { "death" } else { "deaths" },
+    );
+    let compared = match (super::nameless::missing(gathered), found > memory) {
+        (0, false) if (found, rest) == (memory, other) => "These logs name all of them".to_owned(),
+        (0, false) => format!("These logs name {found} and {rest}"),
+        (0, true) => format!(
+            "These logs name {found} and {rest}: the count lacks the last minute, or other nodes"
+        ),
         (missing, _) => format!(
-            "the logs of their node name the other {missing}; there: raytrace explain /tmp/ray/session_latest/logs"
+            "These logs do not name {missing} of these kills. On that node, run: raytrace explain /tmp/ray/session_latest/logs"
         ),
     };
-    Some(format!(
-        "Ray counted {memory} killed for memory and {other} for other reasons; these logs name {found} and {rest}: {verdict}"
-    ))
+    Some(format!("{counted}. {compared}"))
 }

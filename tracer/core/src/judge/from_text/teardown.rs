@@ -2,11 +2,7 @@
 
 use libc::SIGTERM;
 
-use super::{
-    Made,
-    claim::{Gathered, Place},
-    zone::Clock,
-};
+use super::{Made, claim::Place, text_evidence::TextEvidence, zone::Clock};
 use crate::{
     ids::SECOND_NS,
     judge::{
@@ -19,7 +15,7 @@ use crate::{
 const STAMPS_NS: i64 = SECOND_NS;
 
 /// Takes deaths of a teardown off the list.
-pub(super) fn mark(gathered: &Gathered, clock: &Clock, made: &mut [Made]) {
+pub(super) fn mark(gathered: &TextEvidence, clock: &Clock, made: &mut [Made]) {
     let Some(over) = all_over(gathered, clock) else {
         return;
     };
@@ -33,7 +29,7 @@ pub(super) fn mark(gathered: &Gathered, clock: &Clock, made: &mut [Made]) {
 }
 
 /// When the last job had ended; `None` while one ran, or where the GCS's log does not say.
-fn all_over(gathered: &Gathered, clock: &Clock) -> Option<i64> {
+fn all_over(gathered: &TextEvidence, clock: &Clock) -> Option<i64> {
     let ends = gathered.remarks.jobs.values();
     let times = ends.map(|stamp| {
         let stamp = (*stamp)?;

@@ -3,7 +3,8 @@
 use crate::{
     event::Role,
     judge::{
-        missing::{Missing, Moment},
+        cause::Cause,
+        missing::Missing,
         report::{Certainty, Death, Killer},
     },
 };
@@ -19,26 +20,15 @@ pub(super) fn add(deaths: &mut [Death]) {
 }
 
 fn of_text(death: &Death) -> Missing {
-    let log = moment(death);
     if death.memory.oom.is_some() {
-        return Missing::OomLines { log };
+        return Missing::OomLines;
     }
-    match (death.process.role, &death.work.worker_id) {
-        (Role::Raylet, _) => Missing::RayletsEnd { log },
-        (_, Some(worker_id)) => Missing::ExitType {
-            log,
-            worker_id: worker_id.clone(),
-        },
-        _ => Missing::NodesLogs { log },
+    if death.process.role == Role::Raylet {
+        return Missing::RayletsEnd;
     }
-}
-
-fn moment(death: &Death) -> Moment {
-    if let Some(time) = death.when.time.or(death.when.exit_time) {
-        return Moment::At(time.0);
+    let work = &death.work;
+    Missing::NodesLogs {
+        of_any_end: matches!(death.verdict.cause, Cause::SuddenEnd | Cause::Unexplained),
+        named: death.process.pid.0 != 0 || work.worker_id.is_some() || work.actor_id.is_some(),
     }
-    // Times without a zone are the node's own, as journalctl takes them.
-    let stamp = death.when.stamp.as_deref();
-    let local = stamp.and_then(|stamp| stamp.parse().ok());
-    local.map_or(Moment::Unknown, Moment::Local)
 }

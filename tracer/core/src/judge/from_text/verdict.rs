@@ -1,6 +1,6 @@
 //! The verdict on one death from the claims of texts: `inferred` at most, and `unknown` where every sudden end would read the same.
 
-use libc::{SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGSEGV};
+use libc::SIGKILL;
 
 use super::claim::{Claim, Daemon, KernelOom, RayMemory, Statement};
 use crate::judge::{
@@ -164,15 +164,14 @@ fn others(claims: &[&Statement]) -> Verdict {
     };
     match &first.claim {
         Claim::Daemon(daemon) => by_daemon(daemon),
-        Claim::Crash(says) => {
-            let signal = signal_number(says);
+        Claim::Crash { says, signal } => {
             let cause = Cause::Crash {
-                signal,
+                signal: *signal,
                 says: Some(says.clone()),
                 shared_memory: false,
             };
             let mut verdict = Verdict::new(Killer::Crash, cause);
-            verdict.signal = signal;
+            verdict.signal = *signal;
             verdict
         }
         Claim::Exit {
@@ -223,11 +222,12 @@ fn is_bare_request(claim: &Claim) -> bool {
     )
 }
 
-fn rank(claim: &Claim) -> u8 {
+/// The order of claims; the most telling is the first.
+pub(super) fn rank(claim: &Claim) -> u8 {
     match claim {
         Claim::RayMemory(_) | Claim::KernelOom(_) => 0,
         Claim::Daemon(_) => 1,
-        Claim::Crash(_) => 2,
+        Claim::Crash { .. } => 2,
         Claim::Exit {
             code: Some(code), ..
         } if *code != 0 => 3,
@@ -268,23 +268,4 @@ fn exited(code: Option<i32>, creating_actor: bool) -> Verdict {
     verdict.exit_code = code;
     verdict.wanted = code == Some(0);
     verdict
-}
-
-fn signal_number(text: &str) -> Option<i32> {
-    let known = [
-        ("SIGSEGV", SIGSEGV),
-        ("Segmentation fault", SIGSEGV),
-        ("segfault", SIGSEGV),
-        ("SIGBUS", SIGBUS),
-        ("Bus error", SIGBUS),
-        ("SIGABRT", SIGABRT),
-        ("Aborted", SIGABRT),
-        ("SIGILL", SIGILL),
-        ("Illegal instruction", SIGILL),
-        ("SIGFPE", SIGFPE),
-    ];
-    known
-        .iter()
-        .find(|(name, _)| text.contains(name))
-        .map(|(_, number)| *number)
 }

@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{civil::DateTime, tz::TimeZone};
 
 use super::{
-    claim::{Gathered, Place, Stamp, Statement, Text},
+    claim::{Place, Stamp, Statement, Text},
     claims::ProcessClaims,
+    text_evidence::TextEvidence,
 };
 use crate::{
     ids::{MINUTE_NS, SECOND_NS, WallTime},
@@ -34,7 +35,7 @@ struct Zone {
 }
 
 impl Clock {
-    pub(super) fn new(gathered: &Gathered, given: Option<&TimeZone>) -> Self {
+    pub(super) fn new(gathered: &TextEvidence, given: Option<&TimeZone>) -> Self {
         let zones = gathered.texts.iter().map(of_text).collect();
         let mut clock = Self {
             zones,
@@ -132,7 +133,7 @@ impl Clock {
         }
         let clocks = text.clocks;
         let how = match (clocks.utc, clocks.local, clocks.boot) {
-            (_, true, _) => "local times, zone not known (--log-tz names it)",
+            (_, true, _) => "local times of an unknown zone; set it with --log-tz",
             (true, false, _) => "times with their zone",
             (false, false, true) => "seconds since boot only",
             (false, false, false) => "no times",
@@ -168,10 +169,16 @@ fn in_zone(local: i64, zone: &TimeZone) -> Option<i64> {
 pub(super) fn printed(stamp: Stamp) -> Option<String> {
     if let Some(local) = stamp.local {
         let civil = TimeZone::UTC.to_datetime(WallTime(local).timestamp());
-        return Some(civil.strftime("%Y-%m-%d %H:%M:%S%.3f").to_string());
+        // A text that has whole seconds only is not given milliseconds.
+        let form = if local % SECOND_NS == 0 {
+            "%Y-%m-%d %H:%M:%S"
+        } else {
+            "%Y-%m-%d %H:%M:%S%.3f"
+        };
+        return Some(civil.strftime(form).to_string());
     }
     let boot = stamp.boot?;
-    Some(format!("[{:.6}]", boot as f64 / 1e9))
+    Some(format!("{:.6} s after boot", boot as f64 / 1e9))
 }
 
 pub(super) fn utc(nanoseconds: i64) -> Utc {

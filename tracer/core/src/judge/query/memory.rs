@@ -4,13 +4,13 @@ use crate::{
     event::{Exit, MemorySplit, Role},
     ids::{BootTime, Bytes, Pid, ProcessKey},
     judge::{
-        query::{crowd, minute, monitor},
+        query::{live_processes, minute, monitor},
         report::{MemoryReport, TopProcess, TopRest},
         state::{
             calls::Calls,
             processes::ProcessState,
+            recent_samples::Outside,
             snapshot::{Names, Snapshot},
-            trail::Outside,
             world::World,
         },
     },
@@ -44,7 +44,7 @@ pub(in crate::judge) fn snapshot(
         minute: Some(minute::before(world, exit, time, &top)),
         top,
         top_rest,
-        crowd: crowd::around(world, names, exit.process, memory.private()),
+        live_processes: live_processes::around(world, names, exit.process, memory.private()),
         memory,
         gpu,
         shared: world.shared_files.biggest(&world.processes),
@@ -80,6 +80,11 @@ fn biggest(
     let outside = outside.map(|(sampled, one)| (one.private, one.pid, Of::Outside(one, *sampled)));
     let mut found: Vec<(Bytes, Pid, Of<'_>)> = alive.chain(own).chain(outside).collect();
     found.sort_by_key(|(private, pid, _)| std::cmp::Reverse((*private, *pid)));
+    let role = |of: &Of<'_>| match of {
+        Of::Dying(state) => state.map(|state| state.role),
+        Of::Tracked(state, _) => Some(state.role),
+        Of::Outside(..) => None,
+    };
     let title = |of: &Of<'_>| match of {
         Of::Dying(state) => state.map_or_else(String::new, ProcessState::label),
         Of::Tracked(state, _) => state.label(),
@@ -91,12 +96,13 @@ fn biggest(
         .map(|(private_bytes, pid, of)| {
             let (cgroup, age_ms) = match of {
                 Of::Dying(state) => (state.and_then(|state| state.cgroup.clone()), memory.age_ms),
-                Of::Tracked(state, sampled) => (state.cgroup.clone(), age_ms(time, *sampled)),
-                Of::Outside(one, sampled) => (one.cgroup.clone(), age_ms(time, *sampled)),
+                Of::Tracked(state, sampled) => (state.cgroup.clone(), time.ms_since(*sampled)),
+                Of::Outside(one, sampled) => (one.cgroup.clone(), time.ms_since(*sampled)),
             };
             TopProcess {
                 pid: *pid,
                 title: title(of),
+                role: role(of),
                 private_bytes: *private_bytes,
                 victim: matches!(of, Of::Dying(_)),
                 cgroup,
@@ -138,7 +144,7 @@ fn at_death(
                 peak: split.peak.or(sample.peak),
                 ..sample
             },
-            age_ms(time, when),
+            time.ms_since(when),
         ),
         _ => (*split, None),
     };
@@ -151,8 +157,4 @@ fn at_death(
         peak_bytes: split.peak,
         age_ms,
     }
-}
-
-fn age_ms(now: BootTime, then: BootTime) -> Option<u64> {
-    u64::try_from(now.since(then) / 1_000_000).ok()
 }

@@ -7,7 +7,7 @@ use crate::{
     ids::{BootTime, Bytes, ProcessKey},
     judge::{
         report::{LastMinute, LimitBefore, MappedBefore, TopBefore, TopProcess},
-        state::{seen::Seen, trail::Trail, world::World},
+        state::{recent_samples::RecentSamples, timestamped::Timestamped, world::World},
     },
 };
 
@@ -23,8 +23,8 @@ fn moments(death: BootTime) -> impl Iterator<Item = BootTime> {
         .map(move |before| death.plus(-before * 1_000_000))
 }
 
-fn over(trail: &Trail, death: BootTime) -> Vec<Option<Bytes>> {
-    moments(death).map(|moment| trail.at(moment)).collect()
+fn over(samples: &RecentSamples, death: BootTime) -> Vec<Option<Bytes>> {
+    moments(death).map(|moment| samples.at(moment)).collect()
 }
 
 /// The minute before `exit` at `time`, as the samples have it.
@@ -34,8 +34,11 @@ pub(in crate::judge) fn before(
     time: BootTime,
     top: &[TopProcess],
 ) -> LastMinute {
-    let victim = world.trails.get(exit.process);
-    let mut own = victim.map_or_else(|| vec![None; MOMENTS_MS.len()], |trail| over(trail, time));
+    let victim = world.recent_samples.get(exit.process);
+    let mut own = victim.map_or_else(
+        || vec![None; MOMENTS_MS.len()],
+        |samples| over(samples, time),
+    );
     if let (Some(last), Some(anon)) = (
         own.last_mut(),
         exit.memory.private().filter(|own| own.0 > 0),
@@ -44,11 +47,11 @@ pub(in crate::judge) fn before(
     }
     let of = |one: &TopProcess| {
         // A pid may have been another process's before.
-        let trail = world.trails.of_pid(one.pid, time)?;
+        let samples = world.recent_samples.of_pid(one.pid, time)?;
         Some(TopBefore {
             pid: one.pid,
             title: one.title.clone(),
-            private_bytes: over(trail, time),
+            private_bytes: over(samples, time),
         })
     };
     LastMinute {
@@ -101,7 +104,7 @@ pub(in crate::judge) fn refine(
     minute: &mut LastMinute,
     time: BootTime,
     steps: &[Step],
-    mapped: Option<&VecDeque<Seen<Mapped>>>,
+    mapped: Option<&VecDeque<Timestamped<Mapped>>>,
 ) {
     let anon: Vec<&Step> = steps
         .iter()
@@ -134,16 +137,16 @@ mod tests {
     #[test]
     fn a_moment_before_the_first_figure_has_none() {
         let second = |at: u64| BootTime(at * 1_000_000_000);
-        let mut trail = Trail::default();
+        let mut samples = RecentSamples::default();
         for at in 0..1000 {
-            trail.push(second(at), Bytes(at));
+            samples.push(second(at), Bytes(at));
         }
-        let minute = over(&trail, second(999));
+        let minute = over(&samples, second(999));
         assert_eq!(
             (minute.first(), minute.last()),
             (Some(&Some(Bytes(939))), Some(&Some(Bytes(999))))
         );
-        let mut still = Trail::default();
+        let mut still = RecentSamples::default();
         still.push(second(1), Bytes(7));
         assert_eq!(over(&still, second(50)).first(), Some(&None));
     }

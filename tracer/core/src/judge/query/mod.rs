@@ -1,14 +1,15 @@
 //! Questions to the tables of `state`: each keeps nothing, and none gives a verdict.
 
-pub(in crate::judge) mod crowd;
 pub(in crate::judge) mod gcs;
 pub(in crate::judge) mod gpus;
-pub(in crate::judge) mod marks;
+pub(in crate::judge) mod growth_rates;
+pub(in crate::judge) mod headroom;
+pub(in crate::judge) mod live_processes;
 pub(in crate::judge) mod memory;
+pub(in crate::judge) mod message_times;
 pub(in crate::judge) mod minute;
 pub(in crate::judge) mod monitor;
 pub(in crate::judge) mod oom;
 pub(in crate::judge) mod owners;
-pub(in crate::judge) mod paces;
 pub(in crate::judge) mod place;
 pub(in crate::judge) mod shared_files;

@@ -36,6 +36,15 @@ pub(in crate::judge) fn of(world: &World, raylet: ProcessKey) -> Option<Monitor>
         })
 }
 
+/// What the monitor of a cluster kills above by the first that it said: as its raylet started, when nobody ran who could write to its log.
+pub(in crate::judge) fn first_threshold(world: &World, raylet: ProcessKey) -> Option<Bytes> {
+    let mut records = world.ray_of_cluster(raylet);
+    records.find_map(|record| match &record.what.fact {
+        RayFact::MonitorStarted { threshold, .. } => Some(*threshold),
+        _ => None,
+    })
+}
+
 /// The most that the monitor of its raylet counted before the end of a process at `time`, and what that kills above.
 pub(in crate::judge) fn counted(
     world: &World,

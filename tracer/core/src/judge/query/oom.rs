@@ -10,7 +10,7 @@ use crate::{
         cause::{KernelOom, Scope},
         report::OomReport,
         state::{
-            seen::{ExitSeen, Seen},
+            timestamped::{ExitSeen, Timestamped},
             world::World,
         },
     },
@@ -29,7 +29,7 @@ pub(in crate::judge) fn cause(report: &OomReport) -> KernelOom {
 }
 
 /// The context from the mark itself.
-pub(in crate::judge) fn from_mark(world: &World, victim: &Seen<OomVictim>) -> OomReport {
+pub(in crate::judge) fn from_mark(world: &World, victim: &Timestamped<OomVictim>) -> OomReport {
     let what = &victim.what;
     let logged = logged(world, what.victim.pid, victim);
     let constraint = match (&logged, by_stack(&what.stack)) {
@@ -65,7 +65,7 @@ pub(in crate::judge) fn from_kernel_log(world: &World, exit: &ExitSeen) -> Optio
         return None;
     }
     let pid = exit.exit.process.pid;
-    let near = |seen: &&Seen<KernelLog>| exit.time.since(seen.time).abs() < 10 * SECOND_NS;
+    let near = |seen: &&Timestamped<KernelLog>| exit.time.since(seen.time).abs() < 10 * SECOND_NS;
     let mut context = None;
     for seen in world.kernel_log.iter().filter(near) {
         match &seen.what {
@@ -117,7 +117,7 @@ fn logged_context(
 fn logged(
     world: &World,
     pid: Pid,
-    victim: &Seen<OomVictim>,
+    victim: &Timestamped<OomVictim>,
 ) -> Option<(Option<Scope>, Option<String>)> {
     world.kernel_log.iter().find_map(|seen| match &seen.what {
         KernelLog::OomKill {

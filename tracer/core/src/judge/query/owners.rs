@@ -3,7 +3,7 @@
 use crate::{
     ids::Bytes,
     judge::{
-        query::{gcs, paces},
+        query::{gcs, growth_rates},
         report::{Owner, OwnerKind},
         state::world::World,
     },
@@ -11,7 +11,7 @@ use crate::{
 
 /// All owners, the one that held most first.
 pub(in crate::judge) fn report(world: &World) -> Vec<Owner> {
-    let mut paces = paces::all(world);
+    let mut growth_rates = growth_rates::all(world);
     let named = gcs::by_class(world);
     let sums = world.owners.sums.iter().filter(|sum| sum.peak > 0);
     let mut owners: Vec<Owner> = sums
@@ -23,13 +23,13 @@ pub(in crate::judge) fn report(world: &World) -> Vec<Owner> {
             private_peak_bytes: Some(Bytes(sum.peak)),
             peak_time: world.clock.wall(sum.peaked),
             largest_bytes: Some(Bytes(sum.largest)),
-            per_call_bytes: paces.steady.get(&sum.name).copied(),
+            per_call_bytes: growth_rates.steady.get(&sum.name).copied(),
             calls: sum.calls,
             gcs: match sum.name.kind {
                 OwnerKind::Actor => named.get(&sum.name.name).cloned(),
                 _ => None,
             },
-            pace: paces.all.remove(&sum.name).unwrap_or_default(),
+            growth_rate: growth_rates.all.remove(&sum.name).unwrap_or_default(),
         })
         .collect();
     owners.sort_by(|one, other| {

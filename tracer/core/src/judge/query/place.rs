@@ -1,4 +1,4 @@
-//! Where a process ran: by its cgroup's path, and by what `KubeRay` has put into its raylet's environment.
+//! Says where a process ran: by its cgroup's path, and by what `KubeRay` has put into its raylet's environment.
 
 use crate::{
     cgroup_path,

@@ -27,7 +27,7 @@ pub struct ClockOffset {
 
 /// A record of one end of a message between a node and the GCS. Not part of the contract.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mark {
+pub struct MessageTime {
     /// By the clock of the node that it was made on.
     pub time: Utc,
     /// The cluster's number.

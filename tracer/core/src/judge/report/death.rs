@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     event::Role,
-    ids::{BootTime, EventId, HexId, Pid},
+    ids::{BootTime, Bytes, EventId, HexId, Pid},
 };
 
 /// One death.
@@ -66,6 +66,13 @@ impl Death {
             node: None,
             then: None,
         }
+    }
+
+    /// Whether Ray ran its task again or started its actor again.
+    #[must_use]
+    pub(crate) fn is_retried(&self) -> bool {
+        use super::Recovery::{ActorRestarted, TaskRetried};
+        matches!(self.then, Some(TaskRetried { .. } | ActorRestarted { .. }))
     }
 
     /// Whether it was killed and had not ended when the recording did.
@@ -184,13 +191,25 @@ pub struct Memory {
     pub shared: Vec<SharedFileUse>,
     /// Its last minute; `None` for a normal exit and where no samples are known.
     pub last_minute: Option<LastMinute>,
-    /// What was foreseen of the limit that killed, where a warning stood.
-    pub foreseen: Option<Foreseen>,
+    /// The warning of the limit that killed, if one was active.
+    pub warning: Option<ActiveWarning>,
+}
+
+impl Memory {
+    /// Private memory of the process itself, as the list of the biggest has it; where that is not known, its resident memory.
+    #[must_use]
+    pub fn own_private(&self) -> Option<Bytes> {
+        let some = |bytes: &Bytes| bytes.0 > 0;
+        let listed = || self.top.iter().find(|top| top.victim);
+        let own = self.own.private().filter(some);
+        own.or_else(|| listed().map(|top| top.private_bytes).filter(some))
+            .or_else(|| self.own.resident().filter(some))
+    }
 }
 
 /// A warning that stood when its limit killed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Foreseen {
+pub struct ActiveWarning {
     /// How long before the kill it was told.
     pub ms_before: u64,
     /// From then, the limit was to be met no sooner than this (10th percentile).

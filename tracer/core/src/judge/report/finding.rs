@@ -34,7 +34,7 @@ pub struct Finding {
     /// What that costs.
     pub cost: Option<String>,
     /// What would show that it is not so.
-    pub wrong_if: Option<String>,
+    pub not_if: Option<String>,
     /// Other findings whose remedy is the opposite, each with why.
     pub contradicts: Vec<String>,
     /// The deaths it explains.
@@ -51,6 +51,8 @@ pub struct Finding {
 pub struct Saving {
     /// The class whose processes will hold less.
     pub class: Option<String>,
+    /// The method or task at whose peak that is, where other work of the class may peak higher.
+    pub task: Option<String>,
     /// How much less at their peak, all of them together.
     pub bytes: Bytes,
 }
@@ -62,6 +64,10 @@ pub struct About {
     pub pids: Vec<Pid>,
     /// The method or task that they ran.
     pub task: Option<String>,
+    /// What it explains of the memory that was held at the first of its deaths; 0 where that is not known.
+    pub bytes: Bytes,
+    /// Whether its first remedy turns a setting of what they ran.
+    pub turns: bool,
 }
 
 impl Finding {
@@ -75,7 +81,7 @@ impl Finding {
             evidence: Vec::new(),
             remedy: Vec::new(),
             cost: None,
-            wrong_if: None,
+            not_if: None,
             contradicts: Vec::new(),
             deaths: Vec::new(),
             saving: None,

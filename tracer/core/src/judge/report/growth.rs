@@ -50,8 +50,8 @@ pub struct GrowthLine {
 /// Why the stacks of a process are not known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct UnreadStacks {
-    /// Which.
+    /// The process id.
     pub pid: Pid,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }

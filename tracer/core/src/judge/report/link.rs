@@ -19,12 +19,12 @@ pub struct CauseLink {
     /// How sure the link is; each of the two deaths has a certainty of its own.
     pub link_certainty: Certainty,
     /// What it rests on; a sentence in the JSON.
-    pub because: Tie,
+    pub because: LinkReason,
 }
 
-/// What ties a death to its cause on another node.
+/// What links a death to its cause on another node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Tie {
+pub enum LinkReason {
     /// A log names the actor.
     NamesActor {
         /// The log's name.
@@ -66,8 +66,8 @@ pub enum Remote {
     Says(String),
     /// A death of another recording.
     Death {
-        /// What ties the two together.
-        tie: Tie,
+        /// What links the two.
+        reason: LinkReason,
         /// The name of the process that died.
         comm: String,
         /// Its pid.
@@ -78,14 +78,14 @@ pub enum Remote {
     /// A node that the GCS had declared dead while its processes lived.
     DeclaredDead {
         /// What says so.
-        tie: Tie,
+        reason: LinkReason,
         /// That node.
         node: String,
     },
     /// Something on a node without a recording.
     Unrecorded {
         /// What says so.
-        tie: Tie,
+        reason: LinkReason,
         /// That node, where it is known.
         node: Option<String>,
     },
@@ -139,6 +139,7 @@ pub struct Node {
     /// What the GCS said when it took the node for dead.
     pub declared_dead: Option<DeclaredDead>,
     /// Times between two recordings that nobody saw.
+    #[serde(rename = "gaps")]
     pub unseen: Vec<Unseen>,
     /// How far its clock is from that of the node with the GCS, where messages between the two say so.
     pub clock: Option<ClockOffset>,
@@ -174,7 +175,7 @@ pub struct Machine {
 /// The GCS took a node for dead.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DeclaredDead {
-    /// When.
+    /// The time.
     pub time: Option<Utc>,
     /// `UNEXPECTED_TERMINATION`, `AUTOSCALER_DRAIN_PREEMPTED`, …
     pub reason: Option<String>,

@@ -4,6 +4,7 @@ use serde::{Serialize, Serializer};
 
 use super::{GcsOwner, Utc};
 use crate::{
+    event::Role,
     ids::{Bytes, Pid},
     judge::cause::Scope,
     ray::identify,
@@ -12,7 +13,7 @@ use crate::{
 /// The machine's memory in use, `MemTotal` − `MemFree`, as a sum in which each byte stands once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct InUse {
-    /// When.
+    /// The time.
     pub time: Utc,
     /// The sum.
     pub used_bytes: Bytes,
@@ -43,7 +44,7 @@ pub struct InUse {
 /// The machine's shared memory by its files; a file counts once, however many have mapped it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SharedUse {
-    /// When.
+    /// The time.
     pub time: Utc,
     /// All of it, by the kernel's count.
     pub shared_bytes: Bytes,
@@ -138,6 +139,18 @@ pub struct GpuUse {
     pub device_used_bytes: Option<Bytes>,
 }
 
+/// An allocation on a GPU fails above this share: blocks are large.
+const FULL_GPU: f64 = 0.95;
+
+impl GpuUse {
+    /// Whether the device is known to have had room for more.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        let used = self.device_used_bytes;
+        used.is_some_and(|used| used < self.total_bytes.times(FULL_GPU))
+    }
+}
+
 /// A GPU over the recording.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GpuReport {
@@ -229,6 +242,8 @@ pub struct Suspect {
     pub pid: Pid,
     /// Its title or command line.
     pub title: String,
+    /// Its part in the cluster; `None` where that is not known.
+    pub role: Option<Role>,
     /// Its private memory.
     pub private_bytes: Bytes,
     /// The victim's.
@@ -253,6 +268,8 @@ pub struct TopProcess {
     pub pid: Pid,
     /// Its title.
     pub title: String,
+    /// Its part in the cluster; `None` where that is not known.
+    pub role: Option<Role>,
     /// Its private memory.
     pub private_bytes: Bytes,
     /// Whether it is the victim.
@@ -291,8 +308,11 @@ impl TopRest {
         rest: impl Iterator<Item = (Bytes, F)>,
         listed: &[TopProcess],
     ) -> Option<Self> {
-        let listed: Vec<String> = listed
+        // A subprocess with its worker's title is none of that class.
+        let workers = listed
             .iter()
+            .filter(|one| one.role != Some(Role::Descendant));
+        let listed: Vec<String> = workers
             .filter_map(|one| class_of_title(&one.title))
             .collect();
         let mut all = Self {
@@ -371,21 +391,21 @@ pub struct Owner {
     pub gcs: Option<GcsOwner>,
     /// How fast its processes grew, which is compared between nodes and runs; not part of the contract.
     #[serde(skip)]
-    pub pace: Pace,
+    pub growth_rate: GrowthRate,
 }
 
 /// How fast the processes of an owner grew: of each figure that of the process where it is most.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Pace {
+pub struct GrowthRate {
     /// By what its workers run.
-    pub calls: Vec<CallPace>,
+    pub calls: Vec<CallRate>,
     /// By the hour.
-    pub hours: Option<HourPace>,
+    pub hours: Option<HourRate>,
 }
 
 /// What a call keeps.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CallPace {
+pub struct CallRate {
     /// `WorkerDict.update_actor`.
     pub task: String,
     /// Calls of the worker that made most of them.
@@ -396,7 +416,7 @@ pub struct CallPace {
 
 /// What an hour keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HourPace {
+pub struct HourRate {
     /// For how long it was seen.
     pub seconds: u64,
     /// Nothing where it was seen for long enough and kept nothing steadily.
@@ -424,10 +444,27 @@ pub enum OwnerKind {
     Other,
 }
 
+/// What a subprocess of a worker or driver is called: what it runs, and that it is none itself.
+#[must_use]
+pub fn subprocess(name: &str) -> String {
+    format!("{name} (subprocess)")
+}
+
+impl Owner {
+    /// The class, where a subprocess with a worker's title is told from that worker.
+    #[must_use]
+    pub fn shown_class(&self) -> String {
+        match self.kind {
+            OwnerKind::Subprocess => subprocess(&self.class),
+            _ => self.class.clone(),
+        }
+    }
+}
+
 /// The node's highest use.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Peak {
-    /// When.
+    /// The time.
     pub time: Utc,
     /// `MemTotal` − `MemAvailable`.
     pub used_bytes: Bytes,
@@ -440,7 +477,7 @@ pub struct Peak {
 pub struct LimitPeak {
     /// The cgroup.
     pub cgroup: String,
-    /// When.
+    /// The time.
     pub time: Utc,
     /// What the kernel could not have taken back: its use without page cache.
     pub needed_bytes: Bytes,

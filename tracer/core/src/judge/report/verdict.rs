@@ -14,7 +14,7 @@ use crate::{
 /// Who ended a process, and how sure that is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
-    /// Who.
+    /// The killer.
     pub killer: Killer,
     /// How sure it is who acted.
     pub certainty: Certainty,
@@ -182,11 +182,11 @@ pub enum Certainty {
 /// A piece of evidence.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Evidence {
-    /// When.
+    /// The time.
     pub time: Option<Utc>,
     /// `kernel`, `kmsg`, a log file's name, …
     pub source: String,
-    /// What.
+    /// What was observed.
     pub what: String,
     /// The sender's own signal, which every view shows; not part of the contract.
     #[serde(skip)]

@@ -15,19 +15,25 @@ const MAX_CALLS: usize = 512;
 const MAX_HIGHS: usize = 64;
 /// A method keeps what it takes if one part in so many is kept.
 const KEPT: i64 = 4;
+/// The first calls warm up: imports, caches, the allocator's pools, an optimizer's states.
+const WARM_UP: usize = 2;
 /// Fewer calls are no series.
 const SERIES: u32 = 3;
+/// Fewer calls are no trend: two after the warm-up, and the last, which holds its arguments.
+const TREND: u32 = 5;
+/// Fewer tasks do not tell what is used again.
+const REUSES: u32 = 3;
 /// Less growth than this in a call is noise of the allocator.
 const GREW: i64 = 1 << 20;
-/// Calls that left less than this together, warm-up and all, fill nothing.
-const MATTERS: u64 = 32 << 20;
+/// Calls that left less than this together after the warm-up fill nothing.
+const MATTERS: Bytes = Bytes(32 << 20);
 /// A level that moves by at most one part in so many of what is held is steady.
 const STEADY: u64 = 5;
 /// So many of the last calls tell what one takes while it runs.
 const LAST: usize = 3;
 
-/// A call that runs is told of within this time.
-const UNTOLD_NS: i64 = 2 * SECOND_NS;
+/// A running call is reported within this time; without a report for longer a worker is idle.
+const REPORT_NS: i64 = 2 * SECOND_NS;
 
 /// The calls of one process.
 #[derive(Debug, Clone, Default)]
@@ -78,15 +84,16 @@ impl Growth {
         self.calls >= SERIES
     }
 
-    /// Whether they are a series that fills memory.
+    /// Whether they are a trend that fills memory.
     pub(in crate::judge) fn is_steady(&self) -> bool {
-        self.is_series() && self.matters()
+        self.calls >= TREND && self.kept() >= MATTERS
     }
 
-    /// Whether what all calls left is worth a word: the caches of a warm-up are not.
-    fn matters(&self) -> bool {
+    /// What its calls have kept since the warm-up.
+    pub(in crate::judge) fn kept(&self) -> Bytes {
         let each = self.per_call.unwrap_or_default();
-        each.0.saturating_mul(u64::from(self.calls)) >= MATTERS
+        let calls = u64::from(self.calls).saturating_sub(WARM_UP as u64);
+        Bytes(each.0.saturating_mul(calls))
     }
 }
 
@@ -268,7 +275,7 @@ impl Calls {
         let (lowest, highest) = (later.iter().min()?, later.iter().max()?);
         let kept = lowest.checked_sub(*base)?;
         let calls = u32::try_from(levels.len()).ok()?;
-        if calls <= SERIES || highest - lowest > kept / STEADY {
+        if calls <= REUSES || highest - lowest > kept / STEADY {
             return None;
         }
         let first = self.complete.front()?;
@@ -279,11 +286,11 @@ impl Calls {
         })
     }
 
-    /// Whether it runs nothing: a call that has run for a second would have been told of by `now`.
+    /// Whether it runs nothing: a call that has run for a second would have been reported by `now`.
     pub(in crate::judge) fn is_idle(&self, now: BootTime) -> bool {
         let last = self.complete.back().filter(|_| self.running.is_none());
         let ended = last.and_then(|call| call.ended);
-        ended.is_some_and(|ended| now.since(ended) > UNTOLD_NS)
+        ended.is_some_and(|ended| now.since(ended) > REPORT_NS)
     }
 
     /// How long nothing has run by `now`, and which task left most of what is held, where all that ran were tasks.
@@ -310,6 +317,7 @@ impl Calls {
         time: BootTime,
         exit: &Exit,
         from_start: bool,
+        matters: impl Fn(&Growth) -> bool,
     ) -> Option<CallsReport> {
         let title = exit.title.as_deref();
         let running = self
@@ -319,8 +327,7 @@ impl Calls {
         let (grown, steady) = (self.growth(), self.steady());
         let of = |title: &str| grown.iter().find(|growth| growth.title == title);
         let growth = match running {
-            // The first call warms up: alone it tells nothing of the next.
-            Some(call) => of(&call.title).filter(|growth| growth.calls > 1),
+            Some(call) => of(&call.title),
             None => steady.as_ref(),
         };
         let title = running.map(|call| call.title.as_str());
@@ -330,8 +337,7 @@ impl Calls {
             task: identify::title(title).and_then(|title| title.task)?,
             died_in: running.map(|call| call.nth),
             from_start,
-            running_ms: running
-                .and_then(|call| u64::try_from(time.since(call.began) / 1_000_000).ok()),
+            running_ms: running.and_then(|call| time.ms_since(call.began)),
             before_bytes: running.and_then(|call| call.before),
             peak_bytes: peak,
             complete: running.map_or_else(
@@ -339,7 +345,7 @@ impl Calls {
                 |call| call.nth.saturating_sub(1),
             ),
             per_call_bytes: growth
-                .filter(|growth| growth.matters())
+                .filter(|growth| growth.is_steady() && matters(growth))
                 .and_then(|growth| growth.per_call),
         })
     }
@@ -372,25 +378,23 @@ fn given_back(calls: &[&Call], steps: &[Step]) -> bool {
     kept(steps) * KEPT < taken || (last - first) * KEPT < kept(before_last)
 }
 
-/// The mean of the middle half: without the first call, which warms up (caches, imports), and without what happened once. `None` where
-/// less than half of the calls grew, or where most was given back again.
+/// The mean of the middle half: without the first calls, which warm up, and without what happened once. `None` where less than half of the
+/// calls grew, or where most was given back again.
 fn per_call(steps: &[Step]) -> Option<Bytes> {
     let grown: i64 = steps.iter().map(|step| step.bytes.max(0)).sum();
     let kept: i64 = steps.iter().map(|step| step.bytes).sum();
-    let growing = steps.iter().filter(|step| step.bytes >= GREW).count();
-    if growing * 2 < steps.len() || kept * 2 < grown {
+    // Of too few calls the last ones warm up least.
+    let usual = &steps[WARM_UP.min(steps.len().saturating_sub(1))..];
+    let growing = usual.iter().filter(|step| step.bytes >= GREW).count();
+    if growing * 2 < usual.len() || kept * 2 < grown {
         return None;
     }
-    let usual = match steps {
-        [_, later @ ..] if !later.is_empty() => later,
-        all => all,
-    };
     let mut each: Vec<i64> = usual
         .iter()
         .map(|step| step.bytes / i64::from(step.calls))
         .collect();
     each.sort_unstable();
-    let outer = each.len() / 4;
+    let outer = each.len().div_ceil(4).min(each.len().saturating_sub(1) / 2);
     let middle = each.get(outer..each.len() - outer)?;
     let mean = middle.iter().sum::<i64>() / i64::try_from(middle.len().max(1)).ok()?;
     u64::try_from(mean).ok().filter(|each| *each > 0).map(Bytes)

@@ -31,7 +31,7 @@ struct Kind<T> {
 
 impl<T: Copy> GpuErrors<T> {
     /// Counts a line of the kernel log, if it is about a GPU.
-    pub fn told(&mut self, time: T, line: &KernelLog) {
+    pub fn add_line(&mut self, time: T, line: &KernelLog) {
         let KernelLog::Xid {
             gpu,
             code,

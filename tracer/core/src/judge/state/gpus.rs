@@ -131,6 +131,11 @@ impl Gpus {
         }
     }
 
+    /// Whether a process holds, or has held, memory of a GPU.
+    pub(in crate::judge) fn has_held(&self, process: ProcessKey) -> bool {
+        self.held.contains_key(&process.truncated())
+    }
+
     /// What a process held at its end.
     pub(in crate::judge) fn at_end(&self, process: ProcessKey, time: BootTime) -> Vec<GpuUse> {
         let held = self.held.get(&process.truncated());

@@ -1,4 +1,4 @@
-//! How near each memory cgroup came to its limit over a recording, by what the kernel cannot take back.
+//! Keeps how near each memory cgroup came to its limit, by what the kernel cannot take back.
 
 use std::collections::HashMap;
 

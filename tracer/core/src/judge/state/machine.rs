@@ -3,7 +3,7 @@
 use crate::{
     event::NodeMemory,
     ids::{BootTime, Bytes, SECOND_NS},
-    judge::{report::SharedFileUse, state::trail::Trail},
+    judge::{report::SharedFileUse, state::recent_samples::RecentSamples},
 };
 
 /// A count of what is outside Ray holds so long: it is made every two seconds near a limit.
@@ -24,9 +24,9 @@ pub(in crate::judge) struct Machine {
     /// What was in use at the first sample.
     pub(in crate::judge) used_first: Option<Bytes>,
     /// The last two minutes of what is used, of what the machine's end counts (memory and swap), and of shared memory.
-    pub(in crate::judge) used: Trail,
-    pub(in crate::judge) whole: Trail,
-    pub(in crate::judge) shared: Trail,
+    pub(in crate::judge) used: RecentSamples,
+    pub(in crate::judge) whole: RecentSamples,
+    pub(in crate::judge) shared: RecentSamples,
     /// Private memory outside Ray, when it was counted last.
     others: Option<(BootTime, Bytes)>,
     /// What processes held that have just ended.

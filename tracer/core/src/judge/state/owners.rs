@@ -83,6 +83,13 @@ impl Owners {
         self.replace(process, Some(Held { owner, private }), time);
     }
 
+    /// The class of actors that it works for; `None` where it is a task.
+    pub(in crate::judge) fn class_of(&self, process: ProcessKey) -> Option<&Name> {
+        let held = self.held.get(&process.truncated())?;
+        let name = &self.sums[held.owner].name;
+        (name.kind == OwnerKind::Actor).then_some(name)
+    }
+
     /// One of its calls is complete.
     pub(in crate::judge) fn completed(&mut self, owner: Name) {
         let number = self.number(owner);

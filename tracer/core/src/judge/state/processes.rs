@@ -82,6 +82,11 @@ impl ProcessState {
         }
     }
 
+    /// Whether its fork was seen and no exec since.
+    pub(in crate::judge) fn is_fork(&self) -> bool {
+        self.just_forked
+    }
+
     /// It runs something else from now on.
     pub(in crate::judge) fn retitle(&mut self, title: &str) {
         if self.title.as_deref() != Some(title) {
@@ -273,6 +278,18 @@ impl Processes {
         state.cluster = inherited.cluster;
         state.role = child_role(inherited.role);
         state.job_id = inherited.job_id;
+    }
+
+    /// A process took a new title; what it held then is known with some.
+    pub(in crate::judge) fn titled(
+        &mut self,
+        process: ProcessKey,
+        title: &str,
+        anon: Option<Bytes>,
+    ) {
+        let state = self.touch(process);
+        state.retitle(title);
+        state.before = anon.or(state.before);
     }
 
     pub(in crate::judge) fn executed(&mut self, exec: &Exec) {

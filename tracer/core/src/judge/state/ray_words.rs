@@ -5,27 +5,27 @@ use std::collections::{HashMap, VecDeque};
 use crate::{
     event::RayLog,
     ids::{BootTime, HexId, Pid, ProcessKey},
-    judge::state::seen::Seen,
+    judge::state::timestamped::Timestamped,
     ray::facts::RayFact,
 };
 
 /// All records, numbered from the first that ever came.
 #[derive(Debug, Default)]
 pub(in crate::judge) struct RayWords {
-    records: VecDeque<Seen<RayLog>>,
+    records: VecDeque<Timestamped<RayLog>>,
     /// The number of the oldest record that is left.
     first: usize,
     by_worker: HashMap<HexId, Vec<usize>>,
     by_pid: HashMap<(ProcessKey, Pid), Vec<usize>>,
     by_cluster: HashMap<ProcessKey, Vec<usize>>,
     /// What each cluster's monitor said of itself last, once that was dropped: it is said once, at the start.
-    monitors: HashMap<ProcessKey, Seen<RayLog>>,
+    monitors: HashMap<ProcessKey, Timestamped<RayLog>>,
 }
 
 impl RayWords {
-    pub(in crate::judge) fn push(&mut self, record: Seen<RayLog>) {
+    pub(in crate::judge) fn push(&mut self, record: Timestamped<RayLog>) {
         let number = self.first + self.records.len();
-        let about = About::of(&record.what);
+        let about = record.what.fact.about();
         for worker in about.workers {
             self.by_worker.entry(worker).or_default().push(number);
         }
@@ -40,7 +40,7 @@ impl RayWords {
     }
 
     /// All, in the order in which they came.
-    pub(in crate::judge) fn iter(&self) -> impl Iterator<Item = &Seen<RayLog>> {
+    pub(in crate::judge) fn iter(&self) -> impl Iterator<Item = &Timestamped<RayLog>> {
         self.records.iter()
     }
 
@@ -51,7 +51,7 @@ impl RayWords {
         worker: Option<&HexId>,
         process: Option<(ProcessKey, Pid)>,
         its: impl Fn(BootTime) -> bool,
-    ) -> impl Iterator<Item = &Seen<RayLog>> {
+    ) -> impl Iterator<Item = &Timestamped<RayLog>> {
         let by_worker = worker.and_then(|worker| self.by_worker.get(worker));
         let by_pid = process.and_then(|process| self.by_pid.get(&process));
         let meant = |number: &&usize| self.get(**number).is_some_and(|seen| its(seen.time));
@@ -67,7 +67,7 @@ impl RayWords {
     pub(in crate::judge) fn of_cluster(
         &self,
         raylet: ProcessKey,
-    ) -> impl DoubleEndedIterator<Item = &Seen<RayLog>> {
+    ) -> impl DoubleEndedIterator<Item = &Timestamped<RayLog>> {
         let monitor = self.monitors.get(&raylet.truncated());
         let numbers = self.by_cluster.get(&raylet.truncated());
         let left = numbers.into_iter().flatten();
@@ -75,7 +75,7 @@ impl RayWords {
         monitor.into_iter().chain(left)
     }
 
-    fn get(&self, number: usize) -> Option<&Seen<RayLog>> {
+    fn get(&self, number: usize) -> Option<&Timestamped<RayLog>> {
         self.records.get(number.checked_sub(self.first)?)
     }
 
@@ -107,86 +107,6 @@ impl RayWords {
     }
 }
 
-/// Which workers and pids a record speaks of.
-#[derive(Default)]
-struct About {
-    workers: Vec<HexId>,
-    pids: Vec<Pid>,
-}
-
-impl About {
-    fn of(record: &RayLog) -> Self {
-        match &record.fact {
-            RayFact::MonitorKill(kill) => Self {
-                workers: kill
-                    .selected
-                    .iter()
-                    .filter_map(|one| one.worker_id.clone())
-                    .collect(),
-                pids: kill.selected.iter().filter_map(|one| one.pid).collect(),
-            },
-            RayFact::MonitorEvicted { pid, worker_id }
-            | RayFact::WorkerStarted { pid, worker_id, .. }
-            | RayFact::DriverDisconnected { pid, worker_id, .. } => Self {
-                workers: worker_id.iter().cloned().collect(),
-                pids: vec![*pid],
-            },
-            RayFact::ForceKilled { pid } | RayFact::NotRegistered { pid, .. } => Self {
-                workers: Vec::new(),
-                pids: vec![*pid],
-            },
-            RayFact::GroupTerminated {
-                process_group,
-                worker_id,
-            }
-            | RayFact::StopSignal {
-                process_group,
-                worker_id,
-                ..
-            } => Self {
-                workers: worker_id.iter().cloned().collect(),
-                pids: vec![*process_group],
-            },
-            RayFact::Disconnected { worker_id, .. }
-            | RayFact::SelfDisconnect { worker_id, .. }
-            | RayFact::RayletLost { worker_id, .. }
-            | RayFact::ForceKillActor { worker_id, .. }
-            | RayFact::Marker { worker_id, .. }
-            | RayFact::FailureSignal { worker_id, .. }
-            | RayFact::Exception { worker_id, .. }
-            | RayFact::Configuration { worker_id, .. }
-            | RayFact::GpuMoved { worker_id, .. }
-            | RayFact::DiedInException { worker_id, .. }
-            | RayFact::ActorState { worker_id, .. } => Self {
-                workers: worker_id.iter().cloned().collect(),
-                pids: Vec::new(),
-            },
-            RayFact::OwnerDied { worker_id, .. }
-            | RayFact::JobFinished { worker_id }
-            | RayFact::KillActorRequested { worker_id, .. }
-            | RayFact::GcsWorkerExit { worker_id, .. } => Self {
-                workers: vec![worker_id.clone()],
-                pids: Vec::new(),
-            },
-            RayFact::AboveThreshold { .. }
-            | RayFact::MonitorStarted { .. }
-            | RayFact::MonitorDisabled
-            | RayFact::RayletSigterm
-            | RayFact::RayletShutdown { .. }
-            | RayFact::AgentFailed { .. }
-            | RayFact::RayletMarkedDead { .. }
-            | RayFact::NodeRegistered { .. }
-            | RayFact::NodeDied { .. }
-            | RayFact::TaskFailed { .. }
-            | RayFact::JobStarted { .. }
-            | RayFact::JobEnded { .. }
-            | RayFact::ObjectStorePressure { .. }
-            | RayFact::Summary { .. }
-            | RayFact::Gcs(_) => Self::default(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -195,7 +115,7 @@ mod tests {
     #[test]
     fn what_a_monitor_said_at_the_start_is_known_after_any_number_of_records() {
         let raylet = ProcessKey::new(7, 0);
-        let record = |fact| Seen {
+        let record = |fact| Timestamped {
             time: BootTime(0),
             what: RayLog {
                 cluster: Some(raylet),
@@ -233,7 +153,7 @@ mod tests {
         let raylet = ProcessKey::new(7, 0);
         let mut words = RayWords::default();
         for time in [10, 20, 30] {
-            words.push(Seen {
+            words.push(Timestamped {
                 time: BootTime(time),
                 what: RayLog {
                     cluster: Some(raylet),

@@ -35,7 +35,7 @@ impl Shares {
     }
 
     /// Whether this recording says what forks share; those of earlier versions do not.
-    pub(in crate::judge) fn told(&self) -> bool {
+    pub(in crate::judge) fn is_recorded(&self) -> bool {
         self.told
     }
 

@@ -19,7 +19,7 @@ pub(in crate::judge) struct Snapshot {
     pub(in crate::judge) top: Vec<TopProcess>,
     pub(in crate::judge) top_rest: Option<TopRest>,
     pub(in crate::judge) memory: MemoryReport,
-    pub(in crate::judge) crowd: LiveProcesses,
+    pub(in crate::judge) live_processes: LiveProcesses,
     pub(in crate::judge) minute: Option<LastMinute>,
     pub(in crate::judge) gpu: Vec<GpuUse>,
     pub(in crate::judge) shared: Vec<SharedFileUse>,
@@ -60,6 +60,8 @@ pub(in crate::judge) struct Member {
     pub(in crate::judge) reused: Option<Box<Reused>>,
     /// Since when it had nothing to do.
     pub(in crate::judge) idle: Option<Box<Idle>>,
+    /// Whether it holds, or has held, memory of a GPU.
+    pub(in crate::judge) on_gpu: bool,
 }
 
 /// Names of classes, methods and cgroups, each kept once.

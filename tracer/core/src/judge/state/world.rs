@@ -9,40 +9,47 @@ use crate::{
     event::{
         Call, CgroupState, Cluster, Event, Exit, GpuState, KernelLog, Ledger, Mapped, MemorySplit,
         MonitorCount, NodeMemory, Observation, OomVictim, OutsideMemory, Probe, ProcessMemory,
-        PythonStack, RayLog, RecordingStarted, SharedMemory, Signal, Source, Step,
+        PythonStack, RayLog, RecordingStarted, Role, SharedMemory, Signal, Source, Step,
     },
-    ids::{BootTime, ByProcess, Bytes, EventId, HexId, ProcessKey, SECOND_NS},
+    ids::{BootTime, ByProcess, Bytes, EventId, HexId, Pid, ProcessKey, SECOND_NS},
     judge::{
-        nears::Nears,
-        report::Growth,
+        limit_warnings::LimitWarnings,
+        report::{Growth, OwnerKind},
         state::{
-            blame::{GrowthAttribution, Owner},
             calls::Calls,
             clock::Clock,
             gcs::GcsTables,
-            gone::{self, Gone},
             gpu_errors::GpuErrors,
             gpus::{self, Gpus},
+            growth_attribution::{GrowthAttribution, Owner},
+            growth_floor::GrowthFloor,
             limits::Limits,
+            lost_sources::{self, LostSource},
             machine::{Heads, Machine},
             owners::{self, Owners},
             processes::{ProcessState, Processes},
             ray_words::RayWords,
-            rises::Rise,
-            seen::{ExitSeen, Seen},
+            recent_samples::{Outside, SamplesByProcess},
             shared_files::SharedFiles,
             shares::Shares,
+            signal_losses::SignalLosses,
             snapshot::Snapshot,
-            trail::{Outside, Trails},
+            timestamped::{ExitSeen, Timestamped},
         },
     },
-    ray::{facts::RayFact, gcs::GcsRow, identify::Title},
+    ray::{
+        facts::RayFact,
+        gcs::GcsRow,
+        identify::{self, Title},
+    },
 };
 
 /// Records of Ray's logs that a live judge keeps.
 const MAX_RAY_WORDS: usize = 50_000;
 /// Lines of the kernel log and OOM victims that a live judge keeps.
 const MAX_KERNEL_WORDS: usize = 4_096;
+/// Clusters that a live judge keeps, of those that are over too.
+const MAX_CLUSTERS: usize = 1_024;
 /// Signals to one process that are kept: the first and the last half of this many.
 const MAX_SIGNALS: usize = 64;
 
@@ -61,48 +68,53 @@ pub(in crate::judge) struct World {
     pub(in crate::judge) clock: Clock,
     pub(in crate::judge) probes: Vec<Probe>,
     /// What went away of them.
-    pub(in crate::judge) gone: Vec<Gone>,
+    pub(in crate::judge) lost_sources: Vec<LostSource>,
     pub(in crate::judge) ledgers: Vec<Ledger>,
+    pub(in crate::judge) signal_losses: SignalLosses,
     pub(in crate::judge) clusters: Vec<Cluster>,
     pub(in crate::judge) processes: Processes,
+    /// Drivers for which no worker was seen to run anything yet.
+    waiting_drivers: Vec<ProcessKey>,
     pub(in crate::judge) calls: ByProcess<Calls>,
     pub(in crate::judge) owners: Owners,
     shares: Shares,
     pub(in crate::judge) gpus: Gpus,
     pub(in crate::judge) gpu_errors: GpuErrors<BootTime>,
     pub(in crate::judge) gcs: GcsTables,
-    pub(in crate::judge) signals: ByProcess<Vec<Seen<Signal>>>,
-    pub(in crate::judge) delivered: ByProcess<Vec<Seen<(i32, i32)>>>,
-    pub(in crate::judge) victims: Vec<Seen<OomVictim>>,
+    pub(in crate::judge) signals: ByProcess<Vec<Timestamped<Signal>>>,
+    pub(in crate::judge) delivered: ByProcess<Vec<Timestamped<(i32, i32)>>>,
+    pub(in crate::judge) victims: Vec<Timestamped<OomVictim>>,
     /// In the order of being seen.
     pub(in crate::judge) exits: BTreeMap<EventId, ExitSeen>,
     exit_of: ByProcess<EventId>,
-    pub(in crate::judge) kernel_log: Vec<Seen<KernelLog>>,
+    pub(in crate::judge) kernel_log: Vec<Timestamped<KernelLog>>,
     pub(in crate::judge) ray_words: RayWords,
-    pub(in crate::judge) cgroups: HashMap<String, Vec<Seen<CgroupState>>>,
+    pub(in crate::judge) cgroups: HashMap<String, Vec<Timestamped<CgroupState>>>,
     /// How near each of them came to its limit.
     pub(in crate::judge) limits: Limits,
     pub(in crate::judge) machine: Machine,
     pub(in crate::judge) shared_files: SharedFiles,
     /// What drivers have set for Ray.
     pub(in crate::judge) driver_settings: Vec<(ProcessKey, Vec<(String, String)>)>,
+    /// The versions of frameworks that drivers run.
+    pub(in crate::judge) driver_packages: Vec<(ProcessKey, Vec<(String, String)>)>,
     pub(in crate::judge) shared_memory: Vec<(BootTime, SharedMemory)>,
     /// The last two minutes of each process's private memory.
-    pub(in crate::judge) trails: Trails,
+    pub(in crate::judge) recent_samples: SamplesByProcess,
     /// How the private memory of each process rose over its life.
-    pub(in crate::judge) rises: ByProcess<Rise>,
+    pub(in crate::judge) growth_floors: ByProcess<GrowthFloor>,
     /// The biggest processes that are not Ray's, near a limit.
     pub(in crate::judge) outside: ByProcess<(BootTime, Outside)>,
     /// The last large mappings of each process.
-    pub(in crate::judge) mapped: ByProcess<VecDeque<Seen<Mapped>>>,
+    pub(in crate::judge) mapped: ByProcess<VecDeque<Timestamped<Mapped>>>,
     /// The last steps of those that died.
     pub(in crate::judge) steps: ByProcess<Vec<Step>>,
     /// Lines of Python that grew memory.
-    pub(in crate::judge) blame: GrowthAttribution,
-    /// What was foreseen of each limit.
-    pub(in crate::judge) nears: Nears,
+    pub(in crate::judge) growth_attribution: GrowthAttribution,
+    /// The warnings of each limit.
+    pub(in crate::judge) limit_warnings: LimitWarnings,
     /// What each raylet's monitor counted.
-    pub(in crate::judge) monitors: ByProcess<VecDeque<Seen<MonitorCount>>>,
+    pub(in crate::judge) monitors: ByProcess<VecDeque<Timestamped<MonitorCount>>>,
 }
 
 /// How far a log's clock is from the kernel's, at most.
@@ -124,8 +136,8 @@ impl World {
     /// Folds one event in.
     pub(in crate::judge) fn observe(&mut self, event: &Event) {
         self.last_time = self.last_time.max(event.time);
-        let time = event.time;
-        let source = event.source;
+        let (time, source) = (event.time, event.source);
+        let growth = &mut self.growth_attribution;
         match &event.what {
             Observation::RecordingStarted(started) => {
                 self.clock.note(time, started.wall, None);
@@ -134,10 +146,12 @@ impl World {
             Observation::RecordingEnded => self.clean_end = true,
             Observation::Clock { wall, error } => self.clock.note(time, *wall, *error),
             Observation::Probe(probe) => {
-                let probe = gone::note(&mut self.gone, &self.probes, probe.clone(), time);
+                let probe =
+                    lost_sources::note(&mut self.lost_sources, &self.probes, probe.clone(), time);
                 replace(&mut self.probes, &probe, |known| known.name == probe.name);
             }
             Observation::Ledger(ledger) => {
+                self.signal_losses.counted(time, ledger);
                 replace(&mut self.ledgers, ledger, |known| known.hook == ledger.hook);
             }
             Observation::Cluster(cluster) => {
@@ -147,10 +161,12 @@ impl World {
             }
             Observation::Process(process) => {
                 self.processes.described(process);
+                self.drives(process.process);
                 self.owned(process.process, time);
             }
             Observation::Worker(worker) => {
                 self.processes.identified(worker);
+                self.drives(worker.process);
                 self.owned(worker.process, time);
             }
             Observation::Fork { parent, child } => self.processes.forked(*parent, *child),
@@ -164,10 +180,9 @@ impl World {
                 title,
                 memory,
             } => {
-                let state = self.processes.touch(*process);
-                state.retitle(title);
-                state.before = memory.anon.or(state.before);
+                self.processes.titled(*process, title, memory.anon);
                 self.owned(*process, time);
+                self.works(*process);
             }
             Observation::Call(call) => self.called(call, time),
             Observation::Signal(signal) => self.signalled(time, signal),
@@ -177,27 +192,23 @@ impl World {
                 code,
             } => {
                 let what = (*signal, *code);
-                self.delivered
-                    .entry(process.truncated())
-                    .or_default()
-                    .push(Seen { time, what });
+                let delivered = self.delivered.entry(process.truncated());
+                delivered.or_default().push(Timestamped { time, what });
             }
             Observation::OomVictim(victim) => {
                 let what = victim.clone();
-                self.victims.push(Seen { time, what });
+                self.victims.push(Timestamped { time, what });
             }
             Observation::Exit(exit) => self.exited(event.id, time, source, exit),
             Observation::Kmsg(line) => self.kernel_said(time, line),
             Observation::RayLog(record) => self.ray_said(time, source, record),
             Observation::Cgroup(state) => {
                 self.limits.observe(time, state);
-                let states = self.cgroups.entry(state.path.clone()).or_default();
                 let what = state.clone();
-                states.push(Seen { time, what });
+                let states = self.cgroups.entry(state.path.clone());
+                states.or_default().push(Timestamped { time, what });
             }
-            Observation::DriverSettings { process, settings } => {
-                self.driver_settings.push((*process, settings.clone()));
-            }
+            Observation::DriverSettings { .. } => self.driver_runs(&event.what),
             Observation::SharedMemory(state) => self.shared_memory.push((time, state.clone())),
             Observation::SharedFile(file) => self.shared_files.sampled(file, &self.processes),
             Observation::Mapped(mapped) => self.mapped_by(time, *mapped),
@@ -208,41 +219,43 @@ impl World {
             Observation::Memory(sample) => self.memory_sampled(time, sample),
             Observation::Gpu(state) => self.gpu_sampled(time, state),
             Observation::Node(node) => self.node_sampled(time, node),
-            Observation::Near(near) => self.nears.push(time, near),
+            Observation::LimitWarning(warning) => self.limit_warnings.push(time, warning),
             Observation::Monitor(count) => self.monitor_counted(time, *count),
             Observation::Stack(stack) => self.grew(time, stack),
             Observation::Freed {
                 process,
                 mapping,
                 bytes,
-            } => self.blame.freed(time, *process, *mapping, *bytes),
-            Observation::NoStack { process, reason } => self.blame.refused(*process, reason),
+            } => growth.freed(time, *process, *mapping, *bytes),
+            Observation::NoStack { process, reason } => growth.refused(*process, reason),
         }
         let calls = &self.calls;
         let now = Some(self.last_time);
-        self.blame
+        self.growth_attribution
             .settle(now, |process, time| called(calls, process, time));
     }
 
     /// The growth so far: what waits for its call to be told is taken as it is known.
-    pub(in crate::judge) fn blame_so_far(&self) -> Cow<'_, GrowthAttribution> {
-        self.blame
+    pub(in crate::judge) fn growth_attribution_so_far(&self) -> Cow<'_, GrowthAttribution> {
+        self.growth_attribution
             .settled(|process, time| called(&self.calls, process, time))
     }
 
     /// Whether samples say what forked children share with their parents.
     pub(in crate::judge) fn tells_shares(&self) -> bool {
-        self.shares.told()
+        self.shares.is_recorded()
     }
 
     /// By owner, the largest growth first.
     pub(in crate::judge) fn growth(&self) -> Vec<Growth> {
-        self.blame_so_far().growth(|process| self.becomes(process))
+        self.growth_attribution_so_far()
+            .growth(|process| self.becomes(process))
     }
 
     /// The same as folded stacks.
     pub(in crate::judge) fn folded(&self) -> Vec<String> {
-        self.blame_so_far().folded(|process| self.becomes(process))
+        self.growth_attribution_so_far()
+            .folded(|process| self.becomes(process))
     }
 
     /// What a worker works for by now that had no title when it grew.
@@ -253,9 +266,9 @@ impl World {
     }
 
     fn kernel_said(&mut self, time: BootTime, line: &KernelLog) {
-        self.gpu_errors.told(time, line);
+        self.gpu_errors.add_line(time, line);
         let what = line.clone();
-        self.kernel_log.push(Seen { time, what });
+        self.kernel_log.push(Timestamped { time, what });
     }
 
     fn signalled(&mut self, time: BootTime, signal: &Signal) {
@@ -264,7 +277,7 @@ impl World {
         if signals.len() >= MAX_SIGNALS {
             signals.remove(MAX_SIGNALS / 2);
         }
-        signals.push(Seen { time, what });
+        signals.push(Timestamped { time, what });
     }
 
     fn memory_sampled(&mut self, time: BootTime, sample: &ProcessMemory) {
@@ -275,9 +288,10 @@ impl World {
             return;
         };
         let short = sample.process.truncated();
-        self.trails.push(short, time, private);
-        let rise = self.rises.entry(short);
-        rise.or_insert_with(|| Rise::new(time, private))
+        self.recent_samples.push(short, time, private);
+        let floor = self.growth_floors.entry(short);
+        floor
+            .or_insert_with(|| GrowthFloor::new(time, private))
             .sampled(time, private);
         if let Some(calls) = self.calls.get_mut(&short) {
             calls.sampled(time, private);
@@ -296,8 +310,8 @@ impl World {
     /// Looks whether what has left a GPU has come to the host.
     fn swing(&mut self, process: ProcessKey, time: BootTime) {
         if self.gpus.has_fallen(process) {
-            let trail = self.trails.get(process);
-            let host = trail.map_or(Bytes(0), |trail| trail.risen(gpus::lately(time)));
+            let samples = self.recent_samples.get(process);
+            let host = samples.map_or(Bytes(0), |samples| samples.risen(gpus::lately(time)));
             self.gpus.host_rose(process, time, host);
         }
     }
@@ -306,7 +320,30 @@ impl World {
     fn owned(&mut self, process: ProcessKey, time: BootTime) {
         self.named_by_gcs(process);
         let owner = self.processes.get(process).and_then(owners::of_state);
+        let owner = self.or_its_class(process, owner);
         self.owners.works_for(process, owner, time);
+    }
+
+    /// An actor's worker works for its class, also in a call that has a name of its own, as those of Ray Train have.
+    fn or_its_class(
+        &self,
+        process: ProcessKey,
+        owner: Option<owners::Name>,
+    ) -> Option<owners::Name> {
+        let has_own_name = owner
+            .as_ref()
+            .is_some_and(|one| one.kind == OwnerKind::Task);
+        let class = self.owners.class_of(process).filter(|_| has_own_name);
+        let Some(class) = class else {
+            return owner;
+        };
+        let about = self.ray_about(process);
+        let mut facts = about.iter().map(|seen| &seen.what.fact);
+        if facts.any(|fact| matches!(fact, RayFact::ActorState { .. })) {
+            Some(class.clone())
+        } else {
+            owner
+        }
     }
 
     /// What neither a title nor a log has said.
@@ -329,6 +366,57 @@ impl World {
         }
     }
 
+    /// Waits for the first work of a driver's job.
+    fn drives(&mut self, process: ProcessKey) {
+        let waits = |driver: &ProcessState| {
+            driver.role == Role::Driver && driver.before.is_none() && driver.exit.is_none()
+        };
+        let waits = self.processes.get(process).is_some_and(waits);
+        if waits && !self.waiting_drivers.iter().any(|one| one.same(process)) {
+            self.waiting_drivers.push(process);
+        }
+    }
+
+    /// A worker runs something: what the driver of its job holds by now, it held before its job began.
+    fn works(&mut self, process: ProcessKey) {
+        if self.waiting_drivers.is_empty() {
+            return;
+        }
+        let Some(worker) = self.processes.get(process) else {
+            return;
+        };
+        let runs = worker
+            .title
+            .as_deref()
+            .is_some_and(|title| !identify::is_idle(title));
+        let Some(raylet) = worker
+            .cluster
+            .filter(|_| runs && worker.role == Role::Worker)
+        else {
+            return;
+        };
+        let job = worker.job();
+        let mut began: Vec<(ProcessKey, Bytes)> = Vec::new();
+        self.waiting_drivers.retain(|key| {
+            let driver = self
+                .processes
+                .get(*key)
+                .filter(|driver| driver.belongs_to(raylet));
+            let held = driver.and_then(|driver| {
+                let same = driver
+                    .job()
+                    .zip(job.as_ref())
+                    .is_none_or(|(one, other)| one == *other);
+                driver.memory?.1.private().filter(|_| same)
+            });
+            began.extend(held.map(|held| (*key, held)));
+            held.is_none()
+        });
+        for (driver, held) in began {
+            self.processes.touch(driver).before = Some(held);
+        }
+    }
+
     fn holds(&mut self, process: ProcessKey, private: Bytes, time: BootTime) {
         if !self.owners.holds(process, private, time) {
             self.owned(process, time);
@@ -336,13 +424,32 @@ impl World {
         }
     }
 
+    /// What a driver runs with.
+    fn driver_runs(&mut self, what: &Observation) {
+        let Observation::DriverSettings {
+            process,
+            settings,
+            packages,
+        } = what
+        else {
+            return;
+        };
+        self.driver_settings.push((*process, settings.clone()));
+        if !packages.is_empty() {
+            self.driver_packages.push((*process, packages.clone()));
+        }
+    }
+
     fn called(&mut self, call: &Call, time: BootTime) {
         let state = self.processes.touch(call.process);
         state.called(call);
+        self.works(call.process);
+        let state = self.processes.touch(call.process);
         let calls = self.calls.entry(call.process.truncated()).or_default();
         calls.fold(call);
         // A short call is told when it has ended.
         let owner = owners::of_call(state, call);
+        let owner = self.or_its_class(call.process, owner);
         if let Some(owner) = owner.clone().filter(|_| call.ended.is_some()) {
             self.owners.completed(owner);
         }
@@ -353,7 +460,7 @@ impl World {
     }
 
     fn exited(&mut self, id: EventId, time: BootTime, source: Source, exit: &Exit) {
-        self.blame.ended(time, exit.process);
+        self.growth_attribution.ended(time, exit.process);
         if self.exit_of.contains_key(&exit.process.truncated()) {
             return;
         }
@@ -379,6 +486,8 @@ impl World {
             self.machine.ended(time, private);
         }
         self.owners.gone(exit.process);
+        self.waiting_drivers
+            .retain(|driver| !driver.same(exit.process));
         self.exit_of.insert(exit.process.truncated(), id);
         let seen = ExitSeen {
             id,
@@ -413,7 +522,7 @@ impl World {
                 self.processes.index(key, Some(worker.clone()));
             }
         }
-        self.ray_words.push(Seen {
+        self.ray_words.push(Timestamped {
             time,
             what: record.clone(),
         });
@@ -421,19 +530,19 @@ impl World {
 
     fn mapped_by(&mut self, time: BootTime, what: Mapped) {
         let of = self.mapped.entry(what.process.truncated()).or_default();
-        push_bounded(of, MAX_MAPPED, Seen { time, what });
+        push_bounded(of, MAX_MAPPED, Timestamped { time, what });
     }
 
     fn monitor_counted(&mut self, time: BootTime, what: MonitorCount) {
         let of = self.monitors.entry(what.raylet.truncated()).or_default();
-        push_bounded(of, MAX_MONITOR_COUNTS, Seen { time, what });
+        push_bounded(of, MAX_MONITOR_COUNTS, Timestamped { time, what });
     }
 
     /// A process outside Ray; one that has given its memory back, or is gone, is told once more with nothing.
     fn outside_sampled(&mut self, time: BootTime, outside: &OutsideMemory) {
         let key = outside.process.truncated();
         let private = outside.memory.private().unwrap_or_default();
-        self.trails.push(key, time, private);
+        self.recent_samples.push(key, time, private);
         if private == Bytes(0) {
             self.outside.remove(&key);
             return;
@@ -453,7 +562,7 @@ impl World {
             class: process.class(),
             otherwise: process.owner(),
         };
-        self.blame.observe(time, stack, owner);
+        self.growth_attribution.observe(time, stack, owner);
     }
 
     fn node_sampled(&mut self, time: BootTime, node: &NodeMemory) {
@@ -473,18 +582,19 @@ impl World {
             self.gcs.forget(state);
         }
         self.processes.forget(key);
+        self.waiting_drivers.retain(|driver| !driver.same(key));
         self.signals.remove(&short);
         self.delivered.remove(&short);
         let calls = &self.calls;
-        self.blame
+        self.growth_attribution
             .settle(None, |process, time| called(calls, process, time));
         self.calls.remove(&short);
         self.owners.gone(key);
         self.shares.forget(key);
         self.gpus.forget(key);
         self.mapped.remove(&short);
-        self.trails.forget(key);
-        self.rises.remove(&short);
+        self.recent_samples.forget(key);
+        self.growth_floors.remove(&short);
         self.steps.remove(&short);
         self.monitors.remove(&short);
         if let Some(id) = self.exit_of.remove(&short) {
@@ -496,12 +606,33 @@ impl World {
     /// Gives up what is oldest of what a live judge would keep for ever; whether there was any.
     pub(in crate::judge) fn bound(&mut self) -> bool {
         let mut dropped = self.ray_words.trim(MAX_RAY_WORDS);
+        dropped |= self.trim_clusters();
         dropped |= trim(&mut self.kernel_log);
         dropped |= trim(&mut self.victims);
         dropped |= trim(&mut self.driver_settings);
+        dropped |= trim(&mut self.driver_packages);
         dropped |= trim(&mut self.shared_memory);
         let cgroups = self.cgroups.values_mut();
         cgroups.fold(dropped, |dropped, states| trim(states) || dropped)
+    }
+
+    /// Drops the older clusters of those that are over, where there are too many: anybody may start what is called a raylet.
+    fn trim_clusters(&mut self) -> bool {
+        let mut too_many = self.clusters.len().saturating_sub(MAX_CLUSTERS);
+        if too_many == 0 {
+            return false;
+        }
+        let before = self.clusters.len();
+        too_many += MAX_CLUSTERS / 2;
+        let processes = &self.processes;
+        self.clusters.retain(|cluster| {
+            let state = processes.get(cluster.raylet);
+            let is_over = state.is_none_or(|state| state.exit.is_some());
+            let goes = is_over && too_many > 0;
+            too_many -= usize::from(goes);
+            !goes
+        });
+        self.clusters.len() < before
     }
 
     /// The exit of a process, if it was seen.
@@ -509,7 +640,7 @@ impl World {
         self.exits.get(self.exit_of.get(&key.truncated())?)
     }
 
-    pub(in crate::judge) fn signals_to(&self, key: ProcessKey) -> &[Seen<Signal>] {
+    pub(in crate::judge) fn signals_to(&self, key: ProcessKey) -> &[Timestamped<Signal>] {
         self.signals
             .get(&key.truncated())
             .map_or(&[], Vec::as_slice)
@@ -530,7 +661,7 @@ impl World {
     }
 
     /// What Ray's logs say about this process: by worker id, and by the pid that Ray prints within a cluster.
-    pub(in crate::judge) fn ray_about(&self, key: ProcessKey) -> Vec<&Seen<RayLog>> {
+    pub(in crate::judge) fn ray_about(&self, key: ProcessKey) -> Vec<&Timestamped<RayLog>> {
         let Some(state) = self.processes.get(key) else {
             return Vec::new();
         };
@@ -538,7 +669,8 @@ impl World {
             .cluster
             .map(|cluster| (cluster.truncated(), state.pid_for_ray()));
         // Drivers of all clusters have the same ids.
-        let of_its_cluster = |seen: &&Seen<RayLog>| match (seen.what.cluster, state.cluster) {
+        let of_its_cluster = |seen: &&Timestamped<RayLog>| match (seen.what.cluster, state.cluster)
+        {
             (Some(one), Some(other)) => one.same(other),
             _ => true,
         };
@@ -566,18 +698,35 @@ impl World {
             })
     }
 
+    /// The pid of a driver that left this cluster, and when it did, by the raylet of a node here.
+    pub(in crate::judge) fn driver_left(
+        &self,
+        raylet: ProcessKey,
+        worker: &HexId,
+    ) -> Option<(Pid, BootTime)> {
+        let session = |raylet| self.cluster(raylet)?.session.as_deref();
+        let wanted = session(raylet)?;
+        let about = self.ray_words.about(Some(worker), None, |_| true);
+        about
+            .filter(|seen| seen.what.cluster.and_then(session) == Some(wanted))
+            .find_map(|seen| match seen.what.fact {
+                RayFact::DriverDisconnected { pid, .. } => Some((pid, seen.time)),
+                _ => None,
+            })
+    }
+
     /// What the logs of a cluster say about itself.
     pub(in crate::judge) fn ray_of_cluster(
         &self,
         raylet: ProcessKey,
-    ) -> impl DoubleEndedIterator<Item = &Seen<RayLog>> {
+    ) -> impl DoubleEndedIterator<Item = &Timestamped<RayLog>> {
         self.ray_words.of_cluster(raylet)
     }
 }
 
 /// What a process held when the OOM killer marked it, where the kernel's OOM reaper took that away before the end: it begins at once on
 /// kernels before 5.18, and after two seconds on later ones and on those with that change.
-fn before_the_reaper(victims: &[Seen<OomVictim>], exit: &Exit) -> Option<MemorySplit> {
+fn before_the_reaper(victims: &[Timestamped<OomVictim>], exit: &Exit) -> Option<MemorySplit> {
     let marks = victims.iter().map(|seen| &seen.what);
     let mark = marks.rev().find(|mark| mark.victim.same(exit.process))?;
     let (held, left) = (mark.memory.resident(), exit.memory.resident());
@@ -611,6 +760,7 @@ fn of_the_worker_itself(fact: &RayFact) -> bool {
             | RayFact::Exception { .. }
             | RayFact::Configuration { .. }
             | RayFact::GpuMoved { .. }
+            | RayFact::TrainingStep { .. }
             | RayFact::DiedInException { .. }
             | RayFact::TaskFailed { .. }
             | RayFact::ActorState { .. }

@@ -531,6 +531,112 @@ fn a_broken_connection_without_a_time_out_is_an_after_effect_for_half_an_hour() 
 }
 
 #[test]
+fn a_peer_on_another_node_notices_the_last_death_of_its_job() {
+    let mut second = node(2);
+    second.ray_worker(7).ray_worker(9);
+    killed_by_the_kernel(&mut second, 9);
+    second.after(20 * 60_000_000);
+    killed_by_the_kernel(&mut second, 7);
+    let mut third = node(3);
+    third.ray_worker(30).after(20 * 60_000_000 + 5_000_000);
+    logs(
+        &mut third,
+        "worker",
+        30,
+        RayFact::Exception {
+            class: "RuntimeError".into(),
+            message: "Connection closed by peer [192.0.2.2]:40123".into(),
+            worker_id: Some(hex(30)),
+        },
+    );
+    third.signal(30, 30, 6, -6, true).after(20).exit(30, 6);
+    let report = joined(&[&second, &third]);
+    assert_eq!(link(&report, 1, 30), Some((LinkRule::PeerError, 0, 7)));
+}
+
+/// A head whose GCS, pid 60, ends after so many seconds, by itself or by a kill.
+fn head(seconds: u64, killed: bool) -> Scene {
+    let mut scene = node(1);
+    scene.process(60, 1, "gcs_server", crate::event::Role::Gcs);
+    scene.after(seconds * 1_000_000);
+    if killed {
+        scene.signal(66, 60, 9, 0, true).after(20).exit(60, 9);
+    } else {
+        scene.exit(60, 0);
+    }
+    scene
+}
+
+#[test]
+fn a_raylet_fell_with_the_gcs_that_died_just_before_it_and_with_none_of_another_hour() {
+    let lost = |seconds: u64| {
+        let mut scene = node(2);
+        scene.after(seconds * 1_000_000);
+        scene.says(RayFact::RayletMarkedDead {
+            reason: "Failed to connect to GCS within 60 seconds. GCS may have been killed.".into(),
+        });
+        scene.after(100).exit(RAYLET, 1 << 8);
+        scene
+    };
+    for (deaths, expected) in [
+        ([10, 3600], Some(1)),
+        ([3600, 10], Some(0)),
+        ([10, 3700], Some(0)),
+        ([10, 20], None),
+        ([9000, 9001], None),
+    ] {
+        let [one, other] = deaths.map(|seconds| head(seconds, seconds != 3700));
+        let at = if expected == Some(0) && deaths[1] == 3700 {
+            65
+        } else {
+            3665
+        };
+        let report = joined(&[&one, &other, &lost(at)]);
+        let expected = expected.map(|recording| (LinkRule::HeadDied, recording, 60));
+        assert_eq!(link(&report, 2, RAYLET), expected, "{deaths:?}");
+    }
+}
+
+#[test]
+fn a_job_whose_heads_recorder_was_restarted_is_told_once_as_it_ended() {
+    let before = node(1);
+    let mut after = node(1);
+    if let Observation::RecordingStarted(started) = &mut after.events[0].what {
+        started.wall.0 += 600_000_000_000;
+    }
+    after.after(5_000_000).exit(50, 1 << 8);
+    for order in [[&before, &after], [&after, &before], [&after, &after]] {
+        let report = joined(&order);
+        assert_eq!(report.jobs.len(), 1);
+        assert_eq!(report.jobs[0].outcome, Outcome::Failed);
+        let driver = report.jobs[0].ended_by_death_id;
+        assert!(report.deaths.iter().any(|death| Some(death.id) == driver));
+    }
+    // Another cluster's job of this number is another.
+    let mut other = node(2);
+    other.change_cluster(|cluster| cluster.session = Some("session_y".into()));
+    assert_eq!(joined(&[&before, &other]).jobs.len(), 2);
+}
+
+#[test]
+fn clusters_of_one_session_with_other_ids_are_others_and_a_part_without_an_id_is_its_sessions() {
+    let told = |number: u32, id: Option<&str>| {
+        let mut scene = node(number);
+        let id = id.map(|id| format!("--cluster-id={id}"));
+        scene.describe(RAYLET, |raylet| raylet.argv.extend(id));
+        scene
+    };
+    let jobs = |ids: [Option<&str>; 2]| {
+        let [one, other] = [told(1, ids[0]), told(2, ids[1])];
+        joined(&[&one, &other]).jobs.len()
+    };
+    assert_eq!(jobs([Some("aa"), Some("bb")]), 2);
+    assert_eq!(jobs([Some("aa"), Some("aa")]), 1);
+    assert_eq!(jobs([Some("aa"), None]), 1);
+    assert_eq!(jobs([None, None]), 1);
+}
+
+#[test]
 fn a_node_that_was_declared_dead_is_not_one_that_died() {
     let mut first = node(1);
     first.says(RayFact::NodeDied {

@@ -4,13 +4,17 @@
 
 use super::{
     cascade::watcher,
+    findings::monitor,
     scene::{BASH, RAYLET, Scene, key, monitor_kill},
 };
 use crate::{
     assert_verdict,
-    event::{FileId, MonitorCount, Observation, Role, Signal, Source, SystemCall},
-    ids::Bytes,
-    judge::report::{Certainty, Mechanism, Relation},
+    event::{Cluster, FileId, MonitorCount, Observation, Role, Signal, Source, SystemCall},
+    ids::{Bytes, ProcessKey},
+    judge::{
+        Judge,
+        report::{Certainty, Killer, Mechanism, Relation},
+    },
     ray::facts::RayFact,
 };
 
@@ -121,6 +125,118 @@ fn a_raylet_of_another_cluster_is_a_stranger_whatever_its_log_says() {
 }
 
 #[test]
+fn a_raylet_is_a_stranger_to_what_it_has_not_started_though_it_is_of_its_cluster() {
+    // A driver and the GCS name the session, which anybody may name, and so may a child of theirs.
+    for (pid, parent, role) in [
+        (60, 1, Role::Driver),
+        (61, 1, Role::Gcs),
+        (62, 60, Role::Descendant),
+    ] {
+        let mut scene = Scene::new();
+        scene.process(60, 1, "python", Role::Driver);
+        scene.process(pid, parent, "python", role);
+        scene.says(RayFact::RayletSigterm);
+        scene.signal(RAYLET, pid, 9, 0, true).after(5);
+        scene.exit(pid, 9);
+        let death = assert_verdict!(scene, pid, Signal, Proven);
+        assert!(death.listed, "{pid}");
+        assert_eq!(death.sender.expect("sender").relation, Relation::Other);
+    }
+}
+
+#[test]
+fn a_worker_whose_start_was_not_seen_is_its_raylets_as_far_as_can_be_inferred() {
+    // In a container of its own it has another parent.
+    let mut scene = Scene::new();
+    scene
+        .process(70, 1, "ray::hog", Role::Worker)
+        .worker(70, false);
+    scene.says(monitor_kill(&[70], &[]));
+    scene.signal(RAYLET, 70, 9, 0, true).after(5);
+    scene.exit(70, 9);
+    assert_verdict!(scene, 70, RayMemoryMonitor, Inferred);
+    // What is older than the raylet is none of its workers.
+    let mut scene = Scene::new();
+    scene
+        .process(1, 1, "ray::hog", Role::Worker)
+        .worker(1, false);
+    scene.signal(RAYLET, 1, 9, 0, true).after(5);
+    scene.exit(1, 9);
+    assert_verdict!(scene, 1, Signal, Proven);
+}
+
+#[test]
+fn a_fork_that_has_executed_nothing_is_no_tool_whatever_its_command_line_is() {
+    let forked = |scene: &mut Scene| {
+        let fork = Observation::Fork {
+            parent: key(66),
+            child: key(9),
+        };
+        scene.push(Source::Kernel, fork);
+    };
+    let began_later = |signal: &mut Signal| {
+        signal.sender.exec_seen = false;
+        signal.sender.process = ProcessKey::new(9, 1_500_000_000);
+    };
+    let unseen = |signal: &mut Signal| signal.sender.exec_seen = false;
+    for (is_forked, forge) in [
+        (true, &unseen as &dyn Fn(&mut Signal)),
+        (false, &began_later),
+    ] {
+        let mut scene = Scene::new();
+        scene.ray_worker(7);
+        if is_forked {
+            forked(&mut scene);
+        }
+        scene.after(1_000_000).signal(9, 7, 9, 0, true);
+        change(&mut scene, forge);
+        scene.after(5).exit(7, 9);
+        is_a_listed_stranger(&scene);
+    }
+}
+
+#[test]
+fn a_program_at_the_path_of_the_agents_interpreter_is_another_one() {
+    let stop = |late: bool| {
+        let mut scene = Scene::new();
+        scene.ray_worker(7);
+        // One that was there before the recorder has shown its path alone.
+        let agent = if late { 102 } else { 101 };
+        scene.process(agent, RAYLET, "python3", Role::Agent);
+        scene.describe(agent, |agent| agent.exe = Some("/v/bin/python3.11".into()));
+        scene.signal(9, 7, 9, 0, true);
+        change(&mut scene, |signal| {
+            signal.sender.file = Some(BASH);
+            signal.sender.exe = Some("/v/bin/python3.11".into());
+        });
+        scene.after(5).exit(7, 9);
+        scene
+    };
+    is_a_listed_stranger(&stop(false));
+    assert_verdict!(stop(true), 7, RayIntended, Inferred);
+}
+
+#[test]
+fn of_many_that_call_themselves_raylets_some_are_forgotten() {
+    let mut judge = Judge::default();
+    let scene = Scene::new();
+    for event in &scene.events {
+        judge.observe(event);
+    }
+    for pid in 1_000..6_000 {
+        let cluster = Observation::Cluster(Cluster::new(key(pid)));
+        judge.observe(&scene.event(Source::Proc, cluster));
+    }
+    judge.forget_words();
+    let kept = judge.report().clusters;
+    assert!(kept.len() <= 1_024, "{}", kept.len());
+    assert!(
+        kept.iter()
+            .any(|cluster| cluster.raylet_pid == key(RAYLET).pid)
+    );
+}
+
+#[test]
 fn a_worker_that_calls_itself_a_supervisor_is_believed_of_its_own_children_alone() {
     for (parent, killed, watched) in [(8, 70, true), (8, 70, false), (RAYLET, 7, true)] {
         let mut scene = Scene::new();
@@ -148,9 +264,12 @@ fn a_worker_that_calls_itself_a_supervisor_is_believed_of_its_own_children_alone
     }
 }
 
-/// The raylet kills a worker, and its log says that it was for memory; raytrace counted this much then.
-fn killed_for_memory(used_gib: Option<u64>, asked: bool) -> Scene {
+/// The raylet kills a worker, and its log says that it was for memory, above these thresholds; raytrace counted this much then.
+fn killed_for_memory(lines: &[u64], used_gib: Option<u64>, asked: bool) -> Scene {
     let mut scene = Scene::new();
+    for threshold in lines {
+        monitor(&mut scene, threshold << 30, 10 << 30);
+    }
     scene.ray_worker(7);
     if let Some(used) = used_gib {
         let count = MonitorCount {
@@ -180,7 +299,7 @@ fn a_kill_for_memory_is_proven_by_the_use_that_was_measured_and_by_no_line() {
         (Some(8), Certainty::Inferred),
         (None, Certainty::Inferred),
     ] {
-        let scene = killed_for_memory(used, false);
+        let scene = killed_for_memory(&[], used, false);
         let death = assert_verdict!(scene, 7, RayMemoryMonitor, Proven);
         assert_eq!(death.verdict.reason_certainty, certainty, "{used:?}");
     }
@@ -188,12 +307,26 @@ fn a_kill_for_memory_is_proven_by_the_use_that_was_measured_and_by_no_line() {
 
 #[test]
 fn a_record_of_the_monitor_on_an_empty_node_gives_way_to_another_reason() {
-    let scene = killed_for_memory(Some(2), true);
+    let scene = killed_for_memory(&[], Some(2), true);
     let death = assert_verdict!(scene, 7, RayIntended, Proven);
     assert_eq!(death.verdict.reason_certainty, Certainty::Inferred);
     // A moment of want between two looks is possible; then the record stands.
-    let scene = killed_for_memory(Some(8), true);
+    let scene = killed_for_memory(&[], Some(8), true);
     assert_verdict!(scene, 7, RayMemoryMonitor, Proven);
+}
+
+#[test]
+fn a_threshold_that_a_driver_has_passed_is_known_by_the_first_line_of_the_monitor() {
+    // The raylet's own settings say 9 GiB, and 3 were in use.
+    for (lines, killer) in [
+        (&[3][..], Killer::RayMemoryMonitor),
+        (&[9, 3], Killer::RayIntended),
+    ] {
+        let scene = killed_for_memory(lines, Some(3), true);
+        let death = scene.death(7);
+        assert_eq!(death.verdict.killer, killer, "{lines:?}");
+        assert_eq!(death.verdict.reason_certainty, Certainty::Inferred);
+    }
 }
 
 #[test]

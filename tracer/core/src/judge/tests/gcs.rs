@@ -49,7 +49,7 @@ fn rows(worker: u32) -> [GcsRow; 4] {
     ]
 }
 
-fn tell(scene: &mut Scene, cluster: ProcessKey, worker: u32) {
+fn push_rows(scene: &mut Scene, cluster: ProcessKey, worker: u32) {
     for row in rows(worker) {
         let log = RayLog {
             cluster: Some(cluster),
@@ -80,11 +80,11 @@ fn a_worker_that_dies_is_named_by_the_gcs_whichever_was_seen_first() {
     for row_first in [true, false] {
         let mut scene = Scene::new();
         if row_first {
-            tell(&mut scene, key(RAYLET), 200);
+            push_rows(&mut scene, key(RAYLET), 200);
         }
         scene.ray_worker(200);
         if !row_first {
-            tell(&mut scene, key(RAYLET), 200);
+            push_rows(&mut scene, key(RAYLET), 200);
         }
         scene.exit(200, 9);
         let death = scene.death(200);
@@ -107,7 +107,7 @@ fn a_worker_that_dies_is_named_by_the_gcs_whichever_was_seen_first() {
 fn a_process_that_an_actor_started_is_the_actors() {
     let mut scene = Scene::new();
     scene.ray_worker(200);
-    tell(&mut scene, key(RAYLET), 200);
+    push_rows(&mut scene, key(RAYLET), 200);
     scene.process(300, 200, "loader", Role::Descendant);
     scene.exit(300, 9);
     let death = scene.death(300);
@@ -122,7 +122,7 @@ fn the_gcs_of_another_cluster_says_nothing_of_a_worker_and_changes_no_verdict() 
     plain.ray_worker(200).exit(200, 9);
     let mut told = Scene::new();
     told.ray_worker(200);
-    tell(&mut told, key(7), 200);
+    push_rows(&mut told, key(7), 200);
     told.exit(200, 9);
     assert_eq!(told.death(200).work.gcs, None);
     assert_eq!(

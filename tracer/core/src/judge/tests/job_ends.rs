@@ -5,7 +5,7 @@ use super::{
     scene::{RAYLET, Scene, hex, key, monitor_kill},
 };
 use crate::{
-    event::Source,
+    event::{MemorySplit, Observation, Source},
     ids::{BootTime, Bytes, EventId, HexId, Pid},
     judge::{
         cause::Cause,
@@ -266,4 +266,74 @@ fn a_restartable_actor_without_restarts_left_that_the_monitor_killed_ended_the_j
     scene.exit(11, 9);
     scene.after(SECOND).exit(50, 1 << 8);
     assert_eq!(ended_by(&scene.report()), (Some(Pid(10)), Vec::new()));
+}
+
+/// A job of `verl` whose controller, pid 10, printed that step 2 of 4 was done before its worker was killed.
+fn trained(argv: &str, packages: &[(&str, &str)]) -> Scene {
+    let mut scene = Scene::new();
+    let argv = argv.split(' ').map(str::to_owned).collect();
+    scene.describe(50, |driver| driver.argv = argv);
+    let own = |(name, version): &(&str, &str)| ((*name).to_owned(), (*version).to_owned());
+    let driver = Observation::DriverSettings {
+        process: key(50),
+        settings: Vec::new(),
+        packages: packages.iter().map(own).collect(),
+    };
+    scene.push(Source::Proc, driver);
+    scene.ray_worker(10).ray_worker(11);
+    scene.signal(111, 11, 9, 0, true);
+    scene.exit(11, 9);
+    for (step, of) in [(2, None), (1, Some(4))] {
+        let worker_id = Some(hex(10));
+        let step = RayFact::TrainingStep {
+            step,
+            of,
+            worker_id,
+        };
+        scene.says_from(Source::WorkerLog, step);
+    }
+    scene.says_from(Source::WorkerLog, lost_call(11, false));
+    scene.after(SECOND).exit(50, 1 << 8);
+    scene
+}
+
+#[test]
+fn a_job_tells_its_framework_with_its_version_and_the_last_step_that_was_done() {
+    let installed = [("verl", "0.5.0"), ("vllm", "0.8.4")];
+    let report = trained("python -m verl.trainer.main_ppo a=b", &installed).report();
+    let job = &report.jobs[0];
+    let framework = job.framework.as_ref().expect("a framework");
+    assert_eq!(framework.name, "verl");
+    assert_eq!(framework.version.as_deref(), Some("0.5.0"));
+    let step = job.last_step.expect("a step");
+    assert_eq!((step.step, step.of), (2, Some(4)));
+}
+
+#[test]
+fn what_is_installed_and_not_run_is_no_jobs_framework() {
+    let installed = [("verl", "0.5.0"), ("vllm", "0.8.4")];
+    let report = trained("python train.py", &installed).report();
+    assert_eq!(report.jobs[0].framework, None);
+    let report = trained("python -m openrlhf.cli.train_ppo_ray", &installed).report();
+    let framework = report.jobs[0].framework.as_ref().expect("a framework");
+    assert_eq!(
+        (framework.name.as_str(), &framework.version),
+        ("OpenRLHF", &None)
+    );
+}
+
+#[test]
+fn an_engine_that_a_setting_names_is_not_what_the_job_runs() {
+    let mut scene = trained("python train.py rollout.name=vllm", &[]);
+    scene.ray_worker(12);
+    let title = Observation::Title {
+        process: key(12),
+        title: "ray::RayTrainWorker.run".into(),
+        memory: MemorySplit::default(),
+    };
+    scene.push(Source::Kernel, title);
+    let report = scene.report();
+    let framework = report.jobs[0].framework.as_ref().expect("a framework");
+    assert_eq!(framework.name, "Ray Train");
+    assert_eq!(framework.version.as_deref(), Some("2.60.0"));
 }

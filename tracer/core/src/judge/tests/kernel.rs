@@ -92,7 +92,7 @@ fn a_mark_on_a_process_that_somebody_had_killed_before_is_no_kernel_kill() {
             .verdict
             .evidence
             .iter()
-            .any(|piece| piece.what.contains("dying already"))
+            .any(|piece| piece.what.contains("already exiting"))
     );
 }
 
@@ -189,7 +189,7 @@ fn what_the_oom_reaper_took_away_before_the_end_was_the_victims() {
     assert_eq!(death.memory.own.anon_bytes, Some(Bytes(5 << 30)));
 }
 
-/// What is known without privilege where a kernel older than 6.15 does not tell the status of who is gone.
+/// What is known without privilege where a kernel older than 6.15 does not report the status of processes that have exited.
 fn gone_and_logged() -> Scene {
     let mut scene = Scene::new();
     scene.ray_worker(7).after(5);
@@ -277,7 +277,7 @@ fn a_mark_that_did_not_see_the_kill_before_it_belongs_to_it_all_the_same() {
     scene.exit(7, 9);
     let death = assert_verdict!(scene, 7, KernelOomMemcg, Proven);
     let evidence = &death.verdict.evidence;
-    let dying = |piece: &crate::judge::report::Evidence| piece.what.contains("dying already");
+    let dying = |piece: &crate::judge::report::Evidence| piece.what.contains("already exiting");
     assert!(!evidence.iter().any(dying), "{evidence:?}");
 }
 

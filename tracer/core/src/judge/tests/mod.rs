@@ -2,7 +2,7 @@
 
 mod advice;
 mod aftermath;
-mod borders;
+mod alternatives;
 mod cascade;
 mod causes;
 mod effects;

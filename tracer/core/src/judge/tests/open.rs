@@ -98,15 +98,15 @@ fn verdicts_stand_until_something_bears_on_them_or_they_wait_no_longer() {
     let now = scene
         .event(Source::Recorder, Observation::RecordingEnded)
         .time;
-    let standing = judge.standing(now);
-    assert!(judge.still_stands(standing, now.plus(1_900_000_000)));
-    assert!(!judge.still_stands(standing, now.plus(2_100_000_000)));
+    let validity = judge.validity(now);
+    assert!(judge.is_still_valid(validity, now.plus(1_900_000_000)));
+    assert!(!judge.is_still_valid(validity, now.plus(2_100_000_000)));
     judge.observe(&scene.event(Source::Recorder, Observation::RecordingEnded));
-    assert!(judge.still_stands(standing, now));
+    assert!(judge.is_still_valid(validity, now));
     let word = Observation::Fork {
         parent: super::scene::key(7),
         child: super::scene::key(70),
     };
     judge.observe(&scene.event(Source::Kernel, word));
-    assert!(!judge.still_stands(standing, now));
+    assert!(!judge.is_still_valid(validity, now));
 }

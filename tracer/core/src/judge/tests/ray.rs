@@ -5,7 +5,10 @@ use crate::{
     assert_verdict, clause,
     event::Source,
     ids::{HexId, Pid},
-    judge::report::{Killer, Outcome, Relation},
+    judge::{
+        cause::Cause,
+        report::{Killer, Outcome, Relation},
+    },
     ray::facts::{ExitType, MonitorKill, RayFact},
 };
 
@@ -152,6 +155,37 @@ fn a_worker_that_says_why_it_exits_is_believed_about_itself() {
 }
 
 #[test]
+fn a_failure_in_an_actor_is_listed_although_its_process_exits_with_0() {
+    let failed = |exit_type, detail: &str| {
+        let mut scene = Scene::new();
+        scene.ray_worker(7).says_from(
+            Source::WorkerLog,
+            RayFact::SelfDisconnect {
+                exit_type,
+                detail: detail.into(),
+                worker_id: Some(hex(7)),
+            },
+        );
+        scene.after(10).exit(7, 0);
+        assert_verdict!(scene, 7, Exit, Proven)
+    };
+    let death = failed(
+        ExitType::SystemError,
+        "Worker exits unexpectedly. Worker exits with an exit code 4.",
+    );
+    assert!(death.listed);
+    assert_eq!(death.verdict.cause, Cause::exit(4));
+    let death = failed(
+        ExitType::UserError,
+        "Worker exits because there was an exception in the initialization method (e.g., __init__).",
+    );
+    assert!(death.listed);
+    assert!(clause::summary(&death).contains("while its actor was created"));
+    let death = failed(ExitType::SystemError, "Worker failed to get task arguments");
+    assert!(!death.listed);
+}
+
+#[test]
 fn an_exit_with_code_1_may_be_a_sigterm_that_could_not_be_seen() {
     let says = |code: u32| RayFact::SelfDisconnect {
         exit_type: ExitType::UserError,
@@ -212,6 +246,31 @@ fn an_exit_after_the_raylets_sigterm_is_unknown_without_a_worker_id() {
     ] {
         let mut scene = Scene::new();
         scene.process(7, RAYLET, "ray::hog", crate::event::Role::Worker);
+        scene.signal(RAYLET, 7, 15, 0, false);
+        scene.after(200_000).exit(7, status);
+        let verdict = scene.death(7).verdict;
+        assert_eq!(verdict.killer, killer, "{verdict:?}");
+    }
+}
+
+#[test]
+fn an_exit_after_the_raylets_sigterm_is_unknown_where_no_log_was_read() {
+    for (status, read, killer) in [
+        (0, false, Killer::Unknown),
+        (0, true, Killer::Exit),
+        (7 << 8, false, Killer::Exit),
+    ] {
+        let mut scene = Scene::new();
+        scene.ray_worker(7);
+        if read {
+            scene.says(RayFact::Disconnected {
+                worker_id: Some(hex(7)),
+                exit_type: ExitType::SystemError,
+                graceful: Some(false),
+                driver: false,
+                job_id: None,
+            });
+        }
         scene.signal(RAYLET, 7, 15, 0, false);
         scene.after(200_000).exit(7, status);
         let verdict = scene.death(7).verdict;

@@ -1,11 +1,11 @@
 //! What led to a kill and what to turn: a call's own growth, a controller's growth, and which of several findings are told.
 
 use super::{
-    findings::{GIB, fires, holds, ray_kills, silent, worker},
+    findings::{GIB, fires, holds, on_gpu, ray_kills, silent, worker},
     scene::{RAYLET, Scene, key, monitor_kill},
 };
 use crate::{
-    event::{MemorySplit, Observation, Process, Role, Source},
+    event::{MemorySplit, Observation, Process, PythonFrame, PythonStack, Role, Source},
     ids::Bytes,
     ray::facts::RayFact,
 };
@@ -23,18 +23,25 @@ fn runs(scene: &mut Scene, pid: u32, title: &str) {
 
 /// Two ranks that held 0.5 GiB (the victim's title is gone by its exit), then `method` until they held `now` MiB of the 9 GiB at which Ray killed one.
 fn ranks(method: &str, now: u64, typed: &str) -> Scene {
+    let line = format!("-m verl.trainer.main_ppo {typed}");
+    ranks_of(&format!("WorkerDict.{method}"), now, &line, |_| {})
+}
+
+/// The same of another class and driver, with more that is seen before the kill.
+fn ranks_of(method: &str, now: u64, line: &str, seen: impl Fn(&mut Scene)) -> Scene {
     let mut scene = Scene::new();
     scene.describe(50, |driver: &mut Process| {
-        let line = ["-m", "verl.trainer.main_ppo", typed];
-        driver.argv = line.map(str::to_owned).to_vec();
+        driver.argv = line.split_whitespace().map(str::to_owned).collect();
     });
+    let class = method.split('.').next().unwrap_or(method);
     for pid in [7, 8] {
-        worker(&mut scene, pid, "ray::WorkerDict", 512);
+        worker(&mut scene, pid, &format!("ray::{class}"), 512);
     }
     for pid in [7, 8] {
-        runs(&mut scene, pid, &format!("ray::WorkerDict.{method}"));
+        runs(&mut scene, pid, &format!("ray::{method}"));
         holds(&mut scene, pid, now);
     }
+    seen(&mut scene);
     scene.anon_at_exit = Bytes(now << 20);
     ray_kills(&mut scene, 7);
     scene
@@ -47,7 +54,7 @@ fn a_call_that_grew_is_bounded_by_the_setting_of_that_call() {
     assert!(
         finding
             .summary
-            .starts_with("the running call of WorkerDict.compute_log_prob had added 2.5 GiB"),
+            .starts_with("The running call of WorkerDict.compute_log_prob had added 2.5 GiB"),
         "{finding:?}"
     );
     assert!(
@@ -94,7 +101,7 @@ fn calls_that_pass_the_same_batch_are_bounded_with_it() {
     };
     let both = with("32");
     assert!(both.contains(&format!(" {REFERENCE}=")), "{both}");
-    assert!(both.ends_with(" (now 64, 32)"), "{both}");
+    assert!(both.contains(" (now 64, 32): set both"), "{both}");
     // It is small enough already.
     let one = with("1");
     assert!(one.ends_with(" (now 64)"), "{one}");
@@ -160,8 +167,9 @@ fn a_controller_that_grew_explains_all_victims_and_no_size_is_told_beside_it() {
     silent(&steady, "controller-grew");
 }
 
-#[test]
-fn subprocesses_that_died_in_the_same_decision_are_what_was_held_then() {
+/// A worker with two large subprocesses and another worker, killed in one decision; the other one is signalled first or last, and ends
+/// last.
+fn one_decision(signalled_first: bool) -> Scene {
     let mut scene = Scene::new();
     worker(&mut scene, 7, "ray::RayTrainWorker.run", 300);
     worker(&mut scene, 12, "ray::TrainController.run", 350);
@@ -171,31 +179,258 @@ fn subprocesses_that_died_in_the_same_decision_are_what_was_held_then() {
         holds(&mut scene, pid, 1500);
     }
     scene.says(monitor_kill(&[7, 12], &[])).after(900);
-    for (pid, mib) in [(7, 300), (12, 350)] {
-        scene.anon_at_exit = Bytes(mib << 20);
+    let kill = |scene: &mut Scene, pid| {
         scene.signal(RAYLET, pid, 9, 0, true).after(50);
-        scene.exit(pid, 9);
-        if pid == 7 {
-            for child in [70, 71] {
-                scene.signal(RAYLET, child, 9, 0, true).after(50);
-                scene.exit(child, 9);
-            }
-        }
+    };
+    if signalled_first {
+        kill(&mut scene, 12);
     }
-    let last = scene.death(12);
-    assert_eq!(last.memory.top[0].private_bytes, Bytes(1500 << 20));
-    assert_eq!(
-        last.memory.top.iter().filter(|one| one.victim).count(),
-        1,
-        "{:?}",
-        last.memory.top
+    for (pid, mib) in [(7, 300), (70, 1500), (71, 1500)] {
+        scene.anon_at_exit = Bytes(mib << 20);
+        kill(&mut scene, pid);
+        scene.exit(pid, 9);
+    }
+    if !signalled_first {
+        kill(&mut scene, 12);
+    }
+    scene.anon_at_exit = Bytes(350 << 20);
+    scene.exit(12, 9);
+    scene
+}
+
+#[test]
+fn subprocesses_that_died_in_the_same_decision_are_what_was_held_then() {
+    for signalled_first in [false, true] {
+        let scene = one_decision(signalled_first);
+        let last = scene.death(12);
+        assert_eq!(last.memory.top[0].private_bytes, Bytes(1500 << 20));
+        let victims = last.memory.top.iter().filter(|one| one.victim);
+        assert_eq!(victims.count(), 1, "{:?}", last.memory.top);
+        let finding = fires(&scene, "children-grew");
+        let summary = "2 subprocesses of RayTrainWorker held 2.9 GiB of their own";
+        assert!(finding.summary.starts_with(summary), "{finding:?}");
+        assert!(finding.deaths.contains(&last.id), "{finding:?}");
+    }
+}
+
+#[test]
+fn settings_that_take_host_memory_come_before_the_size_of_the_same_processes() {
+    let line = format!("-m verl.trainer.main_ppo {OFFLOAD}=True");
+    let scene = ranks_of("WorkerDict.update_actor", 1900, &line, |scene| {
+        for pid in [7, 8, 9, 10] {
+            worker(scene, pid, "ray::WorkerDict.update_actor", 1900);
+        }
+    });
+    let findings = scene.report().findings;
+    let place = |rule: &str| findings.iter().position(|finding| finding.rule == rule);
+    let setting = place("setting-takes-host-memory");
+    assert!(
+        setting.is_some() && setting < place("many-workers"),
+        "{findings:?}"
     );
-    let finding = fires(&scene, "children-grew");
+}
+
+const MICRO: &str = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu";
+const OFFLOAD: &str = "actor_rollout_ref.actor.fsdp_config.optimizer_offload";
+
+#[test]
+fn no_batch_is_advised_for_what_computes_on_gpus() {
+    let line = |more: &str| format!("-m verl.trainer.main_ppo {MICRO}=8 {more}");
+    let first = |line: &str, seen: fn(&mut Scene)| {
+        let scene = ranks_of("WorkerDict.update_actor", 3072, line, seen);
+        fires(&scene, "call-grew").remedy.first().cloned()
+    };
+    let batch = first(&line(""), |_| {}).unwrap_or_default();
+    assert!(batch.starts_with(&format!("{MICRO}=")), "{batch}");
+    // NVML saw them there, or the engine needs one.
+    let on_gpus = |scene: &mut Scene| on_gpu(scene, 8, None, 0, 40);
+    assert_eq!(first(&line(""), on_gpus), None);
+    assert_eq!(
+        first(&line("actor_rollout_ref.rollout.name=vllm"), |_| {}),
+        None
+    );
+    assert_eq!(
+        first(&line(&format!("{OFFLOAD}=True")), on_gpus).as_deref(),
+        Some(format!("{OFFLOAD}=False (now True)").as_str())
+    );
+}
+
+#[test]
+fn fewer_ranks_are_advised_where_no_setting_of_their_call_helps() {
+    let line = format!("-m verl.trainer.main_ppo {MICRO}=8 trainer.n_gpus_per_node=4");
+    let with = |more: &str| {
+        let scene = ranks_of(
+            "WorkerDict.update_actor",
+            1900,
+            &format!("{line} {more}"),
+            |scene| {
+                for pid in [9, 10] {
+                    worker(scene, pid, "ray::WorkerDict", 512);
+                    runs(scene, pid, "ray::WorkerDict.update_actor");
+                    holds(scene, pid, 1900);
+                    on_gpu(scene, pid, None, 0, 40);
+                }
+            },
+        );
+        scene.report().findings[0].clone()
+    };
+    let finding = with("");
+    assert_eq!(finding.rule, "many-workers", "{finding:?}");
+    assert_eq!(
+        finding.remedy[0],
+        "trainer.n_gpus_per_node=1 (now 4): at most 1 WorkerDict on this node, if each holds 1.9 GiB then too"
+    );
+    assert!(
+        finding
+            .cost
+            .is_some_and(|cost| cost.contains("1 instead of 4 ranks"))
+    );
+    assert_eq!(finding.saving, None, "what is sharded moves");
+    // What they hold is what was moved there.
+    let finding = with(&format!("{OFFLOAD}=True"));
+    assert_eq!(finding.remedy[0], format!("{OFFLOAD}=False (now True)"));
+    let cost = finding.cost.unwrap_or_default();
+    assert_eq!(cost, "that much more GPU memory is needed");
+}
+
+#[test]
+fn settings_that_take_host_memory_come_before_a_growth_without_a_remedy() {
+    let line = "-m openrlhf.cli.train_ppo_ray --ds.adam_offload";
+    let grown = ranks_of("PolicyModelActor.fit", 3072, line, |_| {});
+    let first = grown.report().findings[0].clone();
+    assert_eq!(first.remedy[0], "leave out --ds.adam_offload", "{first:?}");
+    // They held as much before the call: the setting is all that is known.
+    let steady = ranks_of("PolicyModelActor.fit", 3072, line, |scene| {
+        for pid in [7, 8] {
+            runs(scene, pid, "ray::PolicyModelActor.step");
+        }
+    });
+    assert_eq!(
+        steady.report().findings[0].rule,
+        "setting-takes-host-memory"
+    );
+    silent(&steady, "nothing-fits");
+    // Nothing of what it acts on was there.
+    let others = ranks_of("Critic.fit", 3072, line, |_| {});
+    assert_eq!(others.report().findings[0].rule, "call-grew");
+}
+
+#[test]
+fn a_driver_is_judged_by_what_it_took_since_workers_ran() {
+    let with = |loaded: u64, now: u64| {
+        let mut scene = Scene::new();
+        holds(&mut scene, 50, loaded);
+        worker(&mut scene, 7, "ray::hog", 512);
+        holds(&mut scene, 50, now);
+        scene.anon_at_exit = Bytes(512 << 20);
+        ray_kills(&mut scene, 7);
+        scene
+    };
+    let finding = fires(&with(400, 5 * 1024), "controller-grew");
     assert!(
         finding
             .summary
-            .starts_with("2 subprocesses of RayTrainWorker held 2.9 GiB of their own"),
+            .starts_with("the driver (pid 50) took 4.6 GiB"),
         "{finding:?}"
     );
-    assert!(finding.deaths.contains(&last.id), "{finding:?}");
+    let steady = with(2200, 2300);
+    silent(&steady, "controller-grew");
+    fires(&steady, "head-component");
+}
+
+#[test]
+fn of_two_causes_of_a_kill_the_one_that_explains_more_comes_first() {
+    let line = format!("-m verl.trainer.main_ppo {KEY}=64");
+    let scene = ranks_of("WorkerDict.compute_log_prob", 3072, &line, |scene| {
+        worker(scene, 9, "ray::TaskRunner", 400);
+        runs(scene, 9, "ray::TaskRunner.run");
+        holds(scene, 9, 2400);
+    });
+    let rules: Vec<String> = scene
+        .report()
+        .findings
+        .into_iter()
+        .map(|finding| finding.rule)
+        .collect();
+    assert_eq!(rules[..2], ["call-grew", "controller-grew"]);
+}
+
+#[test]
+fn in_the_optimizers_step_no_batch_and_no_rank_helps_but_precision_does() {
+    let line = format!("-m verl.trainer.main_ppo {MICRO}=8 trainer.n_gpus_per_node=2");
+    let with = |file: &str| {
+        let scene = ranks_of("WorkerDict.update_actor", 3072, &line, |scene| {
+            let frame = PythonFrame {
+                file: format!("/v/lib/python3.11/site-packages/{file}"),
+                function: "step".into(),
+                line: 12,
+            };
+            let stack = PythonStack {
+                process: key(7),
+                tid: None,
+                grown: Bytes(1 << 20),
+                shared: Bytes(0),
+                mapping: None,
+                repeats: false,
+                frames: vec![frame],
+                native: Vec::new(),
+            };
+            scene.push(Source::Proc, Observation::Stack(stack));
+        });
+        fires(&scene, "call-grew").remedy
+    };
+    let states = with("torch/optim/adamw.py");
+    assert_eq!(
+        states[0],
+        "actor_rollout_ref.actor.fsdp_config.model_dtype=bf16"
+    );
+    assert!(
+        states[1].starts_with("about 2.5 GiB more memory"),
+        "{states:?}"
+    );
+    let batch = with("torch/nn/modules/linear.py");
+    assert!(batch[0].starts_with(&format!("{MICRO}=")), "{batch:?}");
+}
+
+#[test]
+fn loaders_are_made_fewer_where_they_are_the_controllers() {
+    let with = |class: &str| {
+        let line = "-m verl.trainer.main_ppo data.dataloader_num_workers=8";
+        let scene = ranks_of(&format!("{class}.run"), 600, line, |scene| {
+            for pid in [70, 71] {
+                scene.process(pid, 7, "python", Role::Descendant);
+                runs(scene, pid, &format!("ray::{class}"));
+                holds(scene, pid, 1500);
+            }
+        });
+        fires(&scene, "children-grew").remedy
+    };
+    assert_eq!(
+        with("TaskRunner"),
+        ["data.dataloader_num_workers=4 (now 8)"]
+    );
+    assert_eq!(with("WorkerDict"), Vec::<String>::new());
+}
+
+#[test]
+fn what_left_a_gpu_is_answered_by_who_moved_it() {
+    let with = |class: &str, line: &str| {
+        let scene = ranks_of(&format!("{class}.work"), 1024, line, |scene| {
+            on_gpu(scene, 7, None, 0, 40);
+            scene.after(1_000_000);
+            on_gpu(scene, 7, None, 0, 38);
+            scene.after(1_000_000);
+            holds(scene, 7, 3072);
+        });
+        fires(&scene, "offload-to-host").remedy.join("; ")
+    };
+    let line = format!("-m verl.trainer.main_ppo {OFFLOAD}=True");
+    assert_eq!(
+        with("WorkerDict", &line),
+        format!("{OFFLOAD}=False (now True)")
+    );
+    let line = "-m openrlhf.cli.train_ppo_ray --vllm.enable_sleep";
+    for class in ["LLMRayActor", "RolloutRayActor"] {
+        assert_eq!(with(class, line), "leave out --vllm.enable_sleep");
+    }
 }

@@ -2,9 +2,9 @@
 
 use crate::{
     event::{
-        Call, CgroupLevel, Cluster, Event, Exec, Exit, FileId, KernelLog, MemorySplit, Mode,
-        Observation, OomVictim, Process, RayLog, RecordingStarted, Role, Sender, Signal, Source,
-        SystemCall, Worker,
+        Ancestor, Call, CgroupLevel, Cluster, Event, Exec, Exit, FileId, KernelLog, MemorySplit,
+        Mode, Observation, OomVictim, Process, RayLog, RecordingStarted, Role, Sender, Signal,
+        Source, SystemCall, Worker,
     },
     ids::{BootTime, Bytes, EventId, HexId, Pid, ProcessKey, WallTime},
     judge::{
@@ -31,6 +31,8 @@ pub(super) struct Scene {
     pub(super) parent_death_signal: i32,
     /// The signal that has stopped who is signalled.
     pub(super) stopped_by: i32,
+    /// Who traces whoever is signalled.
+    pub(super) tracer: Option<Ancestor>,
     /// Whether the next signals are sent by another thread than the first.
     pub(super) by_a_thread: bool,
     /// The command line of the next senders, where their pid does not say it.
@@ -54,8 +56,14 @@ pub(super) const BASH: FileId = FileId {
     device: 1,
 };
 
+/// Those with greater pids are younger; the driver or `ray start` (pid 9) has started the raylet, and that all others.
 pub(super) fn key(pid: u32) -> ProcessKey {
-    ProcessKey::new(pid, u64::from(pid) * 10 * MS)
+    let nth = match pid {
+        9 | 50 => 1,
+        RAYLET => 2,
+        pid => u64::from(pid),
+    };
+    ProcessKey::new(pid, nth * 10 * MS)
 }
 
 /// The stack of a kill at a cgroup's limit.
@@ -80,6 +88,7 @@ impl Scene {
             group: true,
             parent_death_signal: 0,
             stopped_by: 0,
+            tracer: None,
             by_a_thread: false,
             argv: None,
             call: None,
@@ -321,6 +330,7 @@ impl Scene {
             group_exit_code: if took_effect { signal } else { self.stopped_by },
             took_effect,
             parent_death_signal: self.parent_death_signal,
+            tracer: self.tracer.clone(),
             sender: Sender {
                 process: key(from),
                 tid: Pid(from + u32::from(self.by_a_thread)),
@@ -417,6 +427,7 @@ impl Scene {
             mm,
             uid: None,
             harvested: false,
+            tracer: self.tracer.clone(),
         });
         self.push(Source::Kernel, what)
     }
@@ -438,6 +449,7 @@ impl Scene {
             mm: 0,
             uid: None,
             harvested: false,
+            tracer: None,
         };
         self.push(source, Observation::Exit(gone));
         self

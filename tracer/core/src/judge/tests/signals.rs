@@ -3,8 +3,9 @@
 use super::scene::{RAYLET, Scene};
 use crate::{
     assert_verdict, clause,
-    event::{Observation, Role, Source},
-    judge::report::{Killer, Mechanism, Outcome, Relation},
+    event::{Ancestor, Ledger, Observation, Role, Source, SystemCall},
+    ids::Pid,
+    judge::report::{Certainty, Killer, Mechanism, Outcome, Relation},
 };
 
 use super::scene::key;
@@ -173,7 +174,7 @@ fn ctrl_c_that_python_raises_again_is_the_terminals() {
     scene.signal(3, 50, 2, 128, false).after(7000);
     scene.signal(50, 50, 2, 0, true).after(10);
     scene.exit(50, 2);
-    let death = assert_verdict!(scene, 50, Signal, Proven);
+    let death = assert_verdict!(scene, 50, Signal, Inferred);
     assert_eq!(
         death.sender.map(|sender| sender.mechanism),
         Some(Mechanism::Tty)
@@ -235,12 +236,131 @@ fn who_sent_a_signal_that_waited_is_inferred_because_a_tracer_may_have_changed_i
 }
 
 #[test]
-fn a_signal_that_waited_in_a_stopped_process_has_its_sender() {
-    let mut scene = Scene::new();
-    scene.stopped_by = 19;
-    scene.ray_worker(7).signal(66, 7, 15, 0, false);
-    scene.after(2_000_000).exit(7, 15);
+fn who_sent_a_signal_that_waited_in_a_stopped_process_is_inferred() {
+    for number in [15, 11] {
+        let mut scene = Scene::new();
+        scene.stopped_by = 19;
+        scene.ray_worker(7).signal(66, 7, number, 0, false);
+        scene.after(2000);
+        let delivered = Observation::Delivered {
+            process: key(7),
+            signal: number,
+            code: 0,
+        };
+        scene.push(Source::Kernel, delivered);
+        scene.exit(7, number);
+        let death = assert_verdict!(scene, 7, Signal, Inferred);
+        assert_eq!(death.sender.expect("sender").pid.0, 66);
+    }
+}
+
+#[test]
+fn a_core_signal_that_is_taken_at_once_has_its_sender_and_one_that_waited_may_be_a_tracers() {
+    for (waited, certainty) in [(100, Certainty::Proven), (2_000_000, Certainty::Inferred)] {
+        let mut scene = Scene::new();
+        scene.ray_worker(7).signal(66, 7, 11, 0, false);
+        scene.after(waited);
+        let delivered = Observation::Delivered {
+            process: key(7),
+            signal: 11,
+            code: 0,
+        };
+        scene.push(Source::Kernel, delivered);
+        scene.exit(7, 11);
+        let death = scene.death(7);
+        assert_eq!(death.verdict.killer, Killer::Signal);
+        assert_eq!(death.verdict.certainty, certainty);
+    }
+}
+
+#[test]
+fn how_a_traced_process_ends_is_inferred_and_its_tracer_is_named() {
+    let was_traced = |scene: &Scene| {
+        let evidence = scene.death(7).verdict.evidence;
+        let mut evidence = evidence.iter();
+        evidence.any(|piece| piece.what == "was being traced by pid 77 (gdb)")
+    };
+    let traced = || {
+        let mut scene = Scene::new();
+        scene.ray_worker(7);
+        scene.tracer = Some(Ancestor {
+            pid: Pid(77),
+            comm: "gdb".into(),
+        });
+        scene
+    };
+    // `call kill(getpid(), 9)`, `call exit(3)`.
+    let mut scene = traced();
+    scene.signal(7, 7, 9, 0, true).after(5);
+    scene.exit(7, 9);
+    assert_verdict!(scene, 7, Crash, Inferred);
+    assert!(was_traced(&scene));
+    let mut scene = traced();
+    scene.exit(7, 3 << 8);
+    assert_verdict!(scene, 7, Exit, Inferred);
+    assert!(was_traced(&scene));
+    // The tracer has it dump core at another time, and is gone by then.
+    let mut scene = traced();
+    scene.signal(66, 7, 11, 0, false).after(100);
+    scene.tracer = None;
+    let delivered = Observation::Delivered {
+        process: key(7),
+        signal: 11,
+        code: 0,
+    };
+    scene.push(Source::Kernel, delivered);
+    scene.exit(7, 11);
+    assert_verdict!(scene, 7, Signal, Inferred);
+    assert!(was_traced(&scene));
+    // No tracer can take this away, nor make it.
+    let mut scene = traced();
+    scene.signal(66, 7, 9, 0, true).after(5);
+    scene.exit(7, 9);
     assert_verdict!(scene, 7, Signal, Proven);
+    assert!(was_traced(&scene));
+}
+
+#[test]
+fn an_exit_is_inferred_where_a_signal_may_have_been_lost_before_it() {
+    let count = |scene: &mut Scene, ring_full: u64| {
+        let ledger = Ledger {
+            hook: "signal/signal_generate".into(),
+            ring_full,
+            ..Ledger::default()
+        };
+        scene.push(Source::Recorder, Observation::Ledger(ledger));
+    };
+    let mut scene = Scene::new();
+    scene.ray_worker(7).ray_worker(8).ray_worker(9);
+    count(&mut scene, 0);
+    scene.after(1_000_000).exit(8, 3 << 8);
+    scene.after(60_000_000);
+    count(&mut scene, 0);
+    scene.after(1_000_000).exit(7, 3 << 8);
+    scene.after(1_000_000);
+    count(&mut scene, 5);
+    scene.after(60_000_000).exit(9, 3 << 8);
+    assert_verdict!(scene, 8, Exit, Proven);
+    assert_verdict!(scene, 7, Exit, Inferred);
+    assert_verdict!(scene, 9, Exit, Proven);
+}
+
+#[test]
+fn the_exit_signal_of_a_child_is_no_files_and_inferred() {
+    let mut scene = Scene::new();
+    scene
+        .ray_worker(7)
+        .process(70, 7, "child", Role::Descendant);
+    scene.exiting = true;
+    scene.call = Some(SystemCall {
+        name: "#231".into(),
+        arguments: [0; 3],
+    });
+    scene.signal(70, 7, 9, 1, true).after(5);
+    scene.exit(7, 9);
+    let death = assert_verdict!(scene, 7, KernelOther, Inferred);
+    let said = clause::summary(&death);
+    assert!(said.contains("clone"), "{said}");
 }
 
 #[test]
@@ -422,6 +542,7 @@ fn pid_reuse_gives_two_deaths() {
             mm: 1,
             uid: None,
             harvested: false,
+            tracer: None,
         },
         deaths => panic!("{deaths:?}"),
     };

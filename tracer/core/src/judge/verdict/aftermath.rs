@@ -1,4 +1,4 @@
-//! What Ray writes and does about a worker *because* it is gone: no word of that is the reason of its end.
+//! Recognizes what Ray writes and does about a worker *because* it is gone: that is no reason of its end.
 //!
 //! Once a worker has ended, its raylet drops it ("Disconnecting worker"), the GCS notes its exit and the end of its actor, has that
 //! actor killed ("Received `KillLocalActor` RPC") wherever it may be, and the raylet ends its process group. With eBPF the exit has the
@@ -15,7 +15,7 @@ use super::Case;
 use crate::{
     event::{RayLog, Role},
     ids::BootTime,
-    judge::state::seen::Seen,
+    judge::state::timestamped::Timestamped,
     ray::facts::{ExitType, RayFact},
     signals::EXIT_AT_SIGTERM,
 };
@@ -34,7 +34,7 @@ pub(super) fn was_an_error(case: &Case<'_>) -> bool {
 }
 
 /// Where Ray ends a worker on purpose it writes so itself: these two are what it writes of one that it has lost.
-fn notes_an_error(record: &Seen<RayLog>) -> bool {
+fn notes_an_error(record: &Timestamped<RayLog>) -> bool {
     let lost = |kind: ExitType| matches!(kind, ExitType::SystemError | ExitType::UserError);
     match &record.what.fact {
         RayFact::Disconnected {
@@ -82,7 +82,7 @@ pub(super) fn has_own_code(case: &Case<'_>) -> bool {
 }
 
 /// Whether the worker wrote this itself, and so was alive.
-pub(super) fn is_its_own(record: &Seen<RayLog>) -> bool {
+pub(super) fn is_its_own(record: &Timestamped<RayLog>) -> bool {
     matches!(
         record.what.fact,
         RayFact::SelfDisconnect { .. }

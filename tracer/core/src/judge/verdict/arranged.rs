@@ -3,48 +3,59 @@
 //! `prctl`, `timer_create` and `mq_notify` reach nobody but the process that calls them. `fcntl(F_SETOWN)` names any process that its caller
 //! may signal, and the event does not tell who that was.
 
-use super::{Case, Draft, LATE_NS, kernel};
+use super::{Case, Draft, LATE_NS};
 use crate::{
     event::Signal,
     ids::SECOND_NS,
     judge::{
         cause::{Cause, ProcessRef},
         report::{Certainty, Killer, Mechanism, Relation},
-        route::{Route, Way},
-        state::seen::Seen,
+        signal_origin::{Origin, SignalOrigin},
+        state::timestamped::Timestamped,
     },
 };
 
 /// The verdict on a signal that somebody had arranged; `None` for any other.
-pub(super) fn verdict(case: &Case<'_>, signal: &Seen<Signal>, way: Way) -> Option<Draft> {
+pub(super) fn verdict(
+    case: &Case<'_>,
+    signal: &Timestamped<Signal>,
+    origin: SignalOrigin,
+) -> Option<Draft> {
     let number = signal.what.signal;
     let running = ProcessRef::of(&signal.what.sender);
-    let (mechanism, cause) = match way.route {
-        Route::ParentDeath => return Some(parent_died(case, signal)),
-        Route::Timer => (
+    let (mechanism, cause) = match origin.kind {
+        Origin::ParentDeath => return Some(parent_died(case, signal)),
+        Origin::Timer => (
             Mechanism::Timer,
             Cause::Timer {
                 signal: number,
                 created: true,
             },
         ),
-        Route::MessageQueue => (
+        Origin::MessageQueue => (
             Mechanism::MessageQueue,
             Cause::MessageQueue {
                 signal: number,
                 sent_by: running,
             },
         ),
-        Route::Descriptor => (
+        Origin::Descriptor => (
             Mechanism::FileDescriptor,
             Cause::FileReady {
                 signal: number,
                 running,
             },
         ),
+        Origin::ChildExit => (
+            Mechanism::Unknown,
+            Cause::ChildExit {
+                signal: number,
+                ended: running,
+            },
+        ),
         _ => return None,
     };
-    let certainty = if way.is_certain {
+    let certainty = if origin.is_certain {
         Certainty::Proven
     } else {
         Certainty::Inferred
@@ -58,12 +69,12 @@ pub(super) fn verdict(case: &Case<'_>, signal: &Seen<Signal>, way: Way) -> Optio
 }
 
 /// `prctl(PR_SET_PDEATHSIG)`: the kernel sends it in the name of the dying parent, with code 0.
-fn parent_died(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
+fn parent_died(case: &Case<'_>, signal: &Timestamped<Signal>) -> Draft {
     let parent = signal.what.sender.process;
     // The signal comes when the thread that started the child ends: how a parent ends that lives on says nothing of that.
     let exit = case.world.exit(parent);
     let lived_on = exit.is_none_or(|exit| exit.time.since(signal.time) > LATE_NS);
-    let killer = match (kernel::of_ray(case), case.ended_well(parent)) {
+    let killer = match (case.is_of_ray(), case.ended_well(parent)) {
         (false, _) => Killer::Signal,
         (true, Some(true)) if !lived_on => Killer::RayIntended,
         (true, _) => Killer::RayCollapse,

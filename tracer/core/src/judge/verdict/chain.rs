@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 use super::{Case, Draft};
 use crate::{
     ids::{BootTime, ProcessKey},
-    judge::state::{seen::ExitSeen, world::World},
+    judge::state::{timestamped::ExitSeen, world::World},
 };
 
 /// How far a chain is followed. Ray's own are driver, raylet, agent, worker and its children; owners may own owners.

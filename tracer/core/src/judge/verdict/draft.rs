@@ -7,7 +7,8 @@ use crate::{
         cause::Cause,
         missing::Missing,
         report::{Certainty, Killer, Mechanism, OomReport, Relation, Remote, SenderReport},
-        state::seen::Seen,
+        signal_origin::{self, Origin},
+        state::timestamped::Timestamped,
     },
 };
 
@@ -81,7 +82,7 @@ impl Draft {
 
     pub(super) fn sent(
         mut self,
-        signal: &Seen<Signal>,
+        signal: &Timestamped<Signal>,
         relation: Relation,
         mechanism: Mechanism,
     ) -> Self {
@@ -140,5 +141,14 @@ impl Draft {
     pub(super) fn waiting(mut self, waits: bool) -> Self {
         self.settled &= !waits;
         self
+    }
+}
+
+/// How a process sent it.
+pub(super) fn mechanism(signal: &Timestamped<Signal>) -> Mechanism {
+    match signal_origin::of(&signal.what).kind {
+        Origin::Asked(mechanism) => mechanism,
+        Origin::CgroupKill => Mechanism::CgroupKill,
+        _ => Mechanism::Unknown,
     }
 }

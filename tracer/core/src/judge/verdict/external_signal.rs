@@ -1,37 +1,31 @@
 //! A signal that another process sent and that killed.
 
-use libc::SIGTERM;
-
 use super::{
-    Case, Draft, LATE_NS, kernel, raylet, reasons,
-    senders::{self, Tool, is_child, is_supervisor, own_driver, raylet_of, relation},
+    Case, Draft, LATE_NS, mechanism,
+    senders::{self, is_supervisor, own_driver, relation},
+    starter,
 };
 use crate::{
-    event::{Exit, Role, Signal},
+    event::{Role, Signal},
     ids::SECOND_NS,
     judge::{
         cause::{Cause, ProcessRef},
-        report::{Certainty, Killer, Mechanism, Relation},
-        route::{self, Route},
-        state::seen::{ExitSeen, Seen},
+        report::{Certainty, Killer, Relation},
+        state::timestamped::Timestamped,
     },
-    signals::EXIT_AT_SIGTERM,
 };
 
-pub(super) fn verdict(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
-    if let Some(raylet) = raylet_of(case, &signal.what.sender) {
-        return raylet::verdict(case, raylet, signal, Certainty::Proven);
-    }
-    foreign(case, signal, Certainty::Proven)
-}
-
 /// A signal whose sender was not a raylet: a tool of Ray's, a relative, or a stranger. Also for a caught one, `inferred`.
-pub(super) fn foreign(case: &Case<'_>, signal: &Seen<Signal>, certainty: Certainty) -> Draft {
+pub(super) fn foreign(
+    case: &Case<'_>,
+    signal: &Timestamped<Signal>,
+    certainty: Certainty,
+) -> Draft {
     let relation = relation(case, &signal.what.sender);
     let mechanism = mechanism(signal);
-    let starter = senders::starter(case, &signal.what.sender);
-    if let Some(most) = starter.filter(|_| kernel::of_ray(case)) {
-        let draft = by_starter(case, signal, certainty).at_most(most);
+    let most = senders::starter(case, &signal.what.sender);
+    if let Some(most) = most.filter(|_| case.is_of_ray()) {
+        let draft = starter::ended(case, signal, certainty).at_most(most);
         return draft.sent(signal, Relation::Ray, mechanism);
     }
     if let Some(draft) = by_tool(case, signal, certainty) {
@@ -53,8 +47,8 @@ pub(super) fn foreign(case: &Case<'_>, signal: &Seen<Signal>, certainty: Certain
 }
 
 /// A tool of Ray's that ends a part of Ray. What for is what the tool is for: its user may have changed it.
-fn by_tool(case: &Case<'_>, signal: &Seen<Signal>, certainty: Certainty) -> Option<Draft> {
-    if !kernel::of_ray(case) {
+fn by_tool(case: &Case<'_>, signal: &Timestamped<Signal>, certainty: Certainty) -> Option<Draft> {
+    if !case.is_of_ray() {
         return None;
     }
     let sender = &signal.what.sender;
@@ -71,10 +65,11 @@ fn by_tool(case: &Case<'_>, signal: &Seen<Signal>, certainty: Certainty) -> Opti
 }
 
 /// A worker that must end takes its children along: their death is the worker's. Ray does that in a thread of its own when it ends a worker
-/// (`CoreWorker::ForceExit`); what the main thread sends may be the job's own code, which ends a child as it returns.
+/// (`CoreWorker::ForceExit`); what the main thread sends may be the job's own code, which ends a child as it returns. So may what another
+/// thread sends: no more than inferred.
 fn with_its_worker(
     case: &Case<'_>,
-    signal: &Seen<Signal>,
+    signal: &Timestamped<Signal>,
     relation: Relation,
     certainty: Certainty,
 ) -> Option<Draft> {
@@ -96,14 +91,14 @@ fn with_its_worker(
     };
     Some(
         Draft::new(killer, certainty, cause)
+            .at_most(Certainty::Inferred)
             .caused_by(Some(sender))
-            .by_text()
             .sent(signal, relation, mechanism(signal)),
     )
 }
 
 /// Whether the worker that started this descendant sent the signal.
-fn by_its_worker(case: &Case<'_>, signal: &Seen<Signal>, relation: Relation) -> bool {
+fn by_its_worker(case: &Case<'_>, signal: &Timestamped<Signal>, relation: Relation) -> bool {
     let sender = signal.what.sender.process;
     let state = case.world.processes.get(sender);
     case.role() == Role::Descendant
@@ -113,7 +108,7 @@ fn by_its_worker(case: &Case<'_>, signal: &Seen<Signal>, relation: Relation) -> 
 }
 
 /// Whether that worker may be ending: its own end comes after those of its children.
-fn waits_for_its_worker(case: &Case<'_>, signal: &Seen<Signal>, relation: Relation) -> bool {
+fn waits_for_its_worker(case: &Case<'_>, signal: &Timestamped<Signal>, relation: Relation) -> bool {
     let sender = &signal.what.sender;
     case.may_still_learn()
         && sender.tid != sender.process.pid
@@ -121,70 +116,26 @@ fn waits_for_its_worker(case: &Case<'_>, signal: &Seen<Signal>, relation: Relati
         && by_its_worker(case, signal, relation)
 }
 
-/// How far back the end of another process of its may lie: `ray start --block` looks once a second.
-const STARTER_LOOKS_NS: i64 = 5 * SECOND_NS;
-
-/// `ray start --block` ends what it started when one of that has failed, else as it is told to end itself
-/// (`python/ray/scripts/scripts.py`, 2.9 to 2.60).
-fn by_starter(case: &Case<'_>, signal: &Seen<Signal>, certainty: Certainty) -> Draft {
-    let starter = signal.what.sender.process.pid;
-    let Some(first) = failed_beside(case, signal) else {
-        let cause = Tool::leaving(starter).cause(false);
-        return Draft::new(Killer::RayIntended, certainty, cause).by_text();
-    };
-    let cause = Cause::SiblingDied {
-        starter_pid: starter,
-        sibling: ProcessRef {
-            pid: first.exit.process.pid,
-            comm: first.exit.comm.clone(),
-            uid: first.exit.uid,
-        },
-    };
-    Draft::new(Killer::RayCollapse, certainty, cause)
-        .caused_by(Some(first.exit.process))
-        .by_text()
-}
-
-/// The first process of the same `ray start --block` that had failed shortly before it sent this.
-fn failed_beside<'a>(case: &Case<'a>, signal: &Seen<Signal>) -> Option<&'a ExitSeen> {
-    // 0, SIGTERM, and what its Python programs exit with at a SIGTERM.
-    let failed = |exit: &Exit| {
-        exit.signal() != Some(SIGTERM)
-            && !matches!(exit.code(), Some(0 | SIGTERM | EXIT_AT_SIGTERM))
-    };
-    case.world
-        .exits
-        .values()
-        .filter(|seen| (0..STARTER_LOOKS_NS).contains(&signal.time.since(seen.time)))
-        .filter(|seen| {
-            failed(&seen.exit) && is_child(case, seen.exit.process, signal.what.sender.process)
-        })
-        .min_by_key(|seen| seen.time)
-}
-
-/// `ray start --block` that sent this as it ended itself.
-pub(super) fn leaving_starter(case: &Case<'_>, signal: &Seen<Signal>) -> Option<Tool> {
-    let sender = &signal.what.sender;
-    let leaves = senders::starter(case, sender).is_some() && failed_beside(case, signal).is_none();
-    leaves.then(|| Tool::leaving(sender.process.pid))
-}
-
 /// Each submitted job has a shell that waits for its supervisor to be gone and then kills the driver's process group
 /// (`_exec_entrypoint`, `python/ray/dashboard/modules/job/job_supervisor.py`).
-fn by_jobs_watcher(case: &Case<'_>, signal: &Seen<Signal>, certainty: Certainty) -> Option<Draft> {
+fn by_jobs_watcher(
+    case: &Case<'_>,
+    signal: &Timestamped<Signal>,
+    certainty: Certainty,
+) -> Option<Draft> {
     // By then the shell has another parent: its fork says who had started it.
     let processes = &case.world.processes;
     let parent = processes.get(signal.what.sender.process)?.parent_key?;
     let supervisor = processes.get(parent).filter(|state| is_supervisor(state))?;
-    let before = reasons::act_time(case, parent).is_some_and(|died| died < signal.time);
+    let before = case.act_time(parent).is_some_and(|died| died < signal.time);
     let own = senders::descends(case, case.key(), parent);
     let argv = &signal.what.sender.argv;
     // What was recorded without its command line is believed.
     let is_watcher = argv.is_empty() || senders::is_watcher(argv, supervisor.pid_for_ray());
-    if !before || !own || !kernel::of_ray(case) || !is_watcher {
+    if !before || !own || !case.is_of_ray() || !is_watcher {
         return None;
     }
-    let killer = reasons::killer_after(case, parent);
+    let killer = case.killer_after(parent);
     let cause = Cause::JobSupervisorEnded {
         supervisor_pid: supervisor.key.pid,
         died: killer == Killer::RayCollapse,
@@ -194,13 +145,4 @@ fn by_jobs_watcher(case: &Case<'_>, signal: &Seen<Signal>, certainty: Certainty)
             .caused_by(Some(parent))
             .by_text(),
     )
-}
-
-/// How a process sent it.
-pub(super) fn mechanism(signal: &Seen<Signal>) -> Mechanism {
-    match route::of(&signal.what).route {
-        Route::Asked(mechanism) => mechanism,
-        Route::CgroupKill => Mechanism::CgroupKill,
-        _ => Mechanism::Unknown,
-    }
 }

@@ -1,18 +1,18 @@
 //! Signals that the kernel sent for a reason of its own (`si_code` 128): the OOM killer, and everything else that looks like it.
 
-use libc::{SIGALRM, SIGHUP, SIGKILL, SIGPROF, SIGVTALRM};
+use libc::{SIGALRM, SIGBUS, SIGHUP, SIGKILL, SIGPROF, SIGVTALRM};
 
-use super::{Case, Draft, arranged, limits, self_exit};
+use super::{Case, Draft, arranged, limits};
 use crate::{
-    event::{KernelLog, OomVictim, ProbeState, Role, Signal},
+    event::{KernelLog, OomVictim, ProbeState, Signal},
     ids::{ProcessKey, SECOND_NS},
     judge::{
         cause::{Cause, ProcessRef, Resource},
         missing::Missing,
         query::oom,
         report::{Certainty, Killer, Mechanism, Relation},
-        route::{Route, Way},
-        state::seen::Seen,
+        signal_origin::{Origin, SignalOrigin},
+        state::timestamped::Timestamped,
     },
 };
 
@@ -22,22 +22,26 @@ const SHARERS_NS: i64 = SECOND_NS;
 const MARK: &str = "oom/mark_victim";
 
 /// The verdict on a signal that the kernel sent, for whatever reason and on whosever arrangement.
-pub(super) fn verdict(case: &Case<'_>, signal: &Seen<Signal>, way: Way) -> Draft {
-    if let Some(draft) = arranged::verdict(case, signal, way) {
+pub(super) fn verdict(
+    case: &Case<'_>,
+    signal: &Timestamped<Signal>,
+    origin: SignalOrigin,
+) -> Draft {
+    if let Some(draft) = arranged::verdict(case, signal, origin) {
         return draft;
     }
-    if let Some(draft) = limits::by_signal(signal, way) {
+    if let Some(draft) = limits::by_signal(signal, origin) {
         return draft;
     }
-    let certainty = if way.is_certain {
+    let certainty = if origin.is_certain {
         Certainty::Proven
     } else {
         Certainty::Inferred
     };
-    match (way.route, signal.what.signal) {
-        (Route::Kernel, SIGKILL) => kill(case, signal, certainty),
-        (Route::Kernel, SIGHUP) if was_stopped_and_left(case, signal) => stopped_and_left(signal),
-        (Route::Kernel, 1..=3) => Draft::new(
+    match (origin.kind, signal.what.signal) {
+        (Origin::Kernel, SIGKILL) => kill(case, signal, certainty),
+        (Origin::Kernel, SIGHUP) if was_stopped_and_left(case, signal) => stopped_and_left(signal),
+        (Origin::Kernel, 1..=3) => Draft::new(
             Killer::Signal,
             certainty,
             Cause::Terminal {
@@ -46,24 +50,24 @@ pub(super) fn verdict(case: &Case<'_>, signal: &Seen<Signal>, way: Way) -> Draft
         )
         .sent(signal, Relation::Other, Mechanism::Tty)
         .without_sender_identity(),
-        (Route::Kernel, number @ (SIGALRM | SIGVTALRM | SIGPROF)) => {
+        (Origin::Kernel, number @ (SIGALRM | SIGVTALRM | SIGPROF)) => {
             let cause = Cause::Timer {
                 signal: number,
                 created: false,
             };
             not_memory(signal, Mechanism::Timer, cause).at_most(certainty)
         }
-        (Route::Kernel, number) if !CORE.contains(&number) => {
+        (Origin::Kernel, number) if !CORE.contains(&number) => {
             let cause = Cause::KernelSignal { signal: number };
             not_memory(signal, Mechanism::Unknown, cause).at_most(certainty)
         }
-        _ => self_exit::fault(case, signal).at_most(certainty),
+        _ => fault(case, signal).at_most(certainty),
     }
 }
 
 /// Whether the kernel sent SIGHUP to a stopped process as the last one ended that could have continued it (`kill_orphaned_pgrp`,
 /// kernel/exit.c). A hang-up of a terminal, which a dying leader of its session sends too, takes effect at once in one that runs.
-fn was_stopped_and_left(case: &Case<'_>, signal: &Seen<Signal>) -> bool {
+fn was_stopped_and_left(case: &Case<'_>, signal: &Timestamped<Signal>) -> bool {
     let mut all = case.world.signals_to(case.key()).iter();
     // One that caught it, and raised it again or exited, may have been running.
     let waited = case.exit.exit.signal() == Some(SIGHUP)
@@ -71,17 +75,30 @@ fn was_stopped_and_left(case: &Case<'_>, signal: &Seen<Signal>) -> bool {
     signal.what.sender.exiting && waited
 }
 
-fn stopped_and_left(signal: &Seen<Signal>) -> Draft {
-    let cause = Cause::StoppedAndLeft {
+fn stopped_and_left(signal: &Timestamped<Signal>) -> Draft {
+    let cause = Cause::StoppedThenOrphaned {
         ended: ProcessRef::of(&signal.what.sender),
     };
     not_memory(signal, Mechanism::OrphanedGroup, cause).caused_by(Some(signal.what.sender.process))
 }
 
+/// A synchronous fault, or a signal that the process sent to itself.
+pub(super) fn fault(case: &Case<'_>, signal: &Timestamped<Signal>) -> Draft {
+    let number = signal.what.signal;
+    let shared = case.exit.around.memory.shmem_bytes;
+    let cause = Cause::Crash {
+        signal: Some(number),
+        says: None,
+        // A full `/dev/shm` ends a process so, among others.
+        shared_memory: number == SIGBUS && shared.is_some_and(|bytes| bytes.0 > 0),
+    };
+    Draft::new(Killer::Crash, Certainty::Proven, cause)
+}
+
 /// ILL TRAP ABRT BUS FPE SEGV: what the kernel sends for what a process has done.
 const CORE: [i32; 6] = [4, 5, 6, 7, 8, 11];
 
-fn kill(case: &Case<'_>, signal: &Seen<Signal>, certainty: Certainty) -> Draft {
+fn kill(case: &Case<'_>, signal: &Timestamped<Signal>, certainty: Certainty) -> Draft {
     let key = case.key();
     if let Some(victim) = marked(case, key, signal) {
         let leader = group_leader(case, victim);
@@ -162,10 +179,10 @@ fn unexplained(case: &Case<'_>) -> Draft {
 fn marked<'a>(
     case: &Case<'a>,
     key: ProcessKey,
-    signal: &Seen<Signal>,
-) -> Option<&'a Seen<OomVictim>> {
+    signal: &Timestamped<Signal>,
+) -> Option<&'a Timestamped<OomVictim>> {
     // The mark finds its signal on the same CPU only: an invoker that was moved between the two has left it elsewhere.
-    let follows = |seen: &Seen<OomVictim>| {
+    let follows = |seen: &Timestamped<OomVictim>| {
         seen.time >= signal.time && seen.what.invoker.same(signal.what.sender.process)
     };
     case.world.victims.iter().find(|seen| {
@@ -176,7 +193,7 @@ fn marked<'a>(
 }
 
 /// The kernel kills every process that shares a victim's memory, without marking it.
-fn sharer<'a>(case: &Case<'a>, signal: &Seen<Signal>) -> Option<&'a Seen<OomVictim>> {
+fn sharer<'a>(case: &Case<'a>, signal: &Timestamped<Signal>) -> Option<&'a Timestamped<OomVictim>> {
     let mm = case.exit.exit.mm;
     case.world.victims.iter().find(|seen| {
         mm != 0
@@ -187,7 +204,7 @@ fn sharer<'a>(case: &Case<'a>, signal: &Seen<Signal>) -> Option<&'a Seen<OomVict
 }
 
 /// With `memory.oom.group` the kernel kills a whole cgroup for one victim: that one is the cause of the others.
-fn group_leader(case: &Case<'_>, victim: &Seen<OomVictim>) -> Option<ProcessKey> {
+fn group_leader(case: &Case<'_>, victim: &Timestamped<OomVictim>) -> Option<ProcessKey> {
     let group = case
         .world
         .kernel_log
@@ -221,8 +238,8 @@ fn group_leader(case: &Case<'_>, victim: &Seen<OomVictim>) -> Option<ProcessKey>
 }
 
 /// Whether the kernel log may yet say that a whole cgroup was killed for one victim: others were marked in the same act.
-fn may_be_of_a_group(case: &Case<'_>, victim: &Seen<OomVictim>) -> bool {
-    let beside = |seen: &&Seen<OomVictim>| {
+fn may_be_of_a_group(case: &Case<'_>, victim: &Timestamped<OomVictim>) -> bool {
+    let beside = |seen: &&Timestamped<OomVictim>| {
         !seen.what.victim.same(victim.what.victim)
             && seen.what.invoker.same(victim.what.invoker)
             && seen.time.since(victim.time).abs() < SHARERS_NS
@@ -230,7 +247,7 @@ fn may_be_of_a_group(case: &Case<'_>, victim: &Seen<OomVictim>) -> bool {
     case.may_still_learn() && case.world.victims.iter().any(|seen| beside(&seen))
 }
 
-fn oom_kill(case: &Case<'_>, victim: &Seen<OomVictim>, cause: Option<ProcessKey>) -> Draft {
+fn oom_kill(case: &Case<'_>, victim: &Timestamped<OomVictim>, cause: Option<ProcessKey>) -> Draft {
     let report = oom::from_mark(case.world, victim);
     let oom = oom::cause(&report);
     let killer = Killer::of_oom(&oom);
@@ -257,13 +274,8 @@ fn oom_kill(case: &Case<'_>, victim: &Seen<OomVictim>, cause: Option<ProcessKey>
     draft
 }
 
-fn not_memory(signal: &Seen<Signal>, mechanism: Mechanism, cause: Cause) -> Draft {
+fn not_memory(signal: &Timestamped<Signal>, mechanism: Mechanism, cause: Cause) -> Draft {
     Draft::new(Killer::KernelOther, Certainty::Proven, cause)
         .sent(signal, Relation::Other, mechanism)
         .without_sender_identity()
-}
-
-/// Whether a process belongs to Ray, which uses parent-death signals on purpose.
-pub(super) fn of_ray(case: &Case<'_>) -> bool {
-    case.role() != Role::Other || case.cluster().is_some()
 }

@@ -1,4 +1,4 @@
-//! What the kernel ends a process for by itself, and not for memory: the limits that it was given, and the machine's errors.
+//! Judges what the kernel ends a process for besides memory: the limits that it was given, and the machine's errors.
 
 use libc::{SIGSYS, SIGXCPU, SIGXFSZ};
 
@@ -8,8 +8,8 @@ use crate::{
     judge::{
         cause::{Cause, Resource},
         report::{Certainty, Killer, Mechanism, Relation},
-        route::{Route, Way},
-        state::seen::Seen,
+        signal_origin::{Origin, SignalOrigin},
+        state::timestamped::Timestamped,
     },
 };
 
@@ -51,15 +51,15 @@ impl Limit {
 }
 
 /// The verdict on a signal that the kernel sent for one of these; `None` for another one.
-pub(super) fn by_signal(signal: &Seen<Signal>, way: Way) -> Option<Draft> {
-    let limit = match way.route {
-        Route::FileLimit => Limit::FileSize,
-        Route::Seccomp => Limit::Seccomp,
-        Route::Hwpoison => Limit::MemoryError,
-        Route::Kernel if signal.what.signal == SIGXCPU => Limit::CpuTime,
+pub(super) fn by_signal(signal: &Timestamped<Signal>, origin: SignalOrigin) -> Option<Draft> {
+    let limit = match origin.kind {
+        Origin::FileLimit => Limit::FileSize,
+        Origin::Seccomp => Limit::Seccomp,
+        Origin::Hwpoison => Limit::MemoryError,
+        Origin::Kernel if signal.what.signal == SIGXCPU => Limit::CpuTime,
         _ => return None,
     };
-    let certainty = if way.is_certain {
+    let certainty = if origin.is_certain {
         Certainty::Proven
     } else {
         Certainty::Inferred

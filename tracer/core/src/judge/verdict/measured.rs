@@ -3,7 +3,10 @@
 use super::{Case, Draft};
 use crate::{
     ids::Bytes,
-    judge::report::{Certainty, Killer},
+    judge::{
+        query::monitor,
+        report::{Certainty, Killer},
+    },
 };
 
 /// What the monitor of a node had before it as it acted.
@@ -11,8 +14,10 @@ use crate::{
 pub(super) struct Measured {
     /// The most that was in use then.
     used: Bytes,
-    /// What the monitor kills above, by the raylet's own settings.
+    /// What the monitor kills above, by the settings of the raylet that the kernel shows.
     threshold: Bytes,
+    /// The same by the raylet's log, which also knows those that a driver has passed (`ray.init(_system_config=…)`).
+    logged: Option<Bytes>,
 }
 
 impl Measured {
@@ -23,19 +28,25 @@ impl Measured {
 
     /// Whether it had none by far: between two looks memory may rise and fall.
     pub(super) fn is_far_below(self) -> bool {
-        self.used.0 < self.threshold.0 / 10 * 7
+        let threshold = self.logged.unwrap_or(self.threshold).min(self.threshold);
+        self.used.0 < threshold.0 / 10 * 7
     }
 }
 
 /// What was measured of the memory that the raylet's monitor counts, before this end; `None` where nothing was.
 pub(super) fn around(case: &Case<'_>) -> Option<Measured> {
     let (used, threshold) = case.exit.around.monitor?;
-    Some(Measured { used, threshold })
+    let raylet = case.cluster();
+    Some(Measured {
+        used,
+        threshold,
+        logged: raylet.and_then(|raylet| monitor::first_threshold(case.world, raylet)),
+    })
 }
 
 impl Draft {
     /// Weighs a reason that a log gave against what was measured: a kill for memory is proven by the use that raytrace saw.
-    pub(super) fn weighed(self, case: &Case<'_>) -> Self {
+    pub(super) fn confirm_by_samples(self, case: &Case<'_>) -> Self {
         if self.killer != Killer::RayMemoryMonitor || self.certainty != Certainty::Proven {
             return self;
         }

@@ -1,13 +1,14 @@
 //! Who ended a process: one verdict for one exit, by the first act that took effect.
 //!
-//! The order of questions is fixed: a signal that killed is judged by the way it took (`kernel`, `arranged`, `limits`), then by its sender
-//! (`senders`, `raylet`, `other`); a process that exited by itself by Ray's reasons (`itself`, `reasons`, `watched`); what was not seen
-//! stays unknown (`unseen`). Who acted and why each have a certainty of their own: why is proven by no text (`measured`).
+//! The order of questions is fixed: a signal that killed is judged by its origin (`kernel`, `arranged`, `limits`), then by its sender
+//! (`senders`, `raylet`, `external_signal`); a process that exited by itself by Ray's reasons (`self_exit`, `reasons`, `watched`); what was
+//! not seen stays unknown (`unattributed_signal`). Who acted and why each have a certainty of their own: why is proven by no text (`measured`).
 
 mod aftermath;
 mod arranged;
 mod chain;
 mod draft;
+mod ended_before;
 mod external_signal;
 mod kernel;
 mod limits;
@@ -16,11 +17,13 @@ mod raylet;
 mod reasons;
 mod self_exit;
 mod senders;
-mod unseen;
+mod starter;
+mod unattributed_signal;
 mod watched;
 
 pub(super) use chain::Verdicts;
 pub(super) use draft::Draft;
+use draft::mechanism;
 
 use crate::{
     event::{Mode, Role, Signal},
@@ -28,9 +31,9 @@ use crate::{
     judge::{
         act::{self, FatalAct},
         report::{Certainty, Killer},
-        route::{self, Route},
+        signal_origin::{self, Origin},
         state::{
-            seen::{ExitSeen, Seen},
+            timestamped::{ExitSeen, Timestamped},
             world::World,
         },
     },
@@ -115,7 +118,9 @@ impl Case<'_> {
     fn ended_well(&self, other: ProcessKey) -> Option<bool> {
         let draft = self.verdict_on(other)?;
         let exit = self.world.exit(other)?;
-        let clean = draft.killer == Killer::Exit && exit.exit.code() == Some(0);
+        let clean = draft.killer == Killer::Exit
+            && exit.exit.code() == Some(0)
+            && !draft.why.is_failed_exit();
         Some(clean || draft.killer == Killer::RayIntended)
     }
 
@@ -127,26 +132,66 @@ impl Case<'_> {
     }
 
     fn by_act(&self) -> Draft {
-        match act::of(self.world, self.exit) {
+        let act = act::of(self.world, self.exit);
+        let draft = self.by(act);
+        if act::may_be_a_tracers(self.exit, &act) {
+            draft.at_most(Certainty::Inferred)
+        } else {
+            draft
+        }
+    }
+
+    fn by(&self, act: FatalAct<'_>) -> Draft {
+        match act {
             FatalAct::Killed(signal) if act::waited(self.world, self.exit, signal) => {
                 self.killed(signal).at_most(Certainty::Inferred)
             }
             FatalAct::Killed(signal) => self.killed(signal),
             FatalAct::Exited { caught } => self_exit::exited(self, caught),
-            FatalAct::Unseen { signal } => unseen::verdict(self, signal),
+            FatalAct::Unseen { signal } => unattributed_signal::verdict(self, signal),
         }
     }
 
-    /// By the way that the signal took, and then by who sent it.
-    fn killed(&self, signal: &Seen<Signal>) -> Draft {
-        let way = route::of(&signal.what);
+    /// By the origin of the signal, and then by its sender.
+    fn killed(&self, signal: &Timestamped<Signal>) -> Draft {
+        let origin = signal_origin::of(&signal.what);
         let own = signal.what.sender.process.same(self.key());
-        match way.route {
-            Route::Unknown => unseen::unasked(signal),
-            Route::Asked(_) | Route::CgroupKill if own => self_exit::own_signal(self, signal),
-            Route::Asked(_) | Route::CgroupKill => external_signal::verdict(self, signal),
-            _ => kernel::verdict(self, signal, way),
+        match origin.kind {
+            Origin::Unknown => unattributed_signal::unexplained_origin(signal),
+            Origin::Asked(_) | Origin::CgroupKill if own => self_exit::own_signal(self, signal),
+            Origin::Asked(_) | Origin::CgroupKill => {
+                match senders::raylet_of(self, &signal.what.sender) {
+                    Some(raylet) => {
+                        let most = senders::has_started(self, raylet);
+                        raylet::verdict(self, raylet, signal, most.unwrap_or(Certainty::Inferred))
+                    }
+                    None => external_signal::foreign(self, signal, Certainty::Proven),
+                }
+            }
+            _ => kernel::verdict(self, signal, origin),
         }
+    }
+
+    /// Whether it belongs to Ray, which uses parent-death signals on purpose.
+    fn is_of_ray(&self) -> bool {
+        self.role() != Role::Other || self.cluster().is_some()
+    }
+
+    /// What a process that died because of `cause` died of.
+    fn killer_after(&self, cause: ProcessKey) -> Killer {
+        match self.ended_well(cause) {
+            Some(true) => Killer::RayIntended,
+            _ => Killer::RayCollapse,
+        }
+    }
+
+    /// When the act that ended another process came.
+    fn act_time(&self, other: ProcessKey) -> Option<BootTime> {
+        let exit = self.world.exit(other)?;
+        Some(match act::of(self.world, exit) {
+            FatalAct::Killed(signal) => signal.time,
+            act => act.time(exit),
+        })
     }
 
     /// Which part of Ray the process is, if it is one.

@@ -2,44 +2,43 @@
 //! shuts down.
 
 use super::{
-    Case, Draft, external_signal,
+    Case, Draft, ended_before, mechanism,
     reasons::{self, Reason},
-    self_exit,
 };
 use crate::{
     event::{Role, Signal},
-    ids::{ProcessKey, SECOND_NS},
+    ids::ProcessKey,
     judge::{
         cause::Cause,
         missing::Missing,
         report::{Certainty, Killer, Relation},
-        state::seen::Seen,
+        state::timestamped::Timestamped,
     },
 };
 
 pub(super) fn verdict(
     case: &Case<'_>,
     raylet: ProcessKey,
-    signal: &Seen<Signal>,
+    signal: &Timestamped<Signal>,
     certainty: Certainty,
 ) -> Draft {
-    let mechanism = external_signal::mechanism(signal);
+    let mechanism = mechanism(signal);
     if let Some(reason) = reasons::for_process(case, raylet, signal.time) {
-        let draft = reason.draft(case, certainty).weighed(case);
+        let draft = reason.draft(case, certainty).confirm_by_samples(case);
         let waits = draft.killer == Killer::RayIntended && may_be_shutdown(case, raylet, signal);
         return draft.sent(signal, Relation::Ray, mechanism).waiting(waits);
     }
     if let Some(draft) = with_its_worker(case, signal, certainty) {
         return draft;
     }
-    if let Some(draft) = self_exit::ended_before(case, signal.time) {
+    if let Some(draft) = ended_before::verdict(case, signal.time) {
         return draft;
     }
     unexplained(case, raylet, signal)
 }
 
 /// Whether the raylet may yet say that it ended this worker because it was ending itself: it writes that after it has sent the signal.
-fn may_be_shutdown(case: &Case<'_>, raylet: ProcessKey, signal: &Seen<Signal>) -> bool {
+fn may_be_shutdown(case: &Case<'_>, raylet: ProcessKey, signal: &Timestamped<Signal>) -> bool {
     let shutdown = || reasons::shutdown(case, raylet, signal.time);
     case.may_still_learn() && matches!(shutdown(), Some(Reason::Collapse { .. }))
 }
@@ -47,7 +46,7 @@ fn may_be_shutdown(case: &Case<'_>, raylet: ProcessKey, signal: &Seen<Signal>) -
 /// What the raylet ends of a worker that has ended: that end is the cause.
 pub(super) fn with_its_worker(
     case: &Case<'_>,
-    signal: &Seen<Signal>,
+    signal: &Timestamped<Signal>,
     certainty: Certainty,
 ) -> Option<Draft> {
     let worker = worker_above(case)?;
@@ -55,24 +54,28 @@ pub(super) fn with_its_worker(
         worker_pid: worker.pid,
         by_raylet: true,
     };
-    let killer = reasons::killer_after(case, worker);
+    let killer = case.killer_after(worker);
     Some(
         Draft::new(killer, certainty, cause)
             .caused_by(Some(worker))
             .by_text()
-            .sent(signal, Relation::Ray, external_signal::mechanism(signal)),
+            .sent(signal, Relation::Ray, mechanism(signal)),
     )
 }
 
 /// The raylet did it, and nothing says what for: Ray up to 2.9 removes placement groups without a word.
-pub(super) fn unexplained(case: &Case<'_>, raylet: ProcessKey, signal: &Seen<Signal>) -> Draft {
+pub(super) fn unexplained(
+    case: &Case<'_>,
+    raylet: ProcessKey,
+    signal: &Timestamped<Signal>,
+) -> Draft {
     Draft::unknown(
         Cause::RayletWithoutReason {
             raylet_pid: raylet.pid,
         },
         Missing::RayletsLine,
     )
-    .sent(signal, Relation::Ray, external_signal::mechanism(signal))
+    .sent(signal, Relation::Ray, mechanism(signal))
     .open(case.may_still_learn())
 }
 
@@ -93,11 +96,4 @@ fn worker_above(case: &Case<'_>) -> Option<ProcessKey> {
         state = parent;
     }
     None
-}
-
-impl Reason {
-    /// Whether the record can be about the act at all (used for reasons that name only a pid).
-    pub(super) fn near(record: crate::ids::BootTime, act: crate::ids::BootTime) -> bool {
-        (-10 * SECOND_NS..=10 * SECOND_NS).contains(&act.since(record))
-    }
 }

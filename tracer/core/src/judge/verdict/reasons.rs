@@ -2,15 +2,14 @@
 
 use libc::{SIGINT, SIGTERM};
 
-use super::{Case, Draft, LATE_NS, aftermath, external_signal, measured, senders, watched};
+use super::{Case, Draft, LATE_NS, aftermath, measured, senders, starter, watched};
 use crate::{
     event::{RayLog, Role},
-    ids::{BootTime, MINUTE_NS, ProcessKey, SECOND_NS},
+    ids::{BootTime, HexId, MINUTE_NS, ProcessKey, SECOND_NS},
     judge::{
-        act::{self, FatalAct},
         cause::{Cause, ProcessRef, Request},
         report::{Certainty, Killer, Remote},
-        state::{processes::ProcessState, seen::Seen},
+        state::{processes::ProcessState, timestamped::Timestamped},
     },
     ray::{
         facts::{ExitType, MonitorKill, RayFact},
@@ -37,6 +36,11 @@ pub(super) enum Reason {
 }
 
 impl Reason {
+    /// Whether the record can be about the act at all (used for reasons that name only a pid).
+    fn near(record: BootTime, act: BootTime) -> bool {
+        (-10 * SECOND_NS..=10 * SECOND_NS).contains(&act.since(record))
+    }
+
     /// The verdict that it makes: a log gives it, so that it is inferred, whoever is proven to have acted.
     pub(super) fn draft(self, case: &Case<'_>, certainty: Certainty) -> Draft {
         self.made(case, certainty).by_text()
@@ -117,7 +121,7 @@ pub(super) fn for_process(case: &Case<'_>, raylet: ProcessKey, act: BootTime) ->
 }
 
 /// A kill record of the monitor that selected this process. The text must come from the raylet.
-fn monitor(case: &Case<'_>, record: &Seen<RayLog>, act: BootTime) -> Option<Reason> {
+fn monitor(case: &Case<'_>, record: &Timestamped<RayLog>, act: BootTime) -> Option<Reason> {
     let RayFact::MonitorKill(kill) = &record.what.fact else {
         return None;
     };
@@ -132,7 +136,7 @@ fn monitor(case: &Case<'_>, record: &Seen<RayLog>, act: BootTime) -> Option<Reas
 /// Reasons that name this worker and nothing else.
 fn specific(
     case: &Case<'_>,
-    record: &Seen<RayLog>,
+    record: &Timestamped<RayLog>,
     act: BootTime,
     gone: BootTime,
 ) -> Option<Reason> {
@@ -153,9 +157,7 @@ fn specific(
             reason,
             ..
         } => {
-            let owner = owner_worker_id
-                .as_ref()
-                .and_then(|id| case.world.processes.by_worker(case.cluster()?, id));
+            let owner = owner_worker_id.as_ref().and_then(|id| owner(case, id));
             Some(after_owner(case, owner.map(|state| state.key), reason))
         }
         RayFact::JobFinished { .. } => Some(after_job(case)),
@@ -177,7 +179,7 @@ fn specific(
 }
 
 /// A request to kill the actor: what for, the worker's own log says (≥ 2.9), else nothing better is known.
-fn actor_kill(case: &Case<'_>, record: &Seen<RayLog>, gone: BootTime) -> Option<Reason> {
+fn actor_kill(case: &Case<'_>, record: &Timestamped<RayLog>, gone: BootTime) -> Option<Reason> {
     // The raylet writes it before it asks the worker (node_manager.cc, HandleKillLocalActor). One that comes later is the end of
     // an actor that had died by itself and whose last handle is gone.
     if record.time.since(gone) > LOG_STAMP_NS {
@@ -209,8 +211,7 @@ fn own_words(case: &Case<'_>) -> Option<Reason> {
 /// The reason that a worker is given when its actor is to be killed.
 pub(super) fn actor_reason(case: &Case<'_>, reason: &str) -> Reason {
     if let Some(gone) = words::owner_gone(reason) {
-        let owner = gone.owner;
-        let owner = owner.and_then(|id| case.world.processes.by_worker(case.cluster()?, &id));
+        let owner = gone.owner.and_then(|id| owner(case, &id));
         if gone.node_crashed {
             return after_node(owner.and_then(|state| state.cluster));
         }
@@ -222,7 +223,9 @@ pub(super) fn actor_reason(case: &Case<'_>, reason: &str) -> Reason {
     };
     // Up to 2.9 the GCS takes the loss of a dead owner for the end of all references.
     let dead_driver = driver_of(case).map(|state| state.key).filter(|driver| {
-        let before = act_time(case, *driver).is_some_and(|time| time < case.exit.time);
+        let before = case
+            .act_time(*driver)
+            .is_some_and(|time| time < case.exit.time);
         before && case.ended_well(*driver) == Some(false)
     });
     match dead_driver {
@@ -233,6 +236,26 @@ pub(super) fn actor_reason(case: &Case<'_>, reason: &str) -> Reason {
         },
         _ => Reason::Intended(why),
     }
+}
+
+/// The owner with this worker id. A process that joins one cluster after another (`ray.init()` again after `ray.shutdown()`) is known as
+/// the first one's driver; its raylet tells the pid of a driver that has left.
+fn owner<'a>(case: &Case<'a>, id: &HexId) -> Option<&'a ProcessState> {
+    let cluster = case.cluster()?;
+    let processes = &case.world.processes;
+    processes.by_worker(cluster, id).or_else(|| {
+        let (pid, left) = case.world.driver_left(cluster, id)?;
+        let lived = |state: &&ProcessState| {
+            let exit = case.world.exit(state.key);
+            state.key.start <= left && exit.is_none_or(|exit| left <= exit.time)
+        };
+        let is_it = |state: &&ProcessState| {
+            state.role == Role::Driver && state.pid_for_ray() == pid && lived(state)
+        };
+        let mut found = processes.iter().filter(is_it);
+        // Pids of two containers may be the same.
+        found.next().filter(|_| found.next().is_none())
+    })
 }
 
 fn after_node(raylet: Option<ProcessKey>) -> Reason {
@@ -249,7 +272,8 @@ fn after_owner(case: &Case<'_>, owner: Option<ProcessKey>, reason: &str) -> Reas
         Cause::JobEnded
     } else {
         Cause::OwnerDied {
-            says: Some(reason.trim_start_matches("its ").to_owned()),
+            says: Some(words::what_ended(reason).to_owned()),
+            owner_lived: owner.and_then(|owner| lived(case, owner)),
         }
     };
     match owner.map(|key| (key, case.ended_well(key))) {
@@ -271,6 +295,15 @@ fn after_owner(case: &Case<'_>, owner: Option<ProcessKey>, reason: &str) -> Reas
     }
 }
 
+/// The part that `other` plays, if it was still there when this process ended.
+fn lived(case: &Case<'_>, other: ProcessKey) -> Option<Role> {
+    let ended_later = case
+        .act_time(other)
+        .is_none_or(|died| died > case.exit.time);
+    let state = case.world.processes.get(other)?;
+    ended_later.then_some(state.role)
+}
+
 /// Whether `other` has not ended, and is not expected to any more.
 fn lives_on(case: &Case<'_>, other: ProcessKey) -> bool {
     case.world.exit(other).is_none() && !case.may_still_end(other)
@@ -278,7 +311,8 @@ fn lives_on(case: &Case<'_>, other: ProcessKey) -> bool {
 
 /// Whether `other` lived on for so long that its end is not the reason of this one: a driver that had left Ray by `ray.shutdown()`.
 fn outlived_by(case: &Case<'_>, other: ProcessKey) -> bool {
-    act_time(case, other).is_some_and(|died| died.since(case.exit.time) > LATE_NS)
+    case.act_time(other)
+        .is_some_and(|died| died.since(case.exit.time) > LATE_NS)
 }
 
 /// The job of this worker is over: by its driver's own end, or by its death.
@@ -318,7 +352,7 @@ pub(super) fn shutdown(case: &Case<'_>, raylet: ProcessKey, act: BootTime) -> Op
     let by_itself =
         case.exit.exit.code().is_some() && (act == ended || act == aftermath::gone_by(case, ended));
     let early = if by_itself { LOG_STAMP_NS } else { SECOND_NS };
-    let before = |record: &&Seen<RayLog>| {
+    let before = |record: &&Timestamped<RayLog>| {
         (-early..MINUTE_NS).contains(&act.since(record.time))
             && (!by_itself || watched::ends_at_shutdown(case, raylet, record.time))
     };
@@ -378,9 +412,10 @@ pub(super) fn shutdown(case: &Case<'_>, raylet: ProcessKey, act: BootTime) -> Op
         return None;
     }
     let stopped = raylet_was_stopped(case, raylet, act, by_itself);
+    let told = told && !was_told_later(case, raylet, act);
     (told || stopped.is_some()).then(|| {
         stopped.unwrap_or(Reason::Collapse {
-            why: Cause::RayletShutdown { told_by: None },
+            why: Cause::RayletShutdown { requested_by: None },
             cause: Some(raylet),
             remote: None,
         })
@@ -397,6 +432,13 @@ fn declared_dead(case: &Case<'_>, raylet: ProcessKey, reason: String) -> Reason 
         cause: (!itself).then_some(raylet),
         remote: itself.then_some(Remote::Says(reason)),
     }
+}
+
+/// Whether a SIGTERM was seen to come to the raylet shortly after `act`, which was for another reason then.
+fn was_told_later(case: &Case<'_>, raylet: ProcessKey, act: BootTime) -> bool {
+    let mut signals = case.world.signals_to(raylet).iter();
+    signals
+        .any(|seen| seen.what.signal == SIGTERM && (1..SECOND_NS).contains(&seen.time.since(act)))
 }
 
 /// Who told the raylet to end, if a SIGTERM to it was seen before `act`.
@@ -417,12 +459,12 @@ fn raylet_was_stopped(
     Some(
         match senders::tool(case, sender)
             .or_else(|| senders::own_driver(case, sender, raylet, term.time))
-            .or_else(|| external_signal::leaving_starter(case, term))
+            .or_else(|| starter::leaving(case, term))
         {
             Some(tool) => Reason::Intended(tool.cause(true)),
             None => Reason::Collapse {
                 why: Cause::RayletShutdown {
-                    told_by: Some(ProcessRef::of(sender)),
+                    requested_by: Some(ProcessRef::of(sender)),
                 },
                 cause: Some(raylet),
                 remote: None,
@@ -499,7 +541,7 @@ fn gcs_before(case: &Case<'_>, raylet: ProcessKey) -> Option<Gcs> {
         Some(Part::Worker | Part::Dashboard) => code == Some(1),
         _ => false,
     };
-    let had_raylet = act_time(case, raylet).is_none_or(|died| died > ended);
+    let had_raylet = case.act_time(raylet).is_none_or(|died| died > ended);
     if !failed || !had_raylet {
         return None;
     }
@@ -566,7 +608,7 @@ fn is_gcs_of(case: &Case<'_>, raylet: ProcessKey, state: &ProcessState) -> bool 
 }
 
 /// The raylet's disconnect record of a worker that Ray ended on purpose.
-fn disconnect(case: &Case<'_>, record: &Seen<RayLog>, act: BootTime) -> Option<Reason> {
+fn disconnect(case: &Case<'_>, record: &Timestamped<RayLog>, act: BootTime) -> Option<Reason> {
     let RayFact::Disconnected { exit_type, .. } = &record.what.fact else {
         return None;
     };
@@ -577,21 +619,4 @@ fn disconnect(case: &Case<'_>, record: &Seen<RayLog>, act: BootTime) -> Option<R
     let before = record.time.since(act) < SECOND_NS;
     let wanted = intended && before && !aftermath::was_out_of_reach(case);
     wanted.then_some(Reason::Intended(Cause::Intended))
-}
-
-/// What a process that died because of `cause` died of.
-pub(super) fn killer_after(case: &Case<'_>, cause: ProcessKey) -> Killer {
-    match case.ended_well(cause) {
-        Some(true) => Killer::RayIntended,
-        _ => Killer::RayCollapse,
-    }
-}
-
-/// When the act that ended another process came.
-pub(super) fn act_time(case: &Case<'_>, key: ProcessKey) -> Option<BootTime> {
-    let exit = case.world.exit(key)?;
-    Some(match act::of(case.world, exit) {
-        FatalAct::Killed(signal) => signal.time,
-        act => act.time(exit),
-    })
 }

@@ -1,22 +1,22 @@
 //! A process that ended itself: by a fault, by a signal of its own, or by exit; with Ray's reasons for an exit that it asked for.
 
-use libc::{SIGBUS, SIGTERM};
+use libc::SIGTERM;
 
 use super::{
-    Case, Draft, aftermath, external_signal, kernel, limits, raylet,
+    Case, Draft, aftermath, ended_before, external_signal, kernel, limits, mechanism, raylet,
     reasons::{self, Reason},
     senders, watched,
 };
 use crate::{
-    event::{RayLog, Role, Signal},
+    event::{RayLog, Role, Signal, Source},
     ids::{BootTime, MINUTE_NS, ProcessKey},
     judge::{
         act,
         cause::Cause,
         missing::Missing,
         report::{Certainty, Killer, Relation},
-        route::{self, Route, Way},
-        state::seen::Seen,
+        signal_origin::{self, Origin, SignalOrigin},
+        state::timestamped::Timestamped,
     },
     ray::{
         facts::{ExitType, RayFact},
@@ -27,22 +27,9 @@ use crate::{
 /// How long after an outside signal a process may still re-raise it on itself.
 const RERAISE_NS: i64 = MINUTE_NS;
 
-/// A synchronous fault, or a signal that the process sent to itself.
-pub(super) fn fault(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
-    let number = signal.what.signal;
-    let shared = case.exit.around.memory.shmem_bytes;
-    let cause = Cause::Crash {
-        signal: Some(number),
-        says: None,
-        // A full `/dev/shm` ends a process so, among others.
-        shared_memory: number == SIGBUS && shared.is_some_and(|bytes| bytes.0 > 0),
-    };
-    Draft::new(Killer::Crash, Certainty::Proven, cause)
-}
-
 /// A signal that the process sent to itself: a crash, unless it passes on what came from outside.
-pub(super) fn own_signal(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
-    let earlier = |seen: &&Seen<Signal>| {
+pub(super) fn own_signal(case: &Case<'_>, signal: &Timestamped<Signal>) -> Draft {
+    let earlier = |seen: &&Timestamped<Signal>| {
         seen.what.signal == signal.what.signal
             && matches!(seen.what.result, 0 | 4)
             && (0..RERAISE_NS).contains(&signal.time.since(seen.time))
@@ -51,25 +38,26 @@ pub(super) fn own_signal(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
     let mut earlier = signals.filter(earlier);
     // A failure handler (abseil's in Ray's workers, Python's faulthandler) raises a fault again without its code, which alone
     // tells a memory error of the machine from a crash.
-    let is_fault = |seen: &&Seen<Signal>| {
+    let is_fault = |seen: &&Timestamped<Signal>| {
         matches!(
-            way(seen).route,
-            Route::Fault | Route::Hwpoison | Route::Seccomp
+            origin(seen).kind,
+            Origin::Fault | Origin::Hwpoison | Origin::Seccomp
         )
     };
     if let Some(first) = earlier.clone().rfind(is_fault) {
-        return limits::by_signal(first, way(first)).unwrap_or_else(|| fault(case, first));
+        return limits::by_signal(first, origin(first))
+            .unwrap_or_else(|| kernel::fault(case, first));
     }
-    let from_outside_it =
-        |seen: &&Seen<Signal>| way(seen).is_kernels() || !seen.what.sender.process.same(case.key());
-    let Some(outside) = earlier.find(from_outside_it) else {
-        return aborted_at_signal(case, signal).unwrap_or_else(|| fault(case, signal));
+    let from_outside_it = |seen: &&Timestamped<Signal>| {
+        origin(seen).is_kernels() || !seen.what.sender.process.same(case.key())
     };
-    if way(outside).is_kernels() && way(outside).route != Route::ParentDeath {
-        let draft = kernel::verdict(case, outside, way(outside));
-        return draft.then(|cause| Cause::CaughtSignalThenReraise { cause });
+    let Some(outside) = earlier.find(from_outside_it) else {
+        return aborted_at_signal(case, signal).unwrap_or_else(|| kernel::fault(case, signal));
+    };
+    if origin(outside).is_kernels() && origin(outside).kind != Origin::ParentDeath {
+        return from_outside(case, outside).then(|cause| Cause::CaughtSignalThenReraise { cause });
     }
-    if !way(outside).is_kernels()
+    if !origin(outside).is_kernels()
         && let Some(raylet) = senders::raylet_of(case, &outside.what.sender)
     {
         return raylet::verdict(case, raylet, outside, Certainty::Inferred);
@@ -79,13 +67,13 @@ pub(super) fn own_signal(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
 
 /// An abort shortly after a signal to end from outside: what a driver does at a SIGTERM may fail (`CoreWorker` aborts without its raylet,
 /// which the same sender ended). A raylet's SIGTERM also follows an end that had begun, and explains no abort.
-fn aborted_at_signal(case: &Case<'_>, signal: &Seen<Signal>) -> Option<Draft> {
+fn aborted_at_signal(case: &Case<'_>, signal: &Timestamped<Signal>) -> Option<Draft> {
     if signal.what.signal != SIGABRT || case.role() == Role::Raylet {
         return None;
     }
     let caught = act::caught_before(case.world, case.key(), signal.time)?;
     let explains =
-        !way(caught).is_kernels() && senders::raylet_of(case, &caught.what.sender).is_none();
+        !origin(caught).is_kernels() && senders::raylet_of(case, &caught.what.sender).is_none();
     let draft = explains.then(|| from_outside(case, caught))?;
     Some(draft.then(|cause| Cause::CaughtSignalThenAbort { cause }))
 }
@@ -94,7 +82,7 @@ fn aborted_at_signal(case: &Case<'_>, signal: &Seen<Signal>) -> Option<Draft> {
 const SIGABRT: i32 = 6;
 
 /// An exit without a fatal signal.
-pub(super) fn exited(case: &Case<'_>, caught: Option<&Seen<Signal>>) -> Draft {
+pub(super) fn exited(case: &Case<'_>, caught: Option<&Timestamped<Signal>>) -> Draft {
     if let Some(signal) = caught
         && let Some(draft) = after_caught(case, signal)
     {
@@ -107,7 +95,7 @@ pub(super) fn exited(case: &Case<'_>, caught: Option<&Seen<Signal>>) -> Draft {
 }
 
 /// An exit that no signal explains which came before.
-fn not_at_signal(case: &Case<'_>, caught: Option<&Seen<Signal>>) -> Draft {
+fn not_at_signal(case: &Case<'_>, caught: Option<&Timestamped<Signal>>) -> Draft {
     if case.exit.exit.status.is_none()
         && let Some(draft) = kernel::by_kernel_log(case)
     {
@@ -125,28 +113,35 @@ fn not_at_signal(case: &Case<'_>, caught: Option<&Seen<Signal>>) -> Draft {
     };
     words
         .or_else(|| watched::after_raylet(case))
-        .or_else(|| nameless_after(case, caught?))
+        .or_else(|| unread_after(case, caught?))
         .unwrap_or_else(|| by_code(case))
 }
 
-/// An exit at or before its raylet's SIGTERM, of a worker whose id nobody could read: what Ray says of it cannot be found.
-fn nameless_after(case: &Case<'_>, signal: &Seen<Signal>) -> Option<Draft> {
+/// An exit at or before its raylet's SIGTERM, of a worker whose id nobody could read, or of which no log has a word that was read: what
+/// Ray says of it is not known.
+fn unread_after(case: &Case<'_>, signal: &Timestamped<Signal>) -> Option<Draft> {
     let nameless = case.world.processes.get(case.key())?.worker_id.is_none();
+    let unread = || case.world.ray_about(case.key()).is_empty();
     // Ray's own exits have 0 or 1.
     let code = case.exit.exit.code().filter(|code| *code <= 1)?;
-    if case.role() != Role::Worker || !nameless {
+    if case.role() != Role::Worker || !(nameless || unread()) {
         return None;
     }
     senders::raylet_of(case, &signal.what.sender)?;
     let exception = last_exception(case, case.key());
-    let draft = Draft::unknown(exit_or_sigterm(code, exception), Missing::WorkerId);
+    let missing = if nameless {
+        Missing::WorkerId
+    } else {
+        Missing::RayletsLine
+    };
+    let draft = Draft::unknown(exit_or_sigterm(code, exception), missing);
     Some(draft.open(case.may_still_learn()))
 }
 
 /// Whose doing a signal was that the process caught, where it was no raylet's.
-fn from_outside(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
-    let draft = if way(signal).is_kernels() {
-        kernel::verdict(case, signal, way(signal))
+fn from_outside(case: &Case<'_>, signal: &Timestamped<Signal>) -> Draft {
+    let draft = if origin(signal).is_kernels() {
+        kernel::verdict(case, signal, origin(signal))
     } else {
         external_signal::foreign(case, signal, Certainty::Inferred)
     };
@@ -154,26 +149,26 @@ fn from_outside(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
     draft.at_most(Certainty::Inferred)
 }
 
-/// The way of a signal.
-fn way(signal: &Seen<Signal>) -> Way {
-    route::of(&signal.what)
+/// The origin of a signal.
+fn origin(signal: &Timestamped<Signal>) -> SignalOrigin {
+    signal_origin::of(&signal.what)
 }
 
 /// The same for a process that then exited, in words.
-fn exited_after(case: &Case<'_>, signal: &Seen<Signal>) -> Draft {
+fn exited_after(case: &Case<'_>, signal: &Timestamped<Signal>) -> Draft {
     let exit_code = case.exit.exit.code();
     from_outside(case, signal).then(|cause| Cause::CaughtSignalThenExit { cause, exit_code })
 }
 
 /// An exit shortly after a catchable signal from outside.
-fn after_caught(case: &Case<'_>, signal: &Seen<Signal>) -> Option<Draft> {
-    if way(signal).is_kernels() {
+fn after_caught(case: &Case<'_>, signal: &Timestamped<Signal>) -> Option<Draft> {
+    if origin(signal).is_kernels() {
         return Some(exited_after(case, signal));
     }
     if let Some(raylet) = senders::raylet_of(case, &signal.what.sender) {
         // The raylet's SIGTERM also follows a worker's own exit: only with a reason was it the cause.
         let Some(reason) = reasons::for_process(case, raylet, signal.time) else {
-            if says_signal(case, signal.time) {
+            if ended_before::says_signal(case, signal.time) {
                 return Some(raylet::unexplained(case, raylet, signal));
             }
             // It follows an end that had begun: at a signal of somebody else, whose handler may have run late.
@@ -183,7 +178,7 @@ fn after_caught(case: &Case<'_>, signal: &Seen<Signal>) -> Option<Draft> {
                 .and_then(|earlier| after_caught(case, earlier))
                 .or_else(|| after_worker(case, signal));
         };
-        let mechanism = external_signal::mechanism(signal);
+        let mechanism = mechanism(signal);
         return Some(reason.draft(case, Certainty::Inferred).sent(
             signal,
             Relation::Ray,
@@ -209,20 +204,10 @@ fn after_caught(case: &Case<'_>, signal: &Seen<Signal>) -> Option<Draft> {
 }
 
 /// An exit at the SIGTERM that the raylet sends the process group of a worker that has ended.
-fn after_worker(case: &Case<'_>, signal: &Seen<Signal>) -> Option<Draft> {
+fn after_worker(case: &Case<'_>, signal: &Timestamped<Signal>) -> Option<Draft> {
     let draft = raylet::with_its_worker(case, signal, Certainty::Inferred)?;
     let exit_code = case.exit.exit.code();
     Some(draft.then(|cause| Cause::CaughtSignalThenExit { cause, exit_code }))
-}
-
-/// Whether the worker's own log says, from `time` on, that a signal made it end.
-fn says_signal(case: &Case<'_>, time: BootTime) -> bool {
-    // Log lines are stamped to the millisecond.
-    let about = case.world.ray_about(case.key());
-    about.iter().any(|record| {
-        record.time.since(time) > -2_000_000
-            && matches!(&record.what.fact, RayFact::SelfDisconnect { detail, .. } if words::names_sigterm(detail))
-    })
 }
 
 /// The intended reason that a worker's own log gives after `time`; one that speaks of a signal is none.
@@ -231,7 +216,7 @@ fn own_reason_after(case: &Case<'_>, time: BootTime) -> Option<Reason> {
     let own = about.iter().rev().find(|record| {
         record.time >= time
             && match &record.what.fact {
-                RayFact::SelfDisconnect { detail, .. } => !detail.contains("SIG"),
+                RayFact::SelfDisconnect { detail, .. } => !words::names_signal(detail),
                 RayFact::ForceKillActor { .. } => true,
                 _ => false,
             }
@@ -239,59 +224,15 @@ fn own_reason_after(case: &Case<'_>, time: BootTime) -> Option<Reason> {
     last_words(case, own)
 }
 
-/// A worker whose own end had begun when its raylet killed what was left of it: Ray's record then holds the worker's exit
-/// code or the signal that it caught (`Worker exits with an exit code 7.`, `The process receives a SIGTERM.`).
-pub(super) fn ended_before(case: &Case<'_>, act: BootTime) -> Option<Draft> {
-    let code = case
-        .world
-        .ray_about(case.key())
-        .into_iter()
-        .filter(|record| record.time <= act)
-        .find_map(|record| match &record.what.fact {
-            RayFact::SelfDisconnect { detail, .. } | RayFact::GcsWorkerExit { detail, .. } => {
-                exit_code_in(detail)
-            }
-            _ => None,
-        })?;
-    if let Some(signal) = act::caught_before(case.world, case.key(), act)
-        && senders::raylet_of(case, &signal.what.sender).is_none()
-    {
-        let draft = external_signal::foreign(case, signal, Certainty::Inferred);
-        return Some(draft.then(|cause| Cause::CaughtSignalThenRaylet { cause }));
-    }
-    if says_signal(case, BootTime(0)) {
-        // Somebody's, whose sending was not seen.
-        return None;
-    }
-    if code == 1 && !case.saw_signals() {
-        let cause = Cause::ExitOrSigterm {
-            code,
-            exception: None,
-            raylet_ended_rest: true,
-        };
-        return Some(Draft::unknown(cause, Missing::Sigterm));
-    }
-    let cause = Cause::ExitThenRaylet { code };
-    Some(Draft::new(Killer::Exit, Certainty::Inferred, cause))
-}
-
-/// The exit code in Ray's record of how the worker exited.
-fn exit_code_in(detail: &str) -> Option<i32> {
-    let from = detail.find("exit code ")? + "exit code ".len();
-    let number = detail[from..].split(|character: char| !character.is_ascii_digit());
-    number.into_iter().next()?.parse().ok()
-}
-
 /// What the worker's own last words, or the raylet's record of it, say.
 fn by_rays_words(case: &Case<'_>) -> Option<Draft> {
     let about = case.world.ray_about(case.key());
-    let lost = |record: &&Seen<RayLog>| matches!(record.what.fact, RayFact::RayletLost { .. });
+    let lost =
+        |record: &&Timestamped<RayLog>| matches!(record.what.fact, RayFact::RayletLost { .. });
     if about.iter().copied().any(|record| lost(&record)) {
         let cause = case.cluster().filter(|raylet| !raylet.same(case.key()));
-        let killer = cause.map_or(Killer::RayCollapse, |raylet| {
-            reasons::killer_after(case, raylet)
-        });
-        let gone = Cause::RayletGone {
+        let killer = cause.map_or(Killer::RayCollapse, |raylet| case.killer_after(raylet));
+        let gone = Cause::RayletDied {
             raylet_pid: cause.map(|raylet| raylet.pid),
             by_own_log: true,
         };
@@ -312,7 +253,7 @@ fn by_rays_words(case: &Case<'_>) -> Option<Draft> {
 }
 
 /// A worker that Ray asked to end says so before it exits.
-fn last_words(case: &Case<'_>, record: &Seen<RayLog>) -> Option<Reason> {
+fn last_words(case: &Case<'_>, record: &Timestamped<RayLog>) -> Option<Reason> {
     let (exit_type, detail) = match &record.what.fact {
         RayFact::SelfDisconnect {
             exit_type, detail, ..
@@ -331,15 +272,23 @@ fn last_words(case: &Case<'_>, record: &Seen<RayLog>) -> Option<Reason> {
     ) {
         return None;
     }
-    if detail.contains("job has finished") {
+    if words::job_has_finished(detail) {
         return Some(reasons::after_job(case));
     }
     Some(reasons::actor_reason(case, detail))
 }
 
+/// Whether a signal was lost at which the process may have ended.
+fn may_have_lost_a_signal(case: &Case<'_>) -> bool {
+    let end = case.exit.time;
+    let began = end.plus(-act::CAUGHT_WINDOW_NS);
+    case.world.signal_losses.within(began, end)
+}
+
 fn by_code(case: &Case<'_>) -> Draft {
     let certainty = match case.exit.source {
-        crate::event::Source::Kernel => Certainty::Proven,
+        // One that was lost may have told it to end.
+        Source::Kernel if !may_have_lost_a_signal(case) => Certainty::Proven,
         _ => Certainty::Inferred,
     };
     let Some(code) = case.exit.exit.code() else {
@@ -357,7 +306,7 @@ fn by_code(case: &Case<'_>) -> Draft {
     // What a raylet ends itself for is its last line.
     let speaks = worker && code <= 1 && !dropped() || case.role() == Role::Raylet;
     let open = speaks && case.may_still_learn() || reasons::may_give_up(case);
-    if worker && says_signal(case, BootTime(0)) {
+    if worker && ended_before::says_signal(case, BootTime(0)) {
         return at_sigterm(case, code, certainty).open(open);
     }
     if worker && code == 1 && !case.saw_signals() {
@@ -369,12 +318,49 @@ fn by_code(case: &Case<'_>) -> Draft {
         let cause = exit_or_sigterm(code, exception);
         return Draft::unknown(cause, Missing::Sigterm).open(open);
     }
+    if worker
+        && code == 0
+        && let Some(cause) = failed_inside(case)
+    {
+        return Draft::new(Killer::Exit, certainty, cause)
+            .by_text()
+            .open(open);
+    }
     let cause = Cause::Exit {
         code: Some(code),
         exception: exception.filter(|_| code != 0),
         creating_actor: false,
     };
     Draft::new(Killer::Exit, certainty, cause).open(open)
+}
+
+/// How a worker failed whose process then exits with 0: an exception in its actor's constructor, or `sys.exit(4)`, ends its loop alone
+/// (`CoreWorker::ExecuteTask`, `core_worker.cc`). Ray's record has it.
+fn failed_inside(case: &Case<'_>) -> Option<Cause> {
+    let about = case.world.ray_about(case.key());
+    about.iter().rev().find_map(|record| {
+        let (RayFact::SelfDisconnect {
+            exit_type, detail, ..
+        }
+        | RayFact::GcsWorkerExit {
+            exit_type, detail, ..
+        }) = &record.what.fact
+        else {
+            return None;
+        };
+        match exit_type {
+            ExitType::UserError => Some(Cause::Exit {
+                code: Some(0),
+                exception: None,
+                creating_actor: true,
+            }),
+            ExitType::SystemError if !words::received_sigterm(detail) => {
+                let code = words::exit_code(detail).filter(|code| *code != 0)?;
+                Some(Cause::exit(code))
+            }
+            _ => None,
+        }
+    })
 }
 
 fn exit_or_sigterm(code: i32, exception: Option<String>) -> Cause {
@@ -388,7 +374,7 @@ fn exit_or_sigterm(code: i32, exception: Option<String>) -> Cause {
 /// A worker that exited at a SIGTERM, by its own log, which no caught signal shortly before explains.
 fn at_sigterm(case: &Case<'_>, code: i32, certainty: Certainty) -> Draft {
     let signals = case.world.signals_to(case.key());
-    let of_itself = |seen: &&Seen<Signal>| {
+    let of_itself = |seen: &&Timestamped<Signal>| {
         let lately = act::CAUGHT_WINDOW_NS > case.exit.time.since(seen.time);
         seen.what.signal == SIGTERM && lately && seen.what.sender.process.same(case.key())
     };
@@ -401,7 +387,7 @@ fn at_sigterm(case: &Case<'_>, code: i32, certainty: Certainty) -> Draft {
             .find(|seen| seen.what.signal == SIGTERM)
     }) else {
         let what = if case.saw_signals() {
-            Missing::Sending { log: None }
+            Missing::Sending { kernel_log: false }
         } else {
             Missing::Sender
         };

@@ -1,4 +1,4 @@
-//! Who a sender is, by what the kernel observed of it: its process, parents, executable, users and the exec that was seen.
+//! Identifies a sender by what the kernel observed: its process, parents, executable, users and the exec that was seen.
 //!
 //! A name proves nothing: anybody may call a program `ray` or `raylet`, and a process its own title. What rests on a name alone is never
 //! taken for a part of Ray.
@@ -20,16 +20,38 @@ use crate::{
 /// How many ancestors of a process are looked at.
 const MAX_ANCESTORS: usize = 32;
 
-/// The raylet that a sender is, if it is the victim's own: the one that adopted it when it was started, or its parent.
+/// The raylet that a sender is, if it is the victim's own.
 pub(super) fn raylet_of(case: &Case<'_>, sender: &Sender) -> Option<ProcessKey> {
     let state = case.world.processes.get(sender.process)?;
     let is_raylet = case.world.cluster(sender.process).is_some() || state.role == Role::Raylet;
-    let adopted = case
-        .cluster()
-        .is_some_and(|cluster| cluster.same(sender.process));
-    let own = adopted || is_child(case, case.key(), sender.process);
     let itself = sender.process.same(case.key());
-    (is_raylet && own && !itself).then_some(state.key)
+    if !is_raylet || itself {
+        return None;
+    }
+    has_started(case, state.key).map(|_| state.key)
+}
+
+/// How sure it is that a raylet has started the victim, itself or by what it had started. It signals nobody else: a process that only names
+/// the same session (a driver, the GCS) is none of its own.
+pub(super) fn has_started(case: &Case<'_>, raylet: ProcessKey) -> Option<Certainty> {
+    if descends(case, case.key(), raylet) {
+        return Some(Certainty::Proven);
+    }
+    // The recorder may have come too late to see who started it: a worker in a container of its own has another parent by then.
+    let of_its_cluster = case.cluster().is_some_and(|cluster| cluster.same(raylet));
+    let younger = raylet.truncated().start <= case.key().start;
+    let may_be_its = matches!(case.role(), Role::Worker | Role::Descendant);
+    (of_its_cluster && younger && may_be_its && !has_a_driver_above(case))
+        .then_some(Certainty::Inferred)
+}
+
+/// Whether a driver has started the victim: no raylet has then, or the driver would be its own.
+fn has_a_driver_above(case: &Case<'_>) -> bool {
+    let mut above = std::iter::successors(Some(case.key()), |at| parent_of(case, *at));
+    above.by_ref().take(MAX_ANCESTORS).any(|at| {
+        let state = case.world.processes.get(at);
+        state.is_some_and(|state| state.role == Role::Driver)
+    })
 }
 
 /// Whether `parent` started `child`: by its fork where that was seen, else by the parent that it shows.
@@ -154,6 +176,9 @@ fn command_line_tool(case: &Case<'_>, sender: &Sender) -> Option<Tool> {
             certainty: Certainty::Inferred,
         });
     }
+    if is_fork(case, sender) {
+        return None;
+    }
     let cluster = case.cluster().or_else(|| only_cluster(case))?;
     let (verb, by_path) = verb(case, cluster, sender)?;
     let by_program = interpreter(case, cluster, sender)?;
@@ -168,6 +193,15 @@ fn command_line_tool(case: &Case<'_>, sender: &Sender) -> Option<Tool> {
         pid,
         certainty,
     })
+}
+
+/// Whether the sender has executed nothing since its fork: its command line is what it has made of its parent's. Each exec since the
+/// recorder came was seen.
+fn is_fork(case: &Case<'_>, sender: &Sender) -> bool {
+    let started = case.world.started.as_ref();
+    let since_then = started.is_some_and(|(time, _)| *time < sender.process.start);
+    let state = case.world.processes.get(sender.process);
+    !sender.exec_seen && (since_then || state.is_some_and(ProcessState::is_fork))
 }
 
 /// A recording from before these were observed.
@@ -229,6 +263,7 @@ fn interpreter(case: &Case<'_>, cluster: ProcessKey, sender: &Sender) -> Option<
         }
         let shown = || state.exe.as_deref().zip(sender.exe.as_deref());
         by_path |= state.role == Role::Agent
+            && state.first_exec.is_none()
             && shown().is_some_and(|(shown, taken)| shown.ends_with(taken.trim_start_matches('…')));
     }
     by_path.then_some(Certainty::Inferred)

@@ -1,6 +1,6 @@
 //! A process that exited because a part of Ray had died which it watches, by the table of Ray's process tree ([`crate::ray::tree`]).
 
-use super::{Case, Draft, aftermath, reasons, senders};
+use super::{Case, Draft, aftermath, senders};
 use crate::{
     event::Role,
     ids::{BootTime, ProcessKey, SECOND_NS},
@@ -60,11 +60,11 @@ pub(super) fn after_parent(case: &Case<'_>) -> Option<Draft> {
         return None;
     }
     let parent = senders::parent_of(case, case.key())?;
-    let died = reasons::act_time(case, parent)?;
+    let died = case.act_time(parent)?;
     if !(0..AFTER_PARENT_NS).contains(&case.exit.time.since(died)) {
         return None;
     }
-    let killer = reasons::killer_after(case, parent);
+    let killer = case.killer_after(parent);
     let cause = Cause::DashboardGone {
         dashboard_pid: parent.pid,
     };
@@ -81,7 +81,7 @@ pub(super) fn after_raylet(case: &Case<'_>) -> Option<Draft> {
     if case.role() == Role::Driver && (case.exit.exit.code() == Some(0) || ended_by(case, raylet)) {
         return None;
     }
-    let died = reasons::act_time(case, raylet)?;
+    let died = case.act_time(raylet)?;
     let lived_then = case.key().start <= died;
     let within = match case.role() {
         Role::Agent => AGENT_AFTER_RAYLET_NS,
@@ -90,8 +90,8 @@ pub(super) fn after_raylet(case: &Case<'_>) -> Option<Draft> {
     if !lived_then || !(0..within).contains(&case.exit.time.since(died)) {
         return None;
     }
-    let killer = reasons::killer_after(case, raylet);
-    let cause = Cause::RayletGone {
+    let killer = case.killer_after(raylet);
+    let cause = Cause::RayletDied {
         raylet_pid: Some(raylet.pid),
         by_own_log: false,
     };

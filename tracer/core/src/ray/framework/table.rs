@@ -1,14 +1,17 @@
 //! The tables of `tables/`: one JSON file a framework, which a user of that framework can read and correct.
 //!
+//! - `distribution`: the name of the package that it is installed as, which is imported by the same name
 //! - `starts_workers`: whether it starts Ray's workers itself, so that its own keys say how many there are
 //! - `generates_with_vllm`: whether its rollouts run vLLM unless a setting says otherwise
+//! - `prints`: words of the first line of the configuration that it prints; `commands`: those of a command line that starts it
+//! - `needs_gpus`: whether it runs on GPUs only
 //! - `decide_kills`: keys that decide whom Ray's memory monitor kills, and when
 //! - `settings`: keys (their ends) that bear on memory, with the `values` that do (`any`, `on`, `off`), their `effect`, `why`, what
 //!   to give `instead`, what they act on (`acts_on`, parts of class names), what a figure is `for_each` of, the first and the
 //!   last version that read them (`since`, `until`; a date for what has no versions), frameworks in which that does not hold (`not_in`), and a `note` with its own `note_not_in`
-//! - `levers`: what to turn for an aim; `value` may be a word in capitals for one to choose, or empty for leaving it out; `default`
+//! - `remedies`: what to set for a goal; `value` may be a word in capitals for one to choose, or empty for leaving it out; `default`
 //!   where the framework has it so already; `HALF` is half of what it is now; `only_if_typed` a setting that must have been typed;
-//!   `old_key` before a renaming; `acts_on` as of settings
+//!   `old_key` before a renaming; `acts_on` as of settings; `acts_in` parts of the names of the methods that grow by it
 //! - `calls`: for a part of a method's name the setting that bounds what a call takes; `instead_if` names a switch, and `instead` the
 //!   setting that counts while it is on; `only_with` a setting without which it does nothing
 //!   `and` names the settings of other calls that pass the same batch and take as much
@@ -19,7 +22,7 @@ use std::{collections::BTreeMap, sync::LazyLock};
 
 use serde::Deserialize;
 
-use super::{Aim, Effect, Framework};
+use super::{Effect, Framework, RemedyGoal};
 
 /// What is known of a framework.
 #[derive(Debug, Deserialize)]
@@ -30,18 +33,25 @@ pub(super) struct Table {
     #[serde(default)]
     #[expect(dead_code, reason = "it is read by people")]
     checked_with: Option<String>,
+    pub(super) distribution: Option<String>,
     #[serde(default)]
     pub(super) starts_workers: bool,
     #[serde(default)]
     pub(super) generates_with_vllm: bool,
     #[serde(default)]
+    pub(super) prints: Vec<String>,
+    #[serde(default)]
+    pub(super) commands: Vec<String>,
+    #[serde(default)]
+    pub(super) needs_gpus: bool,
+    #[serde(default)]
     pub(super) decide_kills: Vec<String>,
     pub(super) settings: Vec<Known>,
-    pub(super) levers: BTreeMap<Aim, Vec<LeverEntry>>,
+    pub(super) remedies: BTreeMap<RemedyGoal, Vec<RemedyEntry>>,
     #[serde(default)]
     pub(super) calls: Vec<Bound>,
     pub(super) ranks: Option<String>,
-    pub(super) words: BTreeMap<Aim, String>,
+    pub(super) words: BTreeMap<RemedyGoal, String>,
 }
 
 /// What is known of a setting.
@@ -105,10 +115,10 @@ pub struct Bound {
     pub and: Vec<String>,
 }
 
-/// What to turn.
+/// A setting of the table that a remedy gives.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct LeverEntry {
+pub(super) struct RemedyEntry {
     pub(super) key: String,
     pub(super) value: String,
     #[serde(default)]
@@ -119,6 +129,9 @@ pub(super) struct LeverEntry {
     /// Parts of the names of the classes that it acts on; of all where there is none.
     #[serde(default)]
     pub(super) acts_on: Vec<String>,
+    /// Parts of the names of the methods that grow by it; all where there is none.
+    #[serde(default)]
+    pub(super) acts_in: Vec<String>,
 }
 
 impl Values {
@@ -179,8 +192,8 @@ mod tests {
         for known in all().iter().flat_map(|table| &table.settings) {
             let exceptions = known.not_in.iter().chain(&known.note_not_in);
             assert!(exceptions.into_iter().all(named), "{}", known.key);
-            let spoken = known.effect == Effect::Lever || !known.why.is_empty();
-            assert!(spoken, "{} says no why", known.key);
+            let is_explained = known.effect == Effect::RemedySetting || !known.why.is_empty();
+            assert!(is_explained, "{} says no why", known.key);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Which framework runs on Ray: by a command line, by the keys of a configuration that it printed, by its actors' classes.
+//! Recognizes the framework that runs on Ray: by a command line, a printed configuration, or its actors' classes.
 
 use super::table;
 
@@ -85,11 +85,12 @@ const WORDS: [(&str, Framework); 14] = [
 ];
 
 /// Names of actor classes and processes, the most telling first.
-const CLASSES: [(&str, Framework); 14] = [
+const CLASSES: [(&str, Framework); 15] = [
     ("PolicyModelActor", Framework::OpenRlhf),
     ("PolicyModelRayActor", Framework::OpenRlhf),
     ("ReferenceModelActor", Framework::OpenRlhf),
     ("LLMRayActor", Framework::OpenRlhf),
+    ("RolloutRayActor", Framework::OpenRlhf),
     ("TaskRunner", Framework::Verl),
     ("main_task", Framework::Verl),
     ("WorkerDict", Framework::Verl),
@@ -157,6 +158,18 @@ impl Framework {
     #[must_use]
     pub(crate) fn generates_with_vllm(self) -> bool {
         table::of(self).is_some_and(|table| table.generates_with_vllm)
+    }
+
+    /// Whether it comes with Ray and has its version.
+    #[must_use]
+    pub(crate) fn is_part_of_ray(self) -> bool {
+        matches!(self, Self::Data | Self::Train | Self::Serve | Self::Ray)
+    }
+
+    /// Whether it runs on GPUs only.
+    #[must_use]
+    pub(crate) fn needs_gpus(self) -> bool {
+        table::of(self).is_some_and(|table| table.needs_gpus)
     }
 
     /// As people call it.

@@ -1,4 +1,4 @@
-//! What Ray's GCS answers of jobs, actors, placement groups and nodes: requests and replies as bytes, rows as data. Pure.
+//! Reads what Ray's GCS answers of jobs, actors, placement groups and nodes: requests and replies as bytes, rows as data. Pure.
 //!
 //! Mirrors `src/ray/protobuf/{gcs,gcs_service}.proto`: the numbers are the same from Ray 2.9.3 to 2.60. Fields that are not named here
 //! are skipped. `observe::gcs` carries the bytes.

@@ -1,4 +1,4 @@
-//! What the names of Ray's log files say: component, worker, job, pid. The forms are the same from 2.9 to 2.60.
+//! Parses names of Ray's log files: component, worker, job, pid. The forms are the same from 2.9 to 2.60.
 
 use super::FileKind;
 use crate::ids::{HexId, Pid};

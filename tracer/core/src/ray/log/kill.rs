@@ -19,7 +19,10 @@ use regex::Regex;
 use super::line::{id_field, number_field, text_field};
 use crate::{
     ids::{Bytes, HexId, Pid},
-    ray::facts::{Candidate, MonitorKill, TopUser},
+    ray::{
+        facts::{Candidate, MonitorKill, TopUser},
+        version::Version,
+    },
 };
 
 /// ≤ 2.54: what opens a record; and its line about the node, which names the worker.
@@ -35,6 +38,40 @@ const ALL_KILLED: &str = "based on the killing policy: [(";
 const EXACTLY: &str = "exceeded threshold of ";
 /// The head of the table of the biggest processes, with tabs and with spaces. Ray prints it with a kill for memory, and nowhere else.
 const TABLE: [&str; 2] = ["PID\tMEM(GB)\tCOMMAND", "PID MEM(GB) COMMAND"];
+
+/// What stands before a row or a head of that table, in any wrapping, as a pattern.
+pub const TABLE_PATTERN: &str = r"(?i:top \d+ memory users|mem\(gb\)\s+command)";
+/// What a record advises at its end, by version.
+const ADVICE: &str = "Refer to the documentation";
+const SUGGESTIONS: &str = "suggestions:";
+/// What a worker's death says of it from 2.1 to 2.60, and what a driver prints.
+const FOR_MEMORY: &str = "killed due to the node running low on memory";
+
+/// The newest Ray whose messages the grammars were made with (`cargo xtask canary` looks for them in newer ones).
+pub const NEWEST: Version = Version(2, 60);
+
+/// First and last minor version of Ray 2.
+pub type Minors = (u32, u32);
+
+/// Words of kill records, and of what Ray says beside them, that only some versions use.
+const WORDINGS: [(&str, Minors); 8] = [
+    ("where the task was running was", (1, 1)),
+    ("where the task (", (2, 49)),
+    ("where the lease (", (51, 54)),
+    ("There are some potential root causes", (0, 53)),
+    ("Some common causes include", (54, 60)),
+    ("consider enabling resource isolation", (58, 60)),
+    ("Considered workers: [;", (56, 56)),
+    ("GB used / ", (57, 60)),
+];
+
+/// The versions that use words of a line; some of these lines have several.
+pub fn wording_versions(line: &str) -> impl Iterator<Item = Minors> {
+    let used = WORDINGS
+        .iter()
+        .filter(move |(words, _)| line.contains(words));
+    used.map(|(_, versions)| *versions)
+}
 
 /// Words of which each line has one that opens or belongs to a record.
 pub const ANCHORS: [&str; 9] = [
@@ -66,12 +103,10 @@ pub static SENTENCES: [Sentence; 2] = [
 
 /// Before the id of the worker in a line about the node.
 const KILLED: &str = "Ray killed this worker (ID: ";
-/// Digits of a worker's id.
-const ID_DIGITS: usize = 56;
 
 /// Whether a whole id follows `words`: `…worker ID=2abec8` at the end of a line goes on in the next.
 fn has_whole_id(text: &str, words: &str) -> bool {
-    id_field(text, words).is_some_and(|id| id.0.len() == ID_DIGITS)
+    id_field(text, words).is_some_and(|id| id.has_digits(HexId::WORKER_DIGITS))
 }
 
 /// Whether a text opens a record, of whatever version.
@@ -110,15 +145,32 @@ pub fn heads_table(line: &str) -> bool {
     TABLE.iter().any(|head| line.contains(head))
 }
 
+/// Whether a line is a row of the table of memory users, or a record that holds it: it lists all processes of the node, other people's too.
+#[must_use]
+pub fn is_table(line: &str) -> bool {
+    line.contains("memory users: PID") || !top(line).is_empty() || row(line).is_some()
+}
+
+/// Whether a line is the advice that ends a record.
+#[must_use]
+pub fn is_advice(line: &str) -> bool {
+    line.starts_with(ADVICE)
+}
+
+/// Whether Ray says that its memory monitor killed.
+#[must_use]
+pub fn killed_for_memory(text: &str) -> bool {
+    text.contains(FOR_MEMORY)
+}
+
 /// Whether a record of one line is whole: the advice stands at its end.
 pub(super) fn complete(text: &str) -> bool {
-    text.contains("suggestions:") || text.contains("Refer to the documentation on how to address")
+    text.contains(SUGGESTIONS) || text.contains(ADVICE)
 }
 
 /// Whether this line is the last of a record.
 pub(super) fn ends(line: &str) -> bool {
-    line.trim_start().starts_with("suggestions:")
-        || line.starts_with("Refer to the documentation on how to address")
+    line.trim_start().starts_with(SUGGESTIONS) || line.starts_with(ADVICE)
 }
 
 /// ≤ 2.54: the one worker of a record, with or without its actor.
@@ -198,6 +250,16 @@ pub fn figures(text: &str) -> Figures {
         threshold: exact_bytes(2).or_else(scaled_total),
         total: exact_bytes(3).or(total),
     }
+}
+
+/// What a text says was in use, rounded as Ray prints it: `was 5.72GB used / 8.00GB limit`.
+#[must_use]
+pub fn rounded(text: &str) -> Option<Bytes> {
+    let has_it = text.contains("GB") && text.contains("was ");
+    has_it
+        .then(|| USED.captures(text))
+        .flatten()
+        .and_then(|found| gigabytes(&found[1]))
 }
 
 /// The address and the id of the node that a record is about.
@@ -298,7 +360,7 @@ pub fn row(text: &str) -> Option<TopUser> {
 /// A title without what follows its row.
 fn title(text: &str) -> String {
     let mut title = text.split('\n').next().unwrap_or("");
-    for advice in ["Refer to the documentation", "suggestions:"] {
+    for advice in [ADVICE, SUGGESTIONS] {
         title = title.split(advice).next().unwrap_or(title);
     }
     let title = title.trim_end_matches([',', ';', ' ', '\r']);

@@ -3,6 +3,7 @@
 use super::{
     after_effects, gpu_moved, kill,
     line::{Line, id_field, number_field, text_field},
+    step,
 };
 use crate::{
     ids::{Bytes, HexId, Pid},
@@ -403,6 +404,13 @@ pub(super) fn worker_output(text: &str, worker_id: Option<&HexId>) -> Option<Ray
     }
     if let Some(moved) = gpu_moved::parse(text) {
         return Some(RayFact::GpuMoved { moved, worker_id });
+    }
+    if let Some(step::Step { step, of }) = step::parse(text) {
+        return Some(RayFact::TrainingStep {
+            step,
+            of,
+            worker_id,
+        });
     }
     if let Some(said) = after_effects::of_nccl(text) {
         return Some(RayFact::Exception {

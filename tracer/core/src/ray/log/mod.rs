@@ -13,6 +13,7 @@ pub mod gpu_moved;
 pub mod kill;
 mod line;
 mod message;
+mod step;
 #[cfg(test)]
 mod tests;
 
@@ -22,7 +23,9 @@ use configuration::Configuration;
 use died::Died;
 
 /// Longest evidence text kept of a record.
-const TEXT_BYTES: usize = 300;
+const TEXT_BYTES: usize = 1000;
+/// Before raytrace marked what it cut, it cut here.
+const OLD_TEXT_BYTES: usize = 300;
 /// A kill record larger than this is cut: Ray lists every candidate.
 const BLOCK_BYTES: usize = 256 << 10;
 
@@ -188,11 +191,26 @@ impl LogParser {
     }
 }
 
-/// The first line, at most [`TEXT_BYTES`] of it, on a character border.
+/// The first line, at most [`TEXT_BYTES`] of it, on a character border; what is cut ends in `…`.
 fn cut(text: &str) -> String {
     let first = text.lines().next().unwrap_or("");
-    let end = (0..=TEXT_BYTES.min(first.len()))
+    if first.len() <= TEXT_BYTES {
+        return first.to_owned();
+    }
+    let end = (0..=TEXT_BYTES)
         .rev()
         .find(|at| first.is_char_boundary(*at));
-    first[..end.unwrap_or(0)].to_owned()
+    format!("{}…", &first[..end.unwrap_or(0)])
+}
+
+/// A kept text, with a mark where it was cut before cuts were marked.
+#[must_use]
+pub fn marked(text: &str) -> String {
+    let was_cut =
+        text.len() <= OLD_TEXT_BYTES && text.len() > OLD_TEXT_BYTES - char::MAX.len_utf8();
+    if was_cut && !text.ends_with('…') {
+        format!("{text}…")
+    } else {
+        text.to_owned()
+    }
 }

@@ -454,7 +454,6 @@ fn every_message_of_the_canary_is_one_that_a_grammar_looks_for() {
         include_str!("mod.rs"),
         include_str!("../../judge/cause/request.rs"),
         include_str!("../words.rs"),
-        include_str!("../../judge/verdict/self_exit.rs"),
         include_str!("../../../../src/explain/ray_component.rs"),
         include_str!("../../../../src/explain/ray_exit.rs"),
         include_str!("../../../../src/explain/ray_worker.rs"),

@@ -1,4 +1,4 @@
-//! How many Events an API server is sent: the rules of client-go's recorder (`tools/record/events_cache.go`, 1.34). Pure.
+//! Limits how many Events an API server is sent, as client-go does (`tools/record/events_cache.go`, 1.34). Pure.
 //!
 //! More than ten alike within ten minutes become one Event with a count. A pod gets 25 at once, then one in five minutes.
 

@@ -30,13 +30,15 @@ pub(super) fn ns_pid(inner: u32, outer: u32) -> Option<Pid> {
     (inner != 0 && inner != outer).then_some(Pid(inner))
 }
 
-/// Bytes up to the first NUL, as text.
+/// Bytes up to the first NUL.
+pub(super) fn first_string(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().position(|byte| *byte == 0);
+    &bytes[..end.unwrap_or(bytes.len())]
+}
+
+/// The same as text.
 pub(super) fn text(bytes: &[u8]) -> String {
-    let end = bytes
-        .iter()
-        .position(|byte| *byte == 0)
-        .unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
+    String::from_utf8_lossy(first_string(bytes)).into_owned()
 }
 
 /// NUL-separated arguments, without the NULs that a shortened title leaves behind.
@@ -70,6 +72,14 @@ pub(super) fn file(record: records::File) -> Option<event::FileId> {
     (record.inode != 0).then_some(event::FileId {
         inode: record.inode,
         device: record.device,
+    })
+}
+
+/// A process by its pid and name; pid 0 stands for none.
+pub(super) fn named(record: &records::Ancestor) -> Option<event::Ancestor> {
+    (record.tgid != 0).then(|| event::Ancestor {
+        pid: Pid(record.tgid),
+        comm: text(&record.comm),
     })
 }
 

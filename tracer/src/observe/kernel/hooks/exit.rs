@@ -4,7 +4,7 @@ use raytrace_ebpf::records::Exit;
 
 use super::{
     Deaths, Decoder,
-    bytes::{arguments, key, memory, ns_pid, take, text},
+    bytes::{arguments, key, memory, named, ns_pid, take, text},
 };
 use crate::{
     event::{self, Observation},
@@ -38,5 +38,6 @@ fn exit(decoder: &Decoder, record: &Exit) -> Observation {
         mm: record.mm,
         uid: Some(record.uid),
         harvested: false,
+        tracer: named(&record.tracer),
     })
 }

@@ -17,6 +17,7 @@ mod vm_unmapped_area;
 use raytrace_ebpf::records::{Header, Hook, Kind, MemoryHook, MemoryOffsets, Offsets};
 
 use bytes::take;
+pub use rename::NewTitle;
 
 use super::{MemoryRecord, error::KernelError, fields::Fields, symbols::Symbols};
 use crate::{event::Observation, ids::BootTime};
@@ -79,7 +80,7 @@ const fn sender(kind: Kind) -> Sender {
         Kind::Exit => Sender::Deaths(Hook::Exit),
         Kind::Rename => Sender::Deaths(Hook::Rename),
         Kind::Mapped => Sender::Memory(MemoryHook::Mapped),
-        Kind::Grew => Sender::Memory(MemoryHook::Tick),
+        Kind::Growth => Sender::Memory(MemoryHook::Tick),
     }
 }
 
@@ -95,6 +96,14 @@ impl Decoder {
             symbols,
             page: rustix::param::page_size() as u64,
         }
+    }
+
+    /// The time and content of a record that is a new title's.
+    pub(super) fn title<'a>(&self, bytes: &'a [u8]) -> Option<(BootTime, NewTitle<'a>)> {
+        let header: Header = take(bytes, size_of::<Header>())?;
+        let is_title = Kind::of(header.kind)? == Kind::Rename;
+        let new = is_title.then(|| rename::title(self, bytes))??;
+        Some((BootTime(header.time), new))
     }
 
     /// The hook, time and content of a record; `None` for one that is too short or of an unknown kind.

@@ -1,28 +1,59 @@
 //! A thread changed its name, and most often its process's title with it.
+//!
+//! Thousands come each second and most are worth no row, so a title is read where it lies.
+
+use std::{borrow::Cow, mem::offset_of};
 
 use raytrace_ebpf::records::Rename;
 
 use super::{
     Deaths, Decoder, NO_FIELDS,
-    bytes::{key, memory, take, text},
+    bytes::{first_string, key, memory, take},
 };
-use crate::event::Observation;
+use crate::{
+    event::{MemorySplit, Observation},
+    ids::ProcessKey,
+};
+
+/// A new title, in the record that tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewTitle<'a> {
+    /// The process.
+    pub process: ProcessKey,
+    /// The title.
+    pub title: Cow<'a, str>,
+    /// What the process held then.
+    pub memory: MemorySplit,
+}
+
+impl From<NewTitle<'_>> for Observation {
+    fn from(new: NewTitle<'_>) -> Self {
+        Self::Title {
+            process: new.process,
+            title: new.title.into_owned(),
+            memory: new.memory,
+        }
+    }
+}
 
 pub(super) const HOOK: Deaths = Deaths {
     is_needed: false,
     offsets: NO_FIELDS,
-    // Its last field is cut to what was read.
-    decode: |decoder, bytes| rename(decoder, &take(bytes, std::mem::offset_of!(Rename, title))?),
+    decode: |decoder, bytes| title(decoder, bytes).map(Into::into),
 };
 
 /// A new title; `None` for a name that was set without one.
-fn rename(decoder: &Decoder, record: &Rename) -> Option<Observation> {
+pub(super) fn title<'a>(decoder: &Decoder, bytes: &'a [u8]) -> Option<NewTitle<'a>> {
+    // Its last field is cut to what was read.
+    let before = offset_of!(Rename, title);
+    let record: Rename = take(bytes, before)?;
     let length = usize::try_from(record.title_length).ok()?;
-    let title = text(record.title.get(..length).unwrap_or(&record.title));
-    let comm = text(&record.comm);
-    (!comm.is_empty() && title.starts_with(&comm)).then(|| Observation::Title {
+    let title = &bytes[before..];
+    let title = first_string(title.get(..length).unwrap_or(title));
+    let comm = first_string(&record.comm);
+    (!comm.is_empty() && title.starts_with(comm)).then(|| NewTitle {
         process: key(record.process),
-        title,
+        title: String::from_utf8_lossy(title),
         memory: memory(&record.memory, decoder.page),
     })
 }
@@ -62,12 +93,15 @@ mod tests {
         };
         record.title[..17].copy_from_slice(b"ray::Class.method");
         let decoder = Decoder::new(Symbols::default());
-        let told = rename(&decoder, &record);
-        assert!(
-            matches!(&told, Some(Observation::Title { title, .. }) if title == "ray::Class.method"),
-            "{told:?}"
-        );
+        let told = |record: Rename| {
+            // SAFETY: `Rename` is repr(C), integers and byte arrays without padding.
+            let bytes: [u8; size_of::<Rename>()] = unsafe { std::mem::transmute(record) };
+            // The kernel's program sends no more than the title.
+            let told = title(&decoder, &bytes[..offset_of!(Rename, title) + 17]);
+            told.map(|new| new.title.into_owned())
+        };
+        assert_eq!(told(record).as_deref(), Some("ray::Class.method"));
         record.comm = *b"worker.io\0\0\0\0\0\0\0";
-        assert_eq!(rename(&decoder, &record), None);
+        assert_eq!(told(record), None);
     }
 }

@@ -10,7 +10,7 @@ use raytrace_ebpf::records::{
 
 use super::{
     Deaths,
-    bytes::{arguments, file, key, path, take, text},
+    bytes::{arguments, file, key, named, path, take, text},
 };
 use crate::{
     cgroup_path,
@@ -70,6 +70,7 @@ fn signal(record: &records::Signal) -> Observation {
             cgroup: Some(cgroup),
             ancestors: ancestors(&record.ancestors),
         },
+        tracer: named(&record.tracer),
         call: system_calls::read(record.call, has(SENDER_COMPAT), record.arguments),
     })
 }
@@ -91,12 +92,5 @@ fn exe(parts: &[[u8; records::EXE_PART]]) -> Option<String> {
 }
 
 fn ancestors(records: &[records::Ancestor]) -> Vec<event::Ancestor> {
-    records
-        .iter()
-        .take_while(|ancestor| ancestor.tgid != 0)
-        .map(|ancestor| event::Ancestor {
-            pid: Pid(ancestor.tgid),
-            comm: text(&ancestor.comm),
-        })
-        .collect()
+    records.iter().map_while(named).collect()
 }

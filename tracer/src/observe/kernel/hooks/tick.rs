@@ -1,6 +1,6 @@
 //! At a tick of a CPU the process that runs there had grown by much.
 
-use raytrace_ebpf::records::GrewBy;
+use raytrace_ebpf::records::GrowthWithPython;
 
 use super::{
     Memory,
@@ -18,27 +18,27 @@ pub(super) const HOOK: Memory = Memory {
         offsets.task_min_flt = fields.optional("task_struct", "min_flt");
     },
     decode: |bytes, page| {
-        let record = take(bytes, size_of::<GrewBy>())?;
-        let native = native(bytes, size_of::<GrewBy>());
-        Some(MemoryRecord::Grew(growth(&record, native, page)))
+        let record = take(bytes, size_of::<GrowthWithPython>())?;
+        let native = native(bytes, size_of::<GrowthWithPython>());
+        Some(MemoryRecord::Growth(growth(&record, native, page)))
     },
 };
 
-fn growth(record: &GrewBy, native: Option<Native>, page: u64) -> NewGrowth {
-    let GrewBy { grew, stack } = record;
-    let frames = stack.iter().take(grew.frames as usize);
+fn growth(record: &GrowthWithPython, native: Option<Native>, page: u64) -> NewGrowth {
+    let GrowthWithPython { growth, stack } = record;
+    let frames = stack.iter().take(growth.frames as usize);
     // Two CPUs that look at one process at once may find that it fell.
     let bytes = |pages: u64| {
         let pages = pages.cast_signed().max(0).unsigned_abs();
         Bytes(pages.saturating_mul(page))
     };
     NewGrowth {
-        time: BootTime(grew.header.time),
-        process: key(grew.process),
-        tid: Pid(grew.process.tid),
-        of_main: grew.of_main != 0,
-        private: bytes(grew.private),
-        shared: bytes(grew.shared),
+        time: BootTime(growth.header.time),
+        process: key(growth.process),
+        tid: Pid(growth.process.tid),
+        of_main: growth.of_main != 0,
+        private: bytes(growth.private),
+        shared: bytes(growth.shared),
         stack: frames.copied().collect(),
         native,
     }

@@ -1,6 +1,6 @@
 //! A range of addresses was found for a new mapping.
 
-use raytrace_ebpf::records::{Mapped, MappedBy};
+use raytrace_ebpf::records::{Mapped, MappedWithPython};
 
 use super::{
     Memory,
@@ -19,13 +19,13 @@ pub(super) const HOOK: Memory = Memory {
     },
     decode: |bytes, _| {
         let record = take(bytes, size_of::<Mapped>())?;
-        let native = native(bytes, size_of::<MappedBy>());
+        let native = native(bytes, size_of::<MappedWithPython>());
         Some(MemoryRecord::Mapped(mapping(&record, native)))
     },
 };
 
-fn mapping(record: &MappedBy, native: Option<Native>) -> NewMapping {
-    let MappedBy { mapped, stack } = record;
+fn mapping(record: &MappedWithPython, native: Option<Native>) -> NewMapping {
+    let MappedWithPython { mapped, stack } = record;
     let frames = stack.iter().take(mapped.frames as usize);
     NewMapping {
         time: BootTime(mapped.header.time),

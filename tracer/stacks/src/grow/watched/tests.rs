@@ -76,20 +76,20 @@ fn what_a_process_maps_after_an_exec_is_measured_in_its_new_address_space() {
         levels: None,
     };
     let mut watch = Watch::new(Box::new(|_, _| true), kernel);
-    watch.take_on(own);
+    watch.watch_new(own);
     let mut stdin = child.stdin.take().expect("stdin");
     stdin.write_all(b"\n").expect("a reader");
     let address: u64 = line().parse().expect("an address");
-    let told = |watch: &mut Watch| {
+    let recorded = |watch: &mut Watch| {
         let now = Instant::now();
         let mappings = &mut watch.watched.get_mut(&pid).expect("watched").mappings;
         mappings.add((address, 64 << 20), None, Duration::ZERO, now);
-        mappings.touched(now);
-        (mappings.told() >> 20, mappings.so_far())
+        mappings.touched(now, 0);
+        (mappings.recorded() >> 20, mappings.so_far())
     };
-    let before = told(&mut watch);
+    let before = recorded(&mut watch);
     watch.replaced(own);
-    let after = told(&mut watch);
+    let after = recorded(&mut watch);
     child.kill().expect("kill");
     child.wait().expect("wait");
     assert_eq!((before, after), ((0, 1), (64, 2)));

@@ -21,7 +21,7 @@ use std::{
     time::Instant,
 };
 
-use raytrace_proc::grown;
+use raytrace_proc::growth_records;
 
 use crate::{event::NativeFrame, ids::Pid};
 use modules::Modules;
@@ -145,7 +145,7 @@ impl Unwinder {
         pid: Pid,
         memory: &impl Bytes,
         names: &mut Names,
-        native: &grown::Native,
+        native: &growth_records::Native,
         now: Instant,
     ) -> Vec<NativeFrame> {
         if !Arc::ptr_eq(&self.of_all, &names.places) {
@@ -188,7 +188,7 @@ impl Unwinder {
         &mut self,
         pid: Pid,
         memory: &Budget<'_, impl Bytes>,
-        native: &grown::Native,
+        native: &growth_records::Native,
         now: Instant,
     ) -> Vec<u64> {
         walk::walk(native, |address| {

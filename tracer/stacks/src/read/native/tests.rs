@@ -14,7 +14,7 @@ use crate::damage::{Random, flip};
 )]
 #[inline(always)]
 #[cfg(target_arch = "x86_64")]
-fn here() -> grown::Native {
+fn here() -> growth_records::Native {
     let mut registers = [0u64; REGISTERS];
     // SAFETY: registers are copied into an array that is ours.
     unsafe {
@@ -35,7 +35,7 @@ fn here() -> grown::Native {
     let from = registers[register::RSP] as *const u8;
     // SAFETY: the test's frames and the thread's begin lie above: a test's thread has 2 MiB of stack.
     let stack = unsafe { std::slice::from_raw_parts(from, 2048) };
-    grown::Native {
+    growth_records::Native {
         registers,
         stack: stack.to_vec(),
     }
@@ -43,7 +43,7 @@ fn here() -> grown::Native {
 
 #[inline(never)]
 #[cfg(target_arch = "x86_64")]
-fn innermost(room: &mut [u64; 9]) -> grown::Native {
+fn innermost(room: &mut [u64; 9]) -> growth_records::Native {
     room[0] += 1;
     let taken = here();
     black_box(room);
@@ -52,7 +52,7 @@ fn innermost(room: &mut [u64; 9]) -> grown::Native {
 
 #[inline(never)]
 #[cfg(target_arch = "x86_64")]
-fn its_caller() -> grown::Native {
+fn its_caller() -> growth_records::Native {
     let mut room = [7; 9];
     let taken = innermost(black_box(&mut room));
     black_box(room);

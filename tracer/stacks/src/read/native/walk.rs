@@ -1,7 +1,7 @@
 //! From a thread's registers and the copy of its stack to the addresses of its frames.
 
 use raytrace_ebpf::records::register;
-use raytrace_proc::grown::Native;
+use raytrace_proc::growth_records::Native;
 
 use super::{
     row::{Registers, Row},

@@ -3,7 +3,7 @@
 use super::{Compared, StandOut, all};
 use crate::{
     ids::Bytes,
-    judge::diff::nodes::{Measured, Rate, Rates, Table},
+    judge::diff::rates::{Measured, Rate, Rates, Table},
 };
 
 /// Calls of a run, or its hours.

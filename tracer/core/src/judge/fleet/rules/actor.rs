@@ -6,7 +6,7 @@ use crate::{
     ids::{HexId, MINUTE_NS, SECOND_NS},
     judge::{
         fleet::{Context, Group, speaker},
-        report::{Death, Killer, LinkRule, LogMention, Saying, Tie},
+        report::{Death, Killer, LinkReason, LinkRule, LogMention, Mention},
     },
 };
 
@@ -32,8 +32,8 @@ pub(super) fn find(context: &Context<'_>, at: usize) -> Option<Found> {
             .dead_actors
             .iter()
             .filter(|((of, _), _)| *of == group)
-            .flat_map(|(_, said)| said.iter().copied())
-            .filter(|said| matches!(&said.what, Saying::ActorDied { actor, .. } if actor.0.ends_with(&job.0)));
+            .flat_map(|(_, mentions)| mentions.iter().copied())
+            .filter(|mention| matches!(&mention.what, Mention::ActorDied { actor, .. } if actor.0.ends_with(&job.0)));
         last_fatal(context, group, death, others)
     })
 }
@@ -43,36 +43,38 @@ fn last_fatal<'a>(
     context: &Context<'_>,
     group: Group,
     driver: &Death,
-    said: impl Iterator<Item = &'a LogMention>,
+    mentions: impl Iterator<Item = &'a LogMention>,
 ) -> Option<Found> {
     let end = driver.when.exit_time.or(driver.when.time)?;
-    let before = |said: &&LogMention| {
-        said.time.is_some_and(|time| {
+    let before = |mention: &&LogMention| {
+        mention.time.is_some_and(|time| {
             let before = end.0.0.saturating_sub(time.0.0);
             (-LATE_NS..BEFORE_END_NS).contains(&before)
         })
     };
-    let mut said: Vec<&LogMention> = said.filter(before).collect();
-    said.sort_by_key(|said| std::cmp::Reverse(said.time));
-    let mut deaths = said.iter().filter_map(|said| {
-        let (actor, death) = death_of(context, group, said)?;
+    let mut mentions: Vec<&LogMention> = mentions.filter(before).collect();
+    mentions.sort_by_key(|mention| std::cmp::Reverse(mention.time));
+    let mut deaths = mentions.iter().filter_map(|mention| {
+        let (actor, death) = death_of(context, group, mention)?;
         let survived = context.report.deaths[death].then.is_some();
-        (!survived && context.is_asked_about(death)).then_some((*said, actor, death))
+        (!survived && context.is_asked_about(death)).then_some((*mention, actor, death))
     });
-    if let Some((said, actor, death)) = deaths.next() {
+    if let Some((mention, actor, death)) = deaths.next() {
         return Some(Found {
             cause: Place::Death(death),
             rule: LinkRule::ActorDied,
-            because: named(said, actor),
+            because: named(mention, actor),
             killer: None,
         });
     }
-    said.iter().find_map(|said| elsewhere(context, group, said))
+    mentions
+        .iter()
+        .find_map(|mention| elsewhere(context, group, mention))
 }
 
-fn named(said: &LogMention, actor: &HexId) -> Tie {
-    Tie::NamesActor {
-        source: said.source.clone(),
+fn named(mention: &LogMention, actor: &HexId) -> LinkReason {
+    LinkReason::NamesActor {
+        source: mention.source.clone(),
         actor: actor.clone(),
     }
 }
@@ -81,9 +83,9 @@ fn named(said: &LogMention, actor: &HexId) -> Tie {
 fn death_of<'a>(
     context: &Context<'_>,
     group: Group,
-    said: &'a LogMention,
+    mention: &'a LogMention,
 ) -> Option<(&'a HexId, usize)> {
-    let Saying::ActorDied { actor, worker } = &said.what else {
+    let Mention::ActorDied { actor, worker } = &mention.what else {
         return None;
     };
     let by_worker = worker
@@ -112,8 +114,8 @@ fn death_of<'a>(
 }
 
 /// An actor whose node has no recording.
-fn elsewhere(context: &Context<'_>, group: Group, said: &LogMention) -> Option<Found> {
-    let Saying::ActorDied { actor, worker } = &said.what else {
+fn elsewhere(context: &Context<'_>, group: Group, mention: &LogMention) -> Option<Found> {
+    let Mention::ActorDied { actor, worker } = &mention.what else {
         return None;
     };
     let worker = worker
@@ -129,7 +131,7 @@ fn elsewhere(context: &Context<'_>, group: Group, said: &LogMention) -> Option<F
             node: Some(context.names.of_node(group, node)),
         },
         rule: LinkRule::ActorDied,
-        because: named(said, actor),
+        because: named(mention, actor),
         killer: None,
     })
 }

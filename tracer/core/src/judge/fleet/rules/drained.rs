@@ -8,7 +8,7 @@ use crate::{
     event::Role,
     judge::{
         fleet::{Context, Group, chain},
-        report::{Death, Killer, LogMention, Saying},
+        report::{Death, Killer, LogMention, Mention},
     },
     ray::words::was_drained,
 };
@@ -23,8 +23,8 @@ pub(in crate::judge::fleet) fn all(context: &Context<'_>) -> Vec<(usize, String)
     let found = deaths.filter_map(|(at, death)| {
         let group = context.group(death.cluster)?;
         let node = context.node(death)?;
-        let said = drained.get(&(group, node.0.as_str()))?;
-        ends_with_its_node(context, at, death).then(|| (at, words(said)))
+        let mention = drained.get(&(group, node.0.as_str()))?;
+        ends_with_its_node(context, at, death).then(|| (at, words(mention)))
     });
     found.collect()
 }
@@ -32,16 +32,16 @@ pub(in crate::judge::fleet) fn all(context: &Context<'_>) -> Vec<(usize, String)
 /// What the GCS says of each drained node.
 fn drained<'a>(context: &Context<'a>) -> HashMap<(Group, &'a str), &'a LogMention> {
     let mut drained = HashMap::new();
-    for said in &context.report.said {
-        if let Saying::NodeDied {
+    for mention in &context.report.mentions {
+        if let Mention::NodeDied {
             node,
             reason: Some(reason),
             ..
-        } = &said.what
+        } = &mention.what
             && was_drained(reason)
-            && let Some(group) = context.group(said.cluster)
+            && let Some(group) = context.group(mention.cluster)
         {
-            drained.insert((group, node.0.as_str()), said);
+            drained.insert((group, node.0.as_str()), mention);
         }
     }
     drained
@@ -64,9 +64,9 @@ fn ends_with_its_node(context: &Context<'_>, at: usize, death: &Death) -> bool {
         && root.is_some_and(|root| root.cluster == death.cluster && by_itself(root))
 }
 
-fn words(said: &LogMention) -> String {
-    match &said.what {
-        Saying::NodeDied {
+fn words(mention: &LogMention) -> String {
+    match &mention.what {
+        Mention::NodeDied {
             reason: Some(reason),
             ..
         } => format!("the node was drained: {reason}"),

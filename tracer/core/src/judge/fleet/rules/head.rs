@@ -4,12 +4,18 @@
 use super::{Found, Place};
 use crate::{
     event::Role,
+    ids::SECOND_NS,
     judge::{
         cause::Cause,
-        fleet::Context,
-        report::{Killer, LinkRule, Tie},
+        fleet::{Context, Group},
+        report::{Death, Killer, LinkReason, LinkRule},
     },
 };
+
+/// What loses the GCS tries for 60 s to reach it again, and for 600 s where `KubeRay` keeps its state (`gcs_rpc_server_reconnect_timeout_s`).
+const TRIES_NS: i64 = 660 * SECOND_NS;
+/// Clocks of two nodes differ by no more, or they are not kept at all.
+const CLOCKS_NS: i64 = 5 * SECOND_NS;
 
 pub(super) fn find(context: &Context<'_>, at: usize) -> Option<Found> {
     let death = &context.report.deaths[at];
@@ -22,15 +28,14 @@ pub(super) fn find(context: &Context<'_>, at: usize) -> Option<Found> {
         return None;
     }
     let cluster = death.cluster?;
-    let said = context.lost_gcs.get(&cluster)?;
+    let mention = context.lost_gcs.get(&cluster)?;
     let group = context.group(Some(cluster))?;
-    let because = Tie::GcsGone {
-        source: said.source.clone(),
+    let because = LinkReason::GcsGone {
+        source: mention.source.clone(),
     };
-    let cause = context.gcs.get(&group).and_then(|deaths| deaths.first());
-    if let Some(cause) = cause {
+    if let Some(cause) = gcs(context, group, death) {
         return Some(Found {
-            cause: Place::Death(*cause),
+            cause: Place::Death(cause),
             rule: LinkRule::HeadDied,
             because,
             killer: None,
@@ -47,4 +52,23 @@ pub(super) fn find(context: &Context<'_>, at: usize) -> Option<Found> {
         because,
         killer: None,
     })
+}
+
+/// The GCS's death that is nearest before the end of who lost it; where a time is not known, its only one.
+fn gcs(context: &Context<'_>, group: Group, lost: &Death) -> Option<usize> {
+    let deaths = context.gcs.get(&group)?;
+    let time = |death: &Death| death.when.exit_time.or(death.when.time);
+    let before = |at: &usize| {
+        let died = time(&context.report.deaths[*at])?;
+        Some(time(lost)?.0.0.saturating_sub(died.0.0))
+    };
+    if let [only] = deaths.as_slice()
+        && before(only).is_none()
+    {
+        return Some(*only);
+    }
+    let near = deaths.iter().filter_map(|at| Some((before(at)?, *at)));
+    let near = near.filter(|(before, _)| (-CLOCKS_NS..=TRIES_NS).contains(before));
+    let nearest = near.min_by_key(|(before, _)| before.abs());
+    nearest.map(|(_, at)| at)
 }

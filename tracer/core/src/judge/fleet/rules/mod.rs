@@ -8,7 +8,7 @@ mod owner;
 pub(super) mod peers;
 
 use super::Context;
-use crate::judge::report::{Killer, LinkRule, Tie};
+use crate::judge::report::{Killer, LinkReason, LinkRule};
 
 /// Where a cause is.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub(super) struct Found {
     /// The rule.
     pub(super) rule: LinkRule,
     /// What it rests on.
-    pub(super) because: Tie,
+    pub(super) because: LinkReason,
     /// The death's killer in the light of its cause, where that differs from what its own node can know.
     pub(super) killer: Option<Killer>,
 }

@@ -3,7 +3,7 @@
 use super::{Found, Place};
 use crate::judge::{
     fleet::Context,
-    report::{Killer, LinkRule, Saying, Tie},
+    report::{Killer, LinkReason, LinkRule, Mention},
 };
 
 pub(super) fn find(context: &Context<'_>, at: usize) -> Option<Found> {
@@ -16,12 +16,12 @@ pub(super) fn find(context: &Context<'_>, at: usize) -> Option<Found> {
     }
     let group = context.group(death.cluster)?;
     let worker = death.work.worker_id.as_ref()?;
-    let said = context.owners.get(&(group, worker.0.as_str()))?;
-    let Saying::OwnerDied {
+    let mention = context.owners.get(&(group, worker.0.as_str()))?;
+    let Mention::OwnerDied {
         owner: Some(owner),
         node,
         ..
-    } = &said.what
+    } = &mention.what
     else {
         return None;
     };
@@ -37,8 +37,8 @@ pub(super) fn find(context: &Context<'_>, at: usize) -> Option<Found> {
         (_, _, Some(owner)) => (LinkRule::OwnerDied, Some(owner)),
         (_, _, None) => (LinkRule::OwnerDied, None),
     };
-    let named = Tie::NamesOwner {
-        source: said.source.clone(),
+    let named = LinkReason::NamesOwner {
+        source: mention.source.clone(),
         owner: owner.clone(),
     };
     let Some(cause) = cause.filter(|cause| *cause != at) else {
@@ -74,5 +74,6 @@ pub(super) fn find(context: &Context<'_>, at: usize) -> Option<Found> {
 fn ended_well(context: &Context<'_>, cause: usize) -> bool {
     let death = &context.report.deaths[cause];
     let meant = death.verdict.killer == Killer::RayIntended && death.verdict.cause().is_none();
-    meant || (death.verdict.killer == Killer::Exit && death.end.exit_code == Some(0))
+    let clean = death.end.exit_code == Some(0) && !death.verdict.cause.is_failed_exit();
+    meant || (death.verdict.killer == Killer::Exit && clean)
 }

@@ -1,4 +1,4 @@
-//! A worker that ends because a collective timed out or a connection broke: an after-effect of the first death of its job.
+//! A worker that ends because a collective timed out or a connection broke: an after-effect of a death of its job.
 
 use std::collections::HashSet;
 
@@ -8,15 +8,15 @@ use crate::{
     ids::SECOND_NS,
     judge::{
         fleet::{Context, Group, speaker},
-        report::{Death, Killer, LinkRule, LogMention, Saying, Tie},
+        peers::PeerError,
+        report::{Death, Killer, LinkReason, LinkRule, LogMention, Mention},
     },
-    ray::log::after_effects,
 };
 
 /// Clocks of two nodes differ by no more, or they are not kept at all.
 const CLOCKS_NS: i64 = 5 * SECOND_NS;
 
-/// For each death with such an error that has no cause the first death of its job.
+/// For each death with such an error that has no cause the death of its job that it noticed.
 pub(in crate::judge::fleet) fn all(
     context: &Context<'_>,
     found: &[(usize, Found)],
@@ -30,13 +30,14 @@ pub(in crate::judge::fleet) fn all(
     let open: Vec<(usize, &Death)> = deaths
         .filter(|(at, death)| !caused.contains(at) && death.verdict.cause().is_none())
         .collect();
-    // Who notices a death is not the first.
+    // Who notices a death is not the first, and what the job survived broke nothing.
     let (noticed, first): (Vec<_>, Vec<_>) = open
         .into_iter()
         .partition(|(_, death)| error_of(context, death).is_some());
     let first: Vec<(usize, &Death)> = first
         .into_iter()
-        .filter(|(_, death)| death.listed && death.verdict.killer != Killer::RayIntended)
+        .filter(|(_, death)| death.listed && death.then.is_none())
+        .filter(|(_, death)| death.verdict.killer != Killer::RayIntended)
         .collect();
     noticed
         .into_iter()
@@ -45,27 +46,24 @@ pub(in crate::judge::fleet) fn all(
 }
 
 fn of_one(context: &Context<'_>, first: &[(usize, &Death)], death: &Death) -> Option<Found> {
-    let (group, said) = error_of(context, death)?;
-    let Saying::PeerError { kind, timeout_ms } = &said.what else {
+    let (group, mention) = error_of(context, death)?;
+    let Mention::PeerError { kind, timeout_ms } = &mention.what else {
         return None;
     };
-    let longest = after_effects::lasts_ns(*timeout_ms);
+    let error = PeerError::of(*timeout_ms);
     let ended = death.when.exit_time.or(death.when.time)?;
-    let (cause, _) = first
-        .iter()
-        .filter(|(_, other)| {
-            is_of_the_job(context, group, death, other)
-                && other.when.time.is_some_and(|time| {
-                    let before = ended.0.0.saturating_sub(time.0.0);
-                    (-CLOCKS_NS..=longest).contains(&before)
-                })
-        })
-        .min_by_key(|(_, other)| other.when.time)?;
+    let deaths = first.iter().filter_map(|(at, other)| {
+        let before = ended.0.0.saturating_sub(other.when.time?.0.0);
+        let may_be = (-CLOCKS_NS..=error.lasts_ns).contains(&before)
+            && is_of_the_job(context, group, death, other);
+        may_be.then_some((before, *at))
+    });
+    let cause = error.cause(deaths)?;
     Some(Found {
-        cause: Place::Death(*cause),
+        cause: Place::Death(cause),
         rule: LinkRule::PeerError,
-        because: Tie::PeerError {
-            source: said.source.clone(),
+        because: LinkReason::PeerError {
+            source: mention.source.clone(),
             kind,
         },
         killer: None,
@@ -84,8 +82,8 @@ fn error_of<'a>(context: &Context<'a>, death: &Death) -> Option<(Group, &'a LogM
     }
     let group = context.group(death.cluster)?;
     let speaker = speaker(death)?;
-    let said = context.peers.get(&(group, speaker.as_str()))?;
-    Some((group, said))
+    let mention = context.peers.get(&(group, speaker.as_str()))?;
+    Some((group, mention))
 }
 
 /// Whether `other` is a death of the same job, or of the raylet below one of its processes.

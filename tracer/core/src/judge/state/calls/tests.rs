@@ -82,7 +82,8 @@ fn what_is_freed_right_after_a_call_is_not_kept() {
         call("ray::A.go", 1, 50, 120),
         call("ray::A.go", 2, 80, 150),
         call("ray::A.go", 3, 110, 180),
-        call("ray::A.go", 4, 140, 170),
+        call("ray::A.go", 4, 140, 210),
+        call("ray::A.go", 5, 170, 200),
     ];
     let mut folded = Calls::default();
     for call in &calls {
@@ -245,4 +246,19 @@ fn the_first_and_the_last_calls_of_a_process_tell_what_all_do() {
     assert_eq!((&all[0].2, &all[1].2), (&kept[0].2, &kept[1].2));
     let (all, kept) = tell(0);
     assert!(all.iter().chain(&kept).all(|growth| growth.2.is_none()));
+}
+
+#[test]
+fn two_calls_that_warm_up_are_no_trend() {
+    let steady = |mib: &[u64]| folded(&held_before("ray::A.go", mib)).steady();
+    // Then nothing more, or what an allocator moves by.
+    assert_eq!(steady(&[50, 400, 700, 700, 700, 700, 700]), None);
+    assert_eq!(steady(&[50, 400, 700, 702, 703, 705, 706, 708]), None);
+    let leak = steady(&[50, 400, 700, 760, 820, 880, 940]).expect("a series");
+    assert_eq!(
+        (leak.per_call, leak.kept()),
+        (Some(Bytes(60 * MIB)), Bytes(240 * MIB))
+    );
+    // As few as these do not tell.
+    assert_eq!(steady(&[50, 400, 700, 760, 820]), None);
 }

@@ -1,4 +1,4 @@
-//! Where the registers of a task lie with which it left user space: they say which system call it is in.
+//! Finds the registers with which a task left user space: they say which system call it is in.
 
 use raytrace_ebpf::records::{NONE, Offsets};
 

@@ -13,7 +13,7 @@ const X32: i32 = 0x4000_0000;
 /// Name, and its number on x86-64, i386, 32-bit arm and aarch64; −2 is no number.
 struct Row(&'static str, i32, Option<i32>, Option<i32>, i32);
 
-const ROWS: [Row; 25] = [
+const ROWS: [Row; 26] = [
     Row("kill", 62, Some(37), Some(37), 129),
     Row("tkill", 200, Some(238), Some(238), 130),
     Row("tgkill", 234, Some(270), Some(268), 131),
@@ -39,6 +39,7 @@ const ROWS: [Row; 25] = [
     Row("mq_timedsend", 242, Some(279), Some(276), 182),
     Row("madvise", 28, Some(219), Some(220), 233),
     Row("rt_sigreturn", 15, Some(173), Some(173), 139),
+    Row("ptrace", 101, Some(26), Some(26), 117),
 ];
 
 /// The call as it is recorded; `None` where it is not known.

@@ -1,0 +1,62 @@
+//! Finds what stands in an `@ray.remote`: only the user's own tasks and actors have one to edit.
+
+use super::Run;
+use crate::{ids::Bytes, ray::framework::Framework};
+
+/// Ends of the names of `RLlib`'s actors that step environments.
+pub(super) const ENV_RUNNERS: [&str; 2] = ["EnvRunner", "RolloutWorker"];
+/// Beginnings of the names of actors that Ray's libraries start.
+const LIBRARIES: [&str; 8] = [
+    "MapWorker(",
+    "RayTrainWorker",
+    "TrainController",
+    "ServeReplica",
+    "ServeController",
+    "ProxyActor",
+    "ImplicitFunc",
+    "Learner",
+];
+/// Sizes are given in steps of this.
+const STEP: u64 = 64 << 20;
+/// Larger ones in whole GiB.
+const LARGE: u64 = 4 << 30;
+
+/// Whether the user's own code has the `@ray.remote` of this task or actor.
+pub(super) fn is_users(run: Run<'_>, name: &str) -> bool {
+    let class = name.split('.').next().unwrap_or(name);
+    let library = LIBRARIES.iter().any(|one| class.starts_with(one))
+        || ENV_RUNNERS.iter().any(|end| class.ends_with(end))
+        // Ray's own helpers, and operators of Ray Data: `ReadCSV->MapBatches(f)`.
+        || class.strip_prefix('_').is_some_and(|name| name.starts_with(char::is_uppercase))
+        || class.contains(['(', '>']);
+    let other = matches!(run.framework, Framework::Data | Framework::Serve);
+    !library && !other && !run.framework.starts_workers()
+}
+
+/// A size that holds so much and is a round number.
+pub(super) fn rounded_up(bytes: Bytes) -> Bytes {
+    let step = if bytes.0 >= LARGE { 1 << 30 } else { STEP };
+    Bytes(bytes.0.div_ceil(step) * step)
+}
+
+/// A size as somebody writes it in Python, rounded up.
+pub(super) fn in_python(bytes: Bytes) -> String {
+    let bytes = rounded_up(bytes).0;
+    if bytes >= LARGE {
+        format!("{}*1024**3", bytes >> 30)
+    } else {
+        format!("{}*1024**2", bytes >> 20)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_is_rounded_up_to_what_somebody_types() {
+        assert_eq!(in_python(Bytes((660 << 20) + 1)), "704*1024**2");
+        assert_eq!(in_python(Bytes(704 << 20)), "704*1024**2");
+        assert_eq!(in_python(Bytes((9 << 29) + 1)), "5*1024**3");
+    }
+}

@@ -1,0 +1,219 @@
+//! Reports what logs warn of and is no kill for memory: GPU memory, `/dev/shm`, the object store, disks, refused allocations and settings.
+
+use super::{
+    Run,
+    facts::LogWarning,
+    remedy,
+    rules::{Contradiction, Kind, Needs, Rule},
+};
+use crate::{
+    ids::size,
+    judge::{
+        report::{Certainty, Finding},
+        warning::Warning,
+    },
+    ray::{
+        framework::RemedyGoal,
+        start::{Change, Start},
+        torch,
+    },
+};
+
+/// What an exception in a log warns of.
+pub(super) fn of_exception(class: &str, message: &str) -> Option<Warning> {
+    let cuda =
+        message.contains("CUDA out of memory") || message.contains("CUDA error: out of memory");
+    let gpu = cuda
+        || class.ends_with("torch.OutOfMemoryError")
+        || class.ends_with("cuda.OutOfMemoryError");
+    if message.contains("No available memory for the cache blocks") {
+        return Some(Warning::KvCache);
+    }
+    if gpu {
+        return Some(Warning::GpuMemory);
+    }
+    class
+        .ends_with("ObjectStoreFullError")
+        .then_some(Warning::ObjectStore)
+}
+
+/// The rule.
+pub(super) const RULE: Rule = Rule {
+    ids: &[
+        "gpu-out-of-memory",
+        "kv-cache-small",
+        "shared-memory-small",
+        "object-store-pressure",
+        "disk-full",
+        "allocation-refused",
+        "setting-refused",
+        "monitor-without-victim",
+    ],
+    kind: Kind::Note,
+    needs: Needs::Nothing,
+    contradicts: &[Contradiction {
+        rule: "shared-memory-small",
+        other: "object-store-pressure",
+        why: "enlarge /dev/shm first, then the object store: the store is in /dev/shm",
+    }],
+    find,
+};
+
+fn find(run: Run<'_>) -> Vec<Finding> {
+    run.facts
+        .log_warnings
+        .iter()
+        .map(|warning| finding(run, warning))
+        .collect()
+}
+
+fn finding(run: Run<'_>, warning: &LogWarning) -> Finding {
+    let (rule, text) = words(warning.warning);
+    let lines = match warning.count {
+        1 => String::new(),
+        count => format!(" ({count} lines)"),
+    };
+    let bytes = match (warning.warning, warning.bytes) {
+        (Warning::ObjectStore, Some(bytes)) => format!("; spilled so far: {}", size(bytes)),
+        _ => String::new(),
+    };
+    let certainty = if warning.first_hand {
+        Certainty::Proven
+    } else {
+        Certainty::Inferred
+    };
+    let gpu = warning.warning == Warning::GpuMemory;
+    let mut figures = warning.lines.iter().filter(|_| gpu);
+    let figures = figures.find_map(|line| torch::figures(line));
+    let figures = figures.map_or_else(String::new, |figures| format!("; {figures}"));
+    let mut evidence = warning.lines.clone();
+    let mut cost = None;
+    if warning.warning == Warning::GpuMemory {
+        evidence.extend(run.report.gpus.iter().map(|gpu| {
+            let (peak, total) = (size(gpu.peak_bytes), size(gpu.total_bytes));
+            format!(
+                "GPU {}: {peak} of {total} in use at most, by NVML",
+                gpu.device
+            )
+        }));
+        cost = (!host_full(run))
+            .then(|| "offloading raises host memory by what it frees on the GPU".to_owned());
+    }
+    Finding {
+        evidence,
+        remedy: remedy(run, warning),
+        cost,
+        ..Finding::new(rule, certainty, format!("{text}{bytes}{figures}{lines}"))
+    }
+}
+
+/// Whether there were kills for a lack of RAM too.
+fn host_full(run: Run<'_>) -> bool {
+    run.memory_kills().next().is_some()
+}
+
+fn words(warning: Warning) -> (&'static str, &'static str) {
+    match warning {
+        Warning::GpuMemory => (
+            "gpu-out-of-memory",
+            "A GPU ran out of memory: no process was killed, and host memory is not affected",
+        ),
+        Warning::KvCache => (
+            "kv-cache-small",
+            "The share of GPU memory that vLLM may use leaves too little for its KV cache: no process was killed, and host memory is not affected",
+        ),
+        Warning::SharedMemory => (
+            "shared-memory-small",
+            "/dev/shm is too small or full: no process is killed for that, but Ray falls back to a disk, and a write may end in SIGBUS",
+        ),
+        Warning::ObjectStore => (
+            "object-store-pressure",
+            "The object store is full: Ray spills objects or puts them on disk, which is slow; no process is killed for that",
+        ),
+        Warning::Disk => ("disk-full", "A disk is full; memory is not the cause"),
+        Warning::Allocation => (
+            "allocation-refused",
+            "An allocation was refused: the process got an exception and was not killed",
+        ),
+        Warning::Setting => ("setting-refused", "Ray refused a setting"),
+        Warning::NoVictim => (
+            "monitor-without-victim",
+            "Ray's memory monitor found no worker that it is allowed to kill: other processes hold the memory",
+        ),
+    }
+}
+
+fn remedy(run: Run<'_>, warning: &LogWarning) -> Vec<String> {
+    let start = run.start();
+    let text = |text: &str| text.to_owned();
+    match warning.warning {
+        Warning::GpuMemory => {
+            let offload = if host_full(run) {
+                "no offloading: host memory ran out too"
+            } else {
+                "offload parameters or the optimizer to the host"
+            };
+            let lower = "lower gpu_memory_utilization or the micro batch size per GPU";
+            let mut remedy = vec![text(lower), text(offload)];
+            remedy.extend(remedy::keys(run, RemedyGoal::Gpu));
+            remedy
+        }
+        Warning::KvCache => vec![
+            more_for_the_cache(run),
+            text("lower max_num_batched_tokens or max_model_len"),
+        ],
+        Warning::SharedMemory => vec![
+            match start {
+                Start::Container | Start::Kubernetes => {
+                    Change::SharedMemory("SIZE".into()).at(start)
+                }
+                _ => text("docker run --shm-size, or an emptyDir of medium Memory on /dev/shm"),
+            },
+            text("a smaller --object-store-memory"),
+        ],
+        Warning::ObjectStore => {
+            let store = if host_full(run) {
+                text("no larger store: it would take more of the RAM that ran out")
+            } else {
+                let larger = Change::flag("object-store-memory", "MORE").at(start);
+                format!("a larger --object-store-memory: {larger}")
+            };
+            vec![text("delete object references earlier"), store]
+        }
+        Warning::Disk => vec![text("df -h /tmp; remove old sessions under /tmp/ray")],
+        Warning::Allocation => vec![text("ulimit -v; cat /proc/sys/vm/overcommit_memory")],
+        Warning::Setting => warning
+            .lines
+            .iter()
+            .filter_map(|line| refused(line))
+            .map(text)
+            .collect(),
+        Warning::NoVictim => vec![text(
+            "look at the driver, the dashboard agent, gcs_server and processes outside Ray",
+        )],
+    }
+}
+
+/// With the key and value that were seen.
+fn more_for_the_cache(run: Run<'_>) -> String {
+    let given = super::settings::of_framework(run.facts);
+    let share = given.iter().find(|one| {
+        let key = one.key.replace('-', "_");
+        !one.overruled && key.ends_with("gpu_memory_utilization")
+    });
+    match share {
+        Some(one) => format!("raise {} (now {})", one.key, one.value),
+        None => "raise gpu_memory_utilization".to_owned(),
+    }
+}
+
+/// What to give in place of what was refused.
+fn refused(line: &str) -> Option<&'static str> {
+    if line.contains("cap object store memory usage") {
+        return Some("--object-store-memory of 75 MiB (78643200) or more");
+    }
+    super::advice::instead(line).or_else(|| {
+        line.contains("No such option")
+            .then_some("leave it out: this version has no such option")
+    })
+}

@@ -1,0 +1,167 @@
+//! The object store itself filled the limit: objects that somebody put and that are still referenced, in shared memory that counts as any
+//! other.
+
+use std::collections::BTreeMap;
+
+use super::{
+    Run, about, call_growth,
+    facts::Held,
+    merged, own_shared,
+    rules::{Kind, Needs, Rule},
+    within,
+};
+use crate::{
+    ids::{Bytes, size},
+    judge::report::{Certainty, Death, Finding, Growth, GrowthLine, Killer, Saving, SharedKind},
+    path,
+    ray::{framework::Framework, start::Change},
+};
+
+/// At least this share of the limit.
+const SHARE: f64 = 0.4;
+/// A line that touched less of it is not who filled it.
+const PUT: f64 = 0.25;
+/// The part of the limit that the store and all else are to fill.
+const FILL: f64 = 0.8;
+/// Ray refuses a smaller store (2.60: `OBJECT_STORE_MINIMUM_MEMORY_BYTES`).
+const LEAST: u64 = 75 << 20;
+/// Values are given in steps of this.
+const STEP: u64 = 10_000_000;
+
+/// The rule.
+pub(super) const RULE: Rule = Rule {
+    ids: &["object-store-filled"],
+    kind: Kind::Cause,
+    needs: Needs::MemoryKill,
+    contradicts: &[],
+    find,
+};
+
+fn find(run: Run<'_>) -> Vec<Finding> {
+    merged(run.memory_kills().filter_map(|death| {
+        let limit = run.limit(death).filter(|_| counts(run, death))?;
+        let held = held(run, death)?;
+        let filled = held.gib() >= SHARE * limit.gib() && held > biggest(run.inside(death));
+        filled.then(|| (death.cluster, finding(run, death, held, limit)))
+    }))
+}
+
+/// Whether the raylet's shared memory counts against the limit that was met.
+fn counts(run: Run<'_>, death: &Death) -> bool {
+    let oom = death.memory.oom.as_ref();
+    let of_cgroup = death.verdict.killer == Killer::KernelOomMemcg;
+    let cgroup = oom
+        .and_then(|oom| oom.cgroup.as_deref())
+        .filter(|_| of_cgroup);
+    cgroup.is_none_or(|limit| {
+        let raylet = run.node(death).and_then(|node| node.cgroup.as_deref());
+        within(raylet, limit)
+    })
+}
+
+/// What the store held, by its own file; else what `/dev/shm` held, as far as the store may fill it.
+fn held(run: Run<'_>, death: &Death) -> Option<Bytes> {
+    let files = death.memory.shared.iter();
+    let stores = files.filter(|file| file.kind == SharedKind::ObjectStore);
+    let stores = stores
+        .map(|file| file.bytes.0)
+        .reduce(|one, other| one + other);
+    let of_files = || {
+        let most = run.node(death)?.object_store?;
+        Some(own_shared::files(run, death)?.min(most))
+    };
+    stores.map(Bytes).or_else(of_files)
+}
+
+/// What the processes of one class held together, where that is most.
+fn biggest(inside: &[Held]) -> Bytes {
+    let mut classes: BTreeMap<Option<&str>, u64> = BTreeMap::new();
+    for held in inside {
+        *classes.entry(held.class.as_deref()).or_default() += held.private.0;
+    }
+    Bytes(classes.into_values().max().unwrap_or_default())
+}
+
+fn finding(run: Run<'_>, death: &Death, held: Bytes, limit: Bytes) -> Finding {
+    let put = put(run, held);
+    let by = put
+        .as_ref()
+        .map_or_else(String::new, |(class, line, bytes)| {
+            format!(
+                "; {} of it were touched by {} in {class}",
+                size(*bytes),
+                name(line)
+            )
+        });
+    let summary = format!(
+        "Ray's object store held {}, {:.0} % of the limit of {}: objects that are still referenced{by}",
+        size(held),
+        100.0 * held.gib() / limit.gib(),
+        size(limit)
+    );
+    let mut finding = about("object-store-filled", Certainty::Inferred, death, summary);
+    finding.about.bytes = held;
+    let others = call_growth::used(death, limit).0.saturating_sub(held.0);
+    finding.evidence = vec![format!("all else that counts: {}", size(Bytes(others)))];
+    let room = Bytes(limit.times(FILL).0.saturating_sub(others));
+    let value = room.0 / STEP * STEP;
+    if value >= LEAST && value < held.0 {
+        let text = smaller(run, death, value);
+        finding
+            .remedy
+            .push(format!("{text}: objects above that are spilled to disk"));
+        finding.cost = Some("spilled objects are written to disk and read again".into());
+        finding.saving = Some(Saving {
+            class: None,
+            task: None,
+            bytes: Bytes(held.0 - value),
+        });
+    }
+    finding.remedy.push(match &put {
+        Some((_, line, _)) => format!(
+            "{}: drop references (del) to objects that are used up",
+            name(line)
+        ),
+        None => {
+            "drop references (del) to objects that are used up; ray memory lists who holds them"
+                .to_owned()
+        }
+    });
+    if run.framework == Framework::Data {
+        finding.remedy.push(
+            "fewer and smaller blocks at a time: a lower concurrency, and ray.data.DataContext.get_current().target_max_block_size below its 128 MiB".into(),
+        );
+    }
+    finding.not_if = Some("the files in /dev/shm are not the store's (ls -l /dev/shm)".into());
+    finding
+}
+
+/// A smaller store, where the node gets it.
+fn smaller(run: Run<'_>, death: &Death, value: u64) -> String {
+    let mut printed = run.facts.printed.iter().flat_map(|one| &one.settings);
+    let prefix = "ray_kwargs.ray_init.";
+    if printed.any(|(key, _)| key.starts_with(prefix)) {
+        return format!("+{prefix}object_store_memory={value}");
+    }
+    Change::flag("object-store-memory", &value.to_string()).at(run.started(death))
+}
+
+/// The line that touched most of what the store held, with its class.
+fn put<'a>(run: Run<'a>, held: Bytes) -> Option<(&'a str, &'a GrowthLine, Bytes)> {
+    let lines = |growth: &'a Growth| {
+        let lines = growth.lines.iter().filter(|line| line.line.is_some());
+        lines.map(move |line| (growth.class.as_str(), line, line.shared_bytes))
+    };
+    let all = run.report.growth.iter().flat_map(lines);
+    let most = all.max_by_key(|(.., bytes)| *bytes)?;
+    (most.2.gib() >= PUT * held.gib()).then_some(most)
+}
+
+/// `load.py:5 main`.
+fn name(line: &GrowthLine) -> String {
+    let own = || {
+        let number = line.line.unwrap_or_default();
+        format!("{}:{number} {}", path::base(&line.file), line.function)
+    };
+    line.user_line.clone().unwrap_or_else(own)
+}

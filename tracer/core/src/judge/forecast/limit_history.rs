@@ -1,0 +1,271 @@
+//! Keeps how what counts against one limit has moved, and says by that when it will be hit.
+
+use std::collections::HashMap;
+
+use super::{
+    Forecast, Kind,
+    history::{History, Point},
+    peaks::Peaks,
+};
+
+/// A turn is one by more than this share of the limit.
+const TURN: f64 = 0.02;
+/// And by more than this share of the rise or fall before it.
+const OF_SWING: f64 = 0.15;
+/// Peaks, peaks among the peaks, and peaks among those: a rare spike stands out of the usual ones.
+const ORDERS: usize = 3;
+/// Titles of calls that are followed; each raises memory by at least [`SPIKE`] of the limit.
+const TITLES: usize = 64;
+const SPIKE: f64 = 0.02;
+
+/// What a kill frees is gone so many seconds later: until then, what is high is what was killed.
+const FREED: f64 = 5.0;
+
+/// A ramp is followed from this share of the limit on.
+const RAMP_FROM: f64 = 0.70;
+/// One that slows down like this ends short of the limit.
+const SLOWS: f64 = 0.8;
+/// One that quickens, each quarter more than the one before, goes on quickening; from the first to the last by this at least.
+const QUICKENS: f64 = 1.4;
+/// The pace of late is that over this many times what is left.
+const LOCAL: f64 = 3.0;
+
+/// How far a steady rise may be off, as a share of the time that is left, and how much more an uneven one, by how its quarters stray.
+const UNEVEN: f64 = 0.05;
+const UNEVENNESS: f64 = 0.4;
+
+/// By this share of the limit a level may be off.
+const NOISE: f64 = 0.002;
+
+/// How far the four steps between levels stray from `mean`, as a share of it.
+fn deviation(levels: [f64; 5], mean: f64) -> f64 {
+    let steps = levels.iter().zip(&levels[1..]);
+    let squares: f64 = steps.map(|(from, to)| (to - from - mean).powi(2)).sum();
+    (squares / 3.0).sqrt() / mean.max(f64::MIN_POSITIVE)
+}
+
+/// Whether each of the four steps between levels is larger than the one before.
+fn quickens(levels: [f64; 5]) -> bool {
+    let steps = [0, 1, 2, 3].map(|place| levels[place + 1] - levels[place]);
+    let grow = steps.windows(2).all(|two| two[0] < two[1]);
+    grow && steps[3] > QUICKENS * steps[0]
+}
+
+/// After how many halves of the time so far the margin is used up, where each half adds by as much more as the last one did.
+fn quickening(first: f64, second: f64, margin: f64) -> f64 {
+    let more = second - first;
+    let pace = second + 0.5 * more;
+    ((pace * pace + 2.0 * more * margin).sqrt() - pace) / more
+}
+
+/// Calls of one title: the highest level in each.
+#[derive(Debug, Clone, Default)]
+struct Spikes {
+    peaks: Peaks,
+    ended: f64,
+}
+
+/// The past of one limit.
+#[derive(Debug, Clone)]
+pub(super) struct LimitHistory {
+    history: History,
+    rising: bool,
+    /// When it was first seen, and when it last killed.
+    first: f64,
+    killed: f64,
+    low: Point,
+    high: Point,
+    /// When the highest level was met first, but for noise.
+    crest: Point,
+    crests: [Peaks; ORDERS],
+    spikes: HashMap<String, Spikes>,
+}
+
+impl LimitHistory {
+    pub(super) fn new(first: Point) -> Self {
+        Self {
+            history: History::default(),
+            rising: true,
+            first: first.time,
+            killed: f64::NEG_INFINITY,
+            low: first,
+            high: first,
+            crest: first,
+            crests: Default::default(),
+            spikes: HashMap::new(),
+        }
+    }
+
+    /// The level of the last look.
+    #[cfg(test)]
+    pub(super) fn latest(&self) -> Option<f64> {
+        self.history.latest().map(|point| point.level)
+    }
+
+    /// Takes in the level of a moment.
+    pub(super) fn push(&mut self, point: Point, limit: f64) {
+        self.history.push(point);
+        let turn = (TURN * limit).max(OF_SWING * (self.high.level - self.low.level));
+        if self.rising {
+            if point.level >= self.high.level {
+                self.high = point;
+                if point.level > self.crest.level + NOISE * limit {
+                    self.crest = point;
+                }
+            } else if self.high.level - point.level > turn {
+                // A look may see what the killed process held once more after the kill was told.
+                if self.high.time > self.killed + FREED {
+                    let peak = Point {
+                        time: self.crest.time,
+                        ..self.high
+                    };
+                    self.crest(peak, self.high.level - self.low.level, 0, TURN * limit);
+                }
+                (self.rising, self.low) = (false, point);
+            }
+        } else if point.level <= self.low.level {
+            self.low = point;
+        } else if point.level - self.low.level > turn {
+            (self.rising, self.high, self.crest) = (true, point, point);
+        }
+    }
+
+    fn crest(&mut self, peak: Point, swing: f64, order: usize, least: f64) {
+        let Some(crests) = self.crests.get_mut(order) else {
+            return;
+        };
+        crests.push(peak, swing);
+        let last: Vec<Point> = crests.iter().rev().take(3).copied().collect();
+        let [after, middle, before] = last[..] else {
+            return;
+        };
+        if middle.level > before.level + least && middle.level > after.level + least {
+            let swing = middle.level - before.level.min(after.level);
+            self.crest(middle, swing, order + 1, least);
+        }
+    }
+
+    /// Takes in that the limit killed at `time`: peaks until then are no sign that the next one is harmless. False where that is known.
+    pub(super) fn killed(&mut self, time: f64) -> bool {
+        if time <= self.killed {
+            return false;
+        }
+        let now = self.history.latest();
+        self.killed = time;
+        self.crests = Default::default();
+        self.spikes.clear();
+        self.low = now.unwrap_or(self.low);
+        (self.rising, self.high) = (false, self.low);
+        true
+    }
+
+    /// Takes in a call that has ended: what was highest while it ran is to be expected of the next one.
+    pub(super) fn called(&mut self, title: &str, began: f64, ended: f64, limit: f64) {
+        if began < self.killed {
+            return;
+        }
+        let (Some(before), Some(peak)) = (
+            self.history.at(began),
+            self.history.highest(began, NOISE * limit),
+        ) else {
+            return;
+        };
+        if let Some(known) = self.spikes.get_mut(title) {
+            if began < known.ended {
+                // Of several at the same time.
+                if let Some(last) = known.peaks.last_mut() {
+                    last.level = last.level.max(peak.level);
+                }
+                known.ended = known.ended.max(ended);
+                return;
+            }
+        } else if peak.level - before < SPIKE * limit || self.spikes.len() >= TITLES {
+            return;
+        }
+        let spikes = self.spikes.entry(title.to_owned()).or_default();
+        spikes.ended = ended;
+        spikes.peaks.push(peak, peak.level - before);
+    }
+
+    /// When the limit will be met, the likeliest first.
+    pub(super) fn forecasts(&self, now: Point, limit: f64) -> Vec<Forecast> {
+        let crests = self.crests.iter();
+        let crests = crests.filter_map(|peaks| peaks.forecast(now.time, limit));
+        let titles = self.spikes.values();
+        let titles = titles.filter_map(|spikes| spikes.peaks.forecast(now.time, limit));
+        let mut found: Vec<Forecast> = crests.chain(titles).chain(self.ramp(now, limit)).collect();
+        found.sort_by(|one, other| one.middle.total_cmp(&other.middle));
+        found
+    }
+
+    /// The title whose calls are expected to meet the limit about then.
+    pub(super) fn title(&self, now: f64, limit: f64) -> Option<&str> {
+        let found = self.spikes.iter().filter_map(|(title, spikes)| {
+            let forecast = spikes.peaks.forecast(now, limit)?;
+            Some((title.as_str(), forecast.middle))
+        });
+        let first = found.min_by(|(_, one), (_, other)| one.total_cmp(other))?;
+        Some(first.0)
+    }
+
+    /// The highest level that peaks so far let expect.
+    fn precedent(&self) -> Option<f64> {
+        self.crests
+            .iter()
+            .filter_map(Peaks::expected)
+            .reduce(f64::max)
+    }
+
+    /// A rise that goes on.
+    fn ramp(&self, now: Point, limit: f64) -> Option<Forecast> {
+        if !self.rising || now.level < RAMP_FROM * limit {
+            return None;
+        }
+        let rise = self.high.level - self.low.level;
+        let began = self
+            .history
+            .above_since(self.low.level + 0.1 * rise, self.low.time);
+        let seen = now.time - began;
+        let before = |part: f64| self.history.at(now.time - part * seen);
+        let (start, half) = (before(1.0)?, before(0.5)?);
+        let (first, second) = (half - start, now.level - half);
+        // What goes up and down a little meets the limit with its highest.
+        let margin = limit - self.high.level;
+        if seen < 4.0 || rise < 2.0 * TURN * limit || second <= 0.0 {
+            return None;
+        }
+        if second < SLOWS * first && second * second / (first - second) < margin {
+            return None;
+        }
+        // Up to what was reached before, and as much more as peaks stray, nothing is new.
+        let known = self.precedent();
+        if known.is_some_and(|known| now.level < known + TURN * limit) {
+            return None;
+        }
+        let quarters = [before(1.0)?, before(0.75)?, half, before(0.25)?, now.level];
+        let all = (first + second) / seen;
+        // The pace of as long as will be left, and of all.
+        let window = (LOCAL * margin / all).max(8.0).min(0.5 * seen);
+        let local = (now.level - before(window / seen)?) / window;
+        let rate = 0.5 * (all + local.max(0.0));
+        let middle = if quickens(quarters) {
+            quickening(first, second, margin) * 0.5 * seen
+        } else {
+            margin / rate
+        };
+        let strays = deviation(quarters, 0.25 * (first + second));
+        let strays = UNEVEN + UNEVENNESS * strays * (1.0 + seen / middle.max(1.0)).sqrt();
+        let off = (strays * middle).hypot(NOISE * limit / rate);
+        let quiet = began - self.first;
+        Some(Forecast {
+            kind: Kind::Ramp,
+            low: middle - off,
+            likely: middle,
+            middle,
+            high: middle + 1.2 * off,
+            seen,
+            quiet,
+            period: None,
+        })
+    }
+}

@@ -1,0 +1,276 @@
+//! Forecasts when each limit will be hit: warns once, and ends the warning when the limit is no longer expected to be hit.
+//!
+//! [`LimitForecaster`] is asked once a second what is new. By the trend of peaks the next peak is forecast, a rare one before it begins; a rise
+//! is believed for a part of the time that it has lasted, and not where peaks before went as high. A limit costs some 10 KiB, and
+//! 1 KiB for each title of calls that raise memory, whatever runs for however long; of more than [`LIMITS`] only the nearest are followed.
+
+mod chance;
+mod history;
+mod limit_history;
+mod peaks;
+mod victim;
+mod warning_state;
+
+use crate::{
+    event::{Call, ForecastProcess, LimitName, LimitWarning, Within},
+    ids::{BootTime, Bytes, ProcessKey, SECOND_NS},
+    judge::{
+        Judge,
+        killers::{LimitOwner, NextKiller},
+        limit_warnings, live,
+        report::Death,
+        state::processes::ProcessState,
+        state::world::World,
+    },
+};
+use history::Point;
+use warning_state::{WarningChange, WarningState};
+
+/// Limits that are followed.
+const LIMITS: usize = 16;
+/// Whose growth it is tells the time of the growth, and of a long one its last part.
+const LATELY_S: f64 = 120.0;
+/// A process whose private memory is less than this part of what moved is not named for it.
+const ITS_PART: f64 = 0.25;
+/// Shorter calls lie between two looks.
+const CALL_NS: i64 = SECOND_NS;
+
+/// By what a forecast is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// By the trend of peaks.
+    Peaks,
+    /// By a rise that goes on.
+    Ramp,
+}
+
+/// When a limit will be met, in seconds from now.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Forecast {
+    kind: Kind,
+    /// The 10th percentile, the 50th and the 90th.
+    low: f64,
+    /// By then the kill is likely enough to be warned of.
+    likely: f64,
+    middle: f64,
+    high: f64,
+    /// Over so many seconds that was seen.
+    seen: f64,
+    /// For how long it was watched before that.
+    quiet: f64,
+    /// From one peak to the next.
+    period: Option<f64>,
+}
+
+/// One limit.
+#[derive(Debug)]
+struct Limit {
+    limit_owner: LimitOwner,
+    at: Bytes,
+    state: WarningState,
+    /// Since when the warning is active, and the process that grew.
+    warned: Option<(BootTime, Option<ForecastProcess>)>,
+}
+
+/// Forecasts when each limit will be hit.
+#[derive(Debug, Default)]
+pub struct LimitForecaster {
+    limits: Vec<Limit>,
+}
+
+fn seconds(time: BootTime) -> f64 {
+    time.0 as f64 / 1e9
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a duration in ms, cut at 0"
+)]
+fn milliseconds(seconds: f64) -> u64 {
+    (seconds.max(0.0) * 1e3) as u64
+}
+
+fn limit_name(limit_owner: &LimitOwner) -> LimitName {
+    match limit_owner {
+        LimitOwner::RayMonitor => LimitName::RayMonitor,
+        LimitOwner::Cgroup(path) => LimitName::Cgroup(path.clone()),
+        LimitOwner::Machine => LimitName::Machine,
+    }
+}
+
+impl LimitForecaster {
+    /// Takes in a call that has ended: what was in use while it ran is to be expected of the next one.
+    pub fn called(&mut self, call: &Call) {
+        let Some(ended) = call
+            .ended
+            .filter(|ended| ended.since(call.began) >= CALL_NS)
+        else {
+            return;
+        };
+        let title = call.title.strip_prefix("ray::").unwrap_or(&call.title);
+        for limit in &mut self.limits {
+            let history = &mut limit.state.history;
+            history.called(
+                title,
+                seconds(call.began),
+                seconds(ended),
+                limit.at.0 as f64,
+            );
+        }
+    }
+
+    /// Takes in a death: where a limit has killed, the next warning is a new one.
+    pub fn died(&mut self, death: &Death) {
+        let killer = death.verdict.killer;
+        let Some(name) = limit_warnings::limit_of(killer, death.memory.oom.as_ref()) else {
+            return;
+        };
+        let of_kill = |limit: &&mut Limit| limit_name(&limit.limit_owner) == name;
+        if let Some(limit) = self.limits.iter_mut().find(of_kill) {
+            limit.state.killed(seconds(death.when.act_time));
+        }
+    }
+
+    /// What is new at `now`; to be asked once a second.
+    pub fn look(&mut self, now: BootTime, judge: &Judge) -> Vec<LimitWarning> {
+        let world = &judge.world;
+        let mut threats = live::limits(world, now);
+        threats.sort_by_key(|threat| threat.margin);
+        threats.truncate(LIMITS);
+        self.limits.retain(|limit| {
+            threats
+                .iter()
+                .any(|threat| threat.limit_owner == limit.limit_owner)
+        });
+        let threats = threats.into_iter();
+        threats
+            .filter_map(|threat| self.step(now, world, &threat))
+            .collect()
+    }
+
+    fn step(&mut self, now: BootTime, world: &World, threat: &NextKiller) -> Option<LimitWarning> {
+        let point = Point {
+            time: seconds(now),
+            level: threat.used().0 as f64,
+        };
+        let place = self
+            .limits
+            .iter()
+            .position(|limit| limit.limit_owner == threat.limit_owner);
+        let place = place.unwrap_or_else(|| {
+            self.limits.push(Limit {
+                limit_owner: threat.limit_owner.clone(),
+                at: threat.at,
+                state: WarningState::new(point),
+                warned: None,
+            });
+            self.limits.len() - 1
+        });
+        let limit = self.limits.get_mut(place)?;
+        limit.at = threat.at;
+        let turn = limit.state.step(point, threat.at.0 as f64)?;
+        let mut warning = LimitWarning {
+            limit: limit_name(&threat.limit_owner),
+            at: threat.at,
+            used: threat.used(),
+            within: None,
+            grower: None,
+            victim: None,
+            seen_ms: 0,
+            at_once: 0,
+        };
+        match turn {
+            WarningChange::Begun(forecast) => {
+                let lately = forecast.seen.min(LATELY_S);
+                let since = now.plus(-milliseconds(lately).cast_signed() * 1_000_000);
+                let title = limit.state.history.title(point.time, threat.at.0 as f64);
+                warning.within = Some(Within {
+                    soonest_ms: milliseconds(forecast.low),
+                    latest_ms: milliseconds(forecast.high),
+                });
+                warning.seen_ms = milliseconds(lately);
+                if let Some((grower, at_once)) =
+                    grower(world, &threat.limit_owner, now, since, title)
+                {
+                    (warning.grower, warning.at_once) = (Some(grower), at_once);
+                }
+                warning.victim = victim::likely(world, &threat.limit_owner, now);
+                limit.warned = Some((now, warning.grower.clone()));
+            }
+            WarningChange::Over(given_back) => {
+                let (since, grower) = limit.warned.take()?;
+                warning.seen_ms = u64::try_from(now.since(since) / 1_000_000).unwrap_or(0);
+                warning.grower =
+                    grower.and_then(|grower| gave_back(world, grower, since, given_back));
+            }
+        }
+        Some(warning)
+    }
+}
+
+/// Who counts against a limit and lives.
+fn counted<'a>(
+    world: &'a World,
+    limit_owner: &'a LimitOwner,
+    now: BootTime,
+) -> impl Iterator<Item = &'a ProcessState> {
+    let counts = move |cgroup: Option<&str>| match limit_owner {
+        LimitOwner::Cgroup(path) => live::is_below(cgroup.unwrap_or("/"), path),
+        LimitOwner::RayMonitor | LimitOwner::Machine => true,
+    };
+    let states = world.processes.iter();
+    states.filter(move |state| live::is_alive(state, now) && counts(state.cgroup.as_deref()))
+}
+
+/// The process that has grown most since then, where it is a good part of what grew; and how many run its task and grew.
+fn grower(
+    world: &World,
+    limit_owner: &LimitOwner,
+    now: BootTime,
+    since: BootTime,
+    title: Option<&str>,
+) -> Option<(ForecastProcess, u32)> {
+    let risen = |key: ProcessKey| {
+        let samples = world.recent_samples.get(key);
+        samples.map_or(Bytes(0), |samples| samples.risen(since))
+    };
+    let grown = counted(world, limit_owner, now).map(|state| (state, risen(state.key)));
+    let grown: Vec<_> = grown.filter(|(_, risen)| risen.0 > 0).collect();
+    let all: u64 = grown.iter().map(|(_, risen)| risen.0).sum();
+    let (state, moved) = grown.iter().max_by_key(|(_, risen)| *risen)?;
+    let task = state.task();
+    let same = |(other, _): &&(&ProcessState, Bytes)| task.is_some() && other.task() == task;
+    let at_once = grown.iter().filter(same).count();
+    let together = grown
+        .iter()
+        .filter(same)
+        .map(|(_, risen)| risen.0)
+        .sum::<u64>();
+    let part = together.max(moved.0) as f64;
+    (part >= ITS_PART * all as f64).then(|| {
+        let grower = ForecastProcess {
+            process: state.key,
+            name: state.owner(),
+            call: title.map(str::to_owned),
+            moved: *moved,
+        };
+        (grower, u32::try_from(at_once).unwrap_or(u32::MAX))
+    })
+}
+
+/// The one that grew, where it is the one that gave back.
+fn gave_back(
+    world: &World,
+    grower: ForecastProcess,
+    since: BootTime,
+    given_back: f64,
+) -> Option<ForecastProcess> {
+    let samples = world.recent_samples.get(grower.process)?;
+    let moved = samples.fallen(since);
+    let is_its_own = moved.0 > 0 && moved.0 as f64 >= ITS_PART * given_back;
+    is_its_own.then_some(ForecastProcess { moved, ..grower })
+}
+
+#[cfg(test)]
+mod tests;

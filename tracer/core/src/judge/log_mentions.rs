@@ -1,0 +1,152 @@
+//! Collects what this recording's logs say of processes and nodes that may be elsewhere; [`super::fleet`] joins reports by it.
+
+use crate::{
+    ids::{HexId, ProcessKey},
+    judge::{
+        report::{LogMention, Mention},
+        state::world::World,
+    },
+    ray::{
+        facts::RayFact,
+        log::{after_effects, file_name},
+        words::{self, Ended, OwnerGone, lost_the_gcs, owner_gone},
+    },
+};
+
+/// All of it, in the order of being read.
+pub(super) fn all(
+    world: &World,
+    number: impl Fn(Option<ProcessKey>) -> Option<u32>,
+) -> Vec<LogMention> {
+    let mut all: Vec<LogMention> = Vec::new();
+    for seen in world.ray_words.iter() {
+        let by = file_name::parse(&seen.what.file).and_then(|name| name.worker_id);
+        let found = mentions(&seen.what.fact).into_iter().flatten();
+        all.extend(found.map(|what| LogMention {
+            time: world.clock.wall(seen.time),
+            cluster: number(seen.what.cluster),
+            source: seen.what.file.clone(),
+            by: by.clone(),
+            what,
+        }));
+    }
+    all
+}
+
+/// The mentions of one record: it may say where a process ran, and what became of it.
+#[must_use]
+pub fn mentions(fact: &RayFact) -> [Option<Mention>; 2] {
+    match fact {
+        RayFact::OwnerDied {
+            worker_id,
+            owner_worker_id,
+            reason,
+        } => [
+            Some(Mention::OwnerDied {
+                worker: worker_id.clone(),
+                owner: owner_worker_id.clone(),
+                node: Ended::of(reason) == Ended::OwnersNode,
+            })
+            .filter(|_| Ended::of(reason) != Ended::Job),
+            None,
+        ],
+        RayFact::ForceKillActor {
+            reason,
+            worker_id: Some(worker),
+        } => [after_owner(worker, reason), None],
+        RayFact::ActorState {
+            actor_id,
+            state,
+            worker_id,
+            node_id,
+            ..
+        } => [
+            actor(actor_id, state, worker_id.as_ref()),
+            on(worker_id.as_ref(), node_id.as_ref()),
+        ],
+        RayFact::GcsWorkerExit {
+            worker_id, node_id, ..
+        } => [on(Some(worker_id), node_id.as_ref()), None],
+        RayFact::TaskFailed {
+            task_id: Some(task),
+            will_retry: Some(false),
+            error,
+            ..
+        } if words::is_of_an_actor(error) => [called(task), None],
+        RayFact::NodeRegistered {
+            node_id,
+            name,
+            address,
+        } => [
+            Some(Mention::NodeIs {
+                node: node_id.clone(),
+                name: name.clone(),
+                address: address.clone(),
+            }),
+            None,
+        ],
+        RayFact::NodeDied {
+            node_id,
+            reason,
+            message,
+        } => [
+            Some(Mention::NodeDied {
+                node: node_id.clone(),
+                reason: reason.clone(),
+                message: message.clone(),
+            }),
+            None,
+        ],
+        RayFact::RayletMarkedDead { reason } => {
+            [lost_the_gcs(reason).then_some(Mention::GcsLost), None]
+        }
+        RayFact::Exception { class, message, .. } => [peer_error(class, message), None],
+        _ => [None, None],
+    }
+}
+
+fn actor(actor: &HexId, state: &str, worker: Option<&HexId>) -> Option<Mention> {
+    let actor = actor.clone();
+    match (state, worker.cloned()) {
+        ("DEAD", worker) => Some(Mention::ActorDied { actor, worker }),
+        ("ALIVE", Some(worker)) => Some(Mention::ActorIn { actor, worker }),
+        _ => None,
+    }
+}
+
+fn on(worker: Option<&HexId>, node: Option<&HexId>) -> Option<Mention> {
+    Some(Mention::WorkerOn {
+        worker: worker?.clone(),
+        node: node?.clone(),
+    })
+}
+
+fn after_owner(worker: &HexId, reason: &str) -> Option<Mention> {
+    let OwnerGone {
+        owner,
+        node_crashed,
+    } = owner_gone(reason)?;
+    Some(Mention::OwnerDied {
+        worker: worker.clone(),
+        owner,
+        node: node_crashed,
+    })
+}
+
+/// A failed call of a method: the actor's id is the end of the task's.
+fn called(task: &HexId) -> Option<Mention> {
+    Some(Mention::ActorDied {
+        actor: task.actor_of_task()?,
+        worker: None,
+    })
+}
+
+/// What the last exception of a worker, or a line of its output, says of its peers.
+#[must_use]
+pub fn peer_error(class: &str, message: &str) -> Option<Mention> {
+    let kind = after_effects::kind(message).or_else(|| after_effects::kind(class))?;
+    Some(Mention::PeerError {
+        kind,
+        timeout_ms: after_effects::timeout_ms(message),
+    })
+}

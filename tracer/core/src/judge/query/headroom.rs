@@ -1,0 +1,110 @@
+//! The limit that is next, how far it is, and whether what calls keep matters beside it.
+
+use std::path::Path;
+
+use crate::{
+    event::Cluster,
+    ids::{Bytes, ProcessKey},
+    judge::state::{calls::Growth, world::World},
+    ray::facts::RayFact,
+};
+
+/// All processes that run a method keep at least one part in so many of the limit: less is what allocators and caches move by.
+const SHARE: u64 = 20;
+
+/// What is left until a limit, at the end of what was seen.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::judge) struct Headroom {
+    /// `Ray's threshold`, `the limit of /job`.
+    pub(in crate::judge) limit: String,
+    pub(in crate::judge) at: Bytes,
+    pub(in crate::judge) used: Bytes,
+}
+
+impl Headroom {
+    /// Whether so much is a part of it that is worth a word.
+    pub(in crate::judge) fn is_filled_by(&self, kept: Bytes) -> bool {
+        kept.0 >= self.at.0 / SHARE
+    }
+
+    pub(in crate::judge) fn left(&self) -> Bytes {
+        Bytes(self.at.0.saturating_sub(self.used.0))
+    }
+}
+
+/// Whether what the calls of a method keep matters beside the limit of their cluster, over all processes that run it, of which one keeps
+/// so much. Where no limit is known it does.
+pub(in crate::judge) fn matters(
+    world: &World,
+    cluster: Option<ProcessKey>,
+    growth: &Growth,
+) -> bool {
+    let mut clusters = world.clusters.iter();
+    let cluster = cluster.and_then(|raylet| clusters.find(|one| one.raylet.same(raylet)));
+    let Some(headroom) = cluster.and_then(|cluster| of(world, cluster)) else {
+        return true;
+    };
+    let all = world.calls.values();
+    let run_it = all.filter(|calls| calls.latest() == Some(growth.title.as_str()));
+    let many = run_it.count().max(1) as u64;
+    headroom.is_filled_by(Bytes(growth.kept().0.saturating_mul(many)))
+}
+
+/// The limit that is next by the last figures: Ray's threshold, or that of a cgroup on the raylet's path.
+pub(in crate::judge) fn of(world: &World, cluster: &Cluster) -> Option<Headroom> {
+    let raylet = world.processes.get(cluster.raylet)?;
+    let own = raylet.cgroup.as_deref().map(Path::new);
+    let on_path = |path: &String| own.is_some_and(|own| own.starts_with(path));
+    let last = world.cgroups.iter().filter(|(path, _)| on_path(path));
+    let node = world.machine.node.as_ref().map(|(_, node)| node);
+    let limits: Vec<(&String, Bytes, Bytes)> = last
+        .filter_map(|(path, states)| {
+            let state = &states.last()?.what;
+            let limit = match node {
+                Some(node) => state.binding(node),
+                None => state.limit,
+            };
+            Some((path, state.needed(), limit?))
+        })
+        .collect();
+    let machine = node.map(|node| Headroom {
+        limit: "the machine's end".into(),
+        at: node.total,
+        used: node.used(),
+    });
+    let cgroups = limits.iter().map(|(path, used, at)| Headroom {
+        limit: format!("the limit of {path}"),
+        at: *at,
+        used: *used,
+    });
+    cgroups
+        .chain(threshold(world, cluster, &limits))
+        .chain(machine)
+        .min_by_key(Headroom::left)
+}
+
+fn threshold(
+    world: &World,
+    cluster: &Cluster,
+    limits: &[(&String, Bytes, Bytes)],
+) -> Option<Headroom> {
+    let mut said = world.ray_of_cluster(cluster.raylet).rev();
+    let (at, total) = said.find_map(|seen| match seen.what.fact {
+        RayFact::MonitorStarted {
+            threshold, total, ..
+        } => Some((threshold, total)),
+        _ => None,
+    })?;
+    // Ray counts the cgroup whose limit it takes for the machine's memory.
+    let of_cgroup = limits.iter().find(|(_, _, limit)| *limit == total);
+    let of_cgroup = of_cgroup.map(|(_, used, _)| *used);
+    let of_machine = || {
+        let (_, node) = world.machine.node.as_ref()?;
+        Some(node.used())
+    };
+    Some(Headroom {
+        limit: "Ray's threshold".into(),
+        at,
+        used: of_cgroup.or_else(of_machine)?,
+    })
+}

@@ -1,0 +1,75 @@
+//! Lists the largest live processes at a death, with class, role, cluster and cgroup.
+
+use crate::{
+    event::Role,
+    ids::{Bytes, ProcessKey},
+    judge::state::{
+        calls::{Calls, Idle},
+        processes::ProcessState,
+        snapshot::{LiveProcesses, Member, Names},
+        world::World,
+    },
+    ray::identify::{self, Title},
+};
+
+/// Processes that a death keeps.
+const MOST: usize = 64;
+
+/// The live processes around the end of `dying`, which held `own`.
+pub(in crate::judge) fn around(
+    world: &World,
+    names: &mut Names,
+    dying: ProcessKey,
+    own: Option<Bytes>,
+) -> LiveProcesses {
+    let others = world.processes.alive();
+    let others = others.filter(|state| !state.key.same(dying));
+    let others = others.filter_map(|state| Some((state, state.memory?.1.private()?)));
+    let own = world.processes.get(dying).zip(own);
+    let mut alive: Vec<(&ProcessState, Bytes)> = others.chain(own).collect();
+    let tracked = Bytes(alive.iter().map(|(_, private)| private.0).sum());
+    alive.sort_by_key(|(state, private)| std::cmp::Reverse((*private, state.key.pid)));
+    alive.truncate(MOST);
+    let mut kept = |name: Option<&str>| name.map(|name| names.kept(name));
+    let member = |(state, private): (&ProcessState, Bytes)| Member {
+        pid: state.key.pid,
+        role: state.role,
+        class: kept(class(state).as_deref()),
+        cluster: state.cluster,
+        cgroup: kept(state.cgroup.as_deref()),
+        doing: kept(state.doing().as_deref()),
+        private,
+        shared: state
+            .memory
+            .and_then(|(_, split)| split.shmem)
+            .unwrap_or_default(),
+        before: state.before,
+        growth: calls(world, state).and_then(Calls::steady).map(Box::new),
+        reused: calls(world, state).and_then(Calls::reused).map(Box::new),
+        idle: idle(world, state).map(Box::new),
+        on_gpu: world.gpus.has_held(state.key),
+    };
+    LiveProcesses {
+        members: alive.into_iter().map(member).collect(),
+        tracked,
+        node: world.machine.node.as_ref().map(|(_, node)| node.clone()),
+    }
+}
+
+fn calls<'a>(world: &'a World, state: &ProcessState) -> Option<&'a Calls> {
+    world.calls.get(&state.key.truncated())
+}
+
+/// Since when a worker of tasks has had nothing to do.
+pub(in crate::judge) fn idle(world: &World, state: &ProcessState) -> Option<Idle> {
+    let of_tasks = state.role == Role::Worker && state.actor_class.is_none();
+    let calls = calls(world, state).filter(|_| of_tasks)?;
+    calls.idle(world.last_time)
+}
+
+/// The class of its actor, else the task that it runs or ran last.
+pub(in crate::judge) fn class(state: &ProcessState) -> Option<String> {
+    let title = state.title.as_deref().and_then(identify::title);
+    let of_title = title.and_then(Title::class);
+    of_title.or_else(|| state.actor_class.clone())
+}

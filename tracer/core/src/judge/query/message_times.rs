@@ -1,0 +1,156 @@
+//! The ends of messages between this node and the GCS that were recorded here: [`crate::judge::fleet`] compares clocks by them.
+//!
+//! Mirrors `node_manager.cc`, `gcs_worker_manager.cc`, `gcs_actor_manager.cc` and `gcs_node_manager.cc` of Ray (2.9 to 2.60): each logs
+//! its end before it sends, or when it has received.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::{
+    event::{Cluster, RayLog},
+    ids::{BootTime, HexId, ProcessKey},
+    judge::{
+        report::{MessageTime, Step},
+        state::world::World,
+    },
+    ray::{
+        facts::RayFact,
+        words::{Ended, lost_the_gcs, owner_gone},
+    },
+};
+
+type Ends = HashMap<(u32, bool, Step, HexId), BootTime>;
+
+/// The first of each kind.
+pub(in crate::judge) fn all(
+    world: &World,
+    number: impl Fn(Option<ProcessKey>) -> Option<u32>,
+) -> Vec<MessageTime> {
+    let mut ends = Ends::new();
+    let mut note = |cluster, by_gcs, (step, id): (Step, HexId), time: BootTime| {
+        let first = ends.entry((cluster, by_gcs, step, id)).or_insert(time);
+        *first = time.min(*first);
+    };
+    for seen in world.ray_words.iter() {
+        let Some(cluster) = number(seen.what.cluster) else {
+            continue;
+        };
+        if seen.what.file.starts_with("gcs_server") {
+            for end in by_gcs(&seen.what.fact).into_iter().flatten() {
+                note(cluster, true, end, seen.time);
+            }
+        } else {
+            let own = own_node(world, &seen.what);
+            for end in on_node(&seen.what, own).into_iter().flatten() {
+                note(cluster, false, end, seen.time);
+            }
+        }
+    }
+    for cluster in &world.clusters {
+        if let (Some(number), Some(node)) = (number(Some(cluster.raylet)), &cluster.node_id) {
+            let end = (Step::NodeUp, node.clone());
+            note(number, false, end, cluster.raylet.start);
+        }
+    }
+    for state in world.processes.iter() {
+        let Some(number) = state.cluster.and_then(|cluster| number(Some(cluster))) else {
+            continue;
+        };
+        if let Some(worker) = &state.worker_id {
+            let end = (Step::WorkerReady, worker.clone());
+            note(number, false, end, state.key.start);
+        }
+        let calls = world.calls.get(&state.key.truncated());
+        let first = calls.and_then(|calls| calls.leased(false));
+        let Some(first) = first else { continue };
+        let job = state.job_id.clone().or_else(|| world.ray_job(state.key));
+        if let Some(job) = job {
+            note(number, false, (Step::JobBegan, job), first);
+        }
+    }
+    into_message_times(world, ends)
+}
+
+fn into_message_times(world: &World, ends: Ends) -> Vec<MessageTime> {
+    // A raylet may end what a worker of its own node owned before the GCS has entered that worker's exit.
+    let left: HashSet<(u32, HexId)> = ends
+        .keys()
+        .filter(|(_, by_gcs, step, _)| !by_gcs && *step == Step::WorkerLeft)
+        .map(|(cluster, _, _, id)| (*cluster, id.clone()))
+        .collect();
+    let message = |((cluster, by_gcs, step, id), time): ((u32, bool, Step, HexId), BootTime)| {
+        let is_own = !by_gcs && step == Step::OwnerGone && left.contains(&(cluster, id.clone()));
+        let time = world.clock.wall(time).filter(|_| !is_own)?;
+        Some(MessageTime {
+            time,
+            cluster,
+            by_gcs,
+            step,
+            id,
+        })
+    };
+    ends.into_iter().filter_map(message).collect()
+}
+
+fn own_node<'a>(world: &'a World, log: &RayLog) -> Option<&'a HexId> {
+    let cluster: Option<&Cluster> = log.cluster.and_then(|raylet| world.cluster(raylet));
+    cluster?.node_id.as_ref()
+}
+
+/// What the GCS's own log says.
+fn by_gcs(fact: &RayFact) -> [Option<(Step, HexId)>; 2] {
+    match fact {
+        RayFact::GcsWorkerExit { worker_id, .. } => {
+            [Step::WorkerLeft, Step::OwnerGone].map(|step| Some((step, worker_id.clone())))
+        }
+        RayFact::ActorState {
+            state,
+            worker_id: Some(worker),
+            ..
+        } => [actor_state(state, worker, Step::WorkerReady), None],
+        RayFact::NodeRegistered { node_id, .. } => [Some((Step::NodeUp, node_id.clone())), None],
+        RayFact::NodeDied { node_id, .. } => [Some((Step::NodeGone, node_id.clone())), None],
+        RayFact::JobStarted { job_id, .. } => [Some((Step::JobBegan, job_id.clone())), None],
+        _ => [None, None],
+    }
+}
+
+fn actor_state(state: &str, worker: &HexId, alive: Step) -> Option<(Step, HexId)> {
+    match state {
+        "ALIVE" => Some((alive, worker.clone())),
+        "DEAD" | "RESTARTING" => Some((Step::ActorFailed, worker.clone())),
+        _ => None,
+    }
+}
+
+/// What this node's raylet and processes log.
+fn on_node(log: &RayLog, own: Option<&HexId>) -> [Option<(Step, HexId)>; 2] {
+    match &log.fact {
+        RayFact::Disconnected {
+            worker_id: Some(worker),
+            ..
+        } => [Some((Step::WorkerLeft, worker.clone())), None],
+        RayFact::OwnerDied {
+            owner_worker_id: Some(owner),
+            reason,
+            ..
+        } if Ended::of(reason) == Ended::Owner => [Some((Step::OwnerGone, owner.clone())), None],
+        // The GCS has it killed as soon as it has entered the owner's exit; the raylet may never say whose end it was.
+        RayFact::ForceKillActor { reason, .. } if log.file.contains("-core-") => {
+            let gone = owner_gone(reason).filter(|gone| !gone.node_crashed);
+            let owner = gone.and_then(|gone| gone.owner);
+            [owner.map(|owner| (Step::OwnerGone, owner)), None]
+        }
+        RayFact::RayletMarkedDead { reason } if !lost_the_gcs(reason) => {
+            [own.map(|own| (Step::NodeGone, own.clone())), None]
+        }
+        RayFact::ActorState {
+            state,
+            worker_id: Some(worker),
+            ..
+        } if state != "ALIVE" => [
+            Some((Step::ActorFailed, worker.clone())).filter(|_| log.file.contains("-core-")),
+            None,
+        ],
+        _ => [None, None],
+    }
+}

@@ -1,0 +1,431 @@
+//! Finds the origin of a signal: a process asked for it, the kernel sent it as somebody had arranged, or by itself.
+//!
+//! A `si_code` alone does not tell: a process may queue any negative code to another (except `SI_TKILL`) and any code to itself
+//! (`do_rt_sigqueueinfo`, kernel/signal.c). The system call that the running task was in does: only those of [`asks`] send on request.
+
+use libc::{
+    BUS_MCEERR_AO, BUS_MCEERR_AR, CLD_DUMPED, CLD_EXITED, CLD_KILLED, SI_KERNEL, SI_MESGQ,
+    SI_QUEUE, SI_SIGIO, SI_TIMER, SI_TKILL, SI_USER, SIGBUS, SIGFPE, SIGILL, SIGIO, SIGKILL,
+    SIGSEGV, SIGSYS, SIGTRAP, SIGXFSZ,
+};
+
+use super::report::Mechanism;
+use crate::event::Signal;
+
+/// In the thread that touched the page, and for every process that has it.
+const BUS_MCEERR: [i32; 2] = [BUS_MCEERR_AR, BUS_MCEERR_AO];
+
+/// How a child ended, for its parent (`do_notify_parent`, kernel/signal.c).
+const CHILD_ENDS: [i32; 3] = [CLD_EXITED, CLD_KILLED, CLD_DUMPED];
+
+/// `TRAP_PERF`: an event of `perf_event_open` has come, which anybody may have arranged who may trace the thread.
+const TRAP_PERF: i32 = 6;
+
+/// `PTRACE_KILL`: since Linux 5.19 it sends SIGKILL (`ptrace_request`, kernel/ptrace.c).
+const PTRACE_KILL: i64 = 8;
+
+/// Calls that can write into `cgroup.kill`; the numbers are those of `pwritev2` on x86-64 and aarch64.
+const WRITES: [&str; 9] = [
+    "write",
+    "pwrite64",
+    "writev",
+    "pwritev",
+    "#328",
+    "#287",
+    "sendfile",
+    "splice",
+    "io_uring_enter",
+];
+
+/// What a thread's own instruction raises.
+const FAULTS: [i32; 5] = [SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV];
+
+/// Calls in which the kernel faults the thread that made them: `execve`, `execveat` and `rt_sigreturn`, by their numbers on x86-64 and
+/// aarch64.
+const MAY_FAULT: [&str; 6] = ["#59", "#322", "#15", "#221", "#281", "#139"];
+
+/// What made the kernel send a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// A process asked for it, by this call.
+    Asked(Mechanism),
+    /// Somebody wrote into `cgroup.kill`.
+    CgroupKill,
+    /// The target had asked for it at its parent's end (`PR_SET_PDEATHSIG`).
+    ParentDeath,
+    /// A timer of the target's own (`timer_create`).
+    Timer,
+    /// The target had asked for it at a message (`mq_notify`).
+    MessageQueue,
+    /// Somebody had arranged it for when a file becomes ready (`F_SETSIG`, `F_SETOWN`).
+    Descriptor,
+    /// A process ended, perhaps a child that the target had cloned with this as its exit signal.
+    ChildExit,
+    /// By the kernel for a reason of its own (`SI_KERNEL`).
+    Kernel,
+    /// A fault of the target's own instruction.
+    Fault,
+    /// A system call that seccomp forbids.
+    Seccomp,
+    /// The limit on the size of a file.
+    FileLimit,
+    /// A hardware memory error.
+    Hwpoison,
+    /// None of these explains it.
+    Unknown,
+}
+
+/// The origin of a signal, and whether it is certain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SignalOrigin {
+    pub(super) kind: Origin,
+    pub(super) is_certain: bool,
+}
+
+impl SignalOrigin {
+    /// Whether the kernel sent it, whoever had arranged that: who ran then is no sender.
+    pub(super) fn is_kernels(self) -> bool {
+        !matches!(
+            self.kind,
+            Origin::Asked(_) | Origin::CgroupKill | Origin::Unknown
+        )
+    }
+}
+
+/// The origin of this signal.
+pub(super) fn of(signal: &Signal) -> SignalOrigin {
+    if let Some(mechanism) = asked(signal) {
+        return certain(Origin::Asked(mechanism));
+    }
+    let own = signal.sender.process.same(signal.target);
+    match signal.code {
+        // Also what the kernel uses for `cgroup.kill`, `PR_SET_PDEATHSIG` and `RLIMIT_FSIZE`.
+        SI_USER => by_nobodys_code(signal, own),
+        SI_KERNEL => by_the_kernels_code(signal, own),
+        // A timer of `timer_create`.
+        SI_TIMER => of_known_call(signal, Origin::Timer),
+        // A notification of `mq_notify`.
+        SI_MESGQ => of_known_call(signal, Origin::MessageQueue),
+        // A file that became ready, for a signal whose own codes are other things (fs/fcntl.c, `send_sigio_to_task`).
+        SI_SIGIO => of_known_call(signal, Origin::Descriptor),
+        // Nobody may queue this to another.
+        SI_TKILL if signal.call.is_none() => certain(Origin::Asked(Mechanism::Tgkill)),
+        // The kernel never makes this by itself.
+        SI_QUEUE if signal.call.is_none() => certain(Origin::Asked(Mechanism::Sigqueue)),
+        code if code > 0 => by_positive_code(signal, own),
+        _ => certain(Origin::Unknown),
+    }
+}
+
+fn certain(kind: Origin) -> SignalOrigin {
+    SignalOrigin {
+        kind,
+        is_certain: true,
+    }
+}
+
+/// What the kernel makes and a process can forge: certain where the call says that none did.
+fn of_known_call(signal: &Signal, kind: Origin) -> SignalOrigin {
+    SignalOrigin {
+        kind,
+        is_certain: signal.call.is_some(),
+    }
+}
+
+/// The call by which the running task asked for just this signal; `None` where it did not, and where its call is not known.
+fn asked(signal: &Signal) -> Option<Mechanism> {
+    let call = signal.call.as_ref()?;
+    let (mechanism, argument) = asks(&call.name)?;
+    let named = call.arguments.get(argument).copied() == Some(i64::from(signal.signal));
+    let own = signal.sender.process.same(signal.target);
+    let code = match mechanism {
+        Mechanism::Kill => signal.code == SI_USER,
+        Mechanism::Tgkill => signal.code == SI_TKILL,
+        Mechanism::Pidfd => signal.code <= 0 || own,
+        _ => own || signal.code < 0 && signal.code != SI_TKILL,
+    };
+    (named && code).then_some(mechanism)
+}
+
+/// The calls that send a signal, and which of their arguments is its number.
+fn asks(call: &str) -> Option<(Mechanism, usize)> {
+    Some(match call {
+        "kill" => (Mechanism::Kill, 1),
+        "tkill" => (Mechanism::Tgkill, 1),
+        "tgkill" => (Mechanism::Tgkill, 2),
+        "rt_sigqueueinfo" => (Mechanism::Sigqueue, 1),
+        "rt_tgsigqueueinfo" => (Mechanism::Sigqueue, 2),
+        "pidfd_send_signal" => (Mechanism::Pidfd, 1),
+        _ => return None,
+    })
+}
+
+/// Code 0 that no call asked for. Nobody but the kernel and `kill` makes that for another process, so that an unknown call leaves only
+/// what a process does to itself in doubt.
+fn by_nobodys_code(signal: &Signal, own: bool) -> SignalOrigin {
+    if signal.sender.exiting && signal.parent_death_signal == signal.signal {
+        return certain(Origin::ParentDeath);
+    }
+    if signal.signal == SIGKILL && !signal.group {
+        return certain(to_one_thread(signal));
+    }
+    match (&signal.call, own) {
+        (Some(_), true) if signal.signal == SIGXFSZ => certain(Origin::FileLimit),
+        // `SIGPIPE` of a write, `SIGTRAP` of a traced exec: of the target's own doing.
+        (Some(_), true) => certain(Origin::Fault),
+        (None, true) if signal.signal == SIGXFSZ => SignalOrigin {
+            kind: Origin::FileLimit,
+            is_certain: false,
+        },
+        (None, _) => certain(Origin::Asked(Mechanism::Kill)),
+        (Some(_), false) => certain(Origin::Unknown),
+    }
+}
+
+/// SIGKILL for one thread with code 0: `cgroup.kill`, a tracer, or another part of the kernel.
+fn to_one_thread(signal: &Signal) -> Origin {
+    let Some(call) = &signal.call else {
+        return Origin::CgroupKill;
+    };
+    match call.name.as_str() {
+        name if WRITES.contains(&name) => Origin::CgroupKill,
+        "ptrace" if call.arguments[0] == PTRACE_KILL => Origin::Asked(Mechanism::Unknown),
+        _ => Origin::Unknown,
+    }
+}
+
+/// `SI_KERNEL`. To one thread alone the kernel sends that for what the thread itself has done (`force_sig`), and for a file (`SIGIO`); any
+/// other one a tracer has put in at a system call (`ptrace_report_syscall`, include/linux/ptrace.h), in the name of the thread.
+fn by_the_kernels_code(signal: &Signal, own: bool) -> SignalOrigin {
+    let to_itself_alone = own && !signal.group && signal.sender.tid == signal.target_tid;
+    let forced = signal.signal == SIGKILL || FAULTS.contains(&signal.signal);
+    if to_itself_alone && !forced && signal.signal != SIGIO {
+        return certain(Origin::Unknown);
+    }
+    let call = signal.call.as_ref().map(|call| call.name.as_str());
+    let maybe_put_in =
+        to_itself_alone && call.is_some_and(|call| !call.is_empty() && !MAY_FAULT.contains(&call));
+    SignalOrigin {
+        kind: Origin::Kernel,
+        // It may have queued that to itself, which an unknown call does not tell.
+        is_certain: (call.is_some() || !own) && !maybe_put_in,
+    }
+}
+
+/// A code above 0: a fault, seccomp, a memory error, or a file that became ready, whose codes are the same numbers.
+fn by_positive_code(signal: &Signal, own: bool) -> SignalOrigin {
+    let call = signal.call.as_ref().map(|call| call.name.as_str());
+    let same_thread = own && signal.sender.tid == signal.target_tid;
+    if signal.signal == SIGBUS && BUS_MCEERR.contains(&signal.code) {
+        let injected = call == Some("madvise");
+        if same_thread || signal.sender.kernel_thread || injected || call.is_none() {
+            return of_known_call(signal, Origin::Hwpoison);
+        }
+    }
+    if signal.signal == SIGSYS && same_thread {
+        return of_known_call(signal, Origin::Seccomp);
+    }
+    if signal.signal == SIGTRAP && signal.code == TRAP_PERF {
+        return certain(Origin::Unknown);
+    }
+    if signal.sender.exiting && signal.group && !own && CHILD_ENDS.contains(&signal.code) {
+        return SignalOrigin {
+            kind: Origin::ChildExit,
+            // A file that is closed at an exit becomes ready with the same codes.
+            is_certain: false,
+        };
+    }
+    // An instruction faults in user space, not within a call; where the call is not known it may be either.
+    let between_calls = call.is_none_or(str::is_empty);
+    if same_thread && FAULTS.contains(&signal.signal) && between_calls {
+        return certain(Origin::Fault);
+    }
+    SignalOrigin {
+        kind: Origin::Descriptor,
+        is_certain: call.is_some() || !own,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        event::{Sender, SystemCall},
+        ids::{Pid, ProcessKey},
+    };
+
+    /// From pid 66 (or the target, 7) with a code, within a call that has these arguments.
+    fn sent(from: u32, number: i32, code: i32, call: Option<(&str, [i64; 3])>) -> Signal {
+        Signal {
+            target: ProcessKey::new(7, 70),
+            target_tid: Pid(7),
+            signal: number,
+            code,
+            group: true,
+            result: 0,
+            group_exit: true,
+            group_exit_code: number,
+            took_effect: true,
+            parent_death_signal: 0,
+            tracer: None,
+            sender: Sender {
+                process: ProcessKey::new(from, u64::from(from) * 10),
+                tid: Pid(from),
+                comm: "x".into(),
+                uid: 1000,
+                exiting: false,
+                kernel_thread: false,
+                exe: None,
+                cgroup: None,
+                ancestors: Vec::new(),
+                container_id: None,
+                effective_uid: None,
+                saved_uid: None,
+                file: None,
+                argv: Vec::new(),
+                exec_seen: false,
+                same_root: false,
+            },
+            call: call.map(|(name, arguments)| SystemCall {
+                name: name.into(),
+                arguments,
+            }),
+        }
+    }
+
+    fn origin(from: u32, number: i32, code: i32, call: Option<(&str, [i64; 3])>) -> (Origin, bool) {
+        let origin = of(&sent(from, number, code, call));
+        (origin.kind, origin.is_certain)
+    }
+
+    #[test]
+    fn every_code_that_a_process_may_queue_is_its_own_doing() {
+        for code in [-1, -2, -3, -4, -5, -60, -1000] {
+            let call = Some(("rt_sigqueueinfo", [7, 9, 0]));
+            assert_eq!(
+                origin(66, 9, code, call),
+                (Origin::Asked(Mechanism::Sigqueue), true),
+                "{code}"
+            );
+        }
+        for code in [128, -2, 0, 1, 5, -6] {
+            let call = Some(("rt_sigqueueinfo", [7, 9, 0]));
+            assert_eq!(
+                origin(7, 9, code, call),
+                (Origin::Asked(Mechanism::Sigqueue), true),
+                "to itself {code}"
+            );
+            let call = Some(("rt_tgsigqueueinfo", [7, 7, 9]));
+            assert_eq!(
+                origin(7, 9, code, call),
+                (Origin::Asked(Mechanism::Sigqueue), true)
+            );
+        }
+    }
+
+    #[test]
+    fn a_call_for_another_signal_asks_for_nothing() {
+        let call = Some(("rt_sigqueueinfo", [7, 12, 0]));
+        assert_eq!(origin(66, 9, -2, call), (Origin::Timer, true));
+        let call = Some(("kill", [8, 15, 0]));
+        assert_eq!(origin(66, 9, 128, call), (Origin::Kernel, true));
+    }
+
+    #[test]
+    fn what_a_tracer_puts_in_at_a_call_is_neither_a_terminals_nor_a_limits() {
+        let put_in = |number| {
+            let sleeps = Some(("#230", [0; 3]));
+            let mut signal = sent(7, number, 128, sleeps);
+            signal.group = false;
+            let origin = of(&signal);
+            (origin.kind, origin.is_certain)
+        };
+        for number in [1, 2, 3, 10, 15, 24] {
+            assert_eq!(put_in(number), (Origin::Unknown, true), "{number}");
+        }
+        // These the kernel forces on a thread too.
+        assert_eq!(put_in(11), (Origin::Kernel, false));
+        assert_eq!(put_in(9), (Origin::Kernel, false));
+        assert_eq!(put_in(29).0, Origin::Kernel);
+        let mut exec = sent(7, 11, 128, Some(("#59", [0; 3])));
+        exec.group = false;
+        assert!(of(&exec).is_certain);
+        // Ctrl-C goes to a group of processes.
+        assert_eq!(
+            origin(66, 2, 128, Some(("", [0; 3]))),
+            (Origin::Kernel, true)
+        );
+    }
+
+    #[test]
+    fn a_kill_of_one_thread_is_a_cgroups_only_where_something_is_written() {
+        let one_thread = |call: &str, arguments| {
+            let mut signal = sent(66, 9, 0, Some((call, arguments)));
+            signal.group = false;
+            of(&signal).kind
+        };
+        assert_eq!(one_thread("write", [3, 0, 1]), Origin::CgroupKill);
+        let kills = one_thread("ptrace", [PTRACE_KILL, 7, 0]);
+        assert_eq!(kills, Origin::Asked(Mechanism::Unknown));
+        assert_eq!(one_thread("ptrace", [7, 7, 0]), Origin::Unknown);
+        assert_eq!(one_thread("#230", [0; 3]), Origin::Unknown);
+    }
+
+    #[test]
+    fn neither_the_end_of_a_child_nor_a_counted_event_is_a_file_or_a_fault() {
+        let mut ends = sent(66, 9, CLD_EXITED, Some(("#231", [0; 3])));
+        ends.sender.exiting = true;
+        let origin = of(&ends);
+        assert_eq!((origin.kind, origin.is_certain), (Origin::ChildExit, false));
+        assert!(origin.is_kernels());
+        let mut event = sent(7, SIGTRAP, TRAP_PERF, Some(("", [0; 3])));
+        event.group = false;
+        assert_eq!(of(&event).kind, Origin::Unknown);
+    }
+
+    #[test]
+    fn what_is_arranged_is_told_apart() {
+        let in_none = Some(("", [0; 3]));
+        assert_eq!(origin(66, 9, -2, in_none), (Origin::Timer, true));
+        let posts = Some(("mq_timedsend", [3, 0, 1]));
+        assert_eq!(origin(66, 9, -3, posts), (Origin::MessageQueue, true));
+        let writes = Some(("write", [3, 0, 1]));
+        for (number, code) in [(9, 1), (9, 6), (11, 1), (7, 5), (15, 2)] {
+            assert_eq!(
+                origin(66, number, code, writes),
+                (Origin::Descriptor, true),
+                "{number} {code}"
+            );
+        }
+        assert_eq!(origin(7, 11, 1, writes), (Origin::Descriptor, true));
+        assert_eq!(origin(7, 11, 1, in_none), (Origin::Fault, true));
+        assert_eq!(
+            origin(7, 31, 1, Some(("#101", [0; 3]))),
+            (Origin::Seccomp, true)
+        );
+        assert_eq!(origin(7, 25, 0, writes), (Origin::FileLimit, true));
+        assert_eq!(origin(66, 11, -5, writes), (Origin::Descriptor, true));
+        assert_eq!(origin(66, 40, -4, in_none), (Origin::Unknown, true));
+    }
+
+    #[test]
+    fn without_the_call_nothing_that_can_be_forged_is_certain() {
+        assert_eq!(origin(66, 9, -2, None), (Origin::Timer, false));
+        assert_eq!(origin(66, 9, -3, None), (Origin::MessageQueue, false));
+        assert_eq!(origin(7, 9, 128, None), (Origin::Kernel, false));
+        assert_eq!(origin(7, 9, 1, None), (Origin::Descriptor, false));
+        assert_eq!(origin(7, 25, 0, None), (Origin::FileLimit, false));
+        assert_eq!(origin(7, 31, 1, None), (Origin::Seccomp, false));
+        assert_eq!(origin(66, 7, 5, None), (Origin::Hwpoison, false));
+        // These nobody else can make.
+        assert_eq!(origin(66, 9, 128, None), (Origin::Kernel, true));
+        assert_eq!(
+            origin(66, 9, 0, None),
+            (Origin::Asked(Mechanism::Kill), true)
+        );
+        assert_eq!(
+            origin(66, 9, -6, None),
+            (Origin::Asked(Mechanism::Tgkill), true)
+        );
+    }
+}

@@ -1,0 +1,262 @@
+//! What a remedy is about and for whom: one finding for all kills that it explains, nobody's `@ray.remote` but the user's, limits that
+//! only delay, and what each of several remedies costs.
+
+use super::{
+    findings::{GIB, fires, holds, kernel_kills, monitor, ray_kills, settings, silent, worker},
+    scene::{RAYLET, Scene, hex, key},
+};
+use crate::{
+    event::{Call, MemorySplit, Observation, Process, Source},
+    ids::{BootTime, Bytes, EventId, HexId},
+    judge::report::Finding,
+    ray::facts::RayFact,
+};
+
+const RESOURCES: &str = "--static_resource_list=node:10.0.0.1,1.0,CPU,8,memory,8589934592";
+
+/// Tasks of `hog` from pid 7 on that hold so much, of which Ray kills the first at 9 GiB.
+fn hogs(scene: &mut Scene, from: u32, mib: &[u64]) -> EventId {
+    for (pid, mib) in (from..).zip(mib) {
+        worker(scene, pid, "ray::hog", *mib);
+    }
+    scene.anon_at_exit = Bytes(mib[0] << 20);
+    ray_kills(scene, from)
+}
+
+fn with_resources(scene: &mut Scene) {
+    let argv = ["raylet", RESOURCES].map(str::to_owned).to_vec();
+    scene.describe(RAYLET, |raylet: &mut Process| raylet.argv = argv);
+}
+
+#[test]
+fn a_class_that_filled_the_limit_at_each_kill_has_one_finding_for_all_of_them() {
+    let mut scene = Scene::new();
+    // On their way: no three are of one size.
+    let first = hogs(&mut scene, 7, &[2900, 2100, 1500, 1000]);
+    scene.after(5_000_000);
+    let second = hogs(&mut scene, 17, &[2400, 2300, 2200]);
+    let finding = fires(&scene, "many-workers");
+    assert_eq!(finding.deaths.len(), 2, "{finding:?}");
+    assert!(finding.deaths.contains(&first) && finding.deaths.contains(&second));
+    assert!(
+        finding.summary.contains("together when pid 17 was killed"),
+        "{finding:?}"
+    );
+    silent(&scene, "nothing-fits");
+}
+
+#[test]
+fn workers_of_the_class_in_another_size_are_nobody_elses_memory() {
+    let mut scene = Scene::new();
+    with_resources(&mut scene);
+    // 9.2 of the 10 GiB are theirs: two of 2.2 GiB fit beside the rest.
+    hogs(&mut scene, 7, &[2400, 2300, 2200, 1500, 1000]);
+    let finding = fires(&scene, "many-workers");
+    assert_eq!(
+        finding.remedy,
+        [
+            "num_cpus=4 in the @ray.remote of hog: 2 at once",
+            // More than a third of what the node has to give.
+            "memory=2752*1024**2 in the @ray.remote of hog: 2 at once"
+        ]
+    );
+}
+
+#[test]
+fn only_the_users_own_tasks_are_given_memory() {
+    let alone = |title: &str| {
+        let mut scene = Scene::new();
+        worker(&mut scene, 8, "ray::other", 2 * 1024);
+        worker(&mut scene, 7, title, 6 * 1024);
+        scene.anon_at_exit = Bytes(6 * GIB);
+        ray_kills(&mut scene, 7);
+        let Some(Observation::Exit(exit)) = scene.events.last_mut().map(|event| &mut event.what)
+        else {
+            panic!("an exit is last");
+        };
+        exit.title = Some(title.into());
+        let remedy = fires(&scene, "one-process").remedy;
+        remedy.into_iter().find(|text| text.contains("@ray.remote"))
+    };
+    let memory = alone("ray::embed").unwrap_or_default();
+    assert!(memory.starts_with("memory=6*1024**3 in its"), "{memory}");
+    for title in [
+        "ray::SingleAgentEnvRunner.apply",
+        "ray::MapBatches(embed)",
+        "ray::ReadCSV->Map(embed)",
+        "ray::Trainer",
+    ] {
+        assert_eq!(alone(title), None, "{title}");
+    }
+}
+
+#[test]
+fn a_librarys_task_that_leaks_gets_no_max_calls() {
+    let remedy = |title: &str| {
+        let mut scene = Scene::new();
+        leaks(&mut scene, title, 200);
+        scene.ray_worker(20).anon_at_exit = Bytes(GIB / 8);
+        ray_kills(&mut scene, 20);
+        fires(&scene, "leak")
+    };
+    let own = remedy("ray::embed");
+    assert!(own.remedy[0].starts_with("max_calls="), "{own:?}");
+    assert!(own.cost.is_some());
+    let library = remedy("ray::MapBatches(embed)");
+    assert!(
+        library.remedy[0].starts_with("find the line: "),
+        "{library:?}"
+    );
+    // What finds a line costs nothing of the run.
+    assert_eq!(library.cost, None);
+}
+
+/// Worker 7 leaves so many MiB in each of seven calls.
+fn leaks(scene: &mut Scene, title: &str, mib: u64) {
+    worker(scene, 7, title, mib);
+    for nth in 1..8 {
+        scene.after(1_000_000);
+        let before = mib * u64::from(nth);
+        scene.called(7, title, nth, &[before, before + mib]);
+    }
+    holds(scene, 7, 8 * mib);
+}
+
+#[test]
+fn a_victims_calls_without_a_row_count_too() {
+    let mut scene = Scene::new();
+    leaks(&mut scene, "ray::hog", 200);
+    let call = Call {
+        process: key(7),
+        title: "ray::hog".into(),
+        nth: 10,
+        began: BootTime(20_000),
+        ended: None,
+        before: Some(Bytes(2000 << 20)),
+        after: None,
+        peak: None,
+    };
+    scene.push(Source::Kernel, Observation::Call(call));
+    holds(&mut scene, 7, 2000);
+    scene.anon_at_exit = Bytes(2000 << 20);
+    ray_kills(&mut scene, 7);
+    let finding = fires(&scene, "leak");
+    assert_eq!(
+        finding.evidence[0],
+        "pid 7: 9 complete calls, 200 MiB each, 2.0 GiB held"
+    );
+    assert!(finding.summary.contains("1.8 GiB in total"), "{finding:?}");
+    assert!(
+        finding.summary.ends_with("; it died in call 10"),
+        "{finding:?}"
+    );
+}
+
+/// The kernel kills worker 20 in /job, of which Ray knows nothing, beside one that `seen` has staged.
+fn hidden(seen: impl Fn(&mut Scene), restarted: bool) -> Scene {
+    let mut scene = Scene::new();
+    monitor(&mut scene, 95 << 20, 100 << 20);
+    seen(&mut scene);
+    scene.ray_worker(20).anon_at_exit = Bytes(1 << 20);
+    for pid in [7, 20, RAYLET] {
+        scene.describe(pid, |process: &mut Process| {
+            process.cgroup = Some("/job/ray".into());
+        });
+    }
+    kernel_kills(&mut scene, 20);
+    if restarted {
+        scene.after(100_000).says(RayFact::ActorState {
+            actor_id: HexId("aaaabbbbccccddddeeee000001000000".into()),
+            state: "RESTARTING".into(),
+            restarts_left: Some(1),
+            worker_id: Some(hex(20)),
+            node_id: None,
+        });
+    }
+    scene
+}
+
+fn steady(scene: &mut Scene) {
+    worker(scene, 7, "ray::Rollout.step", 50);
+}
+
+#[test]
+fn a_lower_threshold_is_a_remedy_only_for_what_is_retried() {
+    let of = |restarted| fires(&hidden(steady, restarted), "hidden-limit");
+    let threshold = "RAY_memory_usage_threshold=0.57";
+    let lost = of(false);
+    assert!(
+        lost.remedy.iter().all(|text| !text.contains(threshold)),
+        "{lost:?}"
+    );
+    assert!(
+        lost.summary.contains(threshold)
+            && lost
+                .summary
+                .contains("does not save a call that Ray does not retry"),
+        "{lost:?}"
+    );
+    let retried = of(true);
+    assert!(retried.remedy[1].contains(threshold), "{retried:?}");
+    assert!(!retried.summary.contains(threshold), "{retried:?}");
+}
+
+#[test]
+fn no_higher_limit_is_advised_beside_a_leak() {
+    let raises = |finding: &Finding| {
+        let mut remedies = finding.remedy.iter();
+        remedies.any(|text| text.starts_with("raise the limit of /job"))
+    };
+    let size = fires(&hidden(steady, false), "hidden-limit");
+    assert!(raises(&size), "{size:?}");
+    assert!(
+        size.remedy[0].contains(" by a quarter: write 80M"),
+        "{size:?}"
+    );
+    let leak = hidden(|scene| leaks(scene, "ray::Rollout.step", 7), false);
+    fires(&leak, "leak");
+    let limit = fires(&leak, "hidden-limit");
+    assert!(!raises(&limit), "{limit:?}");
+}
+
+#[test]
+fn a_threshold_that_somebody_lowered_is_the_last_remedy_with_what_it_gives() {
+    const KEY: &str = "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu";
+    let last = |threshold: &str| {
+        let mut scene = Scene::new();
+        settings(&mut scene, &[("RAY_memory_usage_threshold", threshold)]);
+        monitor(&mut scene, 9 * GIB, 12 * GIB);
+        scene.describe(50, |driver: &mut Process| {
+            let argv = ["-m", "verl.trainer.main_ppo", &format!("{KEY}=64")];
+            driver.argv = argv.map(str::to_owned).to_vec();
+        });
+        for pid in [7, 8] {
+            worker(&mut scene, pid, "ray::WorkerDict", 512);
+        }
+        for pid in [7, 8] {
+            let title = Observation::Title {
+                process: key(pid),
+                title: "ray::WorkerDict.compute_log_prob".into(),
+                memory: MemorySplit::default(),
+            };
+            scene.push(Source::Kernel, title);
+            holds(&mut scene, pid, 3072);
+        }
+        scene.anon_at_exit = Bytes(3 * GIB);
+        ray_kills(&mut scene, 7);
+        let finding = fires(&scene, "call-grew");
+        assert!(finding.remedy[0].starts_with(KEY), "{finding:?}");
+        finding.remedy.last().cloned().unwrap_or_default()
+    };
+    let lowered = last("0.75");
+    assert!(
+        lowered.starts_with("about 2.5 GiB more memory"),
+        "{lowered}"
+    );
+    assert!(
+        lowered.contains("RAY_memory_usage_threshold=0.95")
+            && lowered.ends_with("(now 0.75) gives 2.4 GiB of it"),
+        "{lowered}"
+    );
+    assert!(!last("0.95").contains("threshold"));
+}

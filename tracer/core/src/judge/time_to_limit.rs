@@ -1,0 +1,196 @@
+//! Says how long until a limit is hit at the present rate, and whether Ray's monitor can act before the kernel.
+//!
+//! Samples in, verdict out: the live recorder, `top` and a report of a finished recording ask the same functions.
+
+use std::time::Duration;
+
+use crate::{
+    ids::{BootTime, Bytes, MINUTE_NS, SECOND_NS},
+    judge::killers::{LimitOwner, NextKiller},
+};
+
+/// What counts against a limit, over time.
+pub type Points = Vec<(BootTime, f64)>;
+
+/// The rate is that of the shortest of these windows in which memory has moved far enough to tell growth from noise.
+const WINDOWS_NS: [i64; 3] = [10 * SECOND_NS, MINUTE_NS, 125 * SECOND_NS];
+/// So far.
+const MOVED: f64 = 16.0 * 1024.0 * 1024.0;
+/// A figure that has no row is as it was; after this time that is a point of its own.
+const STANDS_NS: i64 = 1_500_000_000;
+/// What is further away is no forecast.
+const FAR_S: f64 = 48.0 * 3600.0;
+/// From the end of its interval Ray needs this long to read /proc of every process, to choose and to signal: 43 to 60 ms were seen.
+const RAY_ACTS_S: f64 = 0.06;
+
+/// The kernel's limit behind Ray's threshold.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MonitorHeadroom {
+    /// What fits between the threshold and the kernel's limit.
+    pub room: Bytes,
+    /// From the crossing of the threshold to Ray's signal, at worst, in seconds.
+    pub ray_needs_s: f64,
+    /// In which time the room fills at the present rate; `None` where nothing grows.
+    pub room_lasts_s: Option<f64>,
+}
+
+impl MonitorHeadroom {
+    /// Whether Ray acts in time.
+    #[must_use]
+    pub fn ray_wins(&self) -> bool {
+        self.room_lasts_s
+            .is_none_or(|lasts| lasts > self.ray_needs_s)
+    }
+}
+
+/// Bytes a second at `now`; 0 where nothing moves.
+#[must_use]
+pub fn rate(mut points: Points, now: BootTime) -> f64 {
+    points.retain(|(time, _)| *time <= now);
+    if let Some((time, used)) = points.last().copied()
+        && now.since(time) > STANDS_NS
+    {
+        points.push((now, used));
+    }
+    for window in WINDOWS_NS {
+        let from = points.partition_point(|(time, _)| now.since(*time) > window);
+        let inside = &points[from..];
+        let (Some((first, _)), Some((last, _))) = (inside.first(), inside.last()) else {
+            continue;
+        };
+        let slope = slope(inside);
+        let lasted = last.since(*first) as f64 / 1e9;
+        if (slope * lasted).abs() >= MOVED {
+            return slope;
+        }
+    }
+    0.0
+}
+
+/// The least squares' line through the points, its bytes a second.
+fn slope(points: &[(BootTime, f64)]) -> f64 {
+    let Some((start, _)) = points.first() else {
+        return 0.0;
+    };
+    let count = points.len() as f64;
+    let at = |time: &BootTime| time.since(*start) as f64 / 1e9;
+    let mean_x = points.iter().map(|(time, _)| at(time)).sum::<f64>() / count;
+    let mean_y = points.iter().map(|(_, used)| used).sum::<f64>() / count;
+    let (mut both, mut square) = (0.0, 0.0);
+    for (time, used) in points {
+        let x = at(time) - mean_x;
+        both += x * (used - mean_y);
+        square += x * x;
+    }
+    if square > 0.0 { both / square } else { 0.0 }
+}
+
+/// Until the margin is used up at this rate.
+#[must_use]
+pub fn left(margin: Bytes, rate: f64) -> Option<Duration> {
+    let seconds = margin.0 as f64 / rate;
+    (rate > 0.0 && seconds < FAR_S).then(|| Duration::from_secs_f64(seconds))
+}
+
+/// The one that strikes first comes first; where nothing grows, the nearest.
+pub fn sort(threats: &mut [NextKiller]) {
+    threats.sort_by_key(|threat| (threat.left.unwrap_or(Duration::MAX), threat.margin));
+}
+
+/// Whether Ray acts before the nearest limit of the kernel's that lies behind its threshold; `rate` is that of what the kernel counts.
+/// `None` where the monitor is off, or comes after the kernel anyway.
+#[must_use]
+pub fn race(
+    threats: &[NextKiller],
+    refresh_ms: u64,
+    rate: impl Fn(&LimitOwner) -> f64,
+) -> Option<MonitorHeadroom> {
+    let ray = threats
+        .iter()
+        .find(|one| one.limit_owner == LimitOwner::RayMonitor)?;
+    let kernel = threats
+        .iter()
+        .filter(|one| one.limit_owner != LimitOwner::RayMonitor);
+    let kernel = kernel.min_by_key(|one| one.margin)?;
+    let room = kernel.margin.0.checked_sub(ray.margin.0)?;
+    let rate = Some(rate(&kernel.limit_owner)).filter(|rate| *rate > 0.0);
+    (room > 0).then(|| MonitorHeadroom {
+        room: Bytes(room),
+        ray_needs_s: refresh_ms as f64 / 1000.0 + RAY_ACTS_S,
+        room_lasts_s: rate.map(|rate| room as f64 / rate),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+    const SECOND: u64 = 1_000_000_000;
+
+    fn ramp(step_mib: f64, seconds: u32) -> Points {
+        let point = |second| {
+            (
+                BootTime(u64::from(second) * SECOND),
+                f64::from(second) * step_mib * MIB as f64,
+            )
+        };
+        (0..=seconds).map(point).collect()
+    }
+
+    fn threat(limit_owner: LimitOwner, margin_mib: u64) -> NextKiller {
+        NextKiller {
+            limit_owner,
+            at: Bytes(4096 * MIB),
+            margin: Bytes(margin_mib * MIB),
+            left: None,
+        }
+    }
+
+    #[test]
+    fn on_a_steady_ramp_the_seconds_are_those_that_are_left() {
+        let rate = rate(ramp(50.0, 20), BootTime(20 * SECOND));
+        let left = left(Bytes(1000 * MIB), rate).expect("seconds");
+        assert!((left.as_secs_f64() - 20.0).abs() < 0.01, "{left:?}");
+    }
+
+    #[test]
+    fn what_stands_still_for_long_has_no_rate() {
+        assert!(rate(ramp(50.0, 20), BootTime(700 * SECOND)).abs() < 1.0);
+        assert_eq!(left(Bytes(5), 0.0), None);
+    }
+
+    #[test]
+    fn a_slow_leak_is_seen_in_the_longer_windows() {
+        // 10 MiB in the shortest window could be noise.
+        let rate = rate(ramp(1.0, 120), BootTime(120 * SECOND));
+        assert!((rate / MIB as f64 - 1.0).abs() < 0.01, "{rate}");
+    }
+
+    #[test]
+    fn growth_that_fills_the_room_within_an_interval_comes_before_ray() {
+        let threats = [
+            threat(LimitOwner::RayMonitor, 100),
+            threat(LimitOwner::Machine, 200),
+        ];
+        let at = |mib: u64| race(&threats, 250, |_| (mib * MIB) as f64).expect("a race");
+        assert!(at(100).ray_wins());
+        assert!(!at(500).ray_wins());
+        let unseen = [
+            threat(LimitOwner::RayMonitor, 100),
+            threat(LimitOwner::Cgroup("/pod".into()), 50),
+        ];
+        assert_eq!(race(&unseen, 250, |_| 1.0), None);
+    }
+
+    #[test]
+    fn a_far_limit_that_is_met_sooner_comes_first() {
+        let mut threats = [
+            threat(LimitOwner::Machine, 10),
+            threat(LimitOwner::RayMonitor, 100),
+        ];
+        threats[1].left = Some(Duration::from_secs(9));
+        sort(&mut threats);
+        assert_eq!(threats[0].limit_owner, LimitOwner::RayMonitor);
+    }
+}

@@ -1,0 +1,66 @@
+//! Judges ends by `ray start --block`: it ends all that it started when one of that has failed or it ends itself.
+
+use libc::SIGTERM;
+
+use super::{
+    Case, Draft,
+    senders::{self, Tool, is_child},
+};
+use crate::{
+    event::{Exit, Signal},
+    ids::SECOND_NS,
+    judge::{
+        cause::{Cause, ProcessRef},
+        report::{Certainty, Killer},
+        state::timestamped::{ExitSeen, Timestamped},
+    },
+    signals::EXIT_AT_SIGTERM,
+};
+
+/// How far back the end of another process of its may lie: `ray start --block` looks once a second.
+const LOOKS_NS: i64 = 5 * SECOND_NS;
+
+/// `ray start --block` ends what it started when one of that has failed, else as it is told to end itself
+/// (`python/ray/scripts/scripts.py`, 2.9 to 2.60).
+pub(super) fn ended(case: &Case<'_>, signal: &Timestamped<Signal>, certainty: Certainty) -> Draft {
+    let starter = signal.what.sender.process.pid;
+    let Some(first) = failed_beside(case, signal) else {
+        let cause = Tool::leaving(starter).cause(false);
+        return Draft::new(Killer::RayIntended, certainty, cause).by_text();
+    };
+    let cause = Cause::SiblingDied {
+        starter_pid: starter,
+        sibling: ProcessRef {
+            pid: first.exit.process.pid,
+            comm: first.exit.comm.clone(),
+            uid: first.exit.uid,
+        },
+    };
+    Draft::new(Killer::RayCollapse, certainty, cause)
+        .caused_by(Some(first.exit.process))
+        .by_text()
+}
+
+/// The first process of the same `ray start --block` that had failed shortly before it sent this.
+fn failed_beside<'a>(case: &Case<'a>, signal: &Timestamped<Signal>) -> Option<&'a ExitSeen> {
+    // 0, SIGTERM, and what its Python programs exit with at a SIGTERM.
+    let failed = |exit: &Exit| {
+        exit.signal() != Some(SIGTERM)
+            && !matches!(exit.code(), Some(0 | SIGTERM | EXIT_AT_SIGTERM))
+    };
+    case.world
+        .exits
+        .values()
+        .filter(|seen| (0..LOOKS_NS).contains(&signal.time.since(seen.time)))
+        .filter(|seen| {
+            failed(&seen.exit) && is_child(case, seen.exit.process, signal.what.sender.process)
+        })
+        .min_by_key(|seen| seen.time)
+}
+
+/// `ray start --block` that sent this as it ended itself.
+pub(super) fn leaving(case: &Case<'_>, signal: &Timestamped<Signal>) -> Option<Tool> {
+    let sender = &signal.what.sender;
+    let leaves = senders::starter(case, sender).is_some() && failed_beside(case, signal).is_none();
+    leaves.then(|| Tool::leaving(sender.process.pid))
+}

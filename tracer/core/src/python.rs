@@ -1,0 +1,173 @@
+//! Tells frames of Ray and of libraries from those of the job, whose lines are reported.
+//!
+//! Mirrors the layout of the package `ray` from 2.9 to 2.60. Ray's libraries for users (`ray.data`, `ray.train`, …) are the job's.
+
+use std::path::Path;
+
+use crate::event::PythonFrame;
+
+/// Folders and files below `ray/` that run or wrap what users wrote.
+const WRAPPERS: [&str; 8] = [
+    "_private/",
+    "_raylet",
+    "includes/",
+    "util/tracing/",
+    "actor.py",
+    "remote_function.py",
+    "core/",
+    "runtime_env/",
+];
+
+/// Libraries that allocate on behalf of their caller.
+const LIBRARIES: [&str; 11] = [
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "torch",
+    "scipy",
+    "polars",
+    "PIL",
+    "ray",
+    "cloudpickle",
+    "sklearn",
+    "msgpack",
+];
+
+/// Libraries that run a model for their caller.
+const MODELS: [&str; 3] = ["transformers", "tensordict", "accelerate"];
+
+/// Whether a frame is part of Ray's running and wrapping of tasks, its Cython frames included.
+#[must_use]
+pub fn is_rays_own(file: &str) -> bool {
+    let cython = matches!(
+        Path::new(file).extension().and_then(|end| end.to_str()),
+        Some("pyx" | "pxi" | "pxd")
+    );
+    cython && file.contains("ray")
+        || package(file, "ray")
+            .is_some_and(|inside| WRAPPERS.iter().any(|one| inside.starts_with(one)))
+}
+
+/// Whether a frame is of the standard library or of one that allocates for its caller.
+#[must_use]
+pub(crate) fn is_library(file: &str) -> bool {
+    let installed = file.contains("/site-packages/") || file.contains("/dist-packages/");
+    let standard = file.starts_with("<frozen") || file.contains("/lib/python3") && !installed;
+    standard || LIBRARIES.iter().any(|name| package(file, name).is_some())
+}
+
+/// Whether a file is the user's own: no installed package, not the standard library, nothing of Ray's.
+#[must_use]
+pub fn is_users(file: &str) -> bool {
+    let installed = file.contains("/site-packages/") || file.contains("/dist-packages/");
+    !file.is_empty()
+        && !file.starts_with('<')
+        && !installed
+        && !is_library(file)
+        && !is_rays_own(file)
+}
+
+/// The innermost frame of the user's own code; without one, the innermost that is neither a library's nor a
+/// model's.
+#[must_use]
+pub fn users(frames: &[PythonFrame]) -> Option<&PythonFrame> {
+    let own = frames.iter().find(|frame| is_users(&frame.file));
+    let models = |file: &str| MODELS.iter().any(|name| package(file, name).is_some());
+    let of_framework = |frame: &&PythonFrame| {
+        let file = frame.file.as_str();
+        !models(file) && !is_library(file) && !is_rays_own(file)
+    };
+    let of_framework = || frames.iter().find(of_framework);
+    own.or_else(of_framework).or_else(|| user_frame(frames))
+}
+
+/// The innermost frame that is no library's: the line that its author can change; else the running one.
+#[must_use]
+pub fn user_frame(frames: &[PythonFrame]) -> Option<&PythonFrame> {
+    let of_job = frames
+        .iter()
+        .find(|frame| !is_library(&frame.file) && !is_rays_own(&frame.file));
+    of_job.or(frames.first())
+}
+
+/// The part of a path below an installed package.
+fn package<'a>(file: &'a str, name: &str) -> Option<&'a str> {
+    let (_, below) = file
+        .rsplit_once("/site-packages/")
+        .or_else(|| file.rsplit_once("/dist-packages/"))?;
+    below.strip_prefix(name)?.strip_prefix('/')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SITE: &str = "/v/lib/python3.11/site-packages";
+
+    #[test]
+    fn what_wraps_a_task_is_rays_own_and_its_libraries_are_not() {
+        for own in [
+            "ray/_private/worker.py",
+            "ray/_private/workers/default_worker.py",
+            "ray/util/tracing/tracing_helper.py",
+            "ray/actor.py",
+        ] {
+            assert!(is_rays_own(&format!("{SITE}/{own}")), "{own}");
+        }
+        assert!(is_rays_own("python/ray/_raylet.pyx"));
+        for job in [
+            "ray/data/dataset.py",
+            "ray/train/trainer.py",
+            "verl/workers/fsdp_workers.py",
+        ] {
+            assert!(!is_rays_own(&format!("{SITE}/{job}")), "{job}");
+        }
+        assert!(!is_rays_own("/home/u/ray/_private/train.py"));
+    }
+
+    #[test]
+    fn the_line_that_its_author_can_change_is_blamed() {
+        let frame = |file: &str, line| PythonFrame {
+            file: file.into(),
+            function: "f".into(),
+            line,
+        };
+        let library = frame(&format!("{SITE}/numpy/_core/numeric.py"), 330);
+        let own = frame("/home/u/train.py", 33);
+        let wrapper = frame("python/ray/_raylet.pyx", 1);
+        let frames = [library.clone(), own.clone(), wrapper.clone()];
+        assert_eq!(user_frame(&frames), Some(&own));
+        assert_eq!(user_frame(&[library.clone(), wrapper]), Some(&library));
+        assert_eq!(user_frame(&[]), None);
+    }
+
+    #[test]
+    fn a_job_in_site_packages_is_no_library() {
+        assert!(is_library(&format!("{SITE}/torch/serialization.py")));
+        assert!(is_library("/usr/lib/python3.11/json/decoder.py"));
+        assert!(is_library("<frozen importlib._bootstrap>"));
+        assert!(!is_library(&format!("{SITE}/verl/workers/fsdp_workers.py")));
+        assert!(!is_library("/home/u/train.py"));
+    }
+
+    #[test]
+    fn the_users_own_line_comes_before_any_installed_one() {
+        let frame = |file: &str| PythonFrame {
+            file: file.into(),
+            function: "f".into(),
+            line: 1,
+        };
+        let torch = frame(&format!("{SITE}/torch/nn/functional.py"));
+        let qwen = frame(&format!(
+            "{SITE}/transformers/models/qwen2/modeling_qwen2.py"
+        ));
+        let verl = frame(&format!("{SITE}/verl/workers/actor/dp_actor.py"));
+        let own = frame("/home/u/reward.py");
+        let standard = frame("/usr/lib/python3.11/contextlib.py");
+        let frames = [torch, qwen, verl.clone(), standard];
+        assert_eq!(users(&frames), Some(&verl));
+        let with_own = [frames.as_slice(), std::slice::from_ref(&own)].concat();
+        assert_eq!(users(&with_own), Some(&own));
+        assert!(!is_users("") && !is_users("<string>"));
+    }
+}

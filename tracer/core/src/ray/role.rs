@@ -1,0 +1,33 @@
+//! What a process is to Ray.
+
+use serde::Serialize;
+
+/// What a process is to Ray.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// A worker of Ray's (tasks and actors run in it).
+    Worker,
+    /// A program that called `ray.init()`.
+    Driver,
+    /// `raylet`.
+    Raylet,
+    /// `gcs_server`.
+    Gcs,
+    /// The dashboard.
+    Dashboard,
+    /// The dashboard agent or runtime-env agent.
+    Agent,
+    /// A process that a worker or driver started.
+    Descendant,
+    /// Tracked for another reason (an ancestor of the raylet, a wrapped command).
+    Other,
+}
+
+impl Role {
+    /// Whether this is a part of Ray or a driver, and nothing that one of them started.
+    #[must_use]
+    pub fn is_rays(self) -> bool {
+        !matches!(self, Self::Descendant | Self::Other)
+    }
+}

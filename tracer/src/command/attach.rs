@@ -1,0 +1,162 @@
+//! The best mode that is allowed here: eBPF, else procfs; and what is missing for more.
+
+use super::privileges;
+use crate::{
+    collect::Watch,
+    command::{Failure, code},
+    event::{Mode, Probe, ProbeState},
+    observe::{
+        cgroup_namespace, cgroups, host,
+        kernel::{self, KernelError, Ring},
+        kmsg::{self, Kmsg},
+    },
+};
+
+/// What observing can rely on.
+pub(super) struct Attached {
+    pub(super) mode: Mode,
+    pub(super) watch: Watch,
+    pub(super) ring: Option<Ring>,
+    pub(super) kmsg: Option<Kmsg>,
+    pub(super) probes: Vec<Probe>,
+    /// Keeps the programs attached.
+    pub(super) keep: Option<kernel::Keep>,
+}
+
+/// Attaches; `narrow` where not every cluster of the machine is wanted.
+pub(super) fn attach(narrow: bool, require_ebpf: bool) -> anyhow::Result<Attached> {
+    let opened = Kmsg::open();
+    let log = kmsg::probe(&opened);
+    let mut attached = match kernel::attach(narrow) {
+        Ok(parts) => Attached {
+            mode: Mode::Ebpf,
+            watch: Watch::Kernel {
+                tracked: parts.tracked,
+                ledgers: parts.ledgers,
+                growth: parts.growth,
+            },
+            ring: Some(parts.ring),
+            kmsg: opened.ok(),
+            probes: parts.probes,
+            keep: Some(parts.keep),
+        },
+        Err(error) if require_ebpf => anyhow::bail!(refusal(&error)),
+        Err(error) => Attached {
+            mode: Mode::Procfs,
+            watch: Watch::Pidfds,
+            ring: None,
+            kmsg: opened.ok(),
+            probes: vec![Probe {
+                name: "ebpf".into(),
+                state: ProbeState::Missing,
+                reason: Some(reason(&error)),
+                required: true,
+            }],
+            keep: None,
+        },
+    };
+    attached.probes.push(log);
+    attached.probes.extend(limits());
+    for probe in &attached.probes {
+        let reason = probe.reason.as_deref().unwrap_or("as it should");
+        tracing::debug!("probe {}: {:?}: {reason}", probe.name, probe.state);
+    }
+    Ok(attached)
+}
+
+/// A row where the limits of the processes that are seen cannot be.
+fn limits() -> Option<Probe> {
+    cgroup_namespace::enter_first();
+    cgroups::why_partial().map(|reason| Probe {
+        name: "cgroups".into(),
+        state: ProbeState::Missing,
+        reason: Some(reason),
+        required: false,
+    })
+}
+
+/// `--require-all-probes`: every probe must be there.
+pub(super) fn refuse_missing(probes: &[Probe]) -> anyhow::Result<()> {
+    let missing: Vec<&Probe> = probes
+        .iter()
+        .filter(|probe| probe.state == ProbeState::Missing)
+        .collect();
+    if !missing.is_empty() {
+        let list: Vec<String> = missing
+            .iter()
+            .map(|probe| {
+                format!(
+                    "{}: {}",
+                    probe.name,
+                    probe.reason.as_deref().unwrap_or("missing")
+                )
+            })
+            .collect();
+        anyhow::bail!(Failure {
+            code: code::REQUIRE_ALL_PROBES,
+            message: format!(
+                "--require-all-probes: not every probe could be attached: {}",
+                list.join("; ")
+            )
+        });
+    }
+    Ok(())
+}
+
+/// Why there is no eBPF, with the capabilities that are missing and what to type in this place.
+pub(super) fn reason(error: &KernelError) -> String {
+    match error {
+        KernelError::NotPermitted(text) => {
+            let missing = privileges::missing();
+            let missing = if missing.is_empty() {
+                text.clone()
+            } else {
+                format!("missing {}", missing.join(", "))
+            };
+            format!(
+                "{missing}. For full detail: {}",
+                host::advice(host::place())
+            )
+        }
+        KernelError::PidNamespace(_) => {
+            let advice = "on the host, as root: raytrace record; in a container: docker run --pid=host …, or hostPID: true in the pod";
+            format!("{error}. For full detail: {advice}")
+        }
+        other => other.to_string(),
+    }
+}
+
+fn refusal(error: &KernelError) -> Failure {
+    let code = match error {
+        KernelError::NotPermitted(_) | KernelError::PidNamespace(_) => code::PRIVILEGE,
+        _ => code::KERNEL,
+    };
+    Failure {
+        code,
+        message: format!("--require-ebpf: eBPF cannot be used: {}", reason(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::exit_code;
+
+    #[test]
+    fn a_requirement_of_all_probes_refuses_a_missing_probe_and_none_that_sees_less() {
+        let probe = |state| Probe {
+            name: "kmsg".into(),
+            state,
+            reason: Some("no permission".into()),
+            required: false,
+        };
+        let refused = refuse_missing(&[probe(ProbeState::Ok), probe(ProbeState::Missing)]);
+        let refused = refused.expect_err("a probe is missing");
+        assert_eq!(exit_code(&refused), 7);
+        assert!(
+            refused.to_string().contains("kmsg: no permission"),
+            "{refused}"
+        );
+        assert!(refuse_missing(&[probe(ProbeState::Degraded)]).is_ok());
+    }
+}

@@ -1,0 +1,8 @@
+//! Stub for builds without the feature `record`: there is no probe to check.
+
+use crate::event::{Mode, Probe};
+
+/// This raytrace does not record.
+pub(super) fn probe() -> (Option<Mode>, Vec<Probe>) {
+    (None, Vec::new())
+}

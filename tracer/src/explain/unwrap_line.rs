@@ -1,0 +1,301 @@
+//! Takes from a line what others put around it: colours, container runtimes, kubectl, journald, syslog, dmesg, Ray's driver and
+//! JSON. What was taken is kept as data: times, the process that printed the line, how often it is repeated.
+//!
+//! Forms: CRI (`2026-11-21T00:00:00.1Z stdout F …`), Docker's JSON, `kubectl logs --prefix --timestamps`, compose (`name-1  | …`),
+//! `journalctl -o short|short-iso|short-precise`, syslog levels, `dmesg` plain, `-T`, `-x` and `--time-format iso`, and Ray's
+//! `(Class pid=1, ip=…)`, `(raylet, ip=…)`, `… [repeated 2x across cluster]`.
+
+use std::{borrow::Cow, sync::LazyLock};
+
+use regex::Regex;
+use serde_json::Value;
+
+use super::{
+    keywords,
+    line::{LogLine, Speaker},
+    pattern, prefix, stamp,
+};
+use crate::{ids::Pid, judge::from_text::claim::Stamp};
+
+/// Layers around one line; more stay.
+const MAX_LAYERS: usize = 8;
+/// JSON inside JSON.
+const MAX_NESTED: u8 = 3;
+/// Lines inside one JSON line.
+const MAX_INNER: usize = 4000;
+
+static COLOUR: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r"(?:\x1b|\\x1b|\\u001[bB]|\\033|\\e|\^\[)\[[0-9;]*[A-Za-z]|\[(?:\d{1,2};)*\d{1,2}m")
+});
+static CRI: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r"^(\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d)) (?:stdout|stderr) [FP] ")
+});
+static ISO: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"^(\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d)) "));
+static SYSLOG: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"^(?:([A-Z][a-z]{2} [ \d]\d [\d:.]{8,15}) )?[\w.-]{1,64} ([\w./@-]{1,64})(?:\[(\d+)\])?: ",
+    )
+});
+/// The same without a host, or with the host left out (`…`): of the kernel, or of a program with its pid.
+static HOSTLESS: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"^(?:([A-Z][a-z]{2} [ \d]\d [\d:.]{8,15}) )?(?:(?:…|\.\.\.) ?)?(?:(kernel)|([\w./@-]{1,64})\[(\d+)\]): ",
+    )
+});
+static POD: LazyLock<Regex> = LazyLock::new(|| pattern(r"^(?:\[pod/[^\]]*\]|[\w.-]{1,64} +\|) ?"));
+static LEVEL: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"^(?:<\d{1,3}>|kern  ?:[a-z]+ *: |\d+,\d+,(\d+),[^;]{0,40};)"));
+static DMESG: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r"^\[ *(?:(\d+\.\d{6})|([A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} \d{4}))\] ?")
+});
+static REPEATED: LazyLock<Regex> = LazyLock::new(|| pattern(r"\[repeated (\d+)x across cluster\]"));
+static PYTHON: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\t[A-Z]+ \S+:\d+ -- "));
+/// Hands out the lines that `raw` holds: one, or several where a wrapper put several into one.
+pub(super) fn unwrap_line(raw: &str, out: &mut dyn FnMut(LogLine)) {
+    nested(raw, LogLine::default(), MAX_NESTED, out);
+}
+
+fn nested(raw: &str, mut line: LogLine, depth: u8, out: &mut dyn FnMut(LogLine)) {
+    let plain = if may_be_coloured(raw) {
+        COLOUR.replace_all(raw, "")
+    } else {
+        Cow::Borrowed(raw)
+    };
+    let rest = layers(&plain, &mut line);
+    let json = rest.trim();
+    if depth > 0
+        && json.starts_with('{')
+        && let Ok(value) = serde_json::from_str::<Value>(json)
+    {
+        return inner(&value, json, &line, depth - 1, out);
+    }
+    finish(rest, &line, out);
+}
+
+/// Whether a line has what one of the forms of a colour has.
+fn may_be_coloured(raw: &str) -> bool {
+    let escape = memchr::memchr3(0x1b, b'\\', b'^', raw.as_bytes());
+    escape.is_some() || raw.contains("m(") || raw.contains("[0m")
+}
+
+/// A message may hold newlines as `\n`: each is a line of its own.
+fn finish(rest: &str, outer: &LogLine, out: &mut dyn FnMut(LogLine)) {
+    if !rest.contains("\\n") {
+        return one(rest, outer.clone(), out);
+    }
+    let text = rest
+        .replace("\\\\n", "\n")
+        .replace("\\n", "\n")
+        .replace("\\t", "\t");
+    for line in text.split('\n').take(MAX_INNER) {
+        one(line, outer.clone(), out);
+    }
+}
+
+fn one(rest: &str, mut line: LogLine, out: &mut dyn FnMut(LogLine)) {
+    let rest = ray_prefix(rest, &mut line);
+    if rest.contains("[repeated ")
+        && let Some(found) = REPEATED.captures(rest)
+    {
+        line.repeated = found[1].parse().unwrap_or(0);
+    }
+    line.words = keywords::look(rest);
+    rest.clone_into(&mut line.text);
+    out(line);
+}
+
+/// A JSON line: the message inside, with its time.
+fn inner(value: &Value, json: &str, outer: &LogLine, depth: u8, out: &mut dyn FnMut(LogLine)) {
+    let text = ["log", "message", "msg", "MESSAGE", "text"]
+        .iter()
+        .find_map(|key| value.get(key)?.as_str());
+    let Some(text) = text else {
+        return one(json, outer.clone(), out);
+    };
+    let mut line = outer.clone();
+    json_times(value, &mut line.stamp);
+    let field = |key: &str| value.get(key).and_then(Value::as_str);
+    if let Some(component) = field("component") {
+        let pid = value
+            .get("pid")
+            .and_then(number)
+            .map_or(0, |pid| u32::try_from(pid).unwrap_or(0));
+        line.component = Some((component.to_lowercase(), Pid(pid)));
+        // Ray's own JSON lines are read as they are: their fields stand beside the message.
+        line.record = value.get("asctime").map(|_| json.to_owned());
+    }
+    let program = field("SYSLOG_IDENTIFIER").or_else(|| field("_COMM"));
+    if let Some(program) = program {
+        line.program = Some((program.to_owned(), None));
+    }
+    if text.trim_start().starts_with('{') {
+        return nested(text, line, depth, out);
+    }
+    let text = text.replace("\\n", "\n").replace("\\t", "\t");
+    for (number, inner) in text.trim_end().split('\n').take(MAX_INNER).enumerate() {
+        let mut each = line.clone();
+        if number > 0 {
+            each.record = None;
+        }
+        nested(inner, each, 0, out);
+    }
+}
+
+fn number(value: &Value) -> Option<i64> {
+    value.as_i64().or_else(|| value.as_str()?.parse().ok())
+}
+
+fn json_times(value: &Value, stamp: &mut Stamp) {
+    if let Some(local) = value.get("asctime").and_then(Value::as_str) {
+        stamp.local = stamp.local.or_else(|| stamp::local(local));
+    }
+    for key in ["time", "timestamp", "@timestamp", "ts"] {
+        let Some(found) = value.get(key) else {
+            continue;
+        };
+        let epoch = number(found).and_then(stamp::epoch);
+        stamp.utc = stamp
+            .utc
+            .or(epoch)
+            .or_else(|| stamp::zoned(found.as_str()?));
+    }
+    let journal = value.get("__REALTIME_TIMESTAMP").and_then(number);
+    stamp.utc = stamp.utc.or_else(|| journal.and_then(stamp::epoch));
+}
+
+/// Takes off layer after layer.
+fn layers<'a>(raw: &'a str, line: &mut LogLine) -> &'a str {
+    let mut rest = raw;
+    for _ in 0..MAX_LAYERS {
+        let Some(shorter) = layer(rest, line) else {
+            break;
+        };
+        rest = shorter;
+    }
+    rest
+}
+
+fn layer<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
+    let first = *rest.as_bytes().first()?;
+    match first {
+        b'(' => speaker(rest, line),
+        b'<' => cut(&LEVEL, rest),
+        b'[' => pod_or_dmesg(rest, line),
+        b'0'..=b'9' => dated(rest, line),
+        b'k' if LEVEL.is_match(rest) => cut(&LEVEL, rest),
+        byte if byte.is_ascii_alphabetic() => named(rest, line),
+        b'.' | 0xe2 if rest.starts_with(['.', '…']) => hostless(rest, line),
+        _ => None,
+    }
+}
+
+fn cut<'a>(regex: &Regex, rest: &'a str) -> Option<&'a str> {
+    Some(&rest[regex.find(rest)?.end()..])
+}
+
+fn pod_or_dmesg<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
+    if let Some(found) = DMESG.captures(rest) {
+        let boot = found
+            .get(1)
+            .and_then(|seconds| stamp::boot(seconds.as_str()));
+        let local = found.get(2).and_then(|wall| stamp::ctime(wall.as_str()));
+        line.stamp.boot = line.stamp.boot.or(boot);
+        line.stamp.local = line.stamp.local.or(local);
+        return Some(&rest[found[0].len()..]);
+    }
+    cut(&POD, rest)
+}
+
+fn dated<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
+    for regex in [&CRI, &ISO] {
+        if let Some(found) = regex.captures(rest) {
+            line.stamp.utc = line.stamp.utc.or_else(|| stamp::zoned(&found[1]));
+            let rest = &rest[found[0].len()..];
+            return Some(journal(rest, line).unwrap_or(rest));
+        }
+    }
+    if let Some(found) = PYTHON.captures(rest) {
+        line.stamp.local = line.stamp.local.or_else(|| stamp::local(&found[1]));
+        return Some(&rest[found[0].len()..]);
+    }
+    let found = LEVEL.captures(rest)?;
+    let microseconds: Option<i64> = found.get(1).and_then(|found| found.as_str().parse().ok());
+    let boot = microseconds.and_then(|microseconds| microseconds.checked_mul(1000));
+    line.stamp.boot = line.stamp.boot.or(boot);
+    Some(&rest[found[0].len()..])
+}
+
+/// `HOST kernel: ` behind an ISO time.
+fn journal<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
+    let found = SYSLOG.captures(rest).filter(|found| found.get(1).is_none());
+    let Some(found) = found else {
+        return hostless(rest, line);
+    };
+    program(&found, line);
+    Some(&rest[found[0].len()..])
+}
+
+/// `kernel: `, `Nov 21 00:23:48 kernel: `, `… earlyoom[812]: `.
+fn hostless<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
+    let found = HOSTLESS.captures(rest)?;
+    let name = found.get(2).or_else(|| found.get(3))?.as_str();
+    let pid = found.get(4).and_then(|pid| pid.as_str().parse().ok());
+    line.program = Some((name.to_owned(), pid.map(Pid)));
+    Some(&rest[found[0].len()..])
+}
+
+fn named<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
+    let dated = begins_with_month(rest).then(|| SYSLOG.captures(rest));
+    if let Some(found) = dated.flatten().filter(|found| found.get(1).is_some()) {
+        program(&found, line);
+        return Some(&rest[found[0].len()..]);
+    }
+    if let Some(shorter) = hostless(rest, line) {
+        return Some(shorter);
+    }
+    // Compose names its containers like that; a table of Ray's may too, so only the plain form is taken.
+    cut(&POD, rest)
+}
+
+/// Whether a line begins like `Nov `: without a date, hardly any line is one of a journal's.
+fn begins_with_month(rest: &str) -> bool {
+    let begin = rest.as_bytes();
+    begin.first().is_some_and(u8::is_ascii_uppercase) && begin.get(3) == Some(&b' ')
+}
+
+fn program(found: &regex::Captures<'_>, line: &mut LogLine) {
+    let pid = found.get(3).and_then(|pid| pid.as_str().parse().ok());
+    line.program = Some((found[2].to_owned(), pid.map(Pid)));
+}
+
+fn speaker<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
+    let found = prefix::speaker(rest)?;
+    let name = found.name.trim().trim_end_matches(',');
+    let pid = found.pid.and_then(|pid| pid.parse().ok()).map(Pid);
+    let known = matches!(name, "raylet" | "gcs_server" | "autoscaler") || pid.is_some();
+    if !known {
+        return None;
+    }
+    line.speaker = Some(Speaker {
+        name: name.to_owned(),
+        pid,
+        ip: found.ip.map(str::to_owned),
+    });
+    Some(&rest[found.length..])
+}
+
+/// Ray's own prefix; lines that the driver quotes are indented.
+fn ray_prefix<'a>(rest: &'a str, line: &mut LogLine) -> &'a str {
+    let trimmed = rest.trim_start();
+    let Some(found) = prefix::record(trimmed) else {
+        return rest;
+    };
+    line.stamp.local = stamp::local(found.time).or(line.stamp.local);
+    let pid = Pid(found.pid.parse().unwrap_or(0));
+    let component = found.component.unwrap_or_default();
+    line.component = Some((component.to_owned(), pid));
+    line.record = Some(trimmed.to_owned());
+    &trimmed[found.length..]
+}

@@ -1,0 +1,216 @@
+//! Which folder uses which: the rules of ARCHITECTURE.md, read from the source.
+//!
+//! A folder that is not in a row may not be used there. The rows go from the bottom to the top: what stands in a row is below it.
+
+mod cycles;
+mod sources;
+
+use std::collections::BTreeSet;
+
+/// Each folder or file below `src`, with those that it may use; a row uses only rows above it.
+const USES: [(&str, &[&str]); 24] = [
+    ("ids", &[]),
+    ("path", &[]),
+    ("signals", &[]),
+    ("size", &["ids"]),
+    ("cgroup_path", &[]),
+    ("ray", &["ids"]),
+    // What logs say, and roles, are a part of events.
+    ("event", &["ids", "ray"]),
+    ("python", &["event"]),
+    ("kernel_log", &["event", "ids"]),
+    // The crate of that name, which reads.
+    ("proc", &["cgroup_path", "event", "ids", "ray"]),
+    ("stacks", &["event", "ids", "path", "python"]),
+    (
+        "observe",
+        &["cgroup_path", "event", "ids", "kernel_log", "path", "ray"],
+    ),
+    ("recording", &["event", "ids", "observe", "ray"]),
+    (
+        "judge",
+        &[
+            "cgroup_path",
+            "event",
+            "ids",
+            "kernel_log",
+            "path",
+            "python",
+            "ray",
+            "signals",
+        ],
+    ),
+    ("slice", &["event", "ids", "judge", "ray"]),
+    (
+        "clause",
+        &["event", "ids", "judge", "path", "signals", "size"],
+    ),
+    ("contract", &["clause", "ids", "judge"]),
+    (
+        "explain",
+        &[
+            "event",
+            "ids",
+            "judge",
+            "kernel_log",
+            "path",
+            "ray",
+            "signals",
+        ],
+    ),
+    // Of the recording only how a row is written.
+    (
+        "show",
+        &[
+            "cgroup_path",
+            "event",
+            "ids",
+            "judge",
+            "path",
+            "ray",
+            "recording",
+            "signals",
+        ],
+    ),
+    ("deaths", &["ids", "judge"]),
+    (
+        "collect",
+        &[
+            "deaths",
+            "event",
+            "ids",
+            "judge",
+            "observe",
+            "path",
+            "ray",
+            "recording",
+        ],
+    ),
+    (
+        "command",
+        &[
+            "collect",
+            "deaths",
+            "event",
+            "explain",
+            "ids",
+            "judge",
+            "observe",
+            "ray",
+            "recording",
+            "show",
+            "slice",
+        ],
+    ),
+    ("cli", &["command"]),
+    ("main", &[]),
+];
+
+/// The layers of the judge: what a module of it may use of the others.
+const LAYERS: [(&str, &[&str]); 2] = [
+    // The tables see what the report is made of, and the warnings.
+    ("state", &["cause", "missing", "limit_warnings", "report"]),
+    // The questions see the tables too.
+    (
+        "query",
+        &["cause", "missing", "limit_warnings", "report", "state"],
+    ),
+];
+
+/// Who uses whom of what lies directly below a module.
+fn below(above: &str) -> BTreeSet<(String, String)> {
+    let above = sources::module(above);
+    let child = |path: &[String]| path.strip_prefix(&above[..])?.first().cloned();
+    let mut found = BTreeSet::new();
+    for (own, others) in sources::all() {
+        for other in others {
+            if let (Some(own), Some(other)) = (child(&own), child(&other)) {
+                found.insert((own, other));
+            }
+        }
+    }
+    found.retain(|(own, other)| own != other);
+    found
+}
+
+/// The uses that a table does not allow.
+fn wrong(uses: &BTreeSet<(String, String)>, table: &[(&str, &[&str])]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (own, allowed) in table {
+        let of_own = uses.iter().filter(|(one, _)| one == own);
+        let not = of_own.filter(|(_, other)| !allowed.contains(&other.as_str()));
+        wrong.extend(not.map(|(_, other)| format!("{own} uses {other}")));
+    }
+    wrong
+}
+
+#[test]
+fn no_folder_uses_another_that_it_may_not_use() {
+    let wrong = wrong(&below(""), &USES);
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn each_folder_has_a_row() {
+    let rows: BTreeSet<&str> = USES.iter().map(|(folder, _)| *folder).collect();
+    let all = sources::all();
+    let read: BTreeSet<&str> = all
+        .keys()
+        .filter_map(|own| Some(own.first()?.as_str()))
+        .collect();
+    assert_eq!(read, rows);
+}
+
+#[test]
+fn tables_see_nothing_that_asks_them_and_questions_nothing_that_decides() {
+    let uses = below("judge");
+    assert!(uses.len() > 60, "{uses:?}");
+    let wrong = wrong(&uses, &LAYERS);
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// What rules make for people; nobody looks into it.
+const SENTENCES: [&str; 3] = ["clause", "remedy", "summary"];
+/// How one looks into a text.
+const LOOKS: [&str; 9] = [
+    "contains",
+    "ends_with",
+    "find",
+    "replace",
+    "split",
+    "split_once",
+    "starts_with",
+    "strip_prefix",
+    "strip_suffix",
+];
+
+/// Where a code looks into a sentence: `summary.contains`.
+fn looks(code: &str) -> Vec<String> {
+    let words = sources::words(code);
+    let looks = words.windows(3).filter(|three| {
+        SENTENCES.contains(&three[0]) && three[1] == "." && LOOKS.contains(&three[2])
+    });
+    looks.map(<[&str]>::concat).collect()
+}
+
+#[test]
+fn the_judge_looks_into_no_sentence() {
+    let mut wrong = BTreeSet::new();
+    let of_judge = sources::read_all().into_iter();
+    let mut of_judge = of_judge.filter(|(own, _)| own.first().is_some_and(|one| one == "judge"));
+    let mut read = 0;
+    for (own, code) in &mut of_judge {
+        read += 1;
+        wrong.extend(
+            looks(&code)
+                .into_iter()
+                .map(|look| format!("{}: {look}", own.join("::"))),
+        );
+    }
+    assert!(read > 100, "read {read}");
+    assert_eq!(wrong, BTreeSet::new());
+    assert_eq!(
+        looks("if death.summary\n    .contains(word)"),
+        ["summary.contains"]
+    );
+}

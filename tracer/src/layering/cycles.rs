@@ -1,0 +1,83 @@
+//! Checks that there are no dependency cycles: no two modules of a folder use each other, not by a third one either. A parent and its child may.
+
+use std::collections::BTreeSet;
+
+use super::sources::{self, Module, Uses};
+
+/// Who uses whom among the modules that lie in one folder, for each folder.
+fn siblings(uses: &Uses) -> Uses {
+    let mut found = Uses::new();
+    for (own, others) in uses {
+        for other in others {
+            let same = own.iter().zip(other).take_while(|(one, two)| one == two);
+            let parts = same.count() + 1;
+            // One that lies inside the other is its child.
+            if let (Some(one), Some(two)) = (own.get(..parts), other.get(..parts)) {
+                found.entry(one.to_vec()).or_default().insert(two.to_vec());
+            }
+        }
+    }
+    found
+}
+
+/// All that a module uses, and what these use.
+fn reached<'a>(uses: &'a Uses, module: &Module) -> BTreeSet<&'a Module> {
+    let mut reached = BTreeSet::new();
+    let mut next: Vec<&Module> = uses.get(module).into_iter().flatten().collect();
+    while let Some(other) = next.pop() {
+        if reached.insert(other) {
+            next.extend(uses.get(other).into_iter().flatten());
+        }
+    }
+    reached
+}
+
+/// The modules of each cycle.
+fn cycles(uses: &Uses) -> BTreeSet<Vec<String>> {
+    let siblings = siblings(uses);
+    let cycle = |module: &Module| {
+        let others = reached(&siblings, module).into_iter();
+        let back = others.filter(|other| reached(&siblings, other).contains(module));
+        back.map(|other| other.join("::")).collect::<Vec<_>>()
+    };
+    let cycles = siblings.keys().map(cycle);
+    cycles.filter(|cycle| !cycle.is_empty()).collect()
+}
+
+#[test]
+fn modules_form_no_cycle() {
+    let uses = sources::all();
+    assert!(uses.len() > 400, "read {}", uses.len());
+    assert_eq!(cycles(&uses), BTreeSet::new());
+}
+
+#[test]
+fn cycles_are_found_by_lists_and_thirds_but_not_of_parent_and_child() {
+    let find = |code: &[(&str, &str)]| {
+        let code = code.iter();
+        let code = code.map(|(name, code)| (sources::module(name), (*code).to_owned()));
+        cycles(&sources::uses(&code.collect()))
+    };
+    let third = ("x::c", "fn f() { super::a::f() }");
+    let ring = [
+        ("x::a", "use super::{Y, b::{self, B as C}};"),
+        ("x::b::inner", "use crate::x::c::C;"),
+        third,
+        ("x::d", "use super::a;"),
+    ];
+    assert_eq!(
+        find(&ring),
+        BTreeSet::from([vec![
+            "x::a".to_owned(),
+            "x::b".to_owned(),
+            "x::c".to_owned()
+        ]])
+    );
+    let family = [
+        ("x::a", "use super::b::B; mod inner;"),
+        ("x::a::inner", "use super::{A, super::b};"),
+        ("x::b", "pub(in crate::x) fn f() {}"),
+        third,
+    ];
+    assert_eq!(find(&family), BTreeSet::new());
+}

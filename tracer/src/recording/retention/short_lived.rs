@@ -1,0 +1,110 @@
+//! Processes that came and went without a trace: forked, perhaps another program, ended with 0, and nothing else was ever said of them.
+
+use std::collections::HashMap;
+
+use super::ends::Ends;
+use crate::{
+    event::Observation,
+    ids::{MINUTE_NS, Pid, ProcessKey},
+};
+
+/// Processes that are followed; of more, those so far stay.
+const MOST: usize = 8192;
+/// Rows of one life; one with more stays.
+const ROWS: usize = 16;
+/// What is said of a process that has ended is said by then.
+const LATE_NS: i64 = MINUTE_NS;
+
+/// Lives by pid, from the fork on.
+#[derive(Default)]
+pub(super) struct ShortLived(HashMap<Pid, Life>);
+
+struct Life {
+    process: ProcessKey,
+    /// The parent, where it is followed too.
+    parent: Option<ProcessKey>,
+    /// Children that are there, or stay.
+    children: usize,
+    rows: Vec<i64>,
+    ended: Option<i64>,
+}
+
+impl ShortLived {
+    /// Takes a row of a fork, an exec or an exit.
+    pub(super) fn take(&mut self, id: i64, time: i64, what: &Observation, ends: &Ends) {
+        match what {
+            Observation::Fork { parent, child } => {
+                if self.0.len() >= MOST {
+                    self.0.clear();
+                }
+                let known = self.get(*parent).map(|parent| {
+                    parent.children += 1;
+                    parent.process
+                });
+                let life = Life {
+                    process: *child,
+                    parent: known,
+                    children: 0,
+                    rows: vec![id],
+                    ended: None,
+                };
+                self.0.insert(child.pid, life);
+                self.unless(child.pid, ends.keep(time));
+            }
+            Observation::Exec(exec) => {
+                if let Some(life) = self.get(exec.process) {
+                    life.rows.push(id);
+                    let many = life.rows.len() > ROWS;
+                    self.unless(exec.process.pid, many || ends.keep(time));
+                }
+            }
+            Observation::Exit(exit) => {
+                if let Some(life) = self.get(exit.process) {
+                    life.rows.push(id);
+                    let again = life.ended.replace(time).is_some();
+                    let stays = again || exit.status != Some(0) || ends.keep(time);
+                    self.unless(exit.process.pid, stays);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn get(&mut self, process: ProcessKey) -> Option<&mut Life> {
+        let life = self.0.get_mut(&process.pid)?;
+        life.process.same(process).then_some(life)
+    }
+
+    fn unless(&mut self, pid: Pid, stays: bool) {
+        if stays {
+            self.said_of(pid);
+        }
+    }
+
+    /// Something else was said of a process: it stays, and its parents.
+    pub(super) fn said_of(&mut self, pid: Pid) {
+        self.0.remove(&pid);
+    }
+
+    /// The rows of those that had ended long before `time`.
+    pub(super) fn over(&mut self, time: i64) -> Vec<i64> {
+        let is_over = |life: &Life| {
+            life.children == 0
+                && life
+                    .ended
+                    .is_some_and(|ended| ended < time.saturating_sub(LATE_NS))
+        };
+        let (over, rest) = std::mem::take(&mut self.0)
+            .into_iter()
+            .partition::<HashMap<_, _>, _>(|(_, life)| is_over(life));
+        self.0 = rest;
+        let mut rows = Vec::new();
+        for life in over.into_values() {
+            rows.extend(life.rows);
+            if let Some(parent) = life.parent.and_then(|parent| self.get(parent)) {
+                parent.children = parent.children.saturating_sub(1);
+            }
+        }
+        rows
+    }
+}

@@ -1,0 +1,82 @@
+//! Observations of a made-up worker, for tests that write recordings.
+
+use crate::{
+    event::{
+        Exit, LimitName, LimitWarning, MemorySplit, Mode, Observation, Process, RecordingStarted,
+        Role, Within,
+    },
+    ids::{Bytes, ProcessKey, WallTime},
+};
+
+/// When recordings begin that need no other time.
+pub(crate) const WALL: WallTime = WallTime(1_795_161_600_000_000_000);
+
+/// The first event of a recording of `node`.
+pub(crate) fn started(boot_id: &str, wall: WallTime) -> RecordingStarted {
+    RecordingStarted {
+        raytrace: "0".into(),
+        host: "node".into(),
+        kernel: "6.18".into(),
+        boot_id: boot_id.into(),
+        memory_bytes: Bytes(1 << 30),
+        cpus: 2,
+        mode: Mode::Ebpf,
+        wall,
+        pid_namespace: None,
+        recorder: None,
+        part: None,
+        previous: None,
+    }
+}
+
+/// A worker that is alive.
+pub(crate) fn worker(process: ProcessKey) -> Observation {
+    Observation::Process(Process {
+        process,
+        ns_pid: None,
+        parent: None,
+        process_group: None,
+        comm: "ray::f".into(),
+        argv: Vec::new(),
+        exe: None,
+        uid: None,
+        cgroup: None,
+        container_id: None,
+        cluster: None,
+        role: Role::Worker,
+    })
+}
+
+/// Its end by SIGKILL.
+pub(crate) fn killed(process: ProcessKey) -> Observation {
+    Observation::Exit(Exit {
+        process,
+        ns_pid: None,
+        parent: None,
+        comm: "ray::f".into(),
+        status: Some(9),
+        title: None,
+        memory: MemorySplit::default(),
+        mm: 0,
+        uid: None,
+        harvested: false,
+        tracer: None,
+    })
+}
+
+/// A warning of a limit, or that one is over.
+pub(crate) fn warning(limit: LimitName, stands: bool) -> Observation {
+    Observation::LimitWarning(LimitWarning {
+        limit,
+        at: Bytes(2),
+        used: Bytes(1),
+        within: stands.then_some(Within {
+            soonest_ms: 60_000,
+            latest_ms: 110_000,
+        }),
+        grower: None,
+        victim: None,
+        seen_ms: 0,
+        at_once: 0,
+    })
+}

@@ -1,0 +1,111 @@
+//! What everybody has: files of packages that anybody can install, and keys of frameworks. They identify nobody, and who reads a redacted
+//! report needs them.
+
+/// Packages that anybody can install, and those of Python's own library that hold files in folders.
+const PACKAGES: [&str; 62] = [
+    "PIL",
+    "accelerate",
+    "aiohttp",
+    "asyncio",
+    "cloudpickle",
+    "collections",
+    "concurrent",
+    "ctypes",
+    "cupy",
+    "datasets",
+    "deepspeed",
+    "encodings",
+    "fastapi",
+    "flash_attn",
+    "fsspec",
+    "grpc",
+    "gymnasium",
+    "huggingface_hub",
+    "hydra",
+    "importlib",
+    "jax",
+    "jaxlib",
+    "joblib",
+    "json",
+    "keras",
+    "lightgbm",
+    "lightning",
+    "logging",
+    "matplotlib",
+    "megatron",
+    "msgpack",
+    "multiprocessing",
+    "numba",
+    "numpy",
+    "omegaconf",
+    "openrlhf",
+    "pandas",
+    "peft",
+    "polars",
+    "pyarrow",
+    "pydantic",
+    "pytorch_lightning",
+    "ray",
+    "safetensors",
+    "scipy",
+    "sglang",
+    "sklearn",
+    "starlette",
+    "sympy",
+    "tensordict",
+    "tensorflow",
+    "tokenizers",
+    "torch",
+    "torchaudio",
+    "torchdata",
+    "torchvision",
+    "transformers",
+    "triton",
+    "trl",
+    "verl",
+    "vllm",
+    "xgboost",
+];
+
+/// Keys of frameworks that no table of settings has.
+pub(super) const KEYS: [&str; 2] = ["custom_reward_function.name", "custom_reward_function.path"];
+
+/// The part of a path from its public package on, where it is a file of code of one; a path that begins elsewhere counts only below the
+/// folder of installed packages.
+pub(super) fn file(path: &str) -> Option<&str> {
+    let installed = ["/site-packages/", "/dist-packages/"];
+    let below = installed.iter().find_map(|folder| path.rsplit_once(folder));
+    let below = below.map_or(path, |(_, below)| below);
+    let (package, _) = below.split_once('/')?;
+    let is_code = [".py", ".pyx", ".pxi", ".pyi", ".so"]
+        .iter()
+        .any(|end| below.ends_with(end));
+    (is_code && PACKAGES.contains(&package) && !below.contains("..")).then_some(below)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_public_packages_are_known_and_nobody_elses() {
+        let files = [
+            "/v/lib/python3.11/site-packages/verl/workers/x.py",
+            "torch/nn/linear.py",
+            "multiprocessing/queues.py",
+            "/home/lin/verl/x.py",
+            "/v/site-packages/acme/x.py",
+            "acme/x.py",
+            "verl/../lin/x.py",
+            "torch/data.bin",
+        ]
+        .map(file);
+        let known = [
+            Some("verl/workers/x.py"),
+            Some("torch/nn/linear.py"),
+            Some("multiprocessing/queues.py"),
+        ];
+        assert_eq!(files[..3], known);
+        assert!(files[3..].iter().all(Option::is_none), "{files:?}");
+    }
+}

@@ -1,0 +1,72 @@
+//! The lines on what was read, where a report is of texts.
+
+use crate::{
+    path,
+    show::{sanitize, time::offset_name, view::View, words},
+};
+
+/// Texts that are named.
+const MAX_TEXTS: usize = 6;
+/// Texts of one clock that are named.
+const MAX_CLOCK_NAMES: usize = 2;
+
+/// What was read, where the report is of texts.
+#[must_use]
+pub(super) fn lines(view: &View<'_>) -> Vec<String> {
+    let texts = &view.shown.report.texts;
+    if texts.is_empty() {
+        return Vec::new();
+    }
+    let lines: u64 = texts.iter().map(|text| text.lines).sum();
+    let base = |name: &str| sanitize::name(path::base(name));
+    let mut names: Vec<String> = texts
+        .iter()
+        .take(MAX_TEXTS)
+        .map(|text| base(&text.name))
+        .collect();
+    if texts.len() > MAX_TEXTS {
+        names.push(format!("and {} more", texts.len() - MAX_TEXTS));
+    }
+    let mut all = vec![format!(
+        "{}: {} {}. From logs only: nothing here is PROVEN",
+        names.join(" "),
+        words::thousands(lines),
+        if lines == 1 { "line" } else { "lines" }
+    )];
+    let mut clocks: Vec<(String, Vec<String>)> = Vec::new();
+    for text in texts
+        .iter()
+        .filter(|text| text.lines > 0 && text.clock != "no times")
+    {
+        let clock = match text.utc_offset_s {
+            Some(offset) => format!("UTC{} ({})", offset_name(offset), text.clock),
+            None => text.clock.clone(),
+        };
+        match clocks.iter_mut().find(|(known, _)| *known == clock) {
+            Some((_, names)) => names.push(base(&text.name)),
+            None => clocks.push((clock, vec![base(&text.name)])),
+        }
+    }
+    let clocks: Vec<String> = clocks
+        .into_iter()
+        .map(|(clock, names)| clock_of(&names, &clock))
+        .collect();
+    if !clocks.is_empty() {
+        all.push(format!("Clocks: {}", clocks.join("; ")));
+    }
+    all
+}
+
+/// `raylet.out and 12 more: local times, …`.
+fn clock_of(names: &[String], clock: &str) -> String {
+    let shown = names
+        .iter()
+        .take(MAX_CLOCK_NAMES)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(", ");
+    match names.len().saturating_sub(MAX_CLOCK_NAMES) {
+        0 => format!("{shown}: {clock}"),
+        more => format!("{shown} and {more} more: {clock}"),
+    }
+}
